@@ -68,12 +68,11 @@ static void read(Config &mgc, const LayoutOption &row, std::optional<std::vector
   option = mgc.counts(row.key(), row.least, row.most);
 }
 
-static LayoutOptions readDefaults(Config &config) {
+static LayoutOptions readDefaults(std::optional<Config> &mgc) {
   LayoutOptions options;
-  std::optional<Config> mgc = config.child("mgc");
   if (!mgc)
     return options;
-  std::vector<std::string> keys;
+  std::vector<std::string> keys = {"model"};
   for (const LayoutOption &option : layoutOptions()) {
     const std::string &key = keys.emplace_back(option.key());
     if (mgc->isSet(key))
@@ -96,8 +95,10 @@ Result<ModelFile> parseModel(const std::string &text, const std::string &name) {
   ModelFile file;
   file.model.source = name;
   file.model.text = text;
-  file.defaults = readDefaults(config);
-  readModel(config, file.model);
+  std::optional<Config> mgc = config.child("mgc");
+  std::optional<Config> overrides = mgc ? mgc->child("model") : std::nullopt;
+  file.defaults = readDefaults(mgc);
+  readModel(config, overrides ? &*overrides : nullptr, file.model);
   if (!problems.empty())
     return problems.status();
   return file;

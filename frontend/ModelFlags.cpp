@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fmt/ranges.h>
 
 namespace mgc::frontend {
 
@@ -95,8 +96,10 @@ std::vector<ModelFlag> decoderFlags() {
   using Model = ModelDescription;
   const auto rope = [](const Model &m) { return attentionOf(m).rope; };
   const auto hiddenDropout = [](const Model &m) { // one number in Megatron-LM
-    const double ofBranches = blockOf(m).residualDropout, ofEmbeddings = m.embeddingDropout;
-    return ofBranches == ofEmbeddings ? text(ofBranches) : fmt::format("{} and {}", ofBranches, ofEmbeddings);
+    const BlockDescription &block = blockOf(m);
+    std::vector<double> all = {block.attentionBranch.dropout, block.mlpBranch.dropout, m.embedding.dropout};
+    all.erase(std::ranges::unique(all).begin(), all.end());
+    return fmt::format("{}", fmt::join(all, " and "));
   };
   return {
       {"--num-layers", &KeyNames::layers, [](const Model &m) { return text(m.layerCount()); }},
@@ -110,13 +113,13 @@ std::vector<ModelFlag> decoderFlags() {
       {"--max-position-embeddings", &KeyNames::positions,
        [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
-      {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return text(m.finalNorm.epsilon); }},
+      {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return m.finalNorm ? text(m.finalNorm->epsilon) : std::string(kNone); }},
       {"--normalization", "model_type",
        [](const Model &m) {
-         return std::string(m.finalNorm.kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
+         return std::string(m.finalNorm && m.finalNorm->kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
        }},
       {"--position-embedding-type", "model_type",
-       [](const Model &m) { return std::string(m.learnedPositions ? "learned_absolute" : "rope"); }},
+       [](const Model &m) { return std::string(m.embedding.learnedPositions ? "learned_absolute" : "rope"); }},
       {"--use-rotary-position-embeddings", "model_type",
        [=](const Model &m) { return text(rope(m).has_value()); }, true},
       {"--rotary-base", "rope_theta",
@@ -124,7 +127,7 @@ std::vector<ModelFlag> decoderFlags() {
       {"--rotary-percent", "partial_rotary_factor",
        [=](const Model &m) { return std::string(rope(m) ? "1" : "none"); }},
       {"--untie-embeddings-and-output-weights", "tie_word_embeddings",
-       [](const Model &m) { return text(!m.tiedHead); }, true},
+       [](const Model &m) { return text(!m.head.tied); }, true},
       {"--swiglu", &KeyNames::activation,
        [](const Model &m) {
          return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::silu);
@@ -132,6 +135,8 @@ std::vector<ModelFlag> decoderFlags() {
        true},
       {"--openai-gelu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::geluTanh); }, true},
+      {"--squared-relu", &KeyNames::activation,
+       [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::relu2); }, true},
       {"--add-qkv-bias", "attention_bias", [](const Model &m) { return text(attentionOf(m).qkvBias); }, true},
       {"--disable-bias-linear", "mlp_bias",
        [](const Model &m) { return text(!blockOf(m).mlp.bias && !attentionOf(m).outBias); }, true},

@@ -2,9 +2,9 @@
 #include "frontend/SameModel.h"
 
 #include "frontend/Load.h"
+#include "frontend/model/Vocabulary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fmt/ranges.h>
 
@@ -12,70 +12,51 @@ namespace mgc::frontend {
 
 namespace {
 
-std::string yesNo(bool value) { return value ? "yes" : "no"; }
+// The fields of a description by their paths in the vocabulary, but for those that may change: "attention.rope.theta" is "10000".
+// A part that is left out is "none" at its path.
+class FactWriter {
+public:
+  explicit FactWriter(std::vector<ModelFact> &facts) : facts_(facts) {}
 
-void addNorm(std::vector<ModelFact> &facts, const std::string &where, const Norm &norm) {
-  facts.push_back({where + " norm", std::string(nameOf(norm.kind))});
-  facts.push_back({"epsilon of the " + where + " norm", fmt::format("{}", norm.epsilon)});
-}
-
-// Each frequency over the one that theta alone gives, to four digits: "1, 1, 0.25, 0.125"; "none" where all are 1.
-std::string scalingOf(const Rope &rope) {
-  std::vector<std::string> factors;
-  const auto count = double(rope.inverseFrequencies.size());
-  for (size_t i = 0; i < rope.inverseFrequencies.size(); ++i)
-    factors.push_back(
-        fmt::format("{:.4g}", rope.inverseFrequencies[i] * std::pow(rope.theta, double(i) / count)));
-  const bool isNone = std::ranges::all_of(factors, [](const std::string &factor) { return factor == "1"; });
-  return isNone ? "none" : fmt::format("{}", fmt::join(factors, ", "));
-}
-
-void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &attention) {
-  facts.push_back({"attention heads", fmt::format("{}", attention.heads)});
-  facts.push_back({"key/value heads", fmt::format("{}", attention.groups)});
-  facts.push_back({"head size", fmt::format("{}", attention.headDim)});
-  facts.push_back({"latent attention", yesNo(attention.latent.has_value())});
-  if (attention.latent)
-    facts.push_back({"ranks of latents of queries and keys, size of values and of what rotates",
-                     fmt::format("{}, {}, {}, {}", attention.latent->queryRank, attention.latent->keyRank,
-                                 attention.latent->valueDim, attention.latent->rotaryDim)});
-  facts.push_back({"scale of the scores", fmt::format("{}", attention.scale)});
-  facts.push_back({"attention window", fmt::format("{}", attention.window)});
-  facts.push_back({"biases of q, k and v", yesNo(attention.qkvBias)});
-  facts.push_back({"bias of the attention's output", yesNo(attention.outBias)});
-  facts.push_back({"attention sinks", yesNo(attention.sinks)});
-  facts.push_back({"norms of q and k", yesNo(attention.qkNorm.has_value())});
-  if (attention.qkNorm)
-    addNorm(facts, "q and k", *attention.qkNorm);
-  facts.push_back({"rotary positions", yesNo(attention.rope.has_value())});
-  if (attention.rope) {
-    facts.push_back({"rope theta", fmt::format("{}", attention.rope->theta)});
-    facts.push_back(
-        {"rotating dimensions of a head", fmt::format("{}{}", 2 * attention.rope->inverseFrequencies.size(),
-                                                      attention.rope->interleaved ? ", neighbours" : "")});
-    facts.push_back({"scale of what rotates", fmt::format("{:.6g}", attention.rope->scale)});
-    facts.push_back({"scaling of the rope frequencies", scalingOf(*attention.rope)});
+  template <typename T> void write(const T &value, std::string_view path) {
+    const void *outer = std::exchange(source_, &value);
+    const std::string prefix = std::exchange(prefix_, path.empty() ? "" : fmt::format("{}.", path));
+    fields(*this, Of<T>());
+    source_ = outer, prefix_ = prefix;
   }
-}
 
-void addExperts(std::vector<ModelFact> &facts, const std::optional<Experts> &experts) {
-  facts.push_back({"experts", experts ? fmt::format("{}", experts->count) : "none"});
-  if (!experts)
-    return;
-  facts.push_back({"experts of a token", fmt::format("{}", experts->chosen)});
-  facts.push_back({"score of the router", experts->score});
-  facts.push_back({"weights of experts of the scores", experts->post});
-  facts.push_back({"bias of the router's logits", yesNo(experts->logitBias)});
-  facts.push_back({"gate and up in one matrix", yesNo(experts->isZipped)});
-  facts.push_back(
-      {"renormalised weights of experts", experts->epsilon ? fmt::format("+ {}", *experts->epsilon) : "no"});
-  facts.push_back({"bias of the router's choice", yesNo(experts->bias)});
-  facts.push_back({"groups of experts", fmt::format("{} of {} by their {} best", experts->keptGroups,
-                                                    experts->groups, experts->groupTop)});
-  facts.push_back({"scale of the weights of experts", fmt::format("{}", experts->scale)});
-  facts.push_back({"shared expert size", experts->shared ? fmt::format("{}", experts->shared->ffn) : "none"});
-  facts.push_back({"gate of the shared expert", yesNo(experts->shared && experts->shared->gated)});
-}
+  template <typename T, typename M> void operator()(const Field &field, M T::*member) {
+    if (!field.mayChange)
+      add(prefix_ + std::string(field.key), static_cast<const T *>(source_)->*member);
+  }
+
+private:
+  template <typename M> void add(const std::string &path, const std::optional<M> &value) {
+    if constexpr (std::is_class_v<M>)
+      addFact(path, value ? "given" : "none");
+    else if (!value)
+      addFact(path, "none");
+    if (value)
+      add(path, *value);
+  }
+  void add(const std::string &path, const std::vector<double> &values) {
+    addFact(path, fmt::format("{}", fmt::join(values, ", ")));
+  }
+  void add(const std::string &path, bool value) { addFact(path, value ? "yes" : "no"); }
+  template <typename M> void add(const std::string &path, const M &value) {
+    if constexpr (std::is_enum_v<M>)
+      addFact(path, std::string(wordOf(value)));
+    else if constexpr (std::is_arithmetic_v<M> || std::is_same_v<M, std::string>)
+      addFact(path, fmt::format("{}", value));
+    else
+      write(value, path);
+  }
+  void addFact(std::string path, std::string value) { facts_.push_back({std::move(path), std::move(value)}); }
+
+  std::vector<ModelFact> &facts_;
+  const void *source_ = nullptr;
+  std::string prefix_;
+};
 
 // Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that differ.
 void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact> &plan,
@@ -92,28 +73,16 @@ void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact>
 
 std::vector<ModelFact> factsOf(const BlockDescription &layer) {
   std::vector<ModelFact> facts;
-  addNorm(facts, "attention", layer.attentionNorm);
-  addAttention(facts, layer.attention);
-  addNorm(facts, "mlp", layer.mlpNorm);
-  facts.push_back({"activation", std::string(nameOf(layer.mlp.activation))});
-  facts.push_back({"gated mlp", yesNo(layer.mlp.gated)});
-  facts.push_back({"biases of the mlp", yesNo(layer.mlp.bias)});
-  facts.push_back({"limit of the mlp's gate and up", fmt::format("{}", layer.mlp.limit)});
-  facts.push_back({"1 added to the mlp's up", yesNo(layer.mlp.upPlusOne)});
-  facts.push_back({"mlp size", fmt::format("{}", layer.mlp.ffn)});
-  addExperts(facts, layer.experts);
+  FactWriter(facts).write(layer, "");
   return facts;
 }
 
+// A table of positions is a parameter, whose size no run changes.
 std::vector<ModelFact> factsOf(const ModelDescription &model) {
-  std::vector<ModelFact> facts = {
-      {"model_type", model.family},
-      {"vocabulary", fmt::format("{}", model.vocabulary)},
-      {"hidden size", fmt::format("{}", model.hidden)},
-      {"layers", fmt::format("{}", model.layerCount())},
-      {"learned positions", model.learnedPositions ? fmt::format("{}", model.maxPositions) : "no"},
-      {"tied head", yesNo(model.tiedHead)}};
-  addNorm(facts, "final", model.finalNorm);
+  std::vector<ModelFact> facts = {{"model_type", model.family}, {"layers", fmt::format("{}", model.layerCount())}};
+  FactWriter(facts).write(model, "");
+  if (model.embedding.learnedPositions)
+    facts.push_back({"learned positions", fmt::format("{}", model.maxPositions)});
   return facts;
 }
 

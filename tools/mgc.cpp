@@ -19,6 +19,7 @@
 #include "tools/explain/Explain.h"
 #include "tools/flags/Flags.h"
 #include "tools/flags/OptionsPage.h"
+#include "tools/flags/VocabularyPage.h"
 #include "tools/process/CompilerProcess.h"
 #include "tools/version/Version.h"
 
@@ -206,9 +207,12 @@ Status compile(const CompileFlags &flags) {
   return Status::ok();
 }
 
-Status printOptions(bool asSchema) {
+Status printOptions(const Flags &flags) {
   const frontend::Supported supported = supportedByCompiler();
-  say(stdout, "{}", asSchema ? optionsSchema(supported) : optionsPage(supported));
+  say(stdout, "{}",
+      flags.vocabulary ? vocabularyPage()
+      : flags.schema   ? optionsSchema(supported)
+                       : optionsPage(supported));
   return checkOutput();
 }
 
@@ -224,7 +228,7 @@ int main(int argc, char **argv) {
     return parsed.exitCode;
   Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)
                   : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
-                                                                    : printOptions(parsed.flags.schema);
+                                                                    : printOptions(parsed.flags);
   if (status.isOk())
     return 0;
   say(stderr, "mgc: {}\n", status.message());

@@ -1,5 +1,6 @@
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/layout/Context.h"
+#include "frontend/model/Parameters.h"
 
 using namespace mlir;
 
@@ -152,16 +153,25 @@ StringRef positionsRead(const Layout &layout) {
   return layout.resetPositionIds ? "position_ids" : "positions";
 }
 
+static constexpr BlockBuilder::BranchNames kOfAttention = {"attn", "attention.residual"},
+                                           kOfMlp = {"mlp", "mlp.residual"};
+
 // --- Layers ------------------------------------------------------------------------------------------------
 
-Value BlockBuilder::norm(Value x, StringRef role, const Norm &norm) {
+Value BlockBuilder::norm(Value x, StringRef role, const std::optional<Norm> &norm) {
+  if (!norm)
+    return x;
   Value gamma = parameter((role + ".weight").str());
-  FloatAttr epsilon = builder.getF64FloatAttr(norm.epsilon);
+  FloatAttr epsilon = builder.getF64FloatAttr(norm->epsilon), offset = orNone(norm->offset);
   Type row = withoutLast(x);
-  if (norm.kind == NormKind::rms)
-    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon).getY();
+  if (norm->kind == NormKind::rms)
+    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon, offset).getY();
   Value beta = parameter((role + ".bias").str());
-  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon).getY();
+  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon, offset).getY();
+}
+
+FloatAttr BlockBuilder::orNone(double value) {
+  return value == 0 ? FloatAttr() : builder.getF64FloatAttr(value);
 }
 
 Value BlockBuilder::contract(Value x, Value weight) {
@@ -170,10 +180,21 @@ Value BlockBuilder::contract(Value x, Value weight) {
 
 Value BlockBuilder::add(Value lhs, Value rhs) { return AddOp::create(builder, lhs.getType(), lhs, rhs); }
 
-Value BlockBuilder::linear(Value x, StringRef role) {
-  Value y = contract(x, parameter((role + ".weight").str()));
-  Value bias = parameter((role + ".bias").str());
-  return bias ? add(y, bias) : y;
+Value BlockBuilder::linear(Value x, StringRef role) { return whole(branch(x, role)); }
+
+Value BlockBuilder::scale(Value x, double factor) {
+  return factor == 1 ? x : ScaleOp::create(builder, x.getType(), x, builder.getF64FloatAttr(factor));
+}
+
+Value BlockBuilder::bounded(Value x, double bound) {
+  if (bound == 0)
+    return x;
+  return ClampOp::create(builder, x.getType(), x, builder.getF64FloatAttr(-bound),
+                         builder.getF64FloatAttr(bound));
+}
+
+Value BlockBuilder::capped(Value x, double cap) {
+  return cap == 0 ? x : scale(TanhOp::create(builder, x.getType(), scale(x, 1 / cap)), cap);
 }
 
 Value BlockBuilder::dropout(Value x, double p, StringRef site) {
@@ -184,9 +205,14 @@ Value BlockBuilder::dropout(Value x, double p, StringRef site) {
 }
 
 Value BlockBuilder::activate(Value x, Activation activation) {
+  constexpr double kLeakySlope = 0.01, kClippedBound = 10;
   Type type = x.getType();
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
   auto gelu = [&](StringRef form) -> Value {
     return GeluOp::create(builder, type, x, builder.getStringAttr(form));
+  };
+  auto relu = [&](double slope = 0, FloatAttr most = {}) -> Value {
+    return ReluOp::create(builder, type, x, number(slope), most);
   };
   switch (activation) {
   case Activation::geluErf:
@@ -195,33 +221,89 @@ Value BlockBuilder::activate(Value x, Activation activation) {
     return gelu("tanh");
   case Activation::geluQuick:
     return gelu("sigmoid");
+  case Activation::geluClipped:
+    return ClampOp::create(builder, type, gelu("erf"), number(-kClippedBound), number(kClippedBound));
+  case Activation::hardSwish:
+    return HardSwishOp::create(builder, type, x);
+  case Activation::laplace:
+    return LaplaceOp::create(builder, type, x);
+  case Activation::leakyRelu:
+    return relu(kLeakySlope);
+  case Activation::linear:
+    return x;
+  case Activation::mish:
+    return MishOp::create(builder, type, x);
   case Activation::relu:
-    return ReluOp::create(builder, type, x);
+    return relu();
+  case Activation::relu2: {
+    Value root = relu();
+    return multiply(root, root);
+  }
+  case Activation::relu6:
+    return relu(0, number(6));
+  case Activation::sigmoid:
+    return SigmoidOp::create(builder, type, x);
   case Activation::silu:
     return SiluOp::create(builder, type, x);
+  case Activation::tanh:
+    return TanhOp::create(builder, type, x);
   }
   llvm_unreachable("every activation is listed");
 }
 
-Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t> padding) {
+Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t> padding, int64_t offset) {
   Value ids = data(kind), table = parameter(role);
   RankedTensorType idsType = tensorOf(ids);
   RankedTensorType result =
-      type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)}, {"s", "b", "h"});
+      type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)},
+           {"s", "b", layoutOf(table).getNames().back().getValue()});
   return EmbedOp::create(builder, result, ids, table,
-                         padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(), DictionaryAttr());
+                         padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(),
+                         builder.getI64IntegerAttr(offset), DictionaryAttr());
 }
 
 Value BlockBuilder::heads(Value x, StringRef role, const AttentionDescription &attention, Value cosSin) {
-  Value y = linear(x, role);
+  Value y = bounded(linear(x, role), attention.clip);
   if (attention.qkNorm)
-    y = norm(y, (role + "_norm").str(), *attention.qkNorm);
+    y = headNorm(y, role, *attention.qkNorm);
   return cosSin ? rotated(y, *attention.rope, cosSin) : y;
 }
 
+// Over all heads together the root is of a sum over dimensions that tensor parallelism splits.
+Value BlockBuilder::headNorm(Value x, StringRef role, const HeadNorms &norms) {
+  const std::string name = normRole(role, norms);
+  if (norms.span == NormSpan::head)
+    return norm(x, name, norms.norm);
+  Norm bare = norms.norm;
+  bare.weight = bare.bias = false;
+  Value y = norms.span == NormSpan::allHeads ? normOfAllHeads(x, bare) : norm(x, name, bare);
+  Value weight = parameter(name + ".weight"), bias = parameter(name + ".bias");
+  y = weight ? multiply(y, weight) : y;
+  return bias ? add(y, bias) : y;
+}
+
+Value BlockBuilder::normOfAllHeads(Value x, const Norm &norm) {
+  Value squares = sumTo(multiply(x, x), {"s", "b"});
+  int64_t count = 1;
+  for (int64_t size : tensorOf(x).getShape().drop_front(2))
+    count *= size;
+  Value root = ReciprocalRootOp::create(builder, squares.getType(), scale(squares, 1.0 / double(count)),
+                                        builder.getF64FloatAttr(norm.epsilon));
+  return multiply(x, root);
+}
+
+// Where not all rotates, or not a part that rows of pairs hold, what rotates is a value of its own.
 Value BlockBuilder::rotated(Value x, const Rope &rope, Value cosSin) {
-  const UnitAttr interleaved = rope.interleaved ? builder.getUnitAttr() : UnitAttr();
-  return RopeOp::create(builder, x.getType(), x, cosSin, interleaved, UnitAttr());
+  const int64_t size = tensorOf(x).getShape().back();
+  const StringRef name = layoutOf(x).getNames().back().getValue();
+  const auto rotate = [&](Value value) -> Value {
+    const UnitAttr interleaved = rope.interleaved ? builder.getUnitAttr() : UnitAttr();
+    return RopeOp::create(builder, value.getType(), value, cosSin, interleaved, UnitAttr());
+  };
+  if (rope.dim == size || (!rope.interleaved && 2 * size % rope.dim == 0))
+    return rotate(x);
+  const SmallVector<Value> both = parts(x, {{"u", rope.dim}, {"n", size - rope.dim}});
+  return join({rotate(both[0]), both[1]}, name);
 }
 
 SmallVector<Value> BlockBuilder::parts(Value whole, ArrayRef<Part> parts) {
@@ -269,7 +351,8 @@ BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescriptio
 }
 
 Value BlockBuilder::angles(const Rope &rope, StringRef name) {
-  SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
+  const std::vector<double> inverse = inverseFrequencies(rope, layout.sequenceLength);
+  SmallVector<float> frequencies(inverse.begin(), inverse.end());
   Value positions = data(positionsRead(layout));
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
   RankedTensorType result =
@@ -289,16 +372,24 @@ Value BlockBuilder::renamed(Value x, StringRef from, StringRef to, StringRef tag
   return op;
 }
 
+Value BlockBuilder::called(Value x, StringRef name) {
+  const StringRef found = layoutOf(x).getNames().back().getValue();
+  return found == name ? x : renamed(x, found, name);
+}
+
 void BlockBuilder::setTag(Operation *op, StringRef tag) {
   if (!tag.empty())
     op->setAttr(kTagAttr, builder.getStringAttr(tag));
 }
 
-Value BlockBuilder::attention(Value x, const AttentionDescription &attention, StringRef contextType) {
-  const auto isWhole = [&] {
-    return 2 * int64_t(attention.rope->inverseFrequencies.size()) == attention.headDim;
-  };
-  Value cosSin = attention.rope ? angles(*attention.rope, isWhole() ? "d" : "u")
+Value BlockBuilder::bounds(StringRef kind, StringRef contextType) {
+  return exchangesHeads(contextType) ? renamed(data(("key_" + kind).str()), "t", "s") : data(kind);
+}
+
+BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription &attention,
+                                             StringRef contextType) {
+  const bool isWhole = attention.rope && attention.rope->dim == attention.headDim;
+  Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u")
                                 : Value(); // of a token: the same for all heads
   const auto asKeys = [&](Value value) { return renamed(value, "s", "t", contextType); };
   Value q, k, v;
@@ -308,35 +399,81 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
   } else {
     q = heads(x, "attn.q", attention, cosSin);
     k = asKeys(heads(x, "attn.k", attention, cosSin));
-    v = asKeys(linear(x, "attn.v"));
+    v = asKeys(bounded(linear(x, "attn.v"), attention.clip));
   }
   // A rank has the data of all keys, but of its own queries alone; where its own keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
   Value keyPositions = readsAllPositions(contextType) ? data("key_positions")
                                                       : renamed(data("positions"), "s", "t", contextType);
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
-  Value starts = !layout.resetAttentionMask ? Value()
-                 : hasOthersQueries         ? renamed(data("key_document_starts"), "t", "s")
-                                            : data("document_starts");
+  Value starts = layout.resetAttentionMask ? bounds("document_starts", contextType) : Value();
+  Value ends = attention.causal ? Value() : bounds("document_ends", contextType);
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, /*ends=*/Value(),
+      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, ends,
       dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
-      builder.getI64IntegerAttr(attention.window), /*causal=*/BoolAttr(), /*softcap=*/FloatAttr(),
-      /*slopes=*/DenseF64ArrayAttr(), builder.getF64FloatAttr(attention.dropout),
-      builder.getStringAttr(dropped ? "attention" : ""),
+      builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
+      orNone(attention.softcap),
+      attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
+      builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
-  return linear(op.getO(), "attn.o");
+  Value o = op.getO();
+  if (attention.gated)
+    o = multiply(o, SigmoidOp::create(builder, o.getType(), linear(x, "attn.gate")));
+  return branch(o, "attn.o");
 }
 
 Value BlockBuilder::multiply(Value lhs, Value rhs) { return MulOp::create(builder, lhs.getType(), lhs, rhs); }
 
-Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
+BlockBuilder::Branch BlockBuilder::mlp(Value x, const Mlp &mlp) {
   Value up = linear(x, "mlp.up");
-  if (!mlp.gated)
-    return linear(activate(up, mlp.activation), "mlp.down");
-  return linear(gatedActivation({linear(x, "mlp.gate"), up}, mlp), "mlp.down");
+  return branch(mlp.gated ? gatedActivation({linear(x, "mlp.gate"), up}, mlp) : activate(up, mlp.activation),
+                "mlp.down");
+}
+
+BlockBuilder::Branch BlockBuilder::transformed(Value x, const BlockDescription &block) {
+  return block.experts ? Branch{experts(x, *block.experts, block.mlp), Value()} : mlp(x, block.mlp);
+}
+
+Value BlockBuilder::finished(const Branch &made, const BranchDescription &branch, const BranchNames &names,
+                             double factor) {
+  Value y = norm(whole(made), (names.role + "_after_norm").str(), branch.after);
+  return scale(dropout(y, branch.dropout, names.dropoutSite), factor);
+}
+
+Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
+                             double factor) {
+  return norm(add(x, finished(made, branch, names, factor)), (names.role + "_sum_norm").str(), branch.sum);
+}
+
+Value BlockBuilder::serialLayer(Value x, const BlockDescription &block, StringRef contextType) {
+  const Branch attended =
+      attention(norm(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
+  x = residual(x, attended, block.attentionBranch, kOfAttention, block.residualScale);
+  const Branch made = transformed(norm(x, "mlp_norm", block.mlpBranch.before), block);
+  return residual(x, made, block.mlpBranch, kOfMlp, block.residualScale);
+}
+
+// Where nothing comes between, both products are added before their biases: of ranks of tensor parallelism, which have
+// summands of both, one reduction serves the two.
+Value BlockBuilder::parallelLayer(Value x, const BlockDescription &block, StringRef contextType) {
+  const BranchDescription &ofAttention = block.attentionBranch, &ofMlp = block.mlpBranch;
+  Value read = norm(x, "attn_norm", ofAttention.before);
+  Value readByMlp = ofMlp.before ? norm(x, "mlp_norm", ofMlp.before) : read;
+  const Branch attended = attention(read, block.attention, contextType), made = transformed(readByMlp, block);
+  const auto isBare = [](const BranchDescription &branch) { return !branch.after && branch.dropout == 0; };
+  if (!isBare(ofAttention) || !isBare(ofMlp))
+    return add(add(x, finished(attended, ofAttention, kOfAttention, block.residualScale)),
+               finished(made, ofMlp, kOfMlp, block.residualScale));
+  Value sum = add(attended.product, made.product);
+  for (Value bias : {attended.bias, made.bias})
+    sum = bias ? add(sum, bias) : sum;
+  return add(x, scale(sum, block.residualScale));
+}
+
+Value BlockBuilder::layer(Value x, const BlockDescription &block, StringRef contextType) {
+  return block.parallel ? parallelLayer(x, block, contextType) : serialLayer(x, block, contextType);
 }
 
 Value BlockBuilder::gatedActivation(GateUp parts, const Mlp &mlp) {
@@ -362,8 +499,18 @@ void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
       name);
 }
 
+Value BlockBuilder::transformed(Value x, const HeadTransform &transform) {
+  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm", transform.norm);
+}
+
+// The transform's result has the width of the table.
 Value BlockBuilder::logits(Value x) {
-  return contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
+  Value table = parameter(model.head.tied ? "embed.tokens" : "head.weight");
+  if (model.head.transform)
+    x = transformed(x, *model.head.transform);
+  Value product = contract(called(x, layoutOf(table).getNames().back().getValue()), table);
+  Value bias = parameter("head.bias");
+  return capped(scale(bias ? add(product, bias) : product, model.head.scale), model.head.softcap);
 }
 
 Value BlockBuilder::crossEntropy(Value logits, Value labels, Value weights) {

@@ -41,17 +41,19 @@ public:
   mlir::Value parameter(llvm::StringRef role) const { return arguments.lookup(role); }
 
   // Operations on activations; `role` names the parameters.
-  mlir::Value norm(mlir::Value x, llvm::StringRef role, const Norm &norm);
+  mlir::Value norm(mlir::Value x, llvm::StringRef role, const std::optional<Norm> &norm); // none: x
   mlir::Value linear(mlir::Value x, llvm::StringRef role); // weight, and bias when there is one
+  mlir::Value scale(mlir::Value x, double factor);
+  mlir::Value asHidden(mlir::Value x) { return called(x, "h"); }
   mlir::Value dropout(mlir::Value x, double p, llvm::StringRef site);
   mlir::Value activate(mlir::Value x, Activation activation);
-  mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {});
+  // The table's rows of the data's numbers plus `offset`.
+  mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {},
+                    int64_t offset = 0);
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  // `contextType`: how it sees the sequence where cp is more than 1 (frontend/layout/Context.h).
-  mlir::Value attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
-  mlir::Value mlp(mlir::Value x, const Mlp &mlp);
-  mlir::Value experts(mlir::Value x, const Experts &experts,
-                      const Mlp &mlp); // adds the layout's terms of the loss
+  // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts it
+  // adds the layout's terms of the loss.
+  mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   void addPooledResults();             // with those of the block, for the next one
   void pooledLoss();                   // the term that they make
   void loss(mlir::Value x);            // logits, cross-entropy; sets the results loss_sum and tokens
@@ -60,18 +62,49 @@ public:
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
   void laterLoss(mlir::Value x, int64_t depth);
 
+  struct BranchNames {
+    llvm::StringLiteral role, dropoutSite;
+  };
+
   void addResult(mlir::Value value, llvm::StringRef kind = "out");
   void finish(); // sets the type of the function and returns from it
 
 private:
+  // What a branch makes: a product, to which its bias is still to be added (null: it has none).
+  struct Branch {
+    mlir::Value product, bias;
+  };
+  Branch branch(mlir::Value x, llvm::StringRef role) {
+    return {contract(x, parameter((role + ".weight").str())), parameter((role + ".bias").str())};
+  }
+  mlir::Value whole(const Branch &branch) { return branch.bias ? add(branch.product, branch.bias) : branch.product; }
+  Branch attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
+  Branch mlp(mlir::Value x, const Mlp &mlp);
+  mlir::Value experts(mlir::Value x, const Experts &experts, const Mlp &mlp);
+  Branch transformed(mlir::Value x, const BlockDescription &block); // by the mlp or the experts
+  mlir::Value serialLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
+  mlir::Value parallelLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
+  // What the branch made, normed, dropped, times the factor; and added to x.
+  mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names, double factor);
+  mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
+                       double factor);
+  // Of queries or keys: projection, bounds, norm, rope where cosSin is given.
   mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
-                    mlir::Value cosSin);                      // projection, norm, rope where cosSin is given
+                    mlir::Value cosSin);
+  mlir::Value headNorm(mlir::Value x, llvm::StringRef role, const HeadNorms &norms);
+  mlir::Value normOfAllHeads(mlir::Value x, const Norm &norm); // without its parameters
+  mlir::Value bounded(mlir::Value x, double bound); // within it and its negative; 0: x
+  mlir::Value capped(mlir::Value x, double cap);    // cap * tanh(x / cap); 0: x
   mlir::Value angles(const Rope &rope, llvm::StringRef name); // cosines and sines of each token: [s, b, name]
   void setTag(mlir::Operation *op, llvm::StringRef tag);      // nothing where it is empty
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
+  mlir::FloatAttr orNone(double value); // an attribute that is left out where it is 0
+  mlir::Value called(mlir::Value x, llvm::StringRef name); // its last dimension
   mlir::Value contract(mlir::Value x, mlir::Value weight);
+  mlir::Value transformed(mlir::Value x, const HeadTransform &transform); // before the logits
   mlir::Value logits(mlir::Value x);
+  mlir::Value bounds(llvm::StringRef kind, llvm::StringRef contextType); // of documents, for each query: [s, b]
   // The sum over tokens of weight * cross-entropy: a scalar.
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels, mlir::Value weights);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);

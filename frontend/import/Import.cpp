@@ -4,7 +4,9 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/Options.h"
 #include "frontend/model/Parameters.h"
+#include "frontend/model/Vocabulary.h"
 #include "mlir/IR/Verifier.h"
+#include "runtime/base/Bf16.h"
 
 using namespace mlir;
 
@@ -59,7 +61,12 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
   if (layout.zigzag)
     training.push_back(number(kZigzag, layout.cp));
-  if (layout.resetPositionIds && model.learnedPositions)
+  if (model.objective != Objective::causal)
+    training.push_back(builder.getNamedAttr(
+        kObjective, builder.getStringAttr(llvm::StringRef(wordOf(model.objective)))));
+  if (model.embedding.types > 0)
+    training.push_back(number(kTokenTypes, model.embedding.types));
+  if (layout.resetPositionIds && model.embedding.learnedPositions)
     training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);
 }
@@ -90,25 +97,48 @@ static std::vector<ModelParameter> select(const ModelDescription &model, llvm::A
   return selected;
 }
 
+// As a class that keeps the factor in the type of its weights.
+static double roundedTo(StringRef dtype, double factor) {
+  return dtype == "bf16" ? double(toFloat(toBf16(float(factor)))) : factor;
+}
+
+// Data that the embedding reads. Dropout is drawn by the place in the sequence.
+static void addEmbedData(BlockBuilder &block, const ModelDescription &model, const Layout &layout) {
+  const Embedding &embedding = model.embedding;
+  const bool isDropped = embedding.dropout > 0;
+  const StringRef positions = positionsRead(layout);
+  block.addData("tokens", {"s", "b"}, /*integer=*/true);
+  if (embedding.learnedPositions)
+    block.addData(positions, {"s", "b"}, /*integer=*/true);
+  if (isDropped && !(embedding.learnedPositions && positions == "positions"))
+    block.addData("positions", {"s", "b"}, /*integer=*/true);
+  if (embedding.types > 0)
+    block.addData("token_types", {"s", "b"}, /*integer=*/true);
+  if (isDropped)
+    block.addData("samples", {"b"}, /*integer=*/true);
+}
+
+static Value embedded(BlockBuilder &block, const ModelDescription &model, const Layout &layout) {
+  const Embedding &embedding = model.embedding;
+  Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
+                        roundedTo(layout.dtype, embedding.scale));
+  if (embedding.learnedPositions)
+    x = block.add(x, block.embed(positionsRead(layout), "embed.positions", {}, embedding.positionOffset));
+  if (embedding.types > 0)
+    x = block.add(x, block.embed("token_types", "embed.types"));
+  x = block.dropout(block.norm(x, "embed_norm", embedding.norm), embedding.dropout, "embed");
+  return embedding.width > 0 ? block.linear(x, "embed.project") : block.asHidden(x);
+}
+
 static void buildEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   BlockBuilder block(module, "embed", model, layout);
-  bool dropped = model.embeddingDropout > 0;
-  block.addData("tokens", {"s", "b"}, /*integer=*/true);
-  const StringRef positions = positionsRead(layout);
-  if (model.learnedPositions)
-    block.addData(positions, {"s", "b"}, /*integer=*/true);
-  if (dropped && !(model.learnedPositions && positions == "positions"))
-    block.addData("positions", {"s", "b"}, /*integer=*/true);
-  if (dropped)
-    block.addData("samples", {"b"}, /*integer=*/true);
+  addEmbedData(block, model, layout);
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(select(model, {"embed.tokens", "embed.positions"}));
-  Value x = block.embed("tokens", "embed.tokens", model.paddingToken);
-  if (model.learnedPositions)
-    x = block.add(x, block.embed(positions, "embed.positions"));
-  block.addResult(block.dropout(x, model.embeddingDropout, "embed"));
+  block.addParameters(select(model, {"embed.tokens", "embed.positions", "embed.types", "embed_norm.weight",
+                                     "embed_norm.bias", "embed.project.weight", "embed.project.bias"}));
+  block.addResult(embedded(block, model, layout));
   if (pools) {
     block.beginPooled();
     block.addPooledResults();
@@ -138,11 +168,18 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
   if (layout.resetPositionIds && spec.attention.rope)
     block.addData("position_ids", {"s", "b"}, /*integer=*/true);
-  if (layout.resetAttentionMask && exchangesHeads(contextType))
-    block.addData("key_document_starts", {"t", "b"}, /*integer=*/true);
-  else if (layout.resetAttentionMask)
-    block.addData("document_starts", {"s", "b"}, /*integer=*/true);
-  if (spec.attention.dropout > 0 || spec.residualDropout > 0)
+  // Of documents: of all positions where the rank has the queries of all.
+  const auto addBounds = [&](StringRef kind) {
+    if (exchangesHeads(contextType))
+      block.addData(("key_" + kind).str(), {"t", "b"}, /*integer=*/true);
+    else
+      block.addData(kind, {"s", "b"}, /*integer=*/true);
+  };
+  if (layout.resetAttentionMask)
+    addBounds("document_starts");
+  if (!spec.attention.causal)
+    addBounds("document_ends");
+  if (spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 
@@ -151,16 +188,6 @@ static void addLayerParameters(BlockBuilder &block, const BlockKind &kind) {
   block.addParameters(kind.parameters, experts);
   if (experts)
     block.addCounter(kind.parameters, *experts);
-}
-
-static Value applyLayer(BlockBuilder &block, Value x, const BlockDescription &spec, StringRef contextType) {
-  Value attended =
-      block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
-  x = block.add(x, block.dropout(attended, spec.residualDropout, "attention.residual"));
-  Value normed = block.norm(x, "mlp_norm", spec.mlpNorm);
-  Value transformed =
-      spec.experts ? block.experts(normed, *spec.experts, spec.mlp) : block.mlp(normed, spec.mlp);
-  return block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
 }
 
 static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, StringRef contextType,
@@ -175,10 +202,14 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
   if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
     block.addData("step_tokens", {}, /*integer=*/false);
   addLayerParameters(block, kind);
-  block.addResult(applyLayer(block, x, spec, contextType));
+  block.addResult(block.layer(x, spec, contextType));
   if (pools)
     block.addPooledResults();
   block.finish();
+}
+
+static StringRef tableOfHead(const ModelDescription &model) {
+  return model.head.tied ? "embed.tokens" : "head.weight";
 }
 
 static void buildHead(ModuleOp module, const ModelDescription &model, const Layout &layout) {
@@ -191,8 +222,9 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
   block.addData("loss_weights", {"s", "b"}, /*integer=*/false);
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(select(
-      model, {"final_norm.weight", "final_norm.bias", model.tiedHead ? "embed.tokens" : "head.weight"}));
+  block.addParameters(select(model, {"final_norm.weight", "final_norm.bias", "head.transform.weight",
+                                     "head.transform.bias", "head.transform_norm.weight",
+                                     "head.transform_norm.bias", tableOfHead(model), "head.bias"}));
   Value normed = block.norm(x, "final_norm", model.finalNorm);
   if (layout.laterTokens > 0)
     block.addResult(normed);
@@ -214,11 +246,11 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
   block.addData(shifted("loss_shares", depth), {"s", "b"}, /*integer=*/false);
   addLayerData(block, kind.block, last.contextType, layout);
   block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(select(model, {"embed.tokens", model.tiedHead ? "embed.tokens" : "head.weight"}));
+  block.addParameters(select(model, {"embed.tokens", tableOfHead(model), "head.bias"}));
   block.addParameters(model.later.parameters);
   addLayerParameters(block, kind);
   x = block.joinLaterToken(x, depth);
-  x = block.norm(applyLayer(block, x, kind.block, last.contextType), "later.norm", model.finalNorm);
+  x = block.norm(block.layer(x, kind.block, last.contextType), "later.norm", model.finalNorm);
   if (depth < layout.laterTokens)
     block.addResult(x);
   block.laterLoss(x, depth);

@@ -96,7 +96,7 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
     return;
   std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
                                   model.maxPositions);
-  if (!model.learnedPositions) {
+  if (!model.embedding.learnedPositions) {
     if (!layout.resetPositionIds)
       layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
     return;
@@ -360,7 +360,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   near.pp = std::min(near.pp, model.layerCount());
   near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
   near.schedule = scheduleFor(supported, near);
-  if (model.learnedPositions && !near.resetPositionIds)
+  if (model.embedding.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);

@@ -151,6 +151,23 @@ std::vector<int64_t> Config::counts(std::string_view key, int64_t least, int64_t
   return result;
 }
 
+std::vector<double> Config::numbers(std::string_view key, double low, double high) {
+  std::vector<double> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  const auto isWithin = [&](const json &item) {
+    return item.is_number() && item.get<double>() >= low && item.get<double>() <= high;
+  };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), isWithin)) {
+    refuse(key, fmt::format("is not a list of numbers from {} to {}", low, high), "");
+    return result;
+  }
+  for (const json &item : *value)
+    result.push_back(item.get<double>());
+  return result;
+}
+
 std::optional<Config> Config::child(std::string_view key) {
   const json *value = find(key);
   if (!value)
@@ -160,6 +177,28 @@ std::optional<Config> Config::child(std::string_view key) {
     return std::nullopt;
   }
   return Config(*value, prefix + std::string(key) + ".", problems);
+}
+
+std::vector<Config> Config::children(std::string_view key) {
+  std::vector<Config> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  if (!value->is_array() ||
+      !std::all_of(value->begin(), value->end(), [](const json &item) { return item.is_object(); })) {
+    refuse(key, "is not a list of objects", "");
+    return result;
+  }
+  for (size_t i = 0; i < value->size(); ++i)
+    result.emplace_back((*value)[i], fmt::format("{}{}[{}].", prefix, key, i), problems);
+  return result;
+}
+
+std::map<std::string, std::string> Config::allWords() {
+  std::map<std::string, std::string> words;
+  for (const auto &[key, value] : object.items())
+    words[key] = word(key, "");
+  return words;
 }
 
 void Config::ignore(std::span<const std::string_view> keys) {

@@ -6,6 +6,7 @@
 #include "frontend/model/Lists.h"
 #include "runtime/base/Problems.h"
 #include <nlohmann/json_fwd.hpp>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,8 +40,14 @@ public:
   std::vector<std::string> words(std::string_view key);
   // A list of whole numbers in [least, limit]; empty when absent or null, or a problem was recorded.
   std::vector<int64_t> counts(std::string_view key, int64_t least, int64_t limit, bool mayBeEmpty = false);
+  // A list of finite numbers in [low, high]; empty when absent or null, or a problem was recorded.
+  std::vector<double> numbers(std::string_view key, double low, double high);
   // The object under `key`, or nothing when it is absent, null or not an object.
   std::optional<Config> child(std::string_view key);
+  // The objects of the list under `key`; none when it is absent or null, or a problem was recorded.
+  std::vector<Config> children(std::string_view key);
+  // All keys, each of which must be a text.
+  std::map<std::string, std::string> allWords();
 
   // One word of a table {word, meaning}; the first row's meaning when a problem was recorded.
   template <typename T>

@@ -1,10 +1,12 @@
-// ModelDescription: a decoder-only transformer as validated data, whatever family it came from. Everything
+// ModelDescription: a transformer of one stack of layers as validated data, whatever family it came from. Everything
 // the importer, the layout and the checkpoint reader ask about a model is here; nobody behind the frontend
-// knows families.
+// knows families. Vocabulary.h names the fields for files.
 //
-//   x = dropout(tokens(ids) + positions(pos))
-//   layer:  x += dropout(attention(norm(x)));  x += dropout(mlp(norm(x)))
-//   logits = head(norm(x))
+//   x = project(dropout(norm(scale * tokens(ids) + positions(pos) + types(type))))
+//   layer:  x = sum(x + scale * dropout(after(attention(before(x)))))     before, after, sum: norms that may be absent
+//           x = sum(x + scale * dropout(after(mlp(before(x)))))
+//   parallel layer:  x += scale * (attention(before(x)) + mlp(before(x)))
+//   logits = cap(scale * head(transform(norm(x))))
 #pragma once
 
 #include "frontend/model/Rope.h"
@@ -19,10 +21,31 @@ inline constexpr char kVocabularyDim = 'v';
 
 enum class NormKind { layer, rms };
 std::string_view nameOf(NormKind kind); // "layer"
-struct Norm {                           // layer: weight and bias; rms: weight
+struct Norm {                           // layer: (x - mean) / deviation; rms: x / root of the mean square
   NormKind kind = NormKind::layer;
   double epsilon = 1e-5;
+  bool weight = true, bias = false; // parameters: y = norm(x) * (offset + weight) + bias
+  double offset = 0;                // Gemma: 1
   bool operator==(const Norm &) const = default;
+};
+Norm layerNorm(double epsilon); // with weight and bias
+Norm rmsNorm(double epsilon);   // with weight
+
+// Norms of queries and keys. head: over each head, one weight for all heads; each_head: over each head, a weight for each;
+// all_heads: over all heads together (OLMo 2).
+enum class NormSpan { head, eachHead, allHeads };
+struct HeadNorms {
+  Norm norm;
+  NormSpan span = NormSpan::head;
+  bool operator==(const HeadNorms &) const = default;
+};
+
+// Around what a branch of a layer makes. Norms before: of what it reads; after: of what it makes; sum: of the sum with the
+// residual (the order of the first Transformer, and BERT).
+struct BranchDescription {
+  std::optional<Norm> before = {}, after = {}, sum = {};
+  double dropout = 0; // behind the norm after
+  bool operator==(const BranchDescription &) const = default;
 };
 
 // Multi-head latent attention (DeepSeek-V2): queries, keys and values are products of narrow latents of the token, which are
@@ -34,23 +57,45 @@ struct LatentAttention {
   bool operator==(const LatentAttention &) const = default;
 };
 
-struct AttentionDescription {                 // causal
+struct AttentionDescription {
+  bool causal = true;
   int64_t heads = 0, groups = 0, headDim = 0; // query heads, key/value heads, size of one
   std::optional<LatentAttention> latent;
   int64_t valueDim() const { return latent ? latent->valueDim : headDim; }
   bool qkvBias = false, outBias = false; // latent: of the products that make latents, and of the output
   bool sinks = false;                    // each query head has one more score, of nothing
-  std::optional<Norm> qkNorm;            // over headDim, on q and on k, before rope
+  bool gated = false;                    // times sigmoid(gate x) before the product that makes the output
+  double clip = 0;                       // > 0: q, k and v are within this and its negative
+  std::optional<HeadNorms> qkNorm;       // before rope
   std::optional<Rope> rope;
+  std::vector<double> slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
   double scale = 1;   // of the scores, before softmax
+  double softcap = 0; // > 0: scores become softcap * tanh(score / softcap)
   double dropout = 0; // of the probabilities
   bool operator==(const AttentionDescription &) const = default;
 };
 
-enum class Activation { geluErf, geluTanh, geluQuick, relu, silu }; // quick: x * sigmoid(1.702 x)
-std::string_view nameOf(Activation activation);                     // "gelu(tanh)"
-struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
+enum class
+    Activation { // quick: x * sigmoid(1.702 x); clipped: geluErf from -10 to 10; relu2: relu(x)^2; linear: x
+      geluErf,
+      geluTanh,
+      geluQuick,
+      geluClipped,
+      hardSwish,
+      laplace,
+      leakyRelu,
+      linear,
+      mish,
+      relu,
+      relu2,
+      relu6,
+      sigmoid,
+      silu,
+      tanh
+    };
+std::string_view nameOf(Activation activation); // "gelu(tanh)"
+struct Mlp {                                    // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;
   double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative
@@ -91,13 +136,41 @@ struct ModelParameter {
 };
 
 struct BlockDescription { // what makes two layers equal
-  Norm attentionNorm;
+  BranchDescription attentionBranch, mlpBranch;
   AttentionDescription attention;
-  Norm mlpNorm;
   Mlp mlp; // with experts: of one of them
   std::optional<Experts> experts;
-  double residualDropout = 0; // of both branches
+  bool parallel = false;    // the mlp reads what the layer reads; without a norm before it, what attention reads
+  double residualScale = 1; // of both branches
   bool operator==(const BlockDescription &) const = default;
+};
+
+struct Embedding {
+  double scale = 1;  // of the embeddings of tokens
+  int64_t width = 0; // of the tables; 0: hidden; else a product with a bias follows (ELECTRA)
+  bool learnedPositions = false;
+  int64_t positionOffset = 0; // rows of the table of positions before that of position 0 (BART, RoBERTa)
+  int64_t types = 0;          // kinds of tokens, a row for each (BERT's sentences); 0: none
+  std::optional<Norm> norm = {}; // of the sum
+  double dropout = 0;
+  bool operator==(const Embedding &) const = default;
+};
+
+// norm(activation(product with a bias)) of what the head reads: masked language models.
+struct HeadTransform {
+  Activation activation = Activation::geluErf;
+  bool bias = true;
+  Norm norm = {};
+  bool operator==(const HeadTransform &) const = default;
+};
+
+struct Head {
+  std::optional<HeadTransform> transform = {};
+  bool tied = false; // its matrix is the table of tokens
+  bool bias = false;
+  double scale = 1;   // of the logits
+  double softcap = 0; // > 0: logits become softcap * tanh(logit / softcap)
+  bool operator==(const Head &) const = default;
 };
 
 struct BlockKind {
@@ -127,19 +200,22 @@ struct KeyNames {
               hiddenDropout = "resid_pdrop";
 };
 
+// What the loss is of: the next token of each, or tokens that were masked (Devlin et al. 2018).
+enum class Objective { causal, masked };
+
 struct ModelDescription {
   std::string source; // file name, for messages
   std::string text;   // the file, verbatim
   std::string family; // model_type
   KeyNames names;
 
+  Objective objective = Objective::causal;
   int64_t vocabulary = 0, hidden = 0, maxPositions = 0;
-  bool learnedPositions = false;
-  double embeddingDropout = 0;
+  Embedding embedding;
   std::vector<BlockKind> kinds; // distinct blocks
   std::vector<int64_t> layers;  // of each layer, its index into kinds
-  Norm finalNorm;
-  bool tiedHead = false; // the head uses the parameter of the token embedding
+  std::optional<Norm> finalNorm;
+  Head head;
   double initializerRange = 0.02;
   std::vector<ModelParameter> parameters; // outside the layers
   LaterTokens later;
@@ -149,6 +225,7 @@ struct ModelDescription {
   std::optional<int64_t>
       paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 
+  int64_t embeddingWidth() const { return embedding.width > 0 ? embedding.width : hidden; }
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
   bool hasExperts() const { return std::ranges::any_of(kinds, &BlockKind::hasExperts); }

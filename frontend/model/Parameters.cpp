@@ -7,87 +7,144 @@
 
 namespace mgc::frontend {
 
-static void addLinear(std::vector<std::string> &roles, const std::string &name, bool bias) {
-  roles.push_back(name + ".weight");
-  if (bias)
-    roles.push_back(name + ".bias");
-}
+namespace {
 
-static void addNorm(std::vector<std::string> &roles, const std::string &name, const Norm &norm) {
-  addLinear(roles, name, norm.kind == NormKind::layer);
-}
+// The parameters that a description needs, and how each begins where no checkpoint is loaded.
+struct Role {
+  std::string name;
+  plan::InitKind init = plan::InitKind::normal;
+};
 
-static void addLatents(std::vector<std::string> &roles, const AttentionDescription &attention) {
+class Roles {
+public:
+  void add(std::string name) { roles_.push_back({std::move(name)}); }
+  void addLinear(const std::string &name, bool bias) {
+    add(name + ".weight");
+    if (bias)
+      addBias(name + ".bias");
+  }
+  void addBias(std::string name) { roles_.push_back({std::move(name), plan::InitKind::zeros}); }
+  // Weights begin such that the norm alone is left: an offset is a part of them.
+  void addNorm(const std::string &name, const std::optional<Norm> &norm) {
+    if (norm && norm->weight)
+      roles_.push_back(
+          {name + ".weight", norm->offset == 0 ? plan::InitKind::ones : plan::InitKind::zeros});
+    if (norm && norm->bias)
+      addBias(name + ".bias");
+  }
+  std::vector<Role> take() { return std::move(roles_); }
+
+private:
+  std::vector<Role> roles_;
+};
+
+} // namespace
+
+static void addLatents(Roles &roles, const AttentionDescription &attention) {
   const bool isLow = attention.latent->queryRank > 0;
   if (isLow) {
-    addLinear(roles, "attn.q_a", attention.qkvBias);
-    addNorm(roles, "attn.q_a_norm", attention.latent->norm);
+    roles.addLinear("attn.q_a", attention.qkvBias);
+    roles.addNorm("attn.q_a_norm", attention.latent->norm);
   }
-  addLinear(roles, isLow ? "attn.q_b" : "attn.q", false);
-  addLinear(roles, "attn.kv_a", attention.qkvBias);
-  addNorm(roles, "attn.kv_a_norm", attention.latent->norm);
-  addLinear(roles, "attn.kv_b", false);
+  roles.addLinear(isLow ? "attn.q_b" : "attn.q", false);
+  roles.addLinear("attn.kv_a", attention.qkvBias);
+  roles.addNorm("attn.kv_a_norm", attention.latent->norm);
+  roles.addLinear("attn.kv_b", false);
 }
 
-static std::vector<std::string> rolesOf(const BlockDescription &block) {
-  std::vector<std::string> roles;
-  addNorm(roles, "attn_norm", block.attentionNorm);
-  if (block.attention.latent)
-    addLatents(roles, block.attention);
+static void addAttention(Roles &roles, const AttentionDescription &attention) {
+  if (attention.latent)
+    addLatents(roles, attention);
   else
     for (const char *name : {"attn.q", "attn.k", "attn.v"})
-      addLinear(roles, name, block.attention.qkvBias);
-  if (block.attention.qkNorm) {
-    addNorm(roles, "attn.q_norm", *block.attention.qkNorm);
-    addNorm(roles, "attn.k_norm", *block.attention.qkNorm);
-  }
-  addLinear(roles, "attn.o", block.attention.outBias);
-  if (block.attention.sinks)
-    roles.push_back("attn.sinks");
-  addNorm(roles, "mlp_norm", block.mlpNorm);
-  if (block.experts) {
-    roles.push_back("router.weight");
-    if (block.experts->isZipped)
-      addLinear(roles, "experts.gate_up", block.mlp.bias);
-    else
-      for (const char *name : {"experts.gate", "experts.up"})
-        addLinear(roles, name, block.mlp.bias);
-    addLinear(roles, "experts.down", block.mlp.bias);
-    if (block.experts->bias)
-      roles.push_back("router.bias");
-    if (block.experts->logitBias)
-      roles.push_back("router.logits.bias");
-    if (block.experts->shared)
-      roles.insert(roles.end(), {"shared.gate.weight", "shared.up.weight", "shared.down.weight"});
-    if (block.experts->shared && block.experts->shared->gated)
-      roles.push_back("shared.scale.weight");
-    return roles;
-  }
-  if (block.mlp.gated)
-    addLinear(roles, "mlp.gate", block.mlp.bias);
-  addLinear(roles, "mlp.up", block.mlp.bias);
-  addLinear(roles, "mlp.down", block.mlp.bias);
-  return roles;
+      roles.addLinear(name, attention.qkvBias);
+  if (attention.qkNorm)
+    for (const char *name : {"attn.q", "attn.k"})
+      roles.addNorm(normRole(name, *attention.qkNorm), attention.qkNorm->norm);
+  if (attention.gated)
+    roles.addLinear("attn.gate", attention.qkvBias);
+  roles.addLinear("attn.o", attention.outBias);
+  if (attention.sinks)
+    roles.add("attn.sinks");
 }
 
-static std::vector<std::string> rolesOf(const ModelDescription &model) {
-  std::vector<std::string> roles = {"embed.tokens"};
-  if (model.learnedPositions)
-    roles.push_back("embed.positions");
-  addNorm(roles, "final_norm", model.finalNorm);
-  if (!model.tiedHead)
-    roles.push_back("head.weight");
-  return roles;
+static void addExperts(Roles &roles, const Experts &experts, bool bias) {
+  roles.add("router.weight");
+  if (experts.isZipped)
+    roles.addLinear("experts.gate_up", bias);
+  else
+    for (const char *name : {"experts.gate", "experts.up"})
+      roles.addLinear(name, bias);
+  roles.addLinear("experts.down", bias);
+  if (experts.bias)
+    roles.addBias("router.bias");
+  if (experts.logitBias)
+    roles.addBias("router.logits.bias");
+  if (!experts.shared)
+    return;
+  for (const char *name : {"shared.gate.weight", "shared.up.weight", "shared.down.weight"})
+    roles.add(name);
+  if (experts.shared->gated)
+    roles.add("shared.scale.weight");
 }
 
-static std::vector<std::string> rolesOfLater(const ModelDescription &model) {
-  std::vector<std::string> roles;
-  addNorm(roles, "later.token_norm", model.finalNorm);
-  addNorm(roles, "later.hidden_norm", model.finalNorm);
-  addLinear(roles, "later.token", false);
-  addLinear(roles, "later.hidden", false);
-  addNorm(roles, "later.norm", model.finalNorm);
-  return roles;
+static void addMlp(Roles &roles, const Mlp &mlp) {
+  if (mlp.gated)
+    roles.addLinear("mlp.gate", mlp.bias);
+  roles.addLinear("mlp.up", mlp.bias);
+  roles.addLinear("mlp.down", mlp.bias);
+}
+
+static std::vector<Role> rolesOf(const BlockDescription &block) {
+  Roles roles;
+  roles.addNorm("attn_norm", block.attentionBranch.before);
+  addAttention(roles, block.attention);
+  roles.addNorm("attn_after_norm", block.attentionBranch.after);
+  roles.addNorm("attn_sum_norm", block.attentionBranch.sum);
+  roles.addNorm("mlp_norm", block.mlpBranch.before);
+  if (block.experts)
+    addExperts(roles, *block.experts, block.mlp.bias);
+  else
+    addMlp(roles, block.mlp);
+  roles.addNorm("mlp_after_norm", block.mlpBranch.after);
+  roles.addNorm("mlp_sum_norm", block.mlpBranch.sum);
+  return roles.take();
+}
+
+static std::vector<Role> rolesOf(const ModelDescription &model) {
+  Roles roles;
+  roles.add("embed.tokens");
+  if (model.embedding.learnedPositions)
+    roles.add("embed.positions");
+  if (model.embedding.types > 0)
+    roles.add("embed.types");
+  roles.addNorm("embed_norm", model.embedding.norm);
+  if (model.embedding.width > 0)
+    roles.addLinear("embed.project", /*bias=*/true);
+  roles.addNorm("final_norm", model.finalNorm);
+  if (model.head.transform) {
+    roles.addLinear("head.transform", model.head.transform->bias);
+    roles.addNorm("head.transform_norm", model.head.transform->norm);
+  }
+  if (!model.head.tied)
+    roles.add("head.weight");
+  if (model.head.bias)
+    roles.addBias("head.bias");
+  return roles.take();
+}
+
+static std::vector<Role> rolesOfLater(const ModelDescription &model) {
+  Roles roles;
+  roles.addNorm("later.token_norm", model.finalNorm);
+  roles.addNorm("later.hidden_norm", model.finalNorm);
+  roles.addLinear("later.token", false);
+  roles.addLinear("later.hidden", false);
+  roles.addNorm("later.norm", model.finalNorm);
+  return roles.take();
+}
+
+std::string normRole(std::string_view role, const HeadNorms &norms) {
+  return fmt::format("{}_{}", role, norms.span == NormSpan::head ? "norm" : "norms");
 }
 
 static plan::ParameterDim dimOf(char letter, const ModelDescription &model, const BlockDescription &block) {
@@ -97,7 +154,11 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
   case kVocabularyDim:
     return full(model.vocabulary);
   case 'p':
-    return full(model.maxPositions);
+    return full(model.maxPositions + model.embedding.positionOffset);
+  case 'a':
+    return full(model.embedding.types);
+  case 'i':
+    return full(model.embeddingWidth());
   case 'g':
     return full(attention.groups);
   case 'r':
@@ -123,17 +184,15 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
   case 'j':
     return full(2);
   default:
-    return full(model.hidden); // h, i, y
+    return full(model.hidden); // h, y
   }
 }
 
-// Norm weights start at one, biases at zero, everything else is drawn.
-static void setInit(plan::Parameter &parameter, const TensorRow &row, const ModelDescription &model) {
-  bool norm = row.role.find("norm.") != std::string_view::npos;
-  bool bias = row.role.ends_with(".bias");
-  parameter.init = bias ? plan::InitKind::zeros : norm ? plan::InitKind::ones : plan::InitKind::normal;
+static void setInit(plan::Parameter &parameter, plan::InitKind init, const TensorRow &row,
+                    const ModelDescription &model) {
+  parameter.init = init;
   parameter.initStd = 0;
-  if (parameter.init == plan::InitKind::normal)
+  if (init == plan::InitKind::normal)
     parameter.initStd = model.initializerRange /
                         (row.residualInit ? std::sqrt(2.0 * static_cast<double>(model.layers.size())) : 1.0);
 }
@@ -151,13 +210,16 @@ static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorName
   std::vector<std::string> aliases;
   if (row.tensor.starts_with(names.prefix))
     aliases.emplace_back(row.tensor.substr(names.prefix.size()));
+  for (const auto &[end, old] : names.oldEnds)
+    if (row.tensor.ends_with(end))
+      aliases.push_back(fmt::format("{}{}", row.tensor.substr(0, row.tensor.size() - end.size()), old));
   const TensorRow *head = findRow(names, "head.weight");
-  if (row.role == "embed.tokens" && model.tiedHead && head)
+  if (row.role == "embed.tokens" && model.head.tied && head)
     aliases.emplace_back(head->tensor);
   return aliases;
 }
 
-static plan::Parameter parameterOf(const TensorRow &row, const TensorNames &names,
+static plan::Parameter parameterOf(const TensorRow &row, plan::InitKind init, const TensorNames &names,
                                    const ModelDescription &model, const BlockDescription &block) {
   plan::Parameter parameter;
   parameter.tensor = row.tensor;
@@ -186,20 +248,20 @@ static plan::Parameter parameterOf(const TensorRow &row, const TensorNames &name
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))
     parameter.activeShare = double(block.experts->chosen) / double(block.experts->count);
-  setInit(parameter, row, model);
+  setInit(parameter, init, row, model);
   return parameter;
 }
 
-static Status bind(const std::vector<std::string> &roles, const TensorNames &names,
+static Status bind(const std::vector<Role> &roles, const TensorNames &names,
                    const ModelDescription &model, const BlockDescription &block,
                    std::vector<ModelParameter> &result) {
   result.clear();
-  for (const std::string &role : roles) {
+  for (const auto &[role, init] : roles) {
     const TensorRow *row = findRow(names, role);
     if (!row)
       return errorf("the family {} does not say which tensor holds {}", model.family, role);
     result.push_back(
-        {role, std::string(row->view), parameterOf(*row, names, model, block), row->movedByLoad});
+        {role, std::string(row->view), parameterOf(*row, init, names, model, block), row->movedByLoad});
   }
   return Status::ok();
 }
@@ -227,8 +289,8 @@ static std::string copyOf(std::string_view role) { return fmt::format("later.{}"
 // Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what the model
 // has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
-  const std::vector<std::string> roles = rolesOfLater(model);
-  if (!std::ranges::all_of(roles, [&](const std::string &role) { return findRow(names, role); }))
+  const std::vector<Role> roles = rolesOfLater(model);
+  if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))
     return Status::ok();
   const BlockKind &layer = model.kinds[model.layers.back()];
   MGC_TRY(bind(roles, names, model, layer.block, model.later.parameters));
@@ -240,7 +302,7 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
   for (ModelParameter &entry : model.parameters)
     for (const char *role : {"embed.tokens", "head.weight"})
       if (const TensorRow *copy = findRow(names, copyOf(role));
-          copy && (entry.role == role || (model.tiedHead && entry.role == "embed.tokens"))) {
+          copy && (entry.role == role || (model.head.tied && entry.role == "embed.tokens"))) {
         tensors.emplace_back(copy->tensor);
         for (int64_t i = 0; i < model.later.inFile; ++i)
           entry.parameter.aliases.push_back(

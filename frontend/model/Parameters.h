@@ -4,10 +4,14 @@
 // heads of one, size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is
 // the file's; the importer reads names, never positions. Of latent attention (Description.h): q l: ranks of the latents of
 // queries, of keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value head, whose
-// size is w: attn.o.weight g r w h. Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it
+// size is w: attn.o.weight g r w h. a: types of tokens; i: width of embeddings, which have it in the place of h where it is another. Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it
 // lies with the expert.
-//   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
-//   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
+//   embed.tokens v h          embed.positions p h        embed.types a h
+//   head.weight v h           head.bias v                embed_norm.*, final_norm.{weight,bias} h
+//   embed.project.weight h i  embed.project.bias h       head.transform.weight i h, .bias i; head.transform_norm.* i
+//   attn_norm.*, mlp_norm.* h, and attn_after_norm, attn_sum_norm, mlp_after_norm, mlp_sum_norm
+//   attn.{q_norm,k_norm}.* d: one for all heads; attn.q_norms.* g r d, attn.k_norms.* g d: an element for each of each head
+//   attn.gate.weight h g r w  attn.gate.bias g r w
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
 //   attn.o.weight g r d h     attn.o.bias h
 //   attn.q_a.weight h q       attn.q_b.weight q g r d    attn.kv_a.weight h z       attn.kv_b.weight l g x
@@ -48,7 +52,12 @@ struct TensorNames {
   std::span<const std::string_view>
       ignored; // no weights, which older versions of transformers saved; "{}" is the layer
   std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
+  // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
+  std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};
 };
+
+// The role of the norms of queries ("attn.q") or keys, without ".weight" or ".bias": attn.q_norm or attn.q_norms.
+std::string normRole(std::string_view role, const HeadNorms &norms);
 
 // Fills in the parameters of the model and of each of its kinds, exactly the roles they need, and the tensors that it
 // ignores. A role without a row is an error.

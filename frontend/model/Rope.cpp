@@ -5,30 +5,29 @@
 
 namespace mgc::frontend {
 
-static double scaled(double frequency, const RopeScaling &scaling) {
-  if (scaling.kind == RopeScaling::Kind::none)
-    return frequency;
-  double slow = frequency / scaling.factor;
-  if (scaling.kind == RopeScaling::Kind::linear)
-    return slow;
-  double turns =
-      scaling.originalPositions * frequency / (2 * std::numbers::pi); // within the original context
+static double turnsOf(double frequency, double positions) {
+  return positions * frequency / (2 * std::numbers::pi);
+}
+
+static double llama3(double frequency, const RopeScaling &scaling) {
+  const double slow = frequency / scaling.factor, turns = turnsOf(frequency, scaling.originalPositions);
   if (turns > scaling.highFrequencyFactor)
     return frequency;
   if (turns < scaling.lowFrequencyFactor)
     return slow;
-  double t =
+  const double t =
       (turns - scaling.lowFrequencyFactor) / (scaling.highFrequencyFactor - scaling.lowFrequencyFactor);
   return (1 - t) * slow + t * frequency;
 }
 
-// How much of f / factor place i has under yarn: 0 for fast ones, 1 for slow ones (Peng et al. 2023).
-static double yarnShare(double theta, int64_t rotaryDim, const RopeScaling &scaling, size_t i) {
-  const double dim = static_cast<double>(rotaryDim);
-  const auto placeOf = [&](double turns) {
-    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+// How much of f / factor pair i has under yarn: 0 for fast ones, 1 for slow ones (Peng et al. 2023).
+static double yarnShare(const Rope &rope, size_t i) {
+  const RopeScaling &scaling = rope.scaling;
+  const auto dim = static_cast<double>(rope.dim);
+  const auto pairOf = [&](double turns) {
+    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
-  double first = placeOf(scaling.fastTurns), last = placeOf(scaling.slowTurns);
+  double first = pairOf(scaling.fastTurns), last = pairOf(scaling.slowTurns);
   if (scaling.truncate)
     first = std::floor(first), last = std::ceil(last);
   first = std::max(first, 0.0), last = std::min(last, dim - 1);
@@ -37,26 +36,56 @@ static double yarnShare(double theta, int64_t rotaryDim, const RopeScaling &scal
   return std::clamp((static_cast<double>(i) - first) / (last - first), 0.0, 1.0);
 }
 
-std::vector<double> inverseFrequencies(double theta, int64_t rotaryDim, const RopeScaling &scaling) {
-  std::vector<double> frequencies(rotaryDim / 2);
+static double thetaAt(const Rope &rope, int64_t positions) {
+  const RopeScaling &scaling = rope.scaling;
+  const auto count = static_cast<double>(positions), dim = static_cast<double>(rope.dim);
+  if (scaling.kind != RopeKind::dynamic || count <= scaling.originalPositions)
+    return rope.theta;
+  const double growth = scaling.factor * count / scaling.originalPositions - (scaling.factor - 1);
+  return rope.theta * std::pow(growth, dim / (dim - 2));
+}
+
+static double scaled(double frequency, const Rope &rope, size_t i, int64_t positions) {
+  const RopeScaling &scaling = rope.scaling;
+  const bool isLong = static_cast<double>(positions) > scaling.originalPositions;
+  switch (scaling.kind) {
+  case RopeKind::none:
+  case RopeKind::dynamic:
+    return frequency;
+  case RopeKind::linear:
+    return frequency / scaling.factor;
+  case RopeKind::llama3:
+    return llama3(frequency, scaling);
+  case RopeKind::longrope:
+    return frequency / (isLong ? scaling.longFactors : scaling.shortFactors)[i];
+  case RopeKind::yarn:
+    break;
+  }
+  const double share = yarnShare(rope, i);
+  return share * frequency / scaling.factor + (1 - share) * frequency;
+}
+
+std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions) {
+  std::vector<double> frequencies(rope.dim / 2);
+  const double theta = thetaAt(rope, positions);
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    const double plain = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotaryDim));
-    const double share =
-        scaling.kind == RopeScaling::Kind::yarn ? yarnShare(theta, rotaryDim, scaling, i) : 0;
-    frequencies[i] = scaling.kind == RopeScaling::Kind::yarn
-                         ? share * plain / scaling.factor + (1 - share) * plain
-                         : scaled(plain, scaling);
+    const double plain = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rope.dim));
+    frequencies[i] = scaled(plain, rope, i, positions);
   }
   return frequencies;
 }
 
 static constexpr double kLargest = 1e15;
 
+static double readOriginalPositions(Config &rope) {
+  return rope.requiredNumber("original_max_position_embeddings", 1, kLargest);
+}
+
 static void readLlama3(Config &rope, RopeScaling &scaling) {
   scaling.factor = rope.requiredNumber("factor", 1, kLargest);
   scaling.lowFrequencyFactor = rope.requiredNumber("low_freq_factor", 1e-6, kLargest);
   scaling.highFrequencyFactor = rope.requiredNumber("high_freq_factor", 1e-6, kLargest);
-  scaling.originalPositions = rope.requiredNumber("original_max_position_embeddings", 1, kLargest);
+  scaling.originalPositions = readOriginalPositions(rope);
   if (scaling.highFrequencyFactor <= scaling.lowFrequencyFactor)
     rope.refuse("high_freq_factor",
                 fmt::format("is not above low_freq_factor = {}", scaling.lowFrequencyFactor), "");
@@ -64,9 +93,9 @@ static void readLlama3(Config &rope, RopeScaling &scaling) {
 
 static double yarnScale(double factor, double mscale) { return 0.1 * mscale * std::log(factor) + 1; }
 
-static void readYarn(Config &config, RopeScaling &scaling, Rope &rope) {
+static void readYarn(Config &config, RopeScaling &scaling, RopeOfFile &file) {
   scaling.factor = config.requiredNumber("factor", 1, kLargest);
-  scaling.originalPositions = config.requiredNumber("original_max_position_embeddings", 1, kLargest);
+  scaling.originalPositions = readOriginalPositions(config);
   scaling.fastTurns = config.number("beta_fast", 32, 1e-6, kLargest);
   scaling.slowTurns = config.number("beta_slow", 1, 1e-6, kLargest);
   scaling.truncate = config.flag("truncate", true);
@@ -74,86 +103,132 @@ static void readYarn(Config &config, RopeScaling &scaling, Rope &rope) {
   if (scaling.factor < 1) // refused
     return;
   const bool hasBoth = mscale != 0 && all != 0;
-  rope.scale = hasBoth ? yarnScale(scaling.factor, mscale) / yarnScale(scaling.factor, all)
-                       : yarnScale(scaling.factor, 1);
-  rope.scale = config.number("attention_factor", rope.scale, 1e-6, 1e6);
-  rope.scoreScale = all != 0 ? yarnScale(scaling.factor, all) : 1;
+  const double scale = hasBoth ? yarnScale(scaling.factor, mscale) / yarnScale(scaling.factor, all)
+                               : yarnScale(scaling.factor, 1);
+  file.rope.scale = config.number("attention_factor", scale, 1e-6, 1e6);
+  file.scoreScale = all != 0 ? yarnScale(scaling.factor, all) : 1;
 }
 
-// The fields of rope_scaling or rope_parameters, rope_theta and partial_rotary_factor aside.
-static RopeScaling readScaling(Config &config, Rope &rope) {
-  using Kind = RopeScaling::Kind;
-  static constexpr std::pair<std::string_view, Kind> kKinds[] = {
-      {"default", Kind::none}, {"linear", Kind::linear}, {"llama3", Kind::llama3}, {"yarn", Kind::yarn}};
+static std::vector<double> readFactors(Config &config, std::string_view key, int64_t pairs) {
+  const std::vector<double> factors = config.numbers(key, 1e-6, kLargest);
+  if (static_cast<int64_t>(factors.size()) != pairs && pairs > 0)
+    config.refuse(key, fmt::format("has {} factors", factors.size()),
+                  fmt::format("expected {}: one for each pair of dimensions that rotates", pairs));
+  return factors;
+}
+
+static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope) {
+  scaling.originalPositions =
+      fields.originalPositions > 0
+          ? config.number("original_max_position_embeddings", fields.originalPositions, 1, kLargest)
+          : readOriginalPositions(config);
+  scaling.shortFactors = readFactors(config, "short_factor", rope.dim / 2);
+  scaling.longFactors = readFactors(config, "long_factor", rope.dim / 2);
+  const double growth = static_cast<double>(fields.maxPositions) / scaling.originalPositions;
+  const double factor = config.number("factor", growth, 1e-6, kLargest);
+  const double scale =
+      factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(scaling.originalPositions)) : 1;
+  rope.scale = config.number("attention_factor", scale, 1e-6, 1e6);
+}
+
+// The fields of rope_scaling or rope_parameters, theta and part aside.
+static RopeScaling readScaling(Config &config, const RopeFields &fields, RopeOfFile &file) {
+  static constexpr std::pair<std::string_view, RopeKind> kKinds[] = {
+      {"default", RopeKind::none},    {"linear", RopeKind::linear}, {"dynamic", RopeKind::dynamic},
+      {"llama3", RopeKind::llama3},   {"yarn", RopeKind::yarn},     {"longrope", RopeKind::longrope},
+      {"su", RopeKind::longrope}}; // its name in the first files of Phi-3
   if (config.has("rope_type") && config.has("type") &&
       config.word("rope_type", "") != config.word("type", ""))
     config.refuse("type", "and rope_type differ", "keep one of them");
   RopeScaling scaling;
   size_t before = config.report().count();
-  scaling.kind = config.choice<Kind>(config.has("rope_type") ? "rope_type" : "type", "default", kKinds);
+  scaling.kind = config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", kKinds);
   if (config.report().count() != before)
     return scaling; // what else stands there belongs to a kind nobody here knows
-  if (scaling.kind == Kind::linear)
+  switch (scaling.kind) {
+  case RopeKind::none:
+    break;
+  case RopeKind::linear:
     scaling.factor = config.requiredNumber("factor", 1, kLargest);
-  if (scaling.kind == Kind::llama3)
+    break;
+  case RopeKind::dynamic: // the class starts from max_position_embeddings, whatever stands here
+    scaling.factor = config.requiredNumber("factor", 1, kLargest);
+    scaling.originalPositions = static_cast<double>(fields.maxPositions);
+    break;
+  case RopeKind::llama3:
     readLlama3(config, scaling);
-  if (scaling.kind == Kind::yarn)
-    readYarn(config, scaling, rope);
+    break;
+  case RopeKind::yarn:
+    readYarn(config, scaling, file);
+    break;
+  case RopeKind::longrope:
+    readLongrope(config, fields, scaling, file.rope);
+    break;
+  }
   config.finish("this rope type");
   return scaling;
 }
 
 // How many of so many dimensions rotate: of transformers 5 rope_parameters say it.
-static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim,
-                             std::optional<double> defaultPart) {
-  constexpr std::string_view key = "partial_rotary_factor";
-  if (!defaultPart) {
+static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim, const RopeFields &fields) {
+  if (!fields.part) {
     if (parameters)
-      parameters->expect(key, "1.0");
+      parameters->expect("partial_rotary_factor", "1.0");
     return headDim;
   }
-  const double outside = config.number(key, *defaultPart, 1e-6, 1);
-  const double part = parameters ? parameters->number(key, outside, 1e-6, 1) : outside;
+  const double outside = config.number(fields.partKey, *fields.part, 1e-6, 1);
+  const double part = parameters ? parameters->number("partial_rotary_factor", outside, 1e-6, 1) : outside;
   const auto rotated = static_cast<int64_t>(part * static_cast<double>(headDim));
-  if (headDim > 0 && (rotated % 2 != 0 || rotated == 0 || 2 * headDim % rotated != 0))
-    config.report().add("{} = {} of head_dim = {} are {} dimensions; expected an even number that divides {}",
-                        key, part, headDim, rotated, 2 * headDim);
+  if (headDim > 0 && (rotated % 2 != 0 || rotated == 0))
+    config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey, part,
+                        headDim, rotated);
   return rotated;
 }
 
 static constexpr double kNoTheta = 0;
 
-static double readTheta(Config &config) { return config.number("rope_theta", kNoTheta, 1, kLargest); }
+static double readTheta(Config &config, std::string_view key) {
+  return config.number(key, kNoTheta, 1, kLargest);
+}
 
-Rope readRope(Config &config, int64_t headDim, double defaultTheta, std::optional<double> defaultPart) {
-  Rope rope;
-  RopeScaling scaling;
-  size_t before = config.report().count();
-  rope.theta = readTheta(config);
-  std::optional<Config> scalingFields = config.child("rope_scaling");
+static constexpr std::string_view kLayerTypes[] = {"full_attention", "sliding_attention"};
+
+// rope_parameters, or the entry of these layers in it.
+static std::optional<Config> readParameters(Config &config, const RopeFields &fields) {
   std::optional<Config> parameters = config.child("rope_parameters");
-  if (scalingFields && parameters)
+  if (!parameters || fields.ofLayers.empty())
+    return parameters;
+  parameters->ignore(kLayerTypes);
+  parameters->finish("layers of these types");
+  return parameters->child(fields.ofLayers);
+}
+
+RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields) {
+  RopeOfFile file;
+  Rope &rope = file.rope;
+  size_t before = config.report().count();
+  rope.theta = readTheta(config, fields.thetaKey);
+  std::optional<Config> scaling = fields.hasScaling ? config.child("rope_scaling") : std::nullopt;
+  std::optional<Config> parameters = readParameters(config, fields);
+  if (scaling && parameters)
     config.refuse("rope_scaling", "and rope_parameters are two spellings of one thing", "keep one of them");
   if (parameters) {
-    double theta = readTheta(*parameters);
+    const double theta = readTheta(*parameters, "rope_theta");
     if (theta != kNoTheta && rope.theta != kNoTheta && theta != rope.theta)
-      config.refuse("rope_theta", fmt::format("and rope_parameters.rope_theta = {} differ", theta),
+      config.refuse(fields.thetaKey, fmt::format("and rope_parameters.rope_theta = {} differ", theta),
                     "keep one of them");
     rope.theta = theta != kNoTheta ? theta : rope.theta;
   }
-  const int64_t rotaryDim = readRotaryDim(config, parameters ? &*parameters : nullptr, headDim, defaultPart);
+  rope.dim = readRotaryDim(config, parameters ? &*parameters : nullptr, headDim, fields);
   if (parameters)
-    scaling = readScaling(*parameters, rope);
-  else if (scalingFields)
-    scaling = readScaling(*scalingFields, rope);
+    rope.scaling = readScaling(*parameters, fields, file);
+  else if (scaling)
+    rope.scaling = readScaling(*scaling, fields, file);
   if (rope.theta == kNoTheta)
-    rope.theta = defaultTheta;
-  bool good = config.report().count() == before;
-  if (good && rope.theta == kNoTheta)
-    config.report().add("rope_theta is missing, but required");
-  if (good && rope.theta != kNoTheta)
-    rope.inverseFrequencies = inverseFrequencies(rope.theta, rotaryDim, scaling);
-  return rope;
+    rope.theta = fields.theta;
+  if (config.report().count() == before && rope.theta == kNoTheta)
+    config.report().add("{} is missing, but required", fields.thetaKey);
+  return file;
 }
 
 } // namespace mgc::frontend

@@ -6,37 +6,59 @@
 
 namespace mgc::frontend {
 
-// Rotates the first 2 n dimensions of a head, n = inverseFrequencies.size(): pairs (i, i + n), or neighbours (2 i, 2 i + 1), by
-// position * inverseFrequencies[i].
-struct Rope {
-  double theta = 10000;
-  std::vector<double> inverseFrequencies;
-  bool interleaved = false; // neighbours
-  double scale = 1;         // what is rotated is multiplied by it
-  double scoreScale = 1;    // DeepSeek multiplies the scores by its square
-  bool operator==(const Rope &) const = default;
-};
+enum class RopeKind { none, linear, dynamic, yarn, llama3, longrope };
 
-struct RopeScaling {
-  enum class Kind { none, linear, llama3, yarn } kind = Kind::none;
-  double factor = 1;
-  double lowFrequencyFactor = 1, highFrequencyFactor = 4; // llama3
-  double originalPositions = 0;                           // llama3, yarn
-  double fastTurns = 32, slowTurns = 1;                   // yarn: beta_fast, beta_slow
-  bool truncate = true;                                   // yarn
-};
-
-// theta^(-2i / rotaryDim), scaled:
+// How frequencies f = theta^(-2i / dim) change, i the number of the pair:
 //   linear   f / factor
 //   llama3   by wavelength w = 2 pi / f against the original context c: f where w < c / high, f / factor
 //   where
 //            w > c / low, between them (1 - t) f / factor + t f with t = (c / w - low) / (high - low).
-//   yarn     by place i: f up to the place that turns fastTurns times within the original context, f / factor from the one that
-//            turns slowTurns times on, and linear between them; truncated: whole places.
-std::vector<double> inverseFrequencies(double theta, int64_t rotaryDim, const RopeScaling &scaling);
+//   yarn     by pair: f up to the one that turns fastTurns times within the original context, f / factor from the one that
+//            turns slowTurns times on, and linear between them; truncated: whole pairs.
+//   dynamic  of sequences longer than the original context theta grows: by (factor n / c - (factor - 1))^(dim / (dim - 2)).
+//   longrope f / shortFactors[i], of sequences longer than the original context f / longFactors[i] (Phi-3).
+struct RopeScaling {
+  RopeKind kind = RopeKind::none;
+  double factor = 1;
+  double lowFrequencyFactor = 1, highFrequencyFactor = 4; // llama3
+  double originalPositions = 0;                           // llama3, yarn, dynamic, longrope
+  double fastTurns = 32, slowTurns = 1;                   // yarn: beta_fast, beta_slow
+  bool truncate = true;                                   // yarn
+  std::vector<double> shortFactors = {}, longFactors = {};        // longrope: dim / 2 of each
+  bool operator==(const RopeScaling &) const = default;
+};
 
-// Reads either spelling: rope_theta and rope_scaling, or rope_parameters. `defaultTheta` 0: theta is
-// required. `defaultPart`: of partial_rotary_factor; none: all of a head rotates.
-Rope readRope(Config &config, int64_t headDim, double defaultTheta, std::optional<double> defaultPart = {});
+// Rotates the first `dim` dimensions of a head: pairs (i, i + dim / 2), or neighbours (2 i, 2 i + 1), by
+// position * frequency i.
+struct Rope {
+  double theta = 10000;
+  int64_t dim = 0;
+  bool interleaved = false; // neighbours
+  RopeScaling scaling = {};
+  double scale = 1; // what is rotated is multiplied by it
+  bool operator==(const Rope &) const = default;
+};
+
+// Of each pair, for sequences of so many positions.
+std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
+
+// How a file says it. Of what a config.json leaves out there are defaults.
+struct RopeFields {
+  double theta = 0;                // 0: it is required
+  std::optional<double> part = {}; // how much of a head rotates; none: all, and the file may not say otherwise
+  std::string_view thetaKey = "rope_theta", partKey = "partial_rotary_factor";
+  std::string_view ofLayers = {}; // the key in rope_parameters of these layers, where it may have several: "full_attention"
+  bool hasScaling = true;         // rope_scaling is of these layers too
+  int64_t maxPositions = 0;       // dynamic: the original context, longrope: over it the factor
+  double originalPositions = 0;   // longrope, where its fields lack it
+};
+
+struct RopeOfFile {
+  Rope rope;
+  double scoreScale = 1; // yarn with mscale_all_dim: DeepSeek multiplies the scores by its square
+};
+
+// Reads either spelling: rope_theta and rope_scaling, or rope_parameters.
+RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields);
 
 } // namespace mgc::frontend

@@ -32,7 +32,8 @@ import layouts
 import prediction
 import safetensors
 
-DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
+PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
+DENSE = PREDICTED + ("gemma2", "gemma3_text", "gpt_neox", "olmo2", "phi3", "starcoder2")
 EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux",
            "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS
@@ -273,7 +274,7 @@ def parse_arguments():
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
     options = parser.parse_args()
-    possible = MODELS if options.dtype == "f32" else DENSE
+    possible = MODELS if options.dtype == "f32" else PREDICTED
     options.model = options.model or list(possible)
     if not set(options.model) <= set(possible):
         parser.error("what rounding to bf16 does to choices of experts and to later tokens is not predicted; expected --model "

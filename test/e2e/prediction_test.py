@@ -81,7 +81,7 @@ class RoundingTest(unittest.TestCase):
 
 class ModelTest(unittest.TestCase):
     def test_without_rounding_they_are_the_reference(self):
-        for model in golden.DENSE:
+        for model in golden.PREDICTED:
             one = golden.Golden(model)
             found = rounded_models.Training(one, microbatches=2, data_ranks=2, parts=2).results()
             for key in ("loss", "grad_norm"):

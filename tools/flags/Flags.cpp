@@ -105,7 +105,12 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
       ->check(notEmpty());
   auto *options =
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
-  options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's defaults instead");
+  auto *schema =
+      options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's \"mgc\" instead");
+  options
+      ->add_flag("--model", parsed.flags.vocabulary,
+                 "The fields of a model's description instead (docs/model-vocabulary.md)")
+      ->excludes(schema);
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
   if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {

@@ -32,7 +32,7 @@ struct Flags {
   enum class Command { compile, explain, options } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
-  bool schema = false; // of options
+  bool schema = false, vocabulary = false; // of options
 };
 
 // Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.

@@ -3,6 +3,7 @@
 
 #include "frontend/ModelFlags.h"
 #include "tools/flags/MegatronAnswers.h"
+#include "tools/flags/VocabularyPage.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -134,6 +135,7 @@ std::string optionsSchema(const frontend::Supported &supported) {
   Json properties = Json::object();
   for (const LayoutOption &option : frontend::layoutOptions())
     properties[option.key()] = schemaOf(option, supported);
+  properties["model"] = vocabularySchema();
   const Json mgc{{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
   const Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                     {"title", "A model description with defaults of mgc compile"},

@@ -48,6 +48,7 @@ Node max(RowGraph &g, Node a, Node b) {
 }
 
 Node softplus(RowGraph &g, Node a) { return g.map("softplus", unary(emitSoftplus), {a}, Element::f32, 46); }
+Node tanh(RowGraph &g, Node a) { return g.map("tanh", unary(emitTanh), {a}, Element::f32, 30); }
 
 Node addI32(RowGraph &g, Node a, Node b) {
   return g.map("addi", binary<mlir::arith::AddIOp>(), {a, b}, Element::i32);

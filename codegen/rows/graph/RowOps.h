@@ -20,6 +20,7 @@ Node sqrt(RowGraph &graph, Node a);
 Node rsqrt(RowGraph &graph, Node a);
 Node sigmoid(RowGraph &graph, Node a);
 Node softplus(RowGraph &graph, Node a);
+Node tanh(RowGraph &graph, Node a);
 Node max(RowGraph &graph, Node a, Node b);
 // i32
 Node addI32(RowGraph &graph, Node a, Node b);

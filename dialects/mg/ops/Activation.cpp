@@ -20,19 +20,39 @@ LogicalResult GeluOp::buildGradient(GradientBuilder &g) {
     g.contribute(getX(), g.make<GeluGradOp>(getX(), getX(), dy, getFormAttr()));
   return success();
 }
-LogicalResult SiluOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<SiluGradOp>(getX(), getX(), dy));
+
+// The gradient of a function of x alone.
+template <typename GradOp, typename Op> static LogicalResult buildUnaryGradient(Op op, GradientBuilder &g) {
+  if (Value dy = g.cotangent(op.getY()); dy && g.wants(op.getX()))
+    g.contribute(op.getX(), g.make<GradOp>(op.getX(), op.getX(), dy));
   return success();
 }
+LogicalResult SiluOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<SiluGradOp>(*this, g); }
 LogicalResult SigmoidOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<SigmoidGradOp>(getX(), getX(), dy));
-  return success();
+  return buildUnaryGradient<SigmoidGradOp>(*this, g);
 }
+LogicalResult TanhOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<TanhGradOp>(*this, g); }
+LogicalResult MishOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<MishGradOp>(*this, g); }
+LogicalResult LaplaceOp::buildGradient(GradientBuilder &g) {
+  return buildUnaryGradient<LaplaceGradOp>(*this, g);
+}
+LogicalResult HardSwishOp::buildGradient(GradientBuilder &g) {
+  return buildUnaryGradient<HardSwishGradOp>(*this, g);
+}
+
+template <typename Op> static LogicalResult verifyRelu(Op op, StringRef constraint) {
+  const std::optional<APFloat> most = op.getMost();
+  if (op.getSlope().isFinite() && (!most || (most->isFinite() && *most > APFloat(0.0))))
+    return success();
+  return op.emitOpError() << "has the slope " << op.getSlope().convertToDouble()
+                          << " and most = " << op.getMostAttr() << "; expected finite ones, most positive ("
+                          << constraint << ")";
+}
+LogicalResult ReluOp::verify() { return verifyRelu(*this, "relu_c1"); }
+LogicalResult ReluGradOp::verify() { return verifyRelu(*this, "relu_grad_c1"); }
 LogicalResult ReluOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<ReluGradOp>(getX(), getX(), dy));
+    g.contribute(getX(), g.make<ReluGradOp>(getX(), getX(), dy, getSlopeAttr(), getMostAttr()));
   return success();
 }
 
@@ -84,6 +104,12 @@ Node tanhArgument(RowGraph &g, Node x, double cubic) { // 2 sqrt(2 / pi) (1 + cu
   return rowgen::scale(g, rowgen::shift(g, rowgen::scale(g, rowgen::mul(g, x, x), cubic), 1), kTanhScale);
 }
 constexpr double kQuick = 1.702;
+
+// The normal density.
+Node normalDensity(RowGraph &g, Node x) {
+  return rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)),
+                       M_2_SQRTPI * M_SQRT1_2 / 2);
+}
 } // namespace
 
 bool GeluOp::isDear() { return true; }
@@ -104,11 +130,8 @@ bool GeluGradOp::isDear() { return true; }
 LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
-  if (getForm() == "erf") {
-    Node density = rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)),
-                                 M_2_SQRTPI * M_SQRT1_2 / 2);
-    return defineGradient(*this, e, rowgen::add(g, normalCdf(g, x), rowgen::mul(g, x, density)));
-  }
+  if (getForm() == "erf")
+    return defineGradient(*this, e, rowgen::add(g, normalCdf(g, x), rowgen::mul(g, x, normalDensity(g, x))));
   if (getForm() == "tanh") {
     Node s = rowgen::sigmoid(g, rowgen::mul(g, x, tanhArgument(g, x, kCubic)));
     return defineGradient(*this, e, swishDerivative(g, x, s, tanhArgument(g, x, 3 * kCubic)));
@@ -137,11 +160,95 @@ LogicalResult SigmoidOp::emitRow(RowEmitter &e) {
 }
 
 // 1 - sigmoid(x) = sigmoid(-x) does not cancel.
+static Node sigmoidDerivative(RowGraph &g, Node x) {
+  return rowgen::mul(g, rowgen::sigmoid(g, x), rowgen::sigmoid(g, rowgen::scale(g, x, -1)));
+}
+
 bool SigmoidGradOp::isDear() { return true; }
 LogicalResult SigmoidGradOp::emitRow(RowEmitter &e) {
+  return defineGradient(*this, e, sigmoidDerivative(e.graph(), e.value(getX())));
+}
+
+bool TanhOp::isDear() { return true; }
+LogicalResult TanhOp::emitRow(RowEmitter &e) {
+  e.define(getY(), rowgen::tanh(e.graph(), e.value(getX())));
+  return success();
+}
+
+// tanh(x) = 2 sigmoid(2 x) - 1.
+bool TanhGradOp::isDear() { return true; }
+LogicalResult TanhGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node slope = sigmoidDerivative(g, rowgen::scale(g, e.value(getX()), 2));
+  return defineGradient(*this, e, rowgen::scale(g, slope, 4));
+}
+
+// With u = exp(x) and n = u (u + 2), tanh(log(1 + u)) = n / (n + 2): nothing cancels. From x = 20 on it is 1 in f32, and x is
+// no more than that here, so that (n + 2)^2 is finite.
+namespace {
+struct Mish {
+  Node x, u, sum, gate; // sum: n + 2
+  Mish(RowGraph &g, Node unbounded) {
+    Node most = g.constant(20);
+    x = rowgen::select(g, greater(g, unbounded, most), most, unbounded);
+    u = rowgen::exp(g, x);
+    Node n = rowgen::mul(g, u, rowgen::shift(g, u, 2));
+    sum = rowgen::shift(g, n, 2);
+    gate = rowgen::div(g, n, sum);
+  }
+};
+} // namespace
+
+bool MishOp::isDear() { return true; }
+LogicalResult MishOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
-  Node slope = rowgen::mul(g, rowgen::sigmoid(g, x), rowgen::sigmoid(g, rowgen::scale(g, x, -1)));
+  e.define(getY(), rowgen::mul(g, x, Mish(g, x).gate));
+  return success();
+}
+
+// The derivative of the gate is 4 u (u + 1) / (n + 2)^2.
+bool MishGradOp::isDear() { return true; }
+LogicalResult MishGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  const Mish mish(g, e.value(getX()));
+  Node rise = rowgen::scale(g, rowgen::mul(g, mish.u, rowgen::shift(g, mish.u, 1)), 4);
+  Node slope = rowgen::div(g, rise, rowgen::mul(g, mish.sum, mish.sum));
+  return defineGradient(*this, e, rowgen::add(g, mish.gate, rowgen::mul(g, mish.x, slope)));
+}
+
+static constexpr double kLaplaceMean = 0.707107, kLaplaceDeviation = 0.282095;
+static Node laplaceArgument(RowGraph &g, Node x) {
+  return rowgen::scale(g, rowgen::shift(g, x, -kLaplaceMean), 1 / kLaplaceDeviation);
+}
+
+bool LaplaceOp::isDear() { return true; }
+LogicalResult LaplaceOp::emitRow(RowEmitter &e) {
+  e.define(getY(), normalCdf(e.graph(), laplaceArgument(e.graph(), e.value(getX()))));
+  return success();
+}
+
+bool LaplaceGradOp::isDear() { return true; }
+LogicalResult LaplaceGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node density = normalDensity(g, laplaceArgument(g, e.value(getX())));
+  return defineGradient(*this, e, rowgen::scale(g, density, 1 / kLaplaceDeviation));
+}
+
+LogicalResult HardSwishOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node x = e.value(getX()), zero = g.constant(0), six = g.constant(6), gate = rowgen::shift(g, x, 3);
+  gate = rowgen::select(g, greater(g, gate, six), six, gate);
+  gate = rowgen::select(g, greater(g, zero, gate), zero, gate);
+  e.define(getY(), rowgen::mul(g, x, rowgen::scale(g, gate, 1.0 / 6)));
+  return success();
+}
+
+LogicalResult HardSwishGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node x = e.value(getX()), slope = rowgen::shift(g, rowgen::scale(g, x, 1.0 / 3), 0.5);
+  slope = rowgen::select(g, greater(g, g.constant(3), x), slope, g.constant(1));
+  slope = rowgen::select(g, greater(g, x, g.constant(-3)), slope, g.constant(0));
   return defineGradient(*this, e, slope);
 }
 
@@ -172,13 +279,27 @@ LogicalResult ClampGradOp::emitRow(RowEmitter &e) {
 }
 
 LogicalResult ReluOp::emitRow(RowEmitter &e) {
-  e.define(getY(), rowgen::max(e.graph(), e.value(getX()), e.graph().constant(0)));
+  RowGraph &g = e.graph();
+  Node x = e.value(getX()), zero = g.constant(0), y;
+  if (const double slope = getSlope().convertToDouble(); slope != 0)
+    y = rowgen::select(g, greater(g, x, zero), x, rowgen::scale(g, x, slope));
+  else
+    y = rowgen::max(g, x, zero);
+  if (getMost()) {
+    Node most = g.constant(getMost()->convertToDouble());
+    y = rowgen::select(g, greater(g, y, most), most, y);
+  }
+  e.define(getY(), y);
   return success();
 }
 
 LogicalResult ReluGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
-  Node zero = g.constant(0), positive = greater(g, e.value(getX()), zero);
-  e.define(getDx(), rowgen::select(g, positive, e.value(getDy()), zero));
+  Node zero = g.constant(0), x = e.value(getX()), dy = e.value(getDy());
+  const double slope = getSlope().convertToDouble();
+  Node dx = rowgen::select(g, greater(g, x, zero), dy, slope == 0 ? zero : rowgen::scale(g, dy, slope));
+  if (getMost())
+    dx = rowgen::select(g, greater(g, g.constant(getMost()->convertToDouble()), x), dx, zero);
+  e.define(getDx(), dx);
   return success();
 }

@@ -29,6 +29,19 @@ def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
 def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }
 def Mg_SigmoidOp : Mg_ActivationOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
 def Mg_SigmoidGradOp : Mg_ActivationGradOp<"sigmoid_grad"> { let summary = "dy * sigmoid(x) sigmoid(-x)"; }
+def Mg_TanhOp : Mg_ActivationOp<"tanh"> { let summary = "tanh(x)"; }
+def Mg_TanhGradOp : Mg_ActivationGradOp<"tanh_grad"> { let summary = "dy / cosh(x)^2"; }
+def Mg_MishOp : Mg_ActivationOp<"mish"> { let summary = "x tanh(log(1 + exp(x)))"; }
+def Mg_MishGradOp : Mg_ActivationGradOp<"mish_grad"> { let summary = "dy * mish'(x)"; }
+// Ma et al., Mega: Moving average equipped gated attention (2022): between 0 and 1, like the square of relu near its middle.
+def Mg_LaplaceOp : Mg_ActivationOp<"laplace"> {
+  let summary = "Phi((x - m) / s), Phi the normal distribution function, m = 0.707107 and s = 0.282095";
+}
+def Mg_LaplaceGradOp : Mg_ActivationGradOp<"laplace_grad"> { let summary = "dy * phi((x - m) / s) / s"; }
+def Mg_HardSwishOp : Mg_ActivationOp<"hard_swish", MgRow> { let summary = "x min(max(x + 3, 0), 6) / 6"; }
+def Mg_HardSwishGradOp : Mg_ActivationGradOp<"hard_swish_grad", MgRow> {
+  let summary = "dy where x >= 3, 0 where x <= -3, dy (x / 3 + 1/2) between";
+}
 def Mg_ClampOp : Mg_ActivationOp<"clamp", MgRow> {
   let summary = "x, but at most `most` and at least `least`";
   let description = [{
@@ -45,5 +58,20 @@ def Mg_ClampGradOp : Mg_ActivationGradOp<"clamp_grad", MgRow> {
   let arguments = (ins Mg_Float:$x, Mg_Float:$dy, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
   let hasVerifier = 1;
 }
-def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> { let summary = "max(x, 0)"; }
-def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> { let summary = "dy where x > 0, else 0"; }
+def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> {
+  let summary = "x where it is positive, but at most `most`; slope x elsewhere";
+  let description = [{
+        %y = mg.relu %x      %leaky = mg.relu %x {slope = 0.01 : f64}      %relu6 = mg.relu %x {most = 6.0 : f64}
+
+    1. slope is finite, most is finite and positive (relu_c1)
+  }];
+  let arguments = (ins Mg_Float:$x, DefaultValuedAttr<F64Attr, "0.0">:$slope, OptionalAttr<F64Attr>:$most);
+  let hasVerifier = 1;
+}
+def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> {
+  let summary = "dy where 0 < x < most, 0 where x >= most, slope dy elsewhere";
+  let description = "1. slope is finite, most is finite and positive (relu_grad_c1)";
+  let arguments = (ins Mg_Float:$x, Mg_Float:$dy, DefaultValuedAttr<F64Attr, "0.0">:$slope,
+                       OptionalAttr<F64Attr>:$most);
+  let hasVerifier = 1;
+}

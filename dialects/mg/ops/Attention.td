@@ -41,16 +41,17 @@ defvar MgAttention = [
 def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
-    Key t is visible to query s when key_position <= position, if attention is `causal`, and, with a window > 0, |position -
-    key_position| < window. `starts` has the position where the query's document begins: start <= key_position too. `ends` has the
-    position behind the last of the query's document: key_position < end too. Both are packed documents; ends alone are padding
-    behind each sample. A query that sees no key has o = 0, lse = -inf and no gradient.
-    o = softmax(scores) v; lse is kept for the gradient. A score is scale q k; with a softcap > 0 (Gemma 2) it is softcap
-    tanh(scale q k / softcap). With slopes, one for each query head of the model (ALiBi), |position - key_position| times that of
-    the head is subtracted. Heads of v and o may have a size of their own (latent
-    attention). A sink is one more score of its head, whose value is 0: it takes its share of the probabilities, o and lse
-    count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample,
-    head and positions.
+    Key t is visible to query s when key_position <= position, if attention is `causal`, and, with a window > 0,
+    |position - key_position| < window. `starts` has the position where the query's document begins: start <=
+    key_position too. `ends` has the position behind the last of the query's document: key_position < end too. Both are
+    packed documents; ends alone are padding behind each sample. A query that sees no key has o = 0, lse = -inf and no
+    gradient.
+    o = softmax(scores) v; lse is kept for the gradient. A score is scale q k; with a softcap > 0 (Gemma 2) it is
+    softcap tanh(scale q k / softcap). With slopes, one for each query head of the model (ALiBi), |position -
+    key_position| times that of the head is subtracted. Heads of v and o may have a size of their own (latent
+    attention). A sink is one more score of its head, whose value is 0: it takes its share of the probabilities, o and
+    lse count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site,
+    instance, sample, head and positions.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be

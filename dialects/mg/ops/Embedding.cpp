@@ -5,19 +5,20 @@
 using namespace mlir;
 using namespace mgc;
 
-template <typename Op> static LogicalResult verifyPadding(Op op, const char *constraint) {
-  const int64_t padding = op.getPadding().value_or(0);
-  return padding >= 0
-             ? success()
-             : op.emitOpError() << "padding = " << padding << "; expected 0 or more (" << constraint << ")";
+template <typename Op> static LogicalResult verifyIds(Op op, const char *constraint) {
+  for (const auto &[name, value] :
+       {std::pair("padding", int64_t(op.getPadding().value_or(0))), {"offset", int64_t(op.getOffset())}})
+    if (value < 0)
+      return op.emitOpError() << name << " = " << value << "; expected 0 or more (" << constraint << ")";
+  return success();
 }
-LogicalResult EmbedOp::verify() { return verifyPadding(*this, "embed_c1"); }
-LogicalResult EmbedGradOp::verify() { return verifyPadding(*this, "embed_grad_c1"); }
+LogicalResult EmbedOp::verify() { return verifyIds(*this, "embed_c1"); }
+LogicalResult EmbedGradOp::verify() { return verifyIds(*this, "embed_grad_c1"); }
 
 LogicalResult EmbedOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getResult()); dy && g.wants(getTable()))
-    g.contribute(getTable(),
-                 g.make<EmbedGradOp>(getTable(), getIds(), dy, getPaddingAttr(), DictionaryAttr()));
+    g.contribute(getTable(), g.make<EmbedGradOp>(getTable(), getIds(), dy, getPaddingAttr(), getOffsetAttr(),
+                                                 DictionaryAttr()));
   return success();
 }
 
@@ -35,15 +36,18 @@ static RowSpace gatherSpace(RowSpace::Kind kind, Value rows, Value all) {
 RowSpace EmbedOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getIds(), getResult()); }
 RowSpace EmbedGradOp::getRowSpace() { return gatherSpace(RowSpace::Kind::columns, getIds(), getDy()); }
 
-static RowEmitter::Place rowOf(RowEmitter &e, Value table, Value ids) {
-  RowSpace::NamedDim v = rowDims(table).front();
-  return {v.name, e.localIndex(e.value(ids), v.name, v.size)};
+static RowEmitter::Place rowOf(RowEmitter &e, Value table, Value ids, int64_t offset) {
+  const RowSpace::NamedDim v = rowDims(table).front();
+  RowEmitter::Node id = e.value(ids);
+  if (offset > 0)
+    id = rowgen::addI32(e.graph(), id, e.graph().constantI32(offset));
+  return {v.name, e.localIndex(id, v.name, v.size)};
 }
 
 Value EmbedOp::getLookupTable() { return getTable(); }
 bool EmbedOp::looksUpInRow() { return false; }
 LogicalResult EmbedOp::emitRow(RowEmitter &e) {
-  e.define(getResult(), e.value(getTable(), rowOf(e, getTable(), getIds())));
+  e.define(getResult(), e.value(getTable(), rowOf(e, getTable(), getIds(), getOffset())));
   return success();
 }
 
@@ -56,6 +60,6 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
         rowgen::equal(graph, e.value(getIds()), graph.constantI32(int32_t(*padding)));
     dy = rowgen::select(graph, isPadding, graph.constant(0), dy);
   }
-  e.addAt(getResult(), rowOf(e, getResult(), getIds()), dy);
+  e.addAt(getResult(), rowOf(e, getResult(), getIds(), getOffset()), dy);
   return success();
 }

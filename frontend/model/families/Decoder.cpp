@@ -4,20 +4,17 @@
 
 namespace mgc::frontend {
 
-static constexpr std::pair<std::string_view, Activation> kActivationRows[] = {
-    {"gelu", Activation::geluErf},
-    {"gelu_new", Activation::geluTanh},
-    {"gelu_pytorch_tanh", Activation::geluTanh},
-    {"gelu_fast", Activation::geluTanh},
-    {"quick_gelu", Activation::geluQuick},
-    {"relu", Activation::relu},
-    {"silu", Activation::silu},
-    {"swish", Activation::silu}};
-const std::span<const std::pair<std::string_view, Activation>> kActivations = kActivationRows;
-
 static constexpr TensorRow kTensorRows[] = {
     {"embed.tokens", "model.embed_tokens.weight", "v h"},
+    {"embed.positions", "model.embed_positions.weight", "p h"},
+    {"embed_norm.weight", "model.embed_layernorm.weight", "h"},
+    {"embed_norm.bias", "model.embed_layernorm.bias", "h"},
     {"attn_norm.weight", "model.layers.{}.input_layernorm.weight", "h"},
+    {"attn_norm.bias", "model.layers.{}.input_layernorm.bias", "h"},
+    {"attn_after_norm.weight", "model.layers.{}.post_self_attn_layernorm.weight", "h"},
+    {"attn_after_norm.bias", "model.layers.{}.post_self_attn_layernorm.bias", "h"},
+    {"attn_sum_norm.weight", "model.layers.{}.attn_sum_layernorm.weight", "h"},
+    {"attn_sum_norm.bias", "model.layers.{}.attn_sum_layernorm.bias", "h"},
     {"attn.q.weight", "model.layers.{}.self_attn.q_proj.weight", "grd h"},
     {"attn.q.bias", "model.layers.{}.self_attn.q_proj.bias", "grd"},
     {"attn.k.weight", "model.layers.{}.self_attn.k_proj.weight", "gd h"},
@@ -26,6 +23,15 @@ static constexpr TensorRow kTensorRows[] = {
     {"attn.v.bias", "model.layers.{}.self_attn.v_proj.bias", "gd"},
     {"attn.q_norm.weight", "model.layers.{}.self_attn.q_norm.weight", "d"},
     {"attn.k_norm.weight", "model.layers.{}.self_attn.k_norm.weight", "d"},
+    {"attn.q_norm.bias", "model.layers.{}.self_attn.q_norm.bias", "d"},
+    {"attn.k_norm.bias", "model.layers.{}.self_attn.k_norm.bias", "d"},
+    {"attn.q_norms.weight", "model.layers.{}.self_attn.q_norm.weight", "grd"},
+    {"attn.k_norms.weight", "model.layers.{}.self_attn.k_norm.weight", "gd"},
+    {"attn.q_norms.bias", "model.layers.{}.self_attn.q_norm.bias", "grd"},
+    {"attn.k_norms.bias", "model.layers.{}.self_attn.k_norm.bias", "gd"},
+    {"attn.gate.weight", "model.layers.{}.self_attn.gate_proj.weight", "grd h"},
+    {"attn.gate.bias", "model.layers.{}.self_attn.gate_proj.bias", "grd"},
+    {"attn.sinks", "model.layers.{}.self_attn.sinks", "gr"},
     {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grd"},
     {"attn.q_a.weight", "model.layers.{}.self_attn.q_a_proj.weight", "q h"},
     {"attn.q_a.bias", "model.layers.{}.self_attn.q_a_proj.bias", "q"},
@@ -37,6 +43,11 @@ static constexpr TensorRow kTensorRows[] = {
     {"attn.kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", "gx l"},
     {"attn.o.bias", "model.layers.{}.self_attn.o_proj.bias", "h"},
     {"mlp_norm.weight", "model.layers.{}.post_attention_layernorm.weight", "h"},
+    {"mlp_norm.bias", "model.layers.{}.post_attention_layernorm.bias", "h"},
+    {"mlp_after_norm.weight", "model.layers.{}.post_mlp_layernorm.weight", "h"},
+    {"mlp_after_norm.bias", "model.layers.{}.post_mlp_layernorm.bias", "h"},
+    {"mlp_sum_norm.weight", "model.layers.{}.mlp_sum_layernorm.weight", "h"},
+    {"mlp_sum_norm.bias", "model.layers.{}.mlp_sum_layernorm.bias", "h"},
     {"mlp.gate.weight", "model.layers.{}.mlp.gate_proj.weight", "f h"},
     {"mlp.gate.bias", "model.layers.{}.mlp.gate_proj.bias", "f"},
     {"mlp.up.weight", "model.layers.{}.mlp.up_proj.weight", "f h"},
@@ -63,7 +74,9 @@ static constexpr TensorRow kTensorRows[] = {
     {"later.embed.tokens", "model.layers.{}.embed_tokens.weight", "v h"},
     {"later.head.weight", "model.layers.{}.shared_head.head.weight", "v h"},
     {"final_norm.weight", "model.norm.weight", "h"},
-    {"head.weight", "lm_head.weight", "v h"}};
+    {"final_norm.bias", "model.norm.bias", "h"},
+    {"head.weight", "lm_head.weight", "v h"},
+    {"head.bias", "lm_head.bias", "v"}};
 static constexpr TensorRow kRowsOfDeepseek[] = {
     {"shared.gate.weight", "model.layers.{}.mlp.shared_experts.gate_proj.weight", "f h"},
     {"shared.up.weight", "model.layers.{}.mlp.shared_experts.up_proj.weight", "f h"},
@@ -75,25 +88,30 @@ static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_att
 constinit const TensorNames kDecoderTensors = {"model.", kTensorRows, kIgnoredTensors};
 
 static void readHeads(Config &config, const ModelDescription &model, AttentionDescription &attention,
-                      const DecoderDefaults &defaults) {
-  attention.heads = config.size("num_attention_heads", kMaxHeads);
-  bool absent = !config.has("num_key_value_heads") && !defaults.groupsMayBeAbsent;
-  attention.groups = absent ? config.size("num_key_value_heads", kMaxHeads)
-                            : config.sizeOr("num_key_value_heads", attention.heads, kMaxHeads);
+                      const DecoderFields &fields) {
+  const KeyNames &names = model.names;
+  attention.heads = config.size(names.heads, kMaxHeads);
+  if (names.groups == names.heads)
+    attention.groups = attention.heads;
+  else if (!config.has(names.groups) && !fields.groupsMayBeAbsent)
+    attention.groups = config.size(names.groups, kMaxHeads);
+  else
+    attention.groups = config.sizeOr(names.groups, attention.heads, kMaxHeads);
   if (attention.heads && attention.groups && attention.heads % attention.groups != 0) {
-    config.report().add("num_key_value_heads = {} does not divide num_attention_heads = {}", attention.groups,
+    config.report().add("{} = {} does not divide {} = {}", names.groups, attention.groups, names.heads,
                         attention.heads);
-    config.report().hint("possible num_key_value_heads: {}", listOf(divisorsOf(attention.heads, kMaxHeads)));
+    config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
   }
-  bool derived = !config.isSet("head_dim") && defaults.headDim == 0;
-  attention.headDim = config.sizeOr("head_dim", defaults.headDim, kMaxHeadDim);
-  if (!derived || !attention.heads || !model.hidden)
+  const bool isDerived = !fields.hasHeadDim || (!config.isSet("head_dim") && fields.headDim == 0);
+  if (fields.hasHeadDim)
+    attention.headDim = config.sizeOr("head_dim", fields.headDim, kMaxHeadDim);
+  if (!isDerived || !attention.heads || !model.hidden)
     return;
   attention.headDim = model.hidden / attention.heads;
   if (model.hidden % attention.heads != 0) {
-    config.report().add("hidden_size = {} does not divide over num_attention_heads = {}", model.hidden,
+    config.report().add("{} = {} does not divide over {} = {}", names.hidden, model.hidden, names.heads,
                         attention.heads);
-    config.report().hint("possible num_attention_heads: {}", listOf(divisorsOf(model.hidden, kMaxHeads)));
+    config.report().hint("possible {}: {}", names.heads, listOf(divisorsOf(model.hidden, kMaxHeads)));
   }
 }
 
@@ -110,7 +128,7 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
   latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
   latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
   latent.valueDim = config.size("v_head_dim", kMaxHeadDim);
-  latent.norm = {NormKind::rms, kLatentEpsilon};
+  latent.norm = rmsNorm(kLatentEpsilon);
   const int64_t still = config.size("qk_nope_head_dim", kMaxHeadDim);
   attention.headDim = still + latent.rotaryDim;
   for (const auto &[key, value] :
@@ -123,39 +141,58 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
   attention.latent = latent;
 }
 
-bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
-                 const DecoderDefaults &defaults) {
-  Problems &problems = config.report();
-  model.vocabulary = config.size("vocab_size", kMaxVocabulary);
-  model.hidden = config.size("hidden_size", kMaxHidden);
-  model.maxPositions = config.size("max_position_embeddings", kMaxPositions);
-  model.tiedHead = config.flag("tie_word_embeddings", false);
-  model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
-  model.finalNorm = {NormKind::rms, config.number("rms_norm_eps", defaults.normEpsilon, 0, 1)};
-  block.attentionNorm = block.mlpNorm = model.finalNorm;
-  if (defaults.isLatent)
-    readLatentHeads(config, block.attention);
-  else
-    readHeads(config, model, block.attention, defaults);
-  block.attention.dropout = config.probability("attention_dropout", 0);
-  block.mlp.activation = config.choice("hidden_act", "silu", kActivations);
-  block.mlp.gated = true;
-  block.mlp.ffn = config.size("intermediate_size", kMaxFfn);
-  const std::optional<LatentAttention> &latent = block.attention.latent;
-  const int64_t turning = latent ? latent->rotaryDim : block.attention.headDim;
+int64_t readLayerCount(Config &config, const ModelDescription &model) {
+  return config.size(model.names.layers, kMaxLayers);
+}
+
+static void readRotation(Config &config, const ModelDescription &model, AttentionDescription &attention,
+                         RopeFields fields) {
+  const int64_t turning = attention.latent ? attention.latent->rotaryDim : attention.headDim;
   if (turning % 2 != 0)
-    problems.add("{} = {} is odd; rotary positions turn pairs", latent ? "qk_rope_head_dim" : "head_dim",
-                 turning);
-  if (block.attention.headDim)
-    block.attention.scale = 1 / std::sqrt(static_cast<double>(block.attention.headDim));
-  block.attention.rope = readRope(config, turning, defaults.ropeTheta, defaults.rotaryPart);
-  if (latent)
-    block.attention.scale *= block.attention.rope->scoreScale * block.attention.rope->scoreScale;
+    config.report().add("{} = {} is odd; rotary positions turn pairs",
+                        attention.latent ? "qk_rope_head_dim" : "head_dim", turning);
+  fields.maxPositions = model.maxPositions;
+  const RopeOfFile file = readRope(config, turning, fields);
+  attention.rope = file.rope;
+  if (attention.latent)
+    attention.scale *= file.scoreScale * file.scoreScale;
+}
+
+bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
+                 const DecoderFields &fields) {
+  const KeyNames &names = model.names;
+  AttentionDescription &attention = block.attention;
+  model.vocabulary = config.size("vocab_size", kMaxVocabulary);
+  model.hidden = config.size(names.hidden, kMaxHidden);
+  model.maxPositions = config.size(names.positions, kMaxPositions);
+  model.head.tied = config.flag("tie_word_embeddings", fields.isTied);
+  model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
+  Norm norm = fields.norm;
+  if (!names.normEpsilon.empty())
+    norm.epsilon = config.number(names.normEpsilon, norm.epsilon, 0, 1);
+  model.finalNorm = block.attentionBranch.before = block.mlpBranch.before = norm;
+  if (fields.isLatent)
+    readLatentHeads(config, attention);
+  else
+    readHeads(config, model, attention, fields);
+  attention.dropout = config.probability(names.attentionDropout, fields.dropout);
+  block.mlp.activation = config.choice(names.activation, fields.activation, wordsOf(Of<Activation>()));
+  block.mlp.gated = true;
+  block.mlp.ffn = fields.ffnOverHidden ? config.sizeOr(names.ffn, fields.ffnOverHidden * model.hidden, kMaxFfn)
+                                       : config.size(names.ffn, kMaxFfn);
+  if (attention.headDim)
+    attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  if (fields.hasRope)
+    readRotation(config, model, attention, fields.rope);
+  if (!fields.hasPadding)
+    return config.report().empty();
   // As torch.nn.Embedding reads it: a negative one counts from the end.
-  model.paddingToken = config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1);
+  model.paddingToken = config.has("pad_token_id")
+                           ? config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1)
+                           : fields.paddingToken;
   if (model.paddingToken && *model.paddingToken < 0)
     *model.paddingToken += model.vocabulary;
-  return problems.empty();
+  return config.report().empty();
 }
 
 Experts readExperts(Config &config, std::string_view countKey) {
@@ -179,14 +216,13 @@ RoutedExperts readRoutedExperts(Config &config, const RoutedDefaults &defaults) 
 }
 
 void readGroups(Config &config, int64_t top, Experts &experts, const GroupDefaults &defaults) {
-  constexpr int64_t kMostGroups = 32; // route_c4
-  experts.groups = config.sizeOr("n_group", defaults.groups, kMostGroups);
-  experts.keptGroups = config.sizeOr("topk_group", defaults.kept, kMostGroups);
+  experts.groups = config.sizeOr("n_group", defaults.groups, kMaxRouterGroups);
+  experts.keptGroups = config.sizeOr("topk_group", defaults.kept, kMaxRouterGroups);
   if (!experts.count || !experts.groups || !experts.keptGroups)
     return;
   if (experts.count % experts.groups != 0)
     return config.refuse("n_group", fmt::format("does not divide n_routed_experts = {}", experts.count),
-                         "possible n_group: " + listOf(divisorsOf(experts.count, kMostGroups)));
+                         "possible n_group: " + listOf(divisorsOf(experts.count, kMaxRouterGroups)));
   const int64_t size = experts.count / experts.groups;
   const bool isChoice = experts.keptGroups < experts.groups;
   if (experts.keptGroups > experts.groups || experts.keptGroups * size < experts.chosen)
@@ -251,6 +287,20 @@ std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
     return {};
   }
   return types;
+}
+
+std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t every) {
+  const std::vector<std::string> types = readLayerTypes(config, layers);
+  std::vector<bool> sliding(layers);
+  for (int64_t layer = 0; layer < layers; ++layer)
+    sliding[layer] = types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
+  return sliding;
+}
+
+TensorNames withRows(std::span<const TensorRow> rows) {
+  TensorNames names = kDecoderTensors;
+  names.ownRows = rows;
+  return names;
 }
 
 std::vector<int64_t> readLayerWindows(Config &config, int64_t layers) {

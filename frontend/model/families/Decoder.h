@@ -2,32 +2,35 @@
 // family then sets its own facts.
 #pragma once
 
+#include "frontend/model/Vocabulary.h"
 #include "frontend/model/families/Family.h"
 
 namespace mgc::frontend {
 
-// Limits of sizes: far above every model, low enough that the bytes of all parameters are counted in 64 bits.
-// Products with the sequence and the batch are checked with the layout (frontend/layout/LayoutChecks.cpp).
-inline constexpr int64_t kMaxHidden = 1 << 18, kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 12,
-                         kMaxLayers = 1 << 12, kMaxFfn = 1 << 24, kMaxVocabulary = 1 << 28,
-                         kMaxPositions = 1 << 30, kMaxExperts = 1 << 12, kMaxChosen = 64;
-
-// Words of hidden_act and activation_function.
-extern const std::span<const std::pair<std::string_view, Activation>> kActivations;
-
-struct DecoderDefaults {                 // of fields that are absent or null; 0: see there
-  int64_t headDim = 0;                   // 0: hidden_size / num_attention_heads
-  bool groupsMayBeAbsent = false;        // then num_attention_heads
-  double ropeTheta = 0;                  // 0: required
-  double normEpsilon = 1e-6;             // of rms_norm_eps
-  std::optional<double> rotaryPart = {}; // of partial_rotary_factor; none: all of a head rotates
+// How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent. Keys that
+// are not here are those of model.names.
+struct DecoderFields {
+  bool hasHeadDim = true;         // the class reads head_dim; else a head is hidden_size / num_attention_heads
+  int64_t headDim = 0;            // of head_dim; 0: that too
+  bool groupsMayBeAbsent = false; // then num_attention_heads
+  Norm norm = rmsNorm(1e-6);      // of every branch and behind the layers, but for its epsilon, which the file may have
+  std::string_view activation = "silu";
+  int64_t ffnOverHidden = 0; // > 0: of the mlp's width; else it is required
+  double dropout = 0;        // of the attention's probabilities
+  bool isTied = false;
+  bool hasRope = true;
+  RopeFields rope = {};
+  bool hasPadding = true; // the embedding of pad_token_id gets no gradient where it is a token
+  std::optional<int64_t> paddingToken = {}; // where the key is missing
   bool isLatent = false; // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };
 
-// Reads the fields all of them have into the model and into `block`. False when the sizes are not usable; the
-// problems are recorded then.
-bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
-                 const DecoderDefaults &defaults);
+// Reads the fields all of them have into the model and into `block`: a serial layer with a norm before each branch, a gated mlp,
+// scores over the root of the head's size. False when the sizes are not usable; the problems are recorded then.
+bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block, const DecoderFields &fields);
+
+// How many layers, under the key of model.names.
+int64_t readLayerCount(Config &config, const ModelDescription &model);
 
 // How many experts a layer has and a token chooses.
 Experts readExperts(Config &config, std::string_view countKey);
@@ -60,6 +63,12 @@ void readLaterTokens(Config &config, ModelDescription &model);
 std::vector<bool> readSparseLayers(Config &config, int64_t layers);
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
 void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCoefficient = 0.001);
+
+// Whether each layer has the window: as layer_types says, or, where it is missing, all but each `every`th; 0: all.
+std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t every);
+
+// Llama's names with others for some roles.
+TensorNames withRows(std::span<const TensorRow> rows);
 
 // layer_types, checked: full_attention or sliding_attention; empty when absent or wrong.
 std::vector<std::string> readLayerTypes(Config &config, int64_t layers);

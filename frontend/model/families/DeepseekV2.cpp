@@ -23,10 +23,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   RoutedExperts routed = readRoutedExperts(config, {.shared = 2});
   readMethod(config, routed.experts);
-  if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))
+  if (!readDecoder(config, model, block, {.rope = {.theta = 10000}, .isLatent = true}))
     return;
   block.attention.rope->interleaved = true;
   layers = layersOf(routed, block, count);

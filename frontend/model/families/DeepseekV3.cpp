@@ -17,7 +17,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   RoutedExperts routed = readRoutedExperts(config, {.scale = 2.5, .denseLayers = 3, .shared = 1});
   Experts &experts = routed.experts;
   experts.score = "sigmoid", experts.bias = true;
@@ -26,7 +26,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   readGroups(config, 2, experts, {.groups = 8, .kept = 4});
   readLaterTokens(config, model);
   const bool interleaved = config.flag("rope_interleave", true);
-  if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))
+  if (!readDecoder(config, model, block, {.rope = {.theta = 10000}, .isLatent = true}))
     return;
   block.attention.rope->interleaved = interleaved;
   layers = layersOf(routed, block, count);

@@ -1,16 +1,20 @@
 // The table of families, and what they have in common: fields without effect, distinct blocks, parameters.
-#include "frontend/model/families/Family.h"
-#include "runtime/base/Rounding.h"
+#include "frontend/model/Overrides.h"
+#include "frontend/model/families/Decoder.h"
+#include "runtime/base/Json.h"
 #include <algorithm>
 
 namespace mgc::frontend {
 
-extern const Family kDeepseekV2, kDeepseekV3, kGlm4Moe, kGpt2, kGptOss, kLlama, kMistral, kMixtral, kQwen2,
-    kQwen2Moe, kQwen3, kQwen3Moe;
+#define FAMILY(family) extern const Family family;
+#include "frontend/model/families/Families.def"
+#undef FAMILY
 
-static constexpr const Family *kFamilies[] = {&kDeepseekV2, &kDeepseekV3, &kGlm4Moe, &kGpt2,
-                                              &kGptOss,     &kLlama,      &kMistral, &kMixtral,
-                                              &kQwen2,      &kQwen2Moe,   &kQwen3,   &kQwen3Moe};
+static constexpr const Family *kFamilies[] = {
+#define FAMILY(family) &family,
+#include "frontend/model/families/Families.def"
+#undef FAMILY
+};
 
 std::span<const Family *const> families() { return kFamilies; }
 
@@ -113,7 +117,22 @@ static void addLayers(ModelDescription &model, const std::vector<BlockDescriptio
   }
 }
 
-void readModel(Config &config, ModelDescription &model) {
+// Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file gives.
+static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const NamedTensors &named, Config &overrides) {
+  std::vector<TensorRow> rows;
+  for (std::span<const TensorRow> some : {tensors.ownRows, tensors.rows, kDecoderTensors.rows})
+    for (const TensorRow &row : some)
+      if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
+        rows.push_back(row);
+  for (const auto &[role, tensor] : named)
+    if (const auto row = std::ranges::find(rows, role, &TensorRow::role); row != rows.end())
+      row->tensor = tensor;
+    else
+      overrides.report().add("mgc.model.tensors: there is no role {}", printable(role));
+  return rows;
+}
+
+void readModel(Config &config, Config *overrides, ModelDescription &model) {
   const Family *family = findFamily(config);
   if (!family)
     return;
@@ -124,10 +143,21 @@ void readModel(Config &config, ModelDescription &model) {
   config.finish(model.family);
   if (!config.report().empty())
     return;
+  TensorNames tensors = family->tensors;
+  std::vector<TensorRow> renamed;
+  const NamedTensors named = overrides ? readOverrides(*overrides, model, layers) : NamedTensors();
+  if (overrides) {
+    renamed = renamedRows(tensors, named, *overrides);
+    tensors.ownRows = renamed;
+  }
+  if (config.report().empty())
+    checkDescription(model, layers, config.report());
+  if (!config.report().empty())
+    return;
   addLayers(model, layers);
   if (!model.hasExperts())
     model.pooledAuxLoss = 0;
-  if (Status status = bindParameters(model, family->tensors); !status.isOk())
+  if (Status status = bindParameters(model, tensors); !status.isOk())
     config.report().add("{}", status.message());
 }
 

@@ -28,7 +28,8 @@ struct Family {
 
 std::span<const Family *const> families();
 
-// Reads a whole config.json (already parsed) into a model. Problems go to config.report().
-void readModel(Config &config, ModelDescription &model);
+// Reads a whole config.json (already parsed) into a model; `overrides` is its mgc.model (Overrides.h), null where it has none.
+// Problems go to config.report().
+void readModel(Config &config, Config *overrides, ModelDescription &model);
 
 } // namespace mgc::frontend

@@ -10,7 +10,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = config.flag("attention_bias", false);
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   RoutedExperts routed = readRoutedExperts(config, {.denseLayers = 1, .shared = 1});
   Experts &experts = routed.experts;
   experts.score = "sigmoid", experts.bias = true;
@@ -20,10 +20,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   readLaterTokens(config, model);
   const bool hasNorms = config.flag("use_qk_norm", false);
   if (!readDecoder(config, model, block,
-                   {.headDim = 128, .ropeTheta = 10000, .normEpsilon = 1e-5, .rotaryPart = 0.5}))
+                   {.headDim = 128, .norm = rmsNorm(1e-5), .rope = {.theta = 10000, .part = 0.5}}))
     return;
   if (hasNorms)
-    block.attention.qkNorm = model.finalNorm; // the same epsilon
+    block.attention.qkNorm = {*model.finalNorm}; // the same epsilon
   layers = layersOf(routed, block, count);
 }
 

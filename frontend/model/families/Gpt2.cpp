@@ -1,6 +1,5 @@
 // GPT-2: learned positions, layer norms, biases, one matrix for q, k and v; weights stored [in, out].
 #include "frontend/model/families/Decoder.h"
-#include <cmath>
 
 namespace mgc::frontend {
 
@@ -46,7 +45,7 @@ static constexpr std::string_view kIgnored[] = {"summary_activation",
 
 static constexpr NeutralField kNeutral[] = {{"scale_attn_by_inverse_layer_idx", "false"}};
 
-static void readSizes(Config &config, ModelDescription &model, BlockDescription &block) {
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names = {.heads = "n_head",
                  .groups = "n_head",
                  .ffn = "n_inner",
@@ -56,42 +55,26 @@ static void readSizes(Config &config, ModelDescription &model, BlockDescription 
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "activation_function",
                  .attentionDropout = "attn_pdrop"};
-  model.vocabulary = config.size("vocab_size", kMaxVocabulary);
-  model.hidden = config.size("n_embd", kMaxHidden);
-  model.maxPositions = config.size("n_positions", kMaxPositions);
-  AttentionDescription &attention = block.attention;
-  attention.heads = attention.groups = config.size("n_head", kMaxHeads);
-  block.mlp.ffn = config.sizeOr("n_inner", 4 * model.hidden, kMaxFfn);
-  if (!model.hidden || !attention.heads)
-    return;
-  attention.headDim = model.hidden / attention.heads;
-  if (model.hidden % attention.heads != 0) {
-    config.report().add("n_embd = {} does not divide over n_head = {}", model.hidden, attention.heads);
-    config.report().hint("possible n_head: {}", listOf(divisorsOf(model.hidden, kMaxHeads)));
-  }
-}
-
-static void readDropout(Config &config, ModelDescription &model, BlockDescription &block) {
-  model.embeddingDropout = config.probability("embd_pdrop", 0.1);
-  block.attention.dropout = config.probability("attn_pdrop", 0.1);
-  block.residualDropout = config.probability("resid_pdrop", 0.1);
-}
-
-static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
-  readSizes(config, model, block);
-  readDropout(config, model, block);
-  int64_t count = config.size("n_layer", kMaxLayers);
-  model.learnedPositions = true;
-  model.tiedHead = config.flag("tie_word_embeddings", true);
-  model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
-  model.finalNorm = {NormKind::layer, config.number("layer_norm_epsilon", 1e-5, 0, 1)};
-  block.attentionNorm = block.mlpNorm = model.finalNorm;
+  const int64_t count = readLayerCount(config, model);
+  const bool isScaled = config.flag("scale_attn_weights", true);
+  const bool isUsable = readDecoder(config, model, block,
+                                    {.hasHeadDim = false,
+                                     .norm = layerNorm(1e-5),
+                                     .activation = "gelu_new",
+                                     .ffnOverHidden = 4,
+                                     .dropout = 0.1,
+                                     .isTied = true,
+                                     .hasRope = false,
+                                     .hasPadding = false});
+  model.embedding = {.learnedPositions = true, .dropout = config.probability("embd_pdrop", 0.1)};
+  block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability("resid_pdrop", 0.1);
+  block.mlp.gated = false;
   block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
-  if (config.flag("scale_attn_weights", true) && block.attention.headDim)
-    block.attention.scale = 1 / std::sqrt(static_cast<double>(block.attention.headDim));
-  block.mlp.activation = config.choice("activation_function", "gelu_new", kActivations);
-  layers.assign(count, block);
+  if (!isScaled)
+    block.attention.scale = 1;
+  if (isUsable)
+    layers.assign(count, block);
 }
 
 extern const Family kGpt2;

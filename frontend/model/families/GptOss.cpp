@@ -9,7 +9,6 @@ static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"}, {"
 static constexpr std::string_view kIgnored[] = {"experts_per_token", "initial_context_length"};
 
 static constexpr TensorRow kRows[] = {
-    {"attn.sinks", "model.layers.{}.self_attn.sinks", "gr"},
     {"router.weight", "model.layers.{}.mlp.router.weight", "e h"},
     {"router.logits.bias", "model.layers.{}.mlp.router.bias", "e"},
     {"experts.gate_up.weight", "model.layers.{}.mlp.experts.gate_up_proj", "e h mj"},
@@ -39,13 +38,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", true);
   block.attention.sinks = true;
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   const int64_t window = config.size("sliding_window", kMaxPositions);
   const std::vector<bool> windowed = readWindowed(config, count);
   Experts experts = readExperts(config, "num_local_experts");
   experts.score = "none", experts.post = "softmax";
   experts.logitBias = experts.isZipped = true;
-  const bool isUsable = readDecoder(config, model, block, {.headDim = 64, .normEpsilon = 1e-5});
+  const bool isUsable = readDecoder(config, model, block, {.headDim = 64, .norm = rmsNorm(1e-5)});
   // The class has yarn then, with numbers of its own.
   if (!config.has("rope_parameters") && !config.has("rope_scaling"))
     config.refuse("rope_theta", "stands without rope_parameters or rope_scaling",

@@ -9,8 +9,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
   block.mlp.bias = config.flag("mlp_bias", false);
-  int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  if (readDecoder(config, model, block, {.groupsMayBeAbsent = true, .ropeTheta = 10000}))
+  int64_t count = readLayerCount(config, model);
+  if (readDecoder(config, model, block, {.groupsMayBeAbsent = true, .rope = {.theta = 10000}}))
     layers.assign(count, block);
 }
 

@@ -16,8 +16,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     config.report().hint("expected the size of the window, or null for none");
   }
   block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
-  int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  if (readDecoder(config, model, block, {.ropeTheta = 10000}))
+  int64_t count = readLayerCount(config, model);
+  if (readDecoder(config, model, block, {.rope = {.theta = 10000}}))
     layers.assign(count, block);
 }
 

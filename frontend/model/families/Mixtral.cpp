@@ -19,8 +19,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.experts = readExperts(config, "num_local_experts");
   block.experts->epsilon = 0;
   readPooledAuxLoss(config, model);
-  int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  if (readDecoder(config, model, block, {.ropeTheta = 1e6, .normEpsilon = 1e-5}))
+  int64_t count = readLayerCount(config, model);
+  if (readDecoder(config, model, block, {.norm = rmsNorm(1e-5), .rope = {.theta = 1e6}}))
     layers.assign(count, block);
 }
 

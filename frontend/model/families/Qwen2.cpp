@@ -8,7 +8,7 @@ static constexpr NeutralField kNeutral[] = {{"use_mrope", "false"}, {"partial_ro
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   block.attention.qkvBias = true;
-  int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  int64_t count = readLayerCount(config, model);
   std::vector<int64_t> windows = readLayerWindows(config, count);
   if (!readDecoder(config, model, block, {}))
     return;

@@ -19,7 +19,7 @@ static std::vector<int64_t> readWindows(Config &config, int64_t layers) {
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   block.attention.qkvBias = config.flag("qkv_bias", true);
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   const std::vector<int64_t> windows = readWindows(config, count);
   const std::vector<bool> sparse = readSparseLayers(config, count);
   Experts experts = readExperts(config, "num_experts");

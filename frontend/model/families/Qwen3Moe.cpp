@@ -10,7 +10,7 @@ static constexpr std::string_view kIgnored[] = {"max_window_layers"};
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
-  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  const int64_t count = readLayerCount(config, model);
   const int64_t window = config.sizeOr("sliding_window", 0, kMaxPositions);
   block.attention.window = config.flag("use_sliding_window", false) ? window : 0;
   const std::vector<bool> sparse = readSparseLayers(config, count);
@@ -23,7 +23,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   readPooledAuxLoss(config, model);
   if (!readDecoder(config, model, block, {}))
     return;
-  block.attention.qkNorm = model.finalNorm; // the same epsilon
+  block.attention.qkNorm = {*model.finalNorm}; // the same epsilon
   layers.assign(count, block);
   for (int64_t layer = 0; layer < count; ++layer)
     if (sparse[layer])

@@ -134,6 +134,20 @@ TEST(MathAccuracy, Softplus) {
   EXPECT_EQ(results[5], 0);
 }
 
+TEST(MathAccuracy, Tanh) {
+  const auto exact = [](double x) { return std::tanh(x); };
+  EXPECT_LE(compare(emitTanh, exact, samples(-12, 12)).relative, 3e-7);
+  EXPECT_LE(compare(emitTanh, exact, randomFloats(kSize, 3, 0.5f, 0.75f)).relative, 3e-7);
+  auto results = special(emitTanh, {INFINITY, -INFINITY, NAN, 0, -0.0f, 200, -200});
+  EXPECT_EQ(results[0], 1);
+  EXPECT_EQ(results[1], -1);
+  EXPECT_TRUE(std::isnan(results[2]));
+  EXPECT_EQ(results[3], 0);
+  EXPECT_TRUE(results[4] == 0 && std::signbit(results[4]));
+  EXPECT_EQ(results[5], 1);
+  EXPECT_EQ(results[6], -1);
+}
+
 TEST(MathAccuracy, Erfc) {
   EXPECT_LE(compare(emitErfc, [](double x) { return std::erfc(x); }, samples(-6, 9)).relative, 2e-6);
   auto results = special(emitErfc, {INFINITY, -INFINITY, NAN, 0});

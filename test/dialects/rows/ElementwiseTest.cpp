@@ -136,6 +136,44 @@ TEST(Elementwise, Activations) {
   checkActivation("silu", "", silu);
   checkActivation("sigmoid", "", [](double x) { return 1 / (1 + std::exp(-x)); });
   checkActivation("relu", "", [](double x) { return x > 0 ? x : 0; });
+  checkActivation("relu", "{slope = 0.01 : f64}", [](double x) { return x > 0 ? x : 0.01 * x; });
+  checkActivation("relu", "{most = 2.5 : f64}", [](double x) { return std::min(std::max(x, 0.0), 2.5); });
+  checkActivation("tanh", "", [](double x) { return std::tanh(x); });
+  checkActivation("mish", "", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
+  checkActivation("laplace", "", [](double x) {
+    return 0.5 * (1 + std::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0))));
+  });
+  checkActivation("hard_swish", "", [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; });
+}
+
+// Far out functions keep their limits, and at a corner the gradients are those of PyTorch.
+TEST(Elementwise, ActivationsFarOutAndAtCorners) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::string t = f32("h:6");
+  struct Case {
+    std::string name, attributes;
+    std::vector<float> x, y, slopes;
+  };
+  for (const Case &c : std::vector<Case>{
+           {"mish", "", {-300, -100, 0, 30, 100, 3e38f}, {0, 0, 0, 30, 100, 3e38f}, {0, 0, 0.6f, 1, 1, 1}},
+           {"tanh", "", {-infinity, -100, 0, 30, 100, infinity}, {-1, -1, 0, 1, 1, 1}, {0, 0, 1, 0, 0, 0}},
+           {"laplace", "", {-infinity, -100, -9, 30, 100, infinity}, {0, 0, 0, 1, 1, 1}, {0, 0, 0, 0, 0, 0}},
+           {"hard_swish", "", {-100, -3, 0, 3, 4, 100}, {0, 0, 0, 3, 4, 100}, {0, 0, 0.5f, 1, 1, 1}},
+           {"relu", "{most = 6.0 : f64}", {-1, 0, 3, 6, 7, infinity}, {0, 0, 3, 6, 6, 6}, {0, 0, 1, 0, 0, 0}},
+           {"relu",
+            "{slope = 0.5 : f64}",
+            {-8, -2, 0, 3, 6, 7},
+            {-4, -1, 0, 3, 6, 7},
+            {0.5f, 0.5f, 0.5f, 1, 1, 1}}}) {
+    Buffer x(c.x), dy(6, 2.0f);
+    auto y = runRowOps(oneOp(c.name, {t}, {t}, c.attributes), {x});
+    auto dx = runRowOps(oneOp(c.name + "_grad", {t, t}, {t}, c.attributes), {x, dy});
+    std::vector<double> slopes;
+    for (float slope : c.slopes)
+      slopes.push_back(2 * slope);
+    expectClose(y[0], {c.y.begin(), c.y.end()}, 1e-6, c.name + c.attributes);
+    expectClose(dx[0], slopes, 1e-6, c.name + "_grad" + c.attributes);
+  }
 }
 
 // Half of each row rotates: rows of pairs, of which two turn.

@@ -35,6 +35,28 @@ TEST(Indexed, EmbedReadsItsBlockOnly) {
   expectClose(dTable[0], gradient, 1e-6);
 }
 
+// Ids count from row 5 of the whole table on, here of the block of rank 1.
+TEST(Indexed, EmbedReadsBehindItsOffset) {
+  constexpr int kOffset = 5;
+  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
+  ids.ints()[0] = kV - kOffset, ids.ints()[1] = kV - kOffset - 1; // the first row of the block, and the last before it
+  KernelContext rank;
+  rank.coordinates["tp"] = 1;
+  const std::string attributes = "{offset = 5 : i64, coordinates = {v = [\"tp\"]}}";
+  auto y = runRowOps(oneOp("embed", {kIds, kTable}, {kX}, attributes), {ids, table}, rank);
+  rank.accumulate = true, rank.start = 1;
+  auto dTable = runRowOps(oneOp("embed_grad", {kIds, kX}, {kTable}, attributes), {ids, dy}, rank);
+  std::vector<double> expected(kS * kB * kH, 0), gradient(kV * kH, 1);
+  for (int i = 0; i < kS * kB; ++i)
+    for (int h = 0; h < kH; ++h)
+      if (int row = ids.ints()[i] + kOffset - kV; row >= 0 && row < kV) {
+        expected[i * kH + h] = table[row * kH + h];
+        gradient[row * kH + h] += dy[i * kH + h];
+      }
+  expectClose(y[0], expected, 0);
+  expectClose(dTable[0], gradient, 1e-6);
+}
+
 // The padding's id is that of the whole table: here row 3 of the block of rank 1.
 TEST(Indexed, EmbedGradLeavesThePaddingOut) {
   Buffer ids(randomInts(kS * kB, 1, kV, 2 * kV - 1)), dy(randomFloats(kS * kB * kH, 3));

@@ -11,9 +11,11 @@ constexpr int kRows = 6, kH = 21;
 constexpr double kEpsilon = 1e-5;
 const std::string kX = f32("s:3 b:2 h:21"), kRow = f32("s:3 b:2"), kW = f32("h:21");
 
+// The definition; a weight without values is one that the norm lacks.
 struct Norm {
   bool centered;
   std::vector<double> gamma, beta;
+  double offset;
   double mean(const std::vector<double> &x) const {
     double sum = 0;
     for (double v : x)
@@ -26,20 +28,27 @@ struct Norm {
       sum += (v - m) * (v - m);
     return 1 / std::sqrt(sum / x.size() + kEpsilon);
   }
+  double normed(const std::vector<double> &x, int i) const { return (x[i] - mean(x)) * rstd(x); }
   double y(const std::vector<double> &x, int i) const {
-    return (x[i] - mean(x)) * rstd(x) * gamma[i] + beta[i];
+    return normed(x, i) * (gamma.empty() ? 1 : offset + gamma[i]) + (beta.empty() ? 0 : beta[i]);
   }
+};
+
+std::vector<double> doubles(Buffer &buffer) { return {buffer.floats(), buffer.floats() + buffer.size()}; }
+
+// Which weights a norm has, and the offset of gamma.
+struct Weights {
+  bool gamma = true, beta = true;
+  double offset = 0;
 };
 
 struct Data {
   Buffer x{randomFloats(kRows * kH, 1, -2, 3)}, gamma{randomFloats(kH, 2)}, beta{randomFloats(kH, 3)},
       dy{randomFloats(kRows * kH, 4)};
   std::vector<double> row(int r) { return {x.floats() + r * kH, x.floats() + (r + 1) * kH}; }
-  Norm norm(bool centered) {
-    std::vector<double> b(kH, 0);
-    if (centered)
-      b.assign(beta.floats(), beta.floats() + kH);
-    return {centered, {gamma.floats(), gamma.floats() + kH}, b};
+  Norm norm(bool centered, const Weights &weights = {}) {
+    return {centered, weights.gamma ? doubles(gamma) : std::vector<double>(),
+            centered && weights.beta ? doubles(beta) : std::vector<double>(), weights.offset};
   }
 };
 
@@ -56,7 +65,7 @@ void checkForward(Data &data, const Norm &norm, Buffer &y, Buffer *mean, Buffer 
     expectClose(*mean, means, 2e-6, "mean");
 }
 
-void checkGradients(Data &data, Norm norm, Buffer &dx, Buffer &dgamma) {
+void checkGradients(Data &data, const Norm &norm, Buffer &dx, Buffer &dgamma) {
   std::vector<double> dxs, dgammas(kH, 0);
   for (int r = 0; r < kRows; ++r) {
     std::vector<double> x = data.row(r);
@@ -72,33 +81,72 @@ void checkGradients(Data &data, Norm norm, Buffer &dx, Buffer &dgamma) {
           },
           x[i]));
     for (int i = 0; i < kH; ++i)
-      dgammas[i] += data.dy[r * kH + i] * (norm.y(x, i) - norm.beta[i]) / norm.gamma[i];
+      dgammas[i] += data.dy[r * kH + i] * norm.normed(x, i);
   }
   expectClose(dx, dxs, 4e-6, "dx");
   expectClose(dgamma, dgammas, 4e-6, "dgamma");
 }
 
+std::string offsetText(const Weights &weights) {
+  return weights.offset == 0 ? "" : "offset = " + std::to_string(weights.offset) + " : f64";
+}
+std::string forwardText(const Weights &weights) {
+  return "{epsilon = 1.0e-5 : f64" + (weights.offset == 0 ? "" : ", " + offsetText(weights)) + "}";
+}
+std::string gradientText(const Weights &weights) {
+  return weights.offset == 0 ? "" : "{" + offsetText(weights) + "}";
+}
+
+// With gamma and beta as their operands, where the norm has them.
+template <typename T>
+std::vector<T> withWeights(std::vector<T> operands, const Weights &weights, bool hasBeta, const T &gamma,
+                           const T &beta) {
+  if (weights.gamma)
+    operands.push_back(gamma);
+  if (hasBeta && weights.beta)
+    operands.push_back(beta);
+  return operands;
+}
+std::vector<std::string> types(std::vector<std::string> operands, const Weights &weights,
+                               bool hasBeta = false) {
+  return withWeights<std::string>(std::move(operands), weights, hasBeta, "gamma " + kW, "beta " + kW);
+}
+std::vector<Buffer> values(Data &data, std::vector<Buffer> operands, const Weights &weights,
+                           bool hasBeta = false) {
+  return withWeights<Buffer>(std::move(operands), weights, hasBeta, data.gamma, data.beta);
+}
+
+const Weights kCases[] = {
+    {}, {.beta = false}, {.gamma = false}, {.gamma = false, .beta = false}, {.offset = 1}, {.offset = -0.25}};
+
 TEST(Norm, LayerNorm) {
-  Data data;
-  auto forward = runRowOps(oneOp("layer_norm", {kX, kW, kW}, {kX, kRow, kRow}, "{epsilon = 1.0e-5 : f64}"),
-                           {data.x, data.gamma, data.beta});
-  checkForward(data, data.norm(true), forward[0], &forward[1], forward[2]);
-  auto dx = runRowOps(oneOp("layer_norm_grad", {kX, kW, kRow, kRow, kX}, {kX}),
-                      {data.x, data.gamma, forward[1], forward[2], data.dy});
-  auto dgamma = runRowOps(oneOp("layer_norm_weight_grad", {kX, kRow, kRow, kX}, {kW}),
-                          {data.x, forward[1], forward[2], data.dy});
-  checkGradients(data, data.norm(true), dx[0], dgamma[0]);
+  for (const Weights &weights : kCases) {
+    Data data;
+    auto forward =
+        runRowOps(oneOp("layer_norm", types({kX}, weights, true), {kX, kRow, kRow}, forwardText(weights)),
+                  values(data, {data.x}, weights, true));
+    checkForward(data, data.norm(true, weights), forward[0], &forward[1], forward[2]);
+    auto dx =
+        runRowOps(oneOp("layer_norm_grad", types({kX, kRow, kRow, kX}, weights), {kX}, gradientText(weights)),
+                  values(data, {data.x, forward[1], forward[2], data.dy}, weights));
+    auto dgamma = runRowOps(oneOp("layer_norm_weight_grad", {kX, kRow, kRow, kX}, {kW}),
+                            {data.x, forward[1], forward[2], data.dy});
+    checkGradients(data, data.norm(true, weights), dx[0], dgamma[0]);
+  }
 }
 
 TEST(Norm, RmsNorm) {
-  Data data;
-  auto forward =
-      runRowOps(oneOp("rms_norm", {kX, kW}, {kX, kRow}, "{epsilon = 1.0e-5 : f64}"), {data.x, data.gamma});
-  checkForward(data, data.norm(false), forward[0], nullptr, forward[1]);
-  auto dx =
-      runRowOps(oneOp("rms_norm_grad", {kX, kW, kRow, kX}, {kX}), {data.x, data.gamma, forward[1], data.dy});
-  auto dgamma = runRowOps(oneOp("rms_norm_weight_grad", {kX, kRow, kX}, {kW}), {data.x, forward[1], data.dy});
-  checkGradients(data, data.norm(false), dx[0], dgamma[0]);
+  for (const Weights &weights : kCases) {
+    Data data;
+    auto forward = runRowOps(oneOp("rms_norm", types({kX}, weights), {kX, kRow}, forwardText(weights)),
+                             values(data, {data.x}, weights));
+    checkForward(data, data.norm(false, weights), forward[0], nullptr, forward[1]);
+    auto dx = runRowOps(oneOp("rms_norm_grad", types({kX, kRow, kX}, weights), {kX}, gradientText(weights)),
+                        values(data, {data.x, forward[1], data.dy}, weights));
+    auto dgamma =
+        runRowOps(oneOp("rms_norm_weight_grad", {kX, kRow, kX}, {kW}), {data.x, forward[1], data.dy});
+    checkGradients(data, data.norm(false, weights), dx[0], dgamma[0]);
+  }
 }
 
 // A residual sum and the norm of it in one kernel: both leave it.
@@ -107,8 +155,8 @@ TEST(Norm, FusedWithTheSumBefore) {
   Buffer other(randomFloats(kRows * kH, 9));
   std::string text = "func.func @f(%a: " + kX + ", %b: " + kX + ", %g: " + kW + ") -> (" + kX + ", " + kX +
                      ") {\n" + "%0 = mg.add %a, %b : (" + kX + ", " + kX + ") -> " + kX + "\n" +
-                     "%y, %r = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW + ") -> (" +
-                     kX + ", " + kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
+                     "%y, %r = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW +
+                     ") -> (" + kX + ", " + kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
   auto results = runRowOps(text, {data.x, other, data.gamma});
   Norm norm = data.norm(false);
   std::vector<double> sums, ys;

@@ -31,11 +31,15 @@ static std::string list(const std::vector<std::string> &items, const std::string
   return text;
 }
 
-std::string oneOp(const std::string &name, const std::vector<std::string> &operands,
+std::string oneOp(const std::string &name, std::vector<std::string> operands,
                   const std::vector<std::string> &results, const std::string &attributes) {
   std::string values, returned;
-  for (size_t i = 0; i < operands.size(); ++i)
-    values += (i ? ", %a" : "%a") + std::to_string(i);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const size_t type = operands[i].find("tensor<");
+    const std::string keyword = operands[i].substr(0, type);
+    values += (i == 0 ? "" : keyword.empty() ? ", " : " ") + keyword + "%a" + std::to_string(i);
+    operands[i].erase(0, type);
+  }
   for (size_t i = 0; i < results.size(); ++i)
     returned += (i ? ", %r#" : "%r#") + std::to_string(i);
   return "func.func @f(" + list(operands, "%a") + ") -> (" + list(results) +

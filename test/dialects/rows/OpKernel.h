@@ -28,8 +28,9 @@ std::vector<Buffer> runRowOps(const std::string &function, std::vector<Buffer> a
 std::string f32(const std::string &dims);
 std::string i32(const std::string &dims);
 std::string bf16(const std::string &dims);
-// A function of one op: types of operands and results in order; attributes as text, with braces.
-std::string oneOp(const std::string &name, const std::vector<std::string> &operands,
+// A function of one op: types of operands and results in order, optional operands with their keyword before the type
+// ("gamma tensor<..>"); attributes as text, with braces.
+std::string oneOp(const std::string &name, std::vector<std::string> operands,
                   const std::vector<std::string> &results, const std::string &attributes = "");
 
 // Central difference of f at x.

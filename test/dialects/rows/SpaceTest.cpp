@@ -38,7 +38,8 @@ TEST_F(Spaces, FollowTheRule) {
   EXPECT_EQ(spaceOf(context, oneOp("silu", {x}, {x})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("sum", {x}, {w})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("sum", {x}, {f32("s:3")})), "s | b h");
-  EXPECT_EQ(spaceOf(context, oneOp("rms_norm", {x, w}, {x, row}, "{epsilon = 0.1 : f64}")), "s b | h");
+  EXPECT_EQ(spaceOf(context, oneOp("rms_norm", {x, "gamma " + w}, {x, row}, "{epsilon = 0.1 : f64}")),
+            "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("rms_norm_weight_grad", {x, row, x}, {w})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("embed", {i32("s:3 b:2"), f32("v:5 h:4")}, {x})), "s b | h");
   std::string chosen = f32("s:3 b:2 k:2"), experts = i32("s:3 b:2 k:2"), score = "{score = \"none\"}";

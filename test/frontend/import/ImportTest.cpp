@@ -79,7 +79,7 @@ void expectParametersOfModel(Imported &imported) {
   std::map<std::string, int64_t> expected;
   for (const plan::Parameter &parameter : allParameters(imported.model))
     expected[parameter.name] = 1;
-  if (imported.model.tiedHead)
+  if (imported.model.head.tied)
     expected[findParameter(imported.model.parameters, "embed.tokens")->name] = 2;
   EXPECT_EQ(parametersOf(imported), expected);
 }
@@ -150,6 +150,30 @@ TEST(Import, Operations) {
   EXPECT_EQ(qwen3->count<RopeOp>("layer"), 2);
   EXPECT_EQ(qwen3->count<CosSinOp>("layer"), 1);
   EXPECT_EQ(qwen3->count<AddOp>("layer"), 2);
+}
+
+TEST(Import, Activations) {
+  const auto count = [](const char *activation, auto... ops) {
+    auto imported = import(decoder("llama", fmt::format(R"(, "hidden_act": "{}")", activation)));
+    return std::vector<int64_t>{imported->template count<decltype(ops)>("layer")...};
+  };
+  using Counts = std::vector<int64_t>;
+  EXPECT_EQ(count("gelu_10", GeluOp(), ClampOp()), Counts({1, 1}));
+  EXPECT_EQ(count("hardswish", HardSwishOp()), Counts({1}));
+  EXPECT_EQ(count("laplace", LaplaceOp()), Counts({1}));
+  EXPECT_EQ(count("linear", SiluOp(), MulOp()), Counts({0, 1}));
+  EXPECT_EQ(count("mish", MishOp()), Counts({1}));
+  EXPECT_EQ(count("relu2", ReluOp(), MulOp()), Counts({1, 2})); // its square, and times up
+  EXPECT_EQ(count("sigmoid", SigmoidOp()), Counts({1}));
+  EXPECT_EQ(count("tanh", TanhOp()), Counts({1}));
+  import(decoder("llama", R"(, "hidden_act": "leaky_relu")"))->block("layer").walk([](ReluOp op) {
+    EXPECT_EQ(op.getSlope().convertToDouble(), 0.01);
+    EXPECT_FALSE(op.getMost());
+  });
+  import(decoder("llama", R"(, "hidden_act": "relu6")"))->block("layer").walk([](ReluOp op) {
+    EXPECT_TRUE(op.getSlope().isZero());
+    EXPECT_EQ(op.getMost()->convertToDouble(), 6);
+  });
 }
 
 std::string chainOf(Imported &imported) {

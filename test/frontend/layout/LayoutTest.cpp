@@ -54,7 +54,7 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
   EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
             "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
             "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-            "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
+            "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
             "moe_token_dispatcher_type, pp, dp, world, vpp, "
             "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, schedule_memory, "
             "machine, dtype, grad_dtype, "

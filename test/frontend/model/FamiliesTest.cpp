@@ -44,11 +44,11 @@ TEST(Gpt2, FieldsAreRead) {
       model(with(tinyGpt2(), {{"embd_pdrop", 0.1}, {"attn_pdrop", 0.2}, {"resid_pdrop", 0.3}}));
   EXPECT_EQ(gpt2.vocabulary, 100);
   EXPECT_EQ(gpt2.layers, std::vector<int64_t>({0, 0, 0, 0}));
-  EXPECT_TRUE(gpt2.learnedPositions && gpt2.tiedHead);
-  EXPECT_EQ(gpt2.embeddingDropout, 0.1);
+  EXPECT_TRUE(gpt2.embedding.learnedPositions && gpt2.head.tied);
+  EXPECT_EQ(gpt2.embedding.dropout, 0.1);
   const BlockDescription &block = gpt2.blockOf(3);
   EXPECT_EQ(block.attention.dropout, 0.2);
-  EXPECT_EQ(block.residualDropout, 0.3);
+  EXPECT_EQ(block.mlpBranch.dropout, 0.3);
   EXPECT_EQ(block.attention.headDim, 8);
   EXPECT_DOUBLE_EQ(block.attention.scale, 1 / std::sqrt(8.0));
   EXPECT_EQ(block.mlp.ffn, 128);
@@ -68,14 +68,33 @@ TEST(Gpt2, ScaleAndInnerSize) {
 }
 
 TEST(Gpt2, Activations) {
-  const std::pair<const char *, Activation> rows[] = {
-      {"gelu_new", Activation::geluTanh},   {"gelu_pytorch_tanh", Activation::geluTanh},
-      {"gelu_fast", Activation::geluTanh},  {"gelu", Activation::geluErf},
-      {"relu", Activation::relu},           {"silu", Activation::silu},
-      {"quick_gelu", Activation::geluQuick}};
+  const std::pair<const char *, Activation> rows[] = {{"gelu_new", Activation::geluTanh},
+                                                      {"gelu_pytorch_tanh", Activation::geluTanh},
+                                                      {"gelu_fast", Activation::geluTanh},
+                                                      {"gelu_python_tanh", Activation::geluTanh},
+                                                      {"gelu_accurate", Activation::geluTanh},
+                                                      {"gelu", Activation::geluErf},
+                                                      {"gelu_python", Activation::geluErf},
+                                                      {"gelu_10", Activation::geluClipped},
+                                                      {"quick_gelu", Activation::geluQuick},
+                                                      {"hardswish", Activation::hardSwish},
+                                                      {"laplace", Activation::laplace},
+                                                      {"leaky_relu", Activation::leakyRelu},
+                                                      {"linear", Activation::linear},
+                                                      {"mish", Activation::mish},
+                                                      {"relu", Activation::relu},
+                                                      {"relu2", Activation::relu2},
+                                                      {"relu6", Activation::relu6},
+                                                      {"sigmoid", Activation::sigmoid},
+                                                      {"silu", Activation::silu},
+                                                      {"swish", Activation::silu},
+                                                      {"tanh", Activation::tanh}};
   for (const auto &[name, activation] : rows)
     EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation)
         << name;
+  for (const char *name : {"prelu", "xielu"}) // these have parameters
+    EXPECT_TRUE(errorOf(with(tinyGpt2(), {{"activation_function", name}}))
+                    .starts_with(fmt::format("config.json: activation_function = \"{}\"", name)));
 }
 
 TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {
@@ -245,7 +264,7 @@ TEST(Qwen3, HeadSizeAndNorms) {
   EXPECT_EQ(dimsOf(inLayer(qwen, "attn.o.weight")), "h32 g2 r2 d16 ");
   EXPECT_EQ(dimsOf(inLayer(qwen, "attn.q_norm.weight")), "d16 ");
   EXPECT_EQ(inLayer(qwen, "attn.k_norm.weight").init, plan::InitKind::ones);
-  EXPECT_EQ(qwen.blockOf(0).attention.qkNorm->epsilon, 1e-6);
+  EXPECT_EQ(qwen.blockOf(0).attention.qkNorm->norm.epsilon, 1e-6);
   EXPECT_EQ(model(without(tinyDecoder("qwen3"), "head_dim")).blockOf(0).attention.headDim, 128);
 }
 
@@ -314,7 +333,7 @@ TEST(Experts, MissingKeysHaveTheDefaultsOfTheClass) {
 
 TEST(Glm4Moe, APartOfEachHeadRotates) {
   const auto rotated = [](const json &edit) {
-    return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->inverseFrequencies.size();
+    return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->dim / 2;
   };
   EXPECT_EQ(rotated(json::object()), 4u) << "half of 16 dimensions, in pairs";
   EXPECT_EQ(rotated({{"partial_rotary_factor", 0.25}}), 2u);
@@ -331,7 +350,7 @@ TEST(DeepseekV3, LatentAttention) {
   EXPECT_DOUBLE_EQ(attention.scale, 0.25);
   EXPECT_EQ(attention.latent->norm.epsilon, 1e-6) << "the class's own";
   EXPECT_TRUE(attention.rope->interleaved);
-  EXPECT_EQ(attention.rope->inverseFrequencies.size(), 2u);
+  EXPECT_EQ(attention.rope->dim / 2, 2u);
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.q_b.weight")), "g4 r1 d16 q24 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_a.weight")), "z20 h32 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_b.weight")), "g4 x20 l16 ");

@@ -62,8 +62,8 @@ int64_t parameterCount(const ModelDescription &model) {
 
 // --- describe ----------------------------------------------------------------------------------------------
 
-static std::string text(const Norm &norm) {
-  return fmt::format("{} norm, eps {}", nameOf(norm.kind), norm.epsilon);
+static std::string text(const std::optional<Norm> &norm) {
+  return norm ? fmt::format("{} norm, eps {}", nameOf(norm->kind), norm->epsilon) : "no norm";
 }
 
 static std::string text(const ModelParameter &entry) {
@@ -85,17 +85,17 @@ static std::string text(const AttentionDescription &attention) {
       attention.groups, attention.headDim, attention.scale, attention.window, attention.dropout);
   line += fmt::format(", bias {}{}", attention.qkvBias ? "qkv" : "-", attention.outBias ? " out" : "");
   if (attention.qkNorm)
-    line += ", q and k " + text(*attention.qkNorm);
+    line += ", q and k " + text(attention.qkNorm->norm);
   if (attention.rope)
     line += fmt::format(", rope {} [{}]", attention.rope->theta,
-                        fmt::join(attention.rope->inverseFrequencies, ", "));
+                        fmt::join(inverseFrequencies(*attention.rope, 1), ", "));
   return line + "\n";
 }
 
 static std::string text(const BlockKind &kind) {
   const BlockDescription &block = kind.block;
-  std::string lines = fmt::format("  {}; {}; residual dropout {}\n", text(block.attentionNorm),
-                                  text(block.mlpNorm), block.residualDropout);
+  std::string lines = fmt::format("  {}; {}; residual dropout {}\n", text(block.attentionBranch.before),
+                                  text(block.mlpBranch.before), block.attentionBranch.dropout);
   lines += text(block.attention);
   lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", nameOf(block.mlp.activation),
                        block.mlp.gated ? " gated" : "", block.mlp.ffn, block.mlp.bias);
@@ -107,8 +107,8 @@ static std::string text(const BlockKind &kind) {
 std::string describe(const ModelDescription &model) {
   std::string lines = fmt::format(
       "{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n", model.family,
-      model.vocabulary, model.hidden, model.maxPositions, model.learnedPositions ? "learned" : "rotary",
-      model.embeddingDropout, text(model.finalNorm), model.tiedHead ? "tied" : "own",
+      model.vocabulary, model.hidden, model.maxPositions, model.embedding.learnedPositions ? "learned" : "rotary",
+      model.embedding.dropout, text(model.finalNorm), model.head.tied ? "tied" : "own",
       model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
   for (const ModelParameter &parameter : model.parameters)
     lines += text(parameter);

@@ -1,4 +1,5 @@
 // Configs that are refused, and how the message says it: field, value, what would work; all problems at once.
+#include "frontend/model/families/Family.h"
 #include "test/frontend/Configs.h"
 #include <filesystem>
 #include <fstream>
@@ -22,15 +23,19 @@ void check(const std::vector<Case> &cases) {
 json llama(const json &edit) { return with(tinyDecoder("llama"), edit); }
 json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
 
+// All of them, of which the tests of each family say that they are read.
+std::string supportedFamilies() {
+  std::vector<std::string> names;
+  for (const Family *family : families())
+    names.emplace_back(family->modelType);
+  return listOf(names);
+}
+
 TEST(Refusal, Families) {
   check({{"unknown", llama({{"model_type", "mamba"}}),
-          "config.json: model_type = \"mamba\" is not supported\n  supported: deepseek_v2, deepseek_v3, "
-          "glm4_moe, gpt2, gpt_oss, llama, mistral, mixtral, "
-          "qwen2, qwen2_moe, qwen3, qwen3_moe"},
+          "config.json: model_type = \"mamba\" is not supported\n  supported: " + supportedFamilies()},
          {"missing", without(tinyGpt2(), "model_type"),
-          "config.json: model_type is missing, but required\n  supported: deepseek_v2, deepseek_v3, "
-          "glm4_moe, gpt2, gpt_oss, llama, mistral, mixtral, "
-          "qwen2, qwen2_moe, qwen3, qwen3_moe"},
+          "config.json: model_type is missing, but required\n  supported: " + supportedFamilies()},
          {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
          {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
           "config.json: architectures = [\"LlamaForSequenceClassification\"] is not supported\n"
@@ -113,9 +118,8 @@ TEST(Refusal, Experts) {
         "  keys and values of latent attention are made for each head"},
        {"sizes of heads", with(tinyDecoder("deepseek_v3"), {{"head_dim", 8}}),
         "config.json: head_dim = 8 contradicts qk_nope_head_dim = 12 and qk_rope_head_dim = 4\n  expected 4"},
-       {"a part that is no rows", with(tinyDecoder("glm4_moe"), {{"partial_rotary_factor", 0.75}}),
-        "config.json: partial_rotary_factor = 0.75 of head_dim = 16 are 12 dimensions; expected an even "
-        "number that divides 32"},
+       {"a part that is odd", with(tinyDecoder("glm4_moe"), {{"partial_rotary_factor", 0.2}}),
+        "config.json: partial_rotary_factor = 0.2 of a head of 16 are 3 dimensions; expected an even number"},
        {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
         "config.json: shared_expert_intermediate_size is missing, but required\n"
         "  expected a whole number from 1 to 16777216"},
@@ -218,12 +222,29 @@ TEST(Refusal, Windows) {
 
 TEST(Refusal, Rope) {
   auto scaling = [](const json &fields) { return llama({{"rope_scaling", fields}}); };
-  for (const char *kind : {"dynamic", "longrope", "su"})
-    EXPECT_EQ(errorOf(scaling({{"rope_type", kind}, {"factor", 2.0}, {"beta_fast", 32}})),
-              fmt::format("config.json: rope_scaling.rope_type = \"{}\" is not supported\n"
-                          "  supported: default, linear, llama3, yarn",
-                          kind));
-  check({{"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),
+  EXPECT_EQ(errorOf(scaling({{"rope_type", "ntk"}, {"factor", 2.0}, {"beta_fast", 32}})),
+            "config.json: rope_scaling.rope_type = \"ntk\" is not supported\n"
+            "  supported: default, linear, dynamic, llama3, yarn, longrope, su");
+  const std::string notUnderstood = " is not understood for this rope type\n  it may change what the model computes; "
+                                    "remove it if it does not";
+  check({{"field of another kind", scaling({{"type", "dynamic"}, {"factor", 2.0}, {"beta_fast", 32}}),
+          "config.json: rope_scaling.beta_fast = 32" + notUnderstood},
+         {"too few factors",
+          scaling({{"type", "longrope"},
+                   {"short_factor", {1, 1, 1}},
+                   {"long_factor", {1, 2, 3, 4}},
+                   {"original_max_position_embeddings", 32}}),
+          "config.json: rope_scaling.short_factor = [1,1,1] has 3 factors\n"
+          "  expected 4: one for each pair of dimensions that rotates"},
+         {"factors that are no numbers",
+          scaling({{"type", "longrope"},
+                   {"short_factor", {1, 1, 1, "x"}},
+                   {"long_factor", {1, 2, 3, 4}},
+                   {"original_max_position_embeddings", 32}}),
+          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] is not a list of numbers from 1e-06 to 1000000000000000\n"
+          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] has 0 factors\n"
+          "  expected 4: one for each pair of dimensions that rotates"},
+         {"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),
           "config.json: rope_scaling.original_max_position_embeddings is missing, but required\n"
           "  expected a number from 1 to 1000000000000000"},
          {"no factor", scaling({{"type", "linear"}}),
@@ -259,7 +280,7 @@ TEST(Refusal, Rope) {
 
 TEST(Refusal, AllProblemsAtOnce) {
   std::string message =
-      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "tanh"}, {"mlp_bias", 1}, {"foo", 1}}));
+      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "prelu"}, {"mlp_bias", 1}, {"foo", 1}}));
   for (const char *part : {"hidden_size", "hidden_act", "mlp_bias", "foo"})
     EXPECT_NE(message.find(fmt::format("config.json: {} = ", part)), std::string::npos) << part;
 }

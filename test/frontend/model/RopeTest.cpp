@@ -9,7 +9,8 @@ using namespace mgc::frontend;
 namespace {
 
 std::vector<double> frequenciesOf(const json &config) {
-  return model(config).blockOf(0).attention.rope->inverseFrequencies;
+  const ModelDescription found = model(config);
+  return inverseFrequencies(*found.blockOf(0).attention.rope, found.maxPositions);
 }
 
 TEST(Rope, PlainFrequencies) {
@@ -31,7 +32,7 @@ TEST(Rope, LinearDividesByTheFactor) {
 // 8 pairs, of which yarn keeps those before place 1, divides those from 5 on, and blends between.
 TEST(Rope, YarnKeepsBlendsAndDivides) {
   const double theta = 100, factor = 4, original = 32;
-  const RopeScaling whole{.kind = RopeScaling::Kind::yarn,
+  const RopeScaling whole{.kind = RopeKind::yarn,
                           .factor = factor,
                           .originalPositions = original,
                           .fastTurns = 4,
@@ -43,7 +44,7 @@ TEST(Rope, YarnKeepsBlendsAndDivides) {
   };
   for (const auto &[scaling, first, last] :
        {std::tuple(whole, std::floor(placeOf(4)), std::ceil(placeOf(1))), {exact, placeOf(4), placeOf(1)}}) {
-    const std::vector<double> found = inverseFrequencies(theta, 16, scaling);
+    const std::vector<double> found = inverseFrequencies({.theta = theta, .dim = 16, .scaling = scaling}, 1);
     for (int i = 0; i < 8; ++i) {
       const double plain = std::pow(theta, -i / 8.0),
                    share = std::clamp((i - first) / (last - first), 0.0, 1.0);
@@ -68,8 +69,8 @@ TEST(Rope, YarnScales) {
 // Llama 3.1's own numbers: 64 frequencies, all three bands.
 TEST(Rope, Llama3KeepsBlendsAndDivides) {
   const double theta = 500000, factor = 8, low = 1, high = 4, original = 8192;
-  RopeScaling scaling{RopeScaling::Kind::llama3, factor, low, high, original};
-  std::vector<double> found = inverseFrequencies(theta, 128, scaling);
+  RopeScaling scaling{RopeKind::llama3, factor, low, high, original};
+  std::vector<double> found = inverseFrequencies({.theta = theta, .dim = 128, .scaling = scaling}, 1);
   ASSERT_EQ(found.size(), 64u);
   int kept = 0, blended = 0, divided = 0;
   for (int i = 0; i < 64; ++i) {
@@ -100,6 +101,35 @@ TEST(Rope, Llama3KnownValues) { // factor 8 over 32 positions, theta 100, head s
   const std::vector<double> expected = {1, 0.09583998588296266, 0.0125, 0.003952847075210474};
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(found[i], expected[i], 1e-12);
+}
+
+// Sequences up to the first context have the plain frequencies; longer ones those of a larger theta.
+TEST(Rope, DynamicGrowsTheta) {
+  Rope rope{.theta = 100, .dim = 8};
+  const std::vector<double> plain = inverseFrequencies(rope, 16);
+  rope.scaling = {.kind = RopeKind::dynamic, .factor = 2, .originalPositions = 32};
+  EXPECT_EQ(inverseFrequencies(rope, 32), plain);
+  const double theta = 100 * std::pow(2 * 64 / 32.0 - 1, 8 / 6.0);
+  const std::vector<double> found = inverseFrequencies(rope, 64);
+  for (size_t i = 0; i < found.size(); ++i)
+    EXPECT_DOUBLE_EQ(found[i], std::pow(theta, -double(i) / 4));
+}
+
+TEST(Rope, LongropeTakesFactorsByTheLength) {
+  const json scaling = {{"type", "longrope"},
+                        {"short_factor", {1, 1, 2, 4}},
+                        {"long_factor", {1, 2, 4, 8}},
+                        {"original_max_position_embeddings", 16}};
+  const ModelDescription found = model(with(tinyDecoder("llama"), {{"rope_scaling", scaling}}));
+  const Rope &rope = *found.blockOf(0).attention.rope;
+  EXPECT_DOUBLE_EQ(rope.scale, std::sqrt(1 + std::log(64.0 / 16) / std::log(16.0)));
+  const std::vector<double> plain = frequenciesOf(tinyDecoder("llama")), shortOnes = inverseFrequencies(rope, 16),
+                            longOnes = inverseFrequencies(rope, 17);
+  const std::vector<double> shortFactors = {1, 1, 2, 4}, longFactors = {1, 2, 4, 8};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(shortOnes[i], plain[i] / shortFactors[i]);
+    EXPECT_DOUBLE_EQ(longOnes[i], plain[i] / longFactors[i]);
+  }
 }
 
 } // namespace

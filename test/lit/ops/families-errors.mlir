@@ -67,6 +67,14 @@ func.func @embed_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<16x
 
 // -----
 
+func.func @embed_offset(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<16x8xf32, #mg.layout<v, h>>) {
+  // expected-error@+1 {{offset = -1; expected 0 or more (embed_c1)}}
+  %0 = mg.embed %ids, %t {offset = -1 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<16x8xf32, #mg.layout<v, h>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
+  return
+}
+
+// -----
+
 func.func @embed_grad_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %dy: tensor<4x2x8xf32, #mg.layout<s, b, h>>) {
   // expected-error@+1 {{padding = -2; expected 0 or more (embed_grad_c1)}}
   %0 = mg.embed_grad %ids, %dy {padding = -2 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2x8xf32, #mg.layout<s, b, h>>) -> tensor<16x8xf32, #mg.layout<v, h>>
@@ -409,4 +417,61 @@ func.func @attention_of_the_slopes_of_one_rank(%q: !q, %k: !k, %p: !s, %t: !t) {
   %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, slopes = array<f64: 0.5, 0.25>, queriesPerGroup = 2, coordinates = {g = ["tp"]}} : (!q, !k, !k, !s, !t) -> (!q, !l)
   return
 }
+}
+
+// -----
+
+func.func @rms_norm_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{has the offset 1.000000e+00 : f64; expected a finite one, and none without gamma (rms_norm_c1)}}
+  %y, %r = mg.rms_norm %x {epsilon = 1.0e-5, offset = 1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @rms_norm_grad_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %r: tensor<4xf32, #mg.layout<s>>, %g: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the offset 0x7FF0000000000000 : f64; expected a finite one, and none without gamma (rms_norm_grad_c1)}}
+  %0 = mg.rms_norm_grad %x, %r, %x gamma %g {offset = 0x7FF0000000000000 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+func.func @layer_norm_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %b: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(layer_norm_c1)}}
+  %y, %m, %r = mg.layer_norm %x beta %b {epsilon = 1.0e-5, offset = 1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_grad_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %r: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{(layer_norm_grad_c1)}}
+  %0 = mg.layer_norm_grad %x, %r, %r, %x {offset = -1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>, tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+// The term of beta is beta's, whether there is gamma or not.
+func.func @layer_norm_beta_of_another_size(%x: tensor<4x8xf32, #mg.layout<s, h>>, %b: tensor<6xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{dimension 'h' has sizes 8 and 6 (rule_c2)}}
+  %y, %m, %r = mg.layer_norm %x beta %b {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<6xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @relu_most(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the slope 0.000000e+00 and most = -1.000000e+00 : f64; expected finite ones, most positive (relu_c1)}}
+  %0 = mg.relu %x {most = -1.0 : f64} : (tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+func.func @relu_grad_slope(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(relu_grad_c1)}}
+  %0 = mg.relu_grad %x, %x {slope = 0x7FF0000000000000 : f64} : (tensor<4xf32, #mg.layout<h>>, tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
 }

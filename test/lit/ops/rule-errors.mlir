@@ -19,7 +19,7 @@ func.func @split_differently(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>, %y: ten
 
 func.func @whole_dimension_split(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>, %g: tensor<8xf32, #mg.layout<h [tp]>>) {
   // expected-error@+1 {{(rule_c3)}}
-  %y, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<8xf32, #mg.layout<h [tp]>>) -> (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<4xf32, #mg.layout<s>>)
+  %y, %r = mg.rms_norm %x gamma %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<8xf32, #mg.layout<h [tp]>>) -> (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<4xf32, #mg.layout<s>>)
   return
 }
 
@@ -79,7 +79,7 @@ func.func @map_drops_a_dimension(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
 
 func.func @statistics_of_other_rows(%x: tensor<4x8xf32, #mg.layout<s, h>>, %g: tensor<8xf32, #mg.layout<h>>) {
   // expected-error@+1 {{* of the rule is bound to [s] and to [b] (rule_c1)}}
-  %y, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<b>>)
+  %y, %r = mg.rms_norm %x gamma %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<b>>)
   return
 }
 

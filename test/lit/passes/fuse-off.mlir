@@ -14,7 +14,7 @@ module attributes {mg.mesh = #mg.mesh<>, mg.no_fusion} {
 // CHECK-NEXT:      mg.rms_norm
 func.func @norm.forward(%x: !x, %y: !x, %g: !h {mg.param = {tensor = "g"}}) -> (!x, !x) attributes {mg.block = "norm", mg.pass = "forward"} {
   %0 = mg.add %x, %y : (!x, !x) -> !x
-  %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
+  %1, %2 = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
   return %0, %1 : !x, !x
 }
 }

@@ -25,7 +25,7 @@ module attributes {mg.mesh = #mg.mesh<tp = 2>} {
 func.func @norm.forward(%x: !x, %y: !x, %g: !h {mg.param = {tensor = "g"}}, %w: !w {mg.param = {tensor = "w"}}) -> (!x, !f)
     attributes {mg.block = "norm", mg.pass = "forward"} {
   %0 = mg.add %x, %y : (!x, !x) -> !x
-  %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
+  %1, %2 = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
   %3 = mg.einsum %1, %w : (!x, !w) -> !f
   return %0, %3 : !x, !f
 }
@@ -39,7 +39,7 @@ func.func @norm.forward(%x: !x, %y: !x, %g: !h {mg.param = {tensor = "g"}}, %w: 
 // CHECK-NEXT:      mg.rms_norm
 func.func @dear.forward(%x: !X, %g: !H {mg.param = {tensor = "g"}}) -> !X attributes {mg.block = "dear", mg.pass = "forward"} {
   %0 = mg.silu %x : (!X) -> !X
-  %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!X, !H) -> (!X, !SB)
+  %1, %2 = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (!X, !H) -> (!X, !SB)
   return %1 : !X
 }
 
@@ -50,7 +50,7 @@ func.func @dear.forward(%x: !X, %g: !H {mg.param = {tensor = "g"}}) -> !X attrib
 // CHECK-NEXT:      mg.rms_norm
 func.func @small.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attributes {mg.block = "small", mg.pass = "forward"} {
   %0 = mg.silu %x : (!x) -> !x
-  %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
+  %1, %2 = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
   return %1 : !x
 }
 
@@ -63,7 +63,7 @@ func.func @small.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attri
 // CHECK-NEXT:      mg.rms_norm_grad
 func.func @dear_gradient.forward(%x: !X, %z: !X, %g: !H {mg.param = {tensor = "g"}}, %r: !SB, %dy: !X) -> !X attributes {mg.block = "dear_gradient", mg.pass = "forward"} {
   %0 = mg.gelu_grad %z, %dy {form = "tanh"} : (!X, !X) -> !X
-  %1 = mg.rms_norm_grad %x, %g, %r, %0 : (!X, !H, !SB, !X) -> !X
+  %1 = mg.rms_norm_grad %x, %r, %0 gamma %g : (!X, !SB, !X, !H) -> !X
   return %1 : !X
 }
 
@@ -114,7 +114,7 @@ func.func @sums.forward(%x: !x, %dy: !x, %r: !sb, %g: !h) -> (!h, !h, !x, !x) at
   %0 = mg.silu %dy : (!x) -> !x
   %1 = mg.sum %0 : (!x) -> !h
   %2 = mg.rms_norm_weight_grad %x, %r, %dy : (!x, !sb, !x) -> !h
-  %3, %4 = mg.rms_norm %dy, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
+  %3, %4 = mg.rms_norm %dy gamma %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
   return %1, %2, %0, %3 : !h, !h, !x, !x
 }
 

@@ -28,7 +28,7 @@ module attributes {mg.training = {split_backward = false, dtype = bf16, gradient
 // SAME:         mg.sum %{{.*}} -> tensor<16xbf16, #mg.layout<f>>
 // SAME:         mg.rms_norm_weight_grad {{.*}} -> tensor<8xbf16
 func.func @layer(%x: !sh, %g: !h {mg.param = {tensor = "g"}}, %w: !hf {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}}) -> !sf attributes {mg.block} {
-  %n, %rstd = mg.rms_norm %x, %g {epsilon = 1.0e-5} : (!sh, !h) -> (!sh, !s)
+  %n, %rstd = mg.rms_norm %x gamma %g {epsilon = 1.0e-5} : (!sh, !h) -> (!sh, !s)
   %p = mg.einsum %n, %w : (!sh, !hf) -> !sf
   %y = mg.add %p, %b : (!sf, !f) -> !sf
   return %y : !sf

@@ -62,15 +62,29 @@ func.func @residual(%x: !sf) -> !sf attributes {mg.block} {
 // CHECK-NEXT:    mg.einsum %[[SB]], %
 // CHECK:         %[[N:[a-z0-9]+]], %[[R:.*]] = mg.rms_norm %[[X]]
 // CHECK:         mg.einsum %[[N]], %
-// CHECK:         mg.rms_norm_grad %[[X]], %{{.*}}, %[[R]]
+// CHECK:         mg.rms_norm_grad %[[X]], %[[R]], %{{.*}} gamma %
 func.func @again(%x: !sh, %g: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "g"}}, %v: !hf {mg.param = {tensor = "v"}},
                  %w: !hf {mg.param = {tensor = "w"}}, %u: tensor<16x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "u"}}) -> !sh attributes {mg.block} {
-  %n, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>)
+  %n, %r = mg.rms_norm %x gamma %g {epsilon = 1.0e-5 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>)
   %a = mg.einsum %n, %v : (!sh, !hf) -> !sf
   %b = mg.einsum %n, %w : (!sh, !hf) -> !sf
   %s = mg.silu %a : (!sf) -> !sf
   %m = mg.mul %s, %b : (!sf, !sf) -> !sf
   %y = mg.einsum %m, %u : (!sf, tensor<16x8xf32, #mg.layout<f, h>>) -> !sh
+  return %y : !sh
+}
+
+// A norm has gradients for the weights that it has: the first for beta, the second for gamma, whose offset only dx depends on.
+// CHECK-LABEL: func.func @norms.backward(
+// CHECK:         %[[DN:[0-9]+]] = mg.rms_norm_grad %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %[[DY:[a-z0-9]+]] gamma %{{[a-z0-9]+}} {offset = 1.000000e+00 : f64} :
+// CHECK:         mg.rms_norm_weight_grad %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %[[DY]] :
+// CHECK:         mg.layer_norm_grad %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %[[DN]] :
+// CHECK-NOT:     mg.layer_norm_weight_grad
+// CHECK:         mg.sum %[[DN]] :
+func.func @norms(%x: !sh, %g: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "g"}}, %b: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "b"}})
+    -> !sh attributes {mg.block} {
+  %n, %mean, %rstd = mg.layer_norm %x beta %b {epsilon = 1.0e-5 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  %y, %r = mg.rms_norm %n gamma %g {epsilon = 1.0e-5 : f64, offset = 1.0 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>)
   return %y : !sh
 }
 

@@ -17,7 +17,7 @@ struct Anything {
 template <typename T, size_t... I> constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), Anything())...}; };
 }
-template <typename T, size_t N = 32> constexpr size_t fieldCount() {
+template <typename T, size_t N = 48> constexpr size_t fieldCount() {
   if constexpr (takes<T>(std::make_index_sequence<N>()))
     return N;
   else

@@ -1,0 +1,193 @@
+#include "frontend/model/Overrides.h"
+
+#include "frontend/model/Vocabulary.h"
+
+namespace mgc::frontend {
+
+namespace {
+
+constexpr std::string_view kUnknown = "docs/model-vocabulary.md has its fields";
+
+template <typename T> constexpr bool isOptional = false;
+template <typename T> constexpr bool isOptional<std::optional<T>> = true;
+
+// Reads the fields that a JSON object has; the others stay as they are.
+class Overrider {
+public:
+  explicit Overrider(Config &config) : config_(config) {}
+
+  template <typename T> void read(T &value) {
+    target_ = &value;
+    fields(*this, Of<T>());
+  }
+
+  template <typename T, typename M> void operator()(const Field &field, M T::*member) {
+    if (config_.has(field.key))
+      set(field, static_cast<T *>(target_)->*member);
+    config_.ignore(std::array{field.key});
+  }
+
+private:
+  template <typename M> void set(const Field &field, M &value) {
+    if constexpr (isOptional<M>) {
+      if (!config_.isSet(field.key))
+        value.reset();
+      else
+        set(field, value ? *value : value.emplace());
+    } else if (!config_.isSet(field.key)) {
+      config_.refuse(field.key, "is no value of this field", "leave it out for what the family says");
+    } else {
+      setValue(field, value);
+    }
+  }
+
+  void setValue(const Field &field, int64_t &value) {
+    value = config_.integer(field.key, int64_t(field.least), int64_t(field.most)).value_or(value);
+  }
+  void setValue(const Field &field, double &value) {
+    value = config_.number(field.key, value, field.least, field.most);
+  }
+  void setValue(const Field &field, bool &value) { value = config_.flag(field.key, value); }
+  void setValue(const Field &field, std::string &value) {
+    std::vector<std::pair<std::string_view, std::string_view>> words;
+    for (std::string_view word : field.words)
+      words.emplace_back(word, word);
+    value = config_.choice<std::string_view>(field.key, "", words);
+  }
+  void setValue(const Field &field, std::vector<double> &value) {
+    value = config_.numbers(field.key, field.least, field.most);
+  }
+  template <typename E>
+    requires std::is_enum_v<E>
+  void setValue(const Field &field, E &value) {
+    value = config_.choice<E>(field.key, "", wordsOf(Of<E>()));
+  }
+  template <typename T>
+    requires std::is_class_v<T>
+  void setValue(const Field &field, T &value) {
+    if (std::optional<Config> child = config_.child(field.key)) {
+      Overrider(*child).read(value);
+      child->finish("this part of a description", kUnknown);
+    }
+  }
+
+  Config &config_;
+  void *target_ = nullptr;
+};
+
+// Reads the object over each of the layers; what is wrong is said once.
+void readOver(Config &config, std::vector<BlockDescription> &layers, int64_t first, int64_t last, int64_t step) {
+  const size_t before = config.report().count();
+  for (int64_t layer = first; layer <= last && config.report().count() == before; layer += step)
+    Overrider(config).read(layers[layer]);
+  config.finish("a layer", kUnknown);
+}
+
+// `layer`, and each entry of `layers` with the layers that it names.
+void readLayers(Config &config, std::vector<BlockDescription> &layers) {
+  const auto count = static_cast<int64_t>(layers.size());
+  if (std::optional<Config> layer = config.child("layer"))
+    readOver(*layer, layers, 0, count - 1, 1);
+  for (Config &entry : config.children("layers")) {
+    const int64_t first = entry.countOr("from", 0, count - 1), last = entry.countOr("to", count - 1, count - 1);
+    readOver(entry, layers, first, last, std::max<int64_t>(1, entry.sizeOr("every", 1, kMaxLayers)));
+  }
+}
+
+NamedTensors readTensors(Config &config) {
+  NamedTensors tensors;
+  if (std::optional<Config> named = config.child("tensors"))
+    tensors = named->allWords();
+  return tensors;
+}
+
+} // namespace
+
+NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  Overrider(config).read(model);
+  if (const std::optional<int64_t> count = config.integer("layer_count", 1, kMaxLayers))
+    layers.resize(*count, layers.empty() ? BlockDescription() : layers.back());
+  readLayers(config, layers);
+  NamedTensors tensors = readTensors(config);
+  config.finish("a description", kUnknown);
+  return tensors;
+}
+
+namespace {
+
+class DescriptionChecks {
+public:
+  DescriptionChecks(const std::string &where, Problems &problems) : where_(where), problems_(problems) {}
+
+  void check(const BlockDescription &block) {
+    check(block.attention);
+    if (block.experts)
+      check(*block.experts);
+    expect(!block.experts || block.mlp.gated, "experts without a gate; expected mlp.gated: true");
+    expect(block.mlp.ffn > 0, "mlp.ffn = 0; expected the width of the mlp");
+    expect(block.mlp.gated || (block.mlp.limit == 0 && !block.mlp.upPlusOne),
+           "mlp.limit or mlp.up_plus_one of an mlp without a gate");
+    expect(!block.parallel || (!block.attentionBranch.sum && !block.mlpBranch.sum),
+           "norms of sums in a parallel layer, which has one sum");
+  }
+
+private:
+  void check(const AttentionDescription &attention) {
+    expect(attention.heads > 0 && attention.groups > 0 && attention.headDim > 0,
+           "attention without heads, groups or head_dim");
+    expect(attention.groups == 0 || attention.heads % attention.groups == 0,
+           "attention.groups = {} does not divide heads = {}", attention.groups, attention.heads);
+    expect(attention.slopes.empty() || int64_t(attention.slopes.size()) == attention.heads,
+           "attention.slopes has {} numbers; expected one for each of heads = {}", attention.slopes.size(),
+           attention.heads);
+    if (attention.rope)
+      check(*attention.rope, attention.latent ? attention.latent->rotaryDim : attention.headDim);
+    if (!attention.latent)
+      return;
+    expect(attention.groups == attention.heads, "attention.latent with groups = {}; expected heads = {}",
+           attention.groups, attention.heads);
+    expect(attention.rope.has_value(), "attention.latent without rope, which its rotary_dim is for");
+    expect(attention.latent->rotaryDim < attention.headDim, "latent.rotary_dim = {} of head_dim = {}",
+           attention.latent->rotaryDim, attention.headDim);
+    expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
+  }
+
+  void check(const Rope &rope, int64_t size) {
+    expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,
+           "rope.dim = {} of a head of {}; expected an even number up to that", rope.dim, size);
+    const size_t pairs = rope.scaling.kind == RopeKind::longrope ? size_t(rope.dim / 2) : 0;
+    for (const std::vector<double> *factors : {&rope.scaling.shortFactors, &rope.scaling.longFactors})
+      expect(factors->size() == pairs, "{} factors of longrope; expected {}", factors->size(), pairs);
+  }
+
+  void check(const Experts &experts) {
+    expect(experts.count > 0 && experts.chosen > 0 && experts.chosen <= experts.count,
+           "experts.chosen = {} of count = {}", experts.chosen, experts.count);
+    expect(experts.groups > 0 && experts.count % experts.groups == 0,
+           "experts.groups = {} does not divide count = {}", experts.groups, experts.count);
+    expect(experts.keptGroups <= experts.groups, "experts.kept_groups = {} of groups = {}", experts.keptGroups,
+           experts.groups);
+  }
+
+  template <typename... Args>
+  void expect(bool isRight, fmt::format_string<Args...> text, Args &&...args) {
+    if (!isRight)
+      problems_.add("{}{}", where_, fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  std::string where_;
+  Problems &problems_;
+};
+
+} // namespace
+
+void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
+                      Problems &problems) {
+  if (model.vocabulary == 0 || model.hidden == 0 || model.maxPositions == 0 || layers.empty())
+    problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
+  for (size_t layer = 0; layer < layers.size(); ++layer)
+    if (layer == 0 || layers[layer] != layers[layer - 1])
+      DescriptionChecks(fmt::format("layer {}: ", layer), problems).check(layers[layer]);
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,87 @@
+// BERT, for masked language modelling. The loss of sentence pairs (BertForPreTraining) is not computed; tensors that only it reads
+// are ignored.
+#include "frontend/model/families/Bert.h"
+
+namespace mgc::frontend {
+
+static constexpr std::pair<std::string_view, std::string_view> kEnds[] = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                                                                          {".LayerNorm.bias", ".LayerNorm.beta"}};
+constinit const std::span<const std::pair<std::string_view, std::string_view>> kOldNormEnds = kEnds;
+
+bool readBert(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.groups = model.names.heads;
+  model.names.normEpsilon = "layer_norm_eps";
+  model.names.attentionDropout = "attention_probs_dropout_prob", model.names.hiddenDropout = "hidden_dropout_prob";
+  model.objective = Objective::masked;
+  BlockDescription block;
+  block.attention.qkvBias = block.attention.outBias = block.mlp.bias = model.head.bias = true;
+  block.attention.causal = false;
+  const int64_t count = readLayerCount(config, model);
+  const bool isUsable = readDecoder(config, model, block,
+                                    {.hasHeadDim = false,
+                                     .norm = layerNorm(1e-12),
+                                     .activation = "gelu",
+                                     .dropout = 0.1,
+                                     .isTied = true,
+                                     .hasRope = false,
+                                     .paddingToken = 0});
+  const double dropout = config.probability("hidden_dropout_prob", 0.1);
+  model.embedding = {.learnedPositions = true,
+                     .types = config.sizeOr("type_vocab_size", 2, kMaxTokenTypes),
+                     .norm = model.finalNorm,
+                     .dropout = dropout};
+  block.attentionBranch = block.mlpBranch = {.sum = model.finalNorm, .dropout = dropout};
+  block.mlp.gated = false;
+  model.head.transform = {block.mlp.activation, /*bias=*/true, *model.finalNorm};
+  model.finalNorm.reset();
+  layers.assign(isUsable ? count : 0, block);
+  return isUsable;
+}
+
+static constexpr TensorRow kRows[] = {
+    {"embed.tokens", "bert.embeddings.word_embeddings.weight", "v h"},
+    {"embed.positions", "bert.embeddings.position_embeddings.weight", "p h"},
+    {"embed.types", "bert.embeddings.token_type_embeddings.weight", "a h"},
+    {"embed_norm.weight", "bert.embeddings.LayerNorm.weight", "h"},
+    {"embed_norm.bias", "bert.embeddings.LayerNorm.bias", "h"},
+    {"attn.q.weight", "bert.encoder.layer.{}.attention.self.query.weight", "grd h"},
+    {"attn.q.bias", "bert.encoder.layer.{}.attention.self.query.bias", "grd"},
+    {"attn.k.weight", "bert.encoder.layer.{}.attention.self.key.weight", "gd h"},
+    {"attn.k.bias", "bert.encoder.layer.{}.attention.self.key.bias", "gd"},
+    {"attn.v.weight", "bert.encoder.layer.{}.attention.self.value.weight", "gd h"},
+    {"attn.v.bias", "bert.encoder.layer.{}.attention.self.value.bias", "gd"},
+    {"attn.o.weight", "bert.encoder.layer.{}.attention.output.dense.weight", "h grd"},
+    {"attn.o.bias", "bert.encoder.layer.{}.attention.output.dense.bias", "h"},
+    {"attn_sum_norm.weight", "bert.encoder.layer.{}.attention.output.LayerNorm.weight", "h"},
+    {"attn_sum_norm.bias", "bert.encoder.layer.{}.attention.output.LayerNorm.bias", "h"},
+    {"mlp.up.weight", "bert.encoder.layer.{}.intermediate.dense.weight", "f h"},
+    {"mlp.up.bias", "bert.encoder.layer.{}.intermediate.dense.bias", "f"},
+    {"mlp.down.weight", "bert.encoder.layer.{}.output.dense.weight", "h f"},
+    {"mlp.down.bias", "bert.encoder.layer.{}.output.dense.bias", "h"},
+    {"mlp_sum_norm.weight", "bert.encoder.layer.{}.output.LayerNorm.weight", "h"},
+    {"mlp_sum_norm.bias", "bert.encoder.layer.{}.output.LayerNorm.bias", "h"},
+    {"head.transform.weight", "cls.predictions.transform.dense.weight", "i h"},
+    {"head.transform.bias", "cls.predictions.transform.dense.bias", "i"},
+    {"head.transform_norm.weight", "cls.predictions.transform.LayerNorm.weight", "i"},
+    {"head.transform_norm.bias", "cls.predictions.transform.LayerNorm.bias", "i"},
+    {"head.weight", "cls.predictions.decoder.weight", "v h"},
+    {"head.bias", "cls.predictions.bias", "v"}};
+
+// Copies of what is tied, and what only the loss of sentence pairs reads.
+static constexpr std::string_view kIgnoredTensors[] = {
+    "bert.embeddings.position_ids", "cls.predictions.decoder.bias", "bert.pooler.dense.weight",
+    "bert.pooler.dense.bias",       "cls.seq_relationship.weight",  "cls.seq_relationship.bias"};
+static constexpr NeutralField kNeutral[] = {{"position_embedding_type", "\"absolute\""}};
+static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // of other heads
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  readBert(config, model, layers);
+}
+
+extern const Family kBert;
+const Family kBert = {"bert",   "BertForMaskedLM",
+                      kIgnored, kNeutral,
+                      {.prefix = "bert.", .rows = kRows, .ignored = kIgnoredTensors, .oldEnds = kEnds},
+                      read};
+
+} // namespace mgc::frontend

@@ -1,0 +1,45 @@
+// Gemma 3, text: Gemma 2 with norms of queries and keys in the place of bounded scores, and rotary frequencies of their own on
+// the layers with a window.
+#include "frontend/model/families/Gemma.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"use_bidirectional_attention", "false"}, {"attn_logit_softcapping", "null"}};
+// Of generation.
+static constexpr std::string_view kIgnored[] = {"cache_implementation"};
+
+static void setFrequencies(Config &config, const ModelDescription &model, AttentionDescription &local) {
+  local.rope = readRope(config, local.headDim,
+                        {.theta = 10000,
+                         .thetaKey = "rope_local_base_freq",
+                         .ofLayers = "sliding_attention",
+                         .hasScaling = false,
+                         .maxPositions = model.maxPositions})
+                   .rope;
+}
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.activation = "hidden_activation";
+  BlockDescription block;
+  const int64_t count = readLayerCount(config, model);
+  const int64_t window = config.sizeOr("sliding_window", 4096, kMaxPositions);
+  const int64_t pattern = config.sizeOr(config.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6, kMaxLayers);
+  const std::vector<bool> sliding = readSlidingLayers(config, count, pattern);
+  model.head.softcap = readSoftcap(config, "final_logit_softcapping", 0);
+  const bool isUsable =
+      readGemma(config, model, block, {.theta = 1e6, .ofLayers = "full_attention"});
+  readGemma2Layer(config, model, block);
+  block.attention.qkNorm = {*model.finalNorm};
+  BlockDescription local = block;
+  local.attention.window = window;
+  setFrequencies(config, model, local.attention);
+  if (!isUsable)
+    return;
+  for (bool isLocal : sliding)
+    layers.push_back(isLocal ? local : block);
+}
+
+extern const Family kGemma3Text;
+const Family kGemma3Text = {"gemma3_text", "Gemma3ForCausalLM", kIgnored, kNeutral, withRows(kGemmaRows), read};
+
+} // namespace mgc::frontend
