@@ -140,8 +140,8 @@ def check_speed(machine):
 
 # --- PyTorch
 
-# Attention, precision, mode of torch.compile. What compiles in half a minute first: with max-autotune two minutes are not enough on
-# an H100.
+# Attention, precision, mode of torch.compile. What compiles in half a minute first: with max-autotune two minutes are not
+# enough on an H100.
 PEER_SETTINGS = (("cudnn", "master", "default"), ("flash", "master", "default"), ("cudnn", "bf16", "default"),
                  ("cudnn", "master", "max-autotune-no-cudagraphs"))
 

@@ -27,8 +27,8 @@ std::vector<mgc_gemm_facts> allFacts(mgc_epilogue epilogue) {
 
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
-// A sum with its bias, and what it may be off by before it is rounded: (k + 1) 2^-24 sum |a b| of its terms, the bias among them,
-// and half a unit of the product's type.
+// A sum with its bias, and what it may be off by before it is rounded: (k + 1) 2^-24 sum |a b| of its terms, the bias among
+// them, and half a unit of the product's type.
 struct Sum {
   double value, bound;
 };
