@@ -121,6 +121,7 @@ public:
 
   Tensor memory(int64_t id, const CudnnLayout &layout); // its address is given to `run`
   Tensor constant(float value);
+  Tensor wholeConstant(int32_t value);
   // A tensor between two operations.
   Tensor between(const CudnnLayout &layout);
   Tensor between(const CudnnShape &shape, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
@@ -155,6 +156,7 @@ public:
 private:
   CudnnDescriptor make(cudnnBackendDescriptorType_t type) { return CudnnDescriptor(cudnn_->api, type); }
   Tensor keepTensor(int64_t id, const CudnnLayout &layout, bool isVirtual, bool isByValue);
+  Tensor keepConstant(uint32_t bits, cudnnDataType_t type);
   void keepOperation(CudnnDescriptor operation);
   cudnnBackendDescriptor_t keep(CudnnDescriptor descriptor);
   Result<CudnnDescriptor> finishGraph();
@@ -164,7 +166,7 @@ private:
   std::shared_ptr<Cudnn> cudnn_;
   std::deque<CudnnDescriptor> kept_; // what descriptors refer to
   std::vector<cudnnBackendDescriptor_t> operations_;
-  std::deque<float> constants_;
+  std::deque<uint32_t> constants_; // their bits
   std::vector<int64_t> constantIds_;
   int64_t nextId_ = 1000; // those of memory are below
   Status status_;

@@ -81,9 +81,17 @@ private:
   };
   Scores scoresOf(const Tensor &products);
   Tensor productGradients(const Tensor &gradients, const Scores &scores);
-  Tensor shifted(const Tensor &index, int64_t by) {
-    return by == 0 ? index
-                   : graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
+  // The library reads the shift of a query's index as i32 and that of a key's as f32, whatever the types of their tensors are.
+  Tensor shiftedQuery(const Tensor &index, int64_t by) {
+    if (by == 0)
+      return index;
+    const Tensor shift = graph_.wholeConstant(static_cast<int32_t>(by));
+    const Tensor to = graph_.between(index.layout.shape, CUDNN_DATA_INT32);
+    graph_.apply(CUDNN_POINTWISE_ADD, index, &shift, to, nullptr, CUDNN_DATA_INT32);
+    return to;
+  }
+  Tensor shiftedKey(const Tensor &index, int64_t by) {
+    return graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
   }
   Tensor hide(const Tensor &scores);
   Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
@@ -107,13 +115,14 @@ Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseM
 Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
   if (!a_.causal && (a_.window <= 0 || a_.window >= a_.t))
     return scores;
-  const Tensor last = shifted(graph_.indexAlong(2, scores), run_.offset() + (a_.causal ? 0 : a_.window - 1)),
+  const Tensor last = shiftedQuery(graph_.indexAlong(2, scores),
+                                   run_.offset() + (a_.causal ? 0 : a_.window - 1)),
                key = graph_.indexAlong(3, scores);
   const Tensor upToLast = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, last, key);
   if (a_.window <= 0 || a_.window >= run_.keys)
     return upToLast;
   const Tensor query = graph_.indexAlong(2, upToLast);
-  const Tensor past = shifted(graph_.indexAlong(3, upToLast), a_.window - run_.offset());
+  const Tensor past = shiftedKey(graph_.indexAlong(3, upToLast), a_.window - run_.offset());
   return hideWhereNot(upToLast, CUDNN_POINTWISE_CMP_GT, past, query);
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/Cudnn.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mgc::cuda {
 
@@ -43,10 +44,18 @@ CudnnGraph::Tensor CudnnGraph::memory(int64_t id, const CudnnLayout &layout) {
   return keepTensor(id, layout, false, false);
 }
 
-CudnnGraph::Tensor CudnnGraph::constant(float value) {
-  constants_.push_back(value);
+CudnnGraph::Tensor CudnnGraph::keepConstant(uint32_t bits, cudnnDataType_t type) {
+  constants_.push_back(bits);
   constantIds_.push_back(nextId_);
-  return keepTensor(nextId_++, {}, false, true);
+  return keepTensor(nextId_++, {.type = type}, false, true);
+}
+
+CudnnGraph::Tensor CudnnGraph::constant(float value) {
+  return keepConstant(std::bit_cast<uint32_t>(value), CUDNN_DATA_FLOAT);
+}
+
+CudnnGraph::Tensor CudnnGraph::wholeConstant(int32_t value) {
+  return keepConstant(std::bit_cast<uint32_t>(value), CUDNN_DATA_INT32);
 }
 
 CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout &layout) {
@@ -229,8 +238,8 @@ Status CudnnGraph::choose(int64_t workspaceBytes) {
 Status CudnnGraph::run(mgc_stream &stream, std::span<const Address> addresses, mgc_address workspace) {
   std::vector<int64_t> ids = constantIds_;
   std::vector<void *> pointers;
-  for (float &value : constants_)
-    pointers.push_back(&value);
+  for (uint32_t &bits : constants_)
+    pointers.push_back(&bits);
   for (const Address &operand : addresses) {
     ids.push_back(operand.id);
     pointers.push_back(reinterpret_cast<void *>(operand.address));

@@ -2,7 +2,8 @@
 // A in the places of its first and second operand.
 //
 // The algorithm: the library's list for a product, a device and a workspace is the same every time, so a place in it names
-// one. Sums are f32 and rounded once: a split along k may only be added up in f32, in the workspace, in order.
+// one. Sums are f32: a split along k may only be added up in f32, in the workspace, in order. Some of its kernels round a bf16
+// product before they add a bias or what is there (cuBLASLt 13.1 on 9.0).
 //
 // Epilogues go by rows of C', which are columns of C: a bias has n elements, and the auxiliary matrix, GELU's operand, lies as C.
 #include "runtime/device/cuda/GemmCalls.h"

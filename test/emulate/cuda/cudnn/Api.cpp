@@ -104,6 +104,16 @@ Operation operationOf(const Descriptor &d) {
   return o;
 }
 
+// As the library's kernels read it, whatever type its tensor has: what is added to a query's index is i32, all else f32.
+float constantOf(const Graph &graph, const Operation &user, const void *value) {
+  const bool isShiftOfQuery = std::ranges::any_of(graph.operations, [&](const Operation &o) {
+    return o.kind == Operation::Kind::apply && o.mode == CUDNN_POINTWISE_GEN_INDEX && o.axis == 2 &&
+           user.mode == CUDNN_POINTWISE_ADD && user.x.id == o.to.id;
+  });
+  return isShiftOfQuery ? static_cast<float>(*static_cast<const int32_t *>(value))
+                        : *static_cast<const float *>(value);
+}
+
 // Constants are read now, memory when it runs.
 cudnnStatus_t bind(const Descriptor &pack, Graph &graph) {
   const auto ids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -118,7 +128,7 @@ cudnnStatus_t bind(const Descriptor &pack, Graph &graph) {
       if (!given.count(tensor.id))
         return CUDNN_STATUS_BAD_PARAM;
       if (tensor.isByValue)
-        graph.constants[tensor.id] = *static_cast<const float *>(given[tensor.id]);
+        graph.constants[tensor.id] = constantOf(graph, o, given[tensor.id]);
       else
         graph.addresses[tensor.id] = reinterpret_cast<CUdeviceptr>(given[tensor.id]);
     }

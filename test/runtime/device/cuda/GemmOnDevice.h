@@ -5,6 +5,7 @@
 
 #include "runtime/random/Philox.h"
 
+#include <cmath>
 #include <random>
 
 namespace mgc::test {
@@ -37,6 +38,11 @@ inline std::string describe(const mgc_gemm_facts &f) {
   return fmt::format("m={} n={} k={} transposed {}{} accumulate {} types {} {} epilogue {}", f.m, f.n, f.k,
                      f.transpose_a, f.transpose_b, f.accumulate, int(f.input), int(f.output),
                      int(f.epilogue));
+}
+
+// Half a unit of the type's last place.
+inline double roundingOf(mgc_type type, double value) {
+  return type == MGC_BF16 ? std::ldexp(std::abs(value), -8) : 0;
 }
 
 class GemmOnDevice : public CudaTest {
