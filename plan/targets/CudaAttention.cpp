@@ -72,9 +72,12 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   constexpr int64_t tile = 128;
   __int128 most = 0;
   for (const RunSize &run : runSizes(a)) {
-    const __int128 scores = roundUp<__int128>(run.queries, tile) * roundUp<__int128>(run.keys, tile);
-    most = std::max(most, 2 * (deterministic ? scores : 0) +
-                              run.keys * (a.d + a.valueSize()) * (deterministic ? 2 : 4));
+    const __int128 keys = roundUp<__int128>(run.keys, tile);
+    const __int128 scores = roundUp<__int128>(run.queries, tile) * keys, width = a.d + a.valueSize();
+    const __int128 gradients = deterministic ? 2 * run.keys * width
+                               : a.causal    ? 4 * run.keys * width
+                                             : (4 * keys + 2 * run.keys) * width;
+    most = std::max(most, 2 * (deterministic ? scores : 0) + gradients);
   }
   return heads(a) * most;
 }

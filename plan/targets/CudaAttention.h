@@ -47,7 +47,8 @@ struct CudaAttentionWorkspace {
 //   forward:   the parts above and 64 KiB
 //   backward:  the parts above and 64 KiB; for the run with the most 2 b g r q k, q queries and k keys rounded up to 128, for the
 //              gradients of scores in bf16, of which equal bits are made; b g r k d of bf16 for dk, and with w for dv, before they
-//              are summed over r (f32 where equal bits are not asked for)
+//              are summed over r (f32 where equal bits are not asked for, and where attention is not causal in both types, those of f32
+//              for k rounded up)
 // cuDNN 9.19 asks for exactly these tensors and 128 to 512 bytes (test/runtime/device/cuda/CudnnAttentionTest.cpp).
 // Sizes beyond 64 bits give the largest int64_t.
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &attention, bool deterministic = true);

@@ -82,6 +82,15 @@ class Session:
             self.plans[key] = (folder / "out").read_text() if to else folder / "out"
         return self.plans[key]
 
+    def compile_edited(self, config, layout, sequences, edit):
+        """The bundle of the layout's program, in which `edit`, (before, after), is replaced."""
+        text, folder = self.compile(config, layout, sequences, to="import"), self.new_folder()
+        assert edit[0] in text, f"{layout}: no {edit[0]} in {text}"
+        (folder / "in.mlir").write_text(text.replace(*edit))
+        done = self.execute("mgc", "compile", folder / "in.mlir", "-o", folder / "out")
+        assert done.returncode == 0, f"mgc compile {layout}, edited: {done.stderr}"
+        return folder / "out"
+
     def plan(self, config, layout, sequences=4):
         return plan_lists.named(json.loads((self.compile(config, layout, sequences) / "plan.json").read_text())["plan"])
 
@@ -102,10 +111,13 @@ class Session:
             self.runs[key] = self.train_new(config, layout, valid, steps, flags, weights, rules)
         return self.runs[key]
 
-    def train_new(self, config, layout, valid=models.VALID, steps=2, flags="", weights=None, rules=None, batch=None):
-        """batch: what the data file has, [steps, samples, ..]; else random_batch."""
+    def train_new(self, config, layout, valid=models.VALID, steps=2, flags="", weights=None, rules=None, batch=None,
+                  edit=None):
+        """batch: what the data file has, [steps, samples, ..]; else random_batch. edit: see compile_edited."""
         batch = batch or models.random_batch(config, valid)
-        plan, folder = self.compile(config, layout, batch["labels"].shape[1], rules=rules), self.new_folder()
+        sequences, folder = batch["labels"].shape[1], self.new_folder()
+        plan = (self.compile_edited(config, layout, sequences, edit) if edit
+                else self.compile(config, layout, sequences, rules=rules))
         models.write_safetensors(folder / "data.safetensors", batch)
         command = [plan, "--data", folder / "data.safetensors", "--train-iters", steps, "--poison", "--log",
                    folder / "log.jsonl", "--save", folder / "weights", "--timeout", 60]

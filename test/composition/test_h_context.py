@@ -37,6 +37,22 @@ def test_33_with_every_other_axis(session):
             assert_equal(one, session.train(config, layout), f"{config['model_type']} {layout}")
 
 
+# What an op can be asked for and no family asks for yet: caps, slopes, keys on both sides, and windows of those.
+def test_33_what_queries_see_and_how_scores_are_made(session):
+    slopes = ", ".join(str(0.5 ** (head + 1)) for head in range(LLAMA["num_attention_heads"]))
+    single = ("softcap = 0.7 : f64", f"slopes = array<f64: {slopes}>", "causal = false", "causal = false, window = 5 : i64")
+    losses = {session.train(LLAMA, "--tp 1").log[0]["loss"]}
+    for facts, layouts in (*((one, ("--tp 2", "--cp 4 --cp-comm-type p2p")) for one in single),
+                           (", ".join(single[:3]), (*TYPES, "--cp 2 --tp 2 --sp --cp-comm-type p2p", "--tp 2 --pp 2 --sp")),
+                           (", ".join((*single[:2], single[3])), TYPES)):
+        edit = ("queriesPerGroup", f"{facts}, queriesPerGroup")
+        one = session.train_new(LLAMA, "--tp 1", edit=edit)
+        assert one.log[0]["loss"] not in losses, f"{facts} changes nothing"
+        losses.add(one.log[0]["loss"])
+        for layout in layouts:
+            assert_equal(one, session.train_new(LLAMA, layout, edit=edit), f"{facts} {layout}")
+
+
 # A rank of cp is a replica of the weights: same drawn values, and gradients over dp and cp in one reduction.
 def test_33_ranks_of_cp_share_weights(session):
     one = session.train(GPT2, "--tp 1", steps=0, weights="seed")

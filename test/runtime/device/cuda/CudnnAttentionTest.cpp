@@ -122,14 +122,20 @@ TEST_P(CudnnAttention, bidirectionalWindowsOfParts) {
   }
 }
 
+// Backward, equal bits are on 9.0 alone; an A100 has no such kernel.
 TEST_P(CudnnAttention, softcap) {
-  mgc_attention_facts facts = factsOf(1024, 2, 256);
+  mgc_attention_facts facts = factsOf(1024, 2, 128);
   facts.softcap = 50;
+  for (const int64_t window : {0, 100}) {
+    facts.window = window;
+    expectPlan(facts, false, true);
+    if (GetParam() == 90)
+      expectPlan(facts, true, true);
+    if (GetParam() >= 90)
+      expectPlan(facts, true, false);
+  }
+  facts.d = 256;
   expectPlan(facts, false, true);
-  facts.d = 128;
-  expectPlans(facts);
-  facts.window = 100;
-  expectPlans(facts);
 }
 
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
