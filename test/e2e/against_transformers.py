@@ -51,12 +51,12 @@ class Refused(Exception):
 def train(options, reference, layout, folder):
     """The worst of the comparisons, as (what, found, allowed)."""
     plan, error = golden.compile_plan(options, reference, layout, folder)
+    said = re.findall(r"^(?:mgc: exit code 1: )?mgc: (.*)", error or "", re.M)  # notes, and at last what is wrong
+    if said and error.startswith("mgc: exit code 1:"):
+        raise Refused(said[-1].replace(reference.path(options.config), "config.json"))
+    error = error or golden.run_training(options, reference, plan, folder, [*golden.one_thread(options), "--poison"])
     if error:
-        said = re.search(r"^mgc: (.*)", error.split(": ", 2)[-1], re.M)
-        raise Refused(said[1] if said and "exit code 1" in error else error)
-    error = golden.run_training(options, reference, plan, folder, [*golden.one_thread(options), "--poison"])
-    if error:
-        return (error, float("inf"), 0)
+        return (" ".join(error.split()), float("inf"), 0)
     return max(golden.compare_all(options, reference, layout, folder), key=compare.excess)
 
 
