@@ -26,7 +26,7 @@ import numpy
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import models  # noqa: E402
 import plan_lists  # noqa: E402
-import safetensors  # noqa: E402
+import tensor_files  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 LR = 0.3
@@ -39,8 +39,8 @@ class Run:
         for record in self.log:
             del record["seconds"]
         gradients = folder / "gradients.safetensors"
-        self.gradients = safetensors.load(gradients) if gradients.exists() else {}
-        self.weights = safetensors.load(folder / "weights" / "model.safetensors")
+        self.gradients = tensor_files.load(gradients) if gradients.exists() else {}
+        self.weights = tensor_files.load(folder / "weights" / "model.safetensors")
 
     def norm(self):
         """Of the gathered gradients of step 0, in float64."""

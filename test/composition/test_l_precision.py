@@ -7,7 +7,7 @@ import subprocess
 import numpy
 
 import models
-from harness import main, safetensors
+from harness import main, tensor_files
 from models import GPT2, LLAMA, QWEN3
 
 BF16, BOTH = "--dtype bf16", "--dtype bf16 --grad-dtype bf16"
@@ -48,7 +48,7 @@ def train_on(session, config, layout, batch):
     done = session.execute("mgrun", plan, "--data", folder / "data.safetensors", "--weights", folder / "start.safetensors",
                            "--train-iters", 1, "--poison", "--save-gradients", folder / "gradients", "--timeout", 60)
     assert done.returncode == 0, done.stderr
-    return safetensors.load(folder / "gradients")
+    return tensor_files.load(folder / "gradients")
 
 
 # The sum of 64 equal gradients is 64 of them, which f32 knows to within 64 roundings. Bf16 is off by many of its own.
@@ -125,13 +125,13 @@ def test_06_checkpoints_of_both_types(session):
 
     for plan in ("--tp 1", f"--tp 1 {BF16}", f"--tp 2 --pp 2 --dp 2 --zero 1 {BF16}"):
         wide, narrow = (through(first / "start.safetensors", plan, kind) for kind in ("f32", "bf16"))
-        same(safetensors.load(wide / "model.safetensors"), start, f"{plan}, f32")
-        same(safetensors.load(narrow / "model.safetensors"), rounded, f"{plan}, bf16")
+        same(tensor_files.load(wide / "model.safetensors"), start, f"{plan}, f32")
+        same(tensor_files.load(narrow / "model.safetensors"), rounded, f"{plan}, bf16")
         for other in ("--tp 1", f"--tp 2 --dp 2 --zero 1 {BF16}"):
             for kind in ("f32", "bf16"):
                 again = through(narrow, other, kind)
-                same(safetensors.load(again / "model.safetensors"), rounded, f"{plan}, bf16, {other}, {kind}")
-            same(safetensors.load(through(wide, other, "f32") / "model.safetensors"), start, f"{plan}, f32, {other}")
+                same(tensor_files.load(again / "model.safetensors"), rounded, f"{plan}, bf16, {other}, {kind}")
+            same(tensor_files.load(through(wide, other, "f32") / "model.safetensors"), start, f"{plan}, f32, {other}")
 
 
 def padded_elements(config):

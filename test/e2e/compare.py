@@ -1,5 +1,5 @@
 # Compares one training run in f32 with the reference values of a golden model. Each function gives a list of
-# (what, found, allowed) for all that is further off than rounding can explain: found > allowed.
+# (what, found, allowed); beyond() picks those that are further off than rounding can explain: found > allowed.
 #
 # `gap` in expect.json has for each tensor [max, rms of float32 - float64, max, rms of the spread, largest value]:
 # the spread is what an honest float32 implementation may differ by (test/golden/README.md). 4 of it, and an absolute
@@ -17,87 +17,94 @@ def rms(values):
     return float(numpy.sqrt(numpy.mean(numpy.square(values, dtype=numpy.float64)))) if values.size else 0.0
 
 
-def check(failures, what, found, allowed):
-    if not found <= allowed:  # NaN fails
-        failures.append((what, found, allowed))
+def beyond(comparisons):
+    return [(what, found, allowed) for what, found, allowed in comparisons if not found <= allowed]  # NaN fails
+
+
+def excess(comparison):
+    """Found over allowed."""
+    _, found, allowed = comparison
+    if found != found or (found > 0 and allowed <= 0):
+        return float("inf")
+    return found / allowed if found > 0 else 0.0
 
 
 def compare_tokens(expect, log):
     """log: one record per step of mgrun --log"""
-    failures = []
-    check(failures, "number of steps", abs(len(log) - expect["steps"]), 0)
+    comparisons = []
+    comparisons.append(("number of steps", abs(len(log) - expect["steps"]), 0))
     for step, record in enumerate(log):
-        check(failures, f"tokens of step {step}", abs(record["tokens"] - expect["valid_tokens"][step]), 0)
-    return failures
+        comparisons.append((f"tokens of step {step}", abs(record["tokens"] - expect["valid_tokens"][step]), 0))
+    return comparisons
 
 
 def compare_steps(expect, log):
-    failures = compare_tokens(expect, log)
+    comparisons = compare_tokens(expect, log)
     for step, record in enumerate(log):
         loss = expect["loss_f64"][step]
-        check(failures, f"loss of step {step}", abs(record["loss"] - loss), 4 * expect["loss_spread"][step] + 1e-6)
+        comparisons.append((f"loss of step {step}", abs(record["loss"] - loss), 4 * expect["loss_spread"][step] + 1e-6))
         for name, values in expect.get("terms_f64", {}).items():
             allowed = 4 * expect["terms_spread"][name][step] + 1e-6
-            check(failures, f"{name} of step {step}", abs(record.get(name, float("nan")) - values[step]), allowed)
+            comparisons.append((f"{name} of step {step}", abs(record.get(name, float("nan")) - values[step]), allowed))
         norm = expect["grad_norm_f64"][step]
-        check(failures, f"grad_norm of step {step}", abs(record["grad_norm"] - norm), NORM_TOLERANCE * norm)
-    return failures
+        comparisons.append((f"grad_norm of step {step}", abs(record["grad_norm"] - norm), NORM_TOLERANCE * norm))
+    return comparisons
 
 
 def names_and_shapes(found, wanted, what):
-    failures = []
+    comparisons = []
     for name in sorted(set(found) ^ set(wanted)):
-        failures.append((f"{what} {name} is {'missing' if name in wanted else 'not expected'}", 1, 0))
+        comparisons.append((f"{what} {name} is {'missing' if name in wanted else 'not expected'}", 1, 0))
     for name in sorted(set(found) & set(wanted)):
         if found[name].shape != wanted[name].shape:
-            failures.append((f"shape of {what} {name}: {found[name].shape}", 1, 0))
-    return failures
+            comparisons.append((f"shape of {what} {name}: {found[name].shape}", 1, 0))
+    return comparisons
 
 
 def compare_bits(what, wanted, found):
-    failures = names_and_shapes(found, wanted, what)
-    for name in wanted if not failures else ():
+    comparisons = names_and_shapes(found, wanted, what)
+    for name in wanted if not comparisons else ():
         if found[name].tobytes() != wanted[name].tobytes():
-            failures.append((f"{what} {name}: other bits", 1, 0))
-    return failures
+            comparisons.append((f"{what} {name}: other bits", 1, 0))
+    return comparisons
 
 
 def compare_gradients(expect, wanted, found):
     """Gradients of step 0 before clipping, by tensor name."""
-    failures = names_and_shapes(found, wanted, "gradient")
-    for name in wanted if not failures else ():
+    comparisons = names_and_shapes(found, wanted, "gradient")
+    for name in wanted if not comparisons else ():
         error = found[name].astype(numpy.float64) - wanted[name]
         gap = expect["gap"][f"grad.{name}"]
-        check(failures, f"gradient {name}", float(numpy.abs(error).max()), 4 * gap[SPREAD_MAX] + 1e-8)
-        check(failures, f"gradient {name} (rms)", rms(error), 4 * gap[SPREAD_RMS] + 1e-8)
-    return failures
+        comparisons.append((f"gradient {name}", float(numpy.abs(error).max()), 4 * gap[SPREAD_MAX] + 1e-8))
+        comparisons.append((f"gradient {name} (rms)", rms(error), 4 * gap[SPREAD_RMS] + 1e-8))
+    return comparisons
 
 
 def compare_untrained(expect, start, routes, gradients, weights):
     """What the reference does not train are biases of routers. In the place of their gradients stands how many tokens chose each
     expert, to the last one those of the reference; they keep the bits that they began with."""
-    names, failures = expect["untrained"], []
+    names, comparisons = expect["untrained"], []
     for name in names:
         chosen = routes[int(name.split(".")[2])]
         load = numpy.bincount(chosen.ravel(), minlength=start[name].size)
         if name not in gradients or (gradients[name] != load).any():
-            failures.append((f"gradient {name} is not the load {load.tolist()}", 1, 0))
+            comparisons.append((f"gradient {name} is not the load {load.tolist()}", 1, 0))
     kept = {name: weights[name] for name in names if name in weights}
-    return failures + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
+    return comparisons + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
 
 
 def compare_loads(start, routes, found):
     """Of each router the least, mean and largest load of step 0, to the last token those of the reference's choices, where it
     has them."""
     layer_of = lambda router: int(router.split(".")[2])
-    failures = []
+    comparisons = []
     if not found or (routes and sorted(routes) != sorted(map(layer_of, found))):
-        failures.append((f"loads of {sorted(found)}, expected layers {sorted(routes)}", 1, 0))
-    for router in found if routes and not failures else ():
+        comparisons.append((f"loads of {sorted(found)}, expected layers {sorted(routes)}", 1, 0))
+    for router in found if routes and not comparisons else ():
         load = numpy.bincount(routes[layer_of(router)].ravel(), minlength=len(start[f"{router}.weight"]))
         if found[router] != {"min": load.min(), "mean": load.mean(), "max": load.max()}:
-            failures.append((f"load of {router}: {found[router]}, expected {load.tolist()}", 1, 0))
-    return failures
+            comparisons.append((f"load of {router}: {found[router]}, expected {load.tolist()}", 1, 0))
+    return comparisons
 
 
 def conditioning(expect, name, gradient):
@@ -120,13 +127,13 @@ def conditioning(expect, name, gradient):
 def compare_weights(expect, wanted, gradients, found):
     """Weights after the last step. Every element within its own bound; the rms, which shows a forgotten decay in
     tensors of any size, over the elements that rounding moves by less than 1e-5."""
-    failures = names_and_shapes(found, wanted, "weight")
-    for name in wanted if not failures else ():
+    comparisons = names_and_shapes(found, wanted, "weight")
+    for name in wanted if not comparisons else ():
         error = numpy.abs(found[name].astype(numpy.float64) - wanted[name])
         loose = conditioning(expect, name, gradients[name])
         gap = expect["gap"][f"final.{name}"]
         bound = 4 * gap[SPREAD_MAX] + 1e-6 + loose
-        worst = numpy.unravel_index(numpy.argmax(error - bound), error.shape)
-        check(failures, f"weight {name}{[int(i) for i in worst]}", float(error[worst]), float(bound[worst]))
-        check(failures, f"weight {name} (rms)", rms(error[loose < 1e-5]), 4 * gap[SPREAD_RMS] + 1e-6)
-    return failures
+        worst = numpy.unravel_index(numpy.argmax(error / bound), error.shape)
+        comparisons.append((f"weight {name}{[int(i) for i in worst]}", float(error[worst]), float(bound[worst])))
+        comparisons.append((f"weight {name} (rms)", rms(error[loose < 1e-5]), 4 * gap[SPREAD_RMS] + 1e-6))
+    return comparisons

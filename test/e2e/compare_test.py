@@ -25,10 +25,10 @@ class CompareTest(unittest.TestCase):
         self.weights = {name: tensor.copy() for name, tensor in self.golden.weights.items()}
 
     def failures(self):
-        return (compare.compare_steps(self.expect, self.log)
-                + compare.compare_gradients(self.expect, self.golden.gradients, self.gradients)
-                + compare.compare_weights(self.expect, self.trained(self.golden.weights), self.golden.gradients,
-                                          self.trained(self.weights)))
+        return compare.beyond(compare.compare_steps(self.expect, self.log)
+                              + compare.compare_gradients(self.expect, self.golden.gradients, self.gradients)
+                              + compare.compare_weights(self.expect, self.trained(self.golden.weights), self.golden.gradients,
+                                                        self.trained(self.weights)))
 
     def trained(self, tensors):
         return {name: tensor for name, tensor in tensors.items() if name not in self.expect["untrained"]}

@@ -30,7 +30,7 @@ import numpy
 import compare
 import layouts
 import prediction
-import safetensors
+import tensor_files
 
 PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
 DENSE = PREDICTED + ("gemma2", "gemma3_text", "gpt_neox", "olmo2", "phi3", "starcoder2")
@@ -47,24 +47,24 @@ def read_lines(path):
 
 
 class Golden:
-    """The reference of one model, read once."""
+    """The reference of one model, read once: of the folder root/model."""
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, root=GOLDEN):
+        self.model, self.root = model, root
         with open(self.path("expect.json"), encoding="utf-8") as file:
             self.expect = json.load(file)
-        tensors = safetensors.load(self.path("expect.safetensors"))
+        tensors = tensor_files.load(self.path("expect.safetensors"))
         part = lambda prefix: {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
         self.gradients, self.weights = part("grad."), part("final.")
         self.routes = {int(layer): chosen for layer, chosen in part("route.").items()}  # at step 0
-        self.start = safetensors.load(self.path("model.safetensors"))
+        self.start = tensor_files.load(self.path("model.safetensors"))
         self.predictions = {}  # of bf16, by what it depends on: gradients_of
         self.distances = []  # of bf16, of all runs that agree
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def path(self, name):
-        own = os.path.join(GOLDEN, self.model, name)
-        return own if os.path.exists(own) else os.path.join(GOLDEN, self.expect["base"], name)
+        own = os.path.join(self.root, self.model, name)
+        return own if os.path.exists(own) else os.path.join(self.root, self.expect["base"], name)
 
 
 def execute(command, folder, name, timeout):
@@ -145,7 +145,7 @@ def check_loads(options, golden, layout, folder):
     if error:
         return [("with loads: " + error, 1, 0)]
     first = read_lines(os.path.join(counted, "log.jsonl"))[0]
-    failures = compare.compare_loads(golden.start, golden.routes, first.get("tokens_per_expert", {}))
+    failures = compare.beyond(compare.compare_loads(golden.start, golden.routes, first.get("tokens_per_expert", {})))
     same = fingerprint(folder) == fingerprint(counted)
     return failures + ([] if same else [("the run with loads gave other bits", 1, 0)])
 
@@ -158,16 +158,16 @@ def untrained(options, plan, folder, name, *start):
                     folder, name, options.timeout)
     if error:
         raise ValueError(error)
-    return safetensors.load(os.path.join(out, "model.safetensors"))
+    return tensor_files.load(os.path.join(out, "model.safetensors"))
 
 
 def check_weights_in_and_out(options, golden, plan, folder):
     """A checkpoint goes through any layout unchanged; weights from a seed are the same in every layout."""
     saved = untrained(options, plan, folder, "copied", "--weights", golden.path("model.safetensors"))
-    failures = compare.compare_bits("weight loaded and saved", golden.start, saved)
+    comparisons = compare.compare_bits("weight loaded and saved", golden.start, saved)
     drawn = untrained(options, plan, folder, "drawn", "--seed", "7")
     golden.drawn = golden.drawn or drawn
-    return failures + compare.compare_bits("weight drawn", golden.drawn, drawn)
+    return compare.beyond(comparisons + compare.compare_bits("weight drawn", golden.drawn, drawn))
 
 
 def results(folder):
@@ -175,24 +175,25 @@ def results(folder):
     found = {f"{key} of step {step}": numpy.array([record[key]]) for key in ("loss", "grad_norm")
              for step, record in enumerate(read_lines(os.path.join(folder, "log.jsonl")))}
     for kind, name in zip(("gradient", "weight"), RESULTS):
-        found |= {f"{kind} {n}": tensor for n, tensor in safetensors.load(os.path.join(folder, name)).items()}
+        found |= {f"{kind} {n}": tensor for n, tensor in tensor_files.load(os.path.join(folder, name)).items()}
     return found
 
 
 def compare_all(options, golden, layout, folder):
-    """Losses, norms, gradients and weights of the run in the folder with the reference."""
+    """Losses, norms, gradients and weights of the run in the folder with the reference: compare.py's comparisons."""
     log = read_lines(os.path.join(folder, "log.jsonl"))
     if options.dtype == "bf16":
-        prediction_of, found = golden.predictions[gradients_of(options, layout)], results(folder)
-        failures = prediction_of.failures(found) + compare.compare_tokens(golden.expect, log)
-        golden.distances += [] if failures else prediction_of.distances(found)
-        return failures
-    gradients, weights = (safetensors.load(os.path.join(folder, name)) for name in RESULTS)
-    failures = compare.compare_steps(golden.expect, log)
-    failures += compare.compare_untrained(golden.expect, golden.start, golden.routes, gradients, weights)
+        prediction_of, kept = golden.predictions[gradients_of(options, layout)], golden.expect["untrained"]
+        found = {name: tensor for name, tensor in results(folder).items() if name.split(" ")[-1] not in kept}
+        comparisons = prediction_of.comparisons(found) + compare.compare_tokens(golden.expect, log)
+        golden.distances += [] if compare.beyond(comparisons) else prediction_of.distances(found)
+        return comparisons
+    gradients, weights = (tensor_files.load(os.path.join(folder, name)) for name in RESULTS)
+    comparisons = compare.compare_steps(golden.expect, log)
+    comparisons += compare.compare_untrained(golden.expect, golden.start, golden.routes, gradients, weights)
     trained = lambda tensors: {n: t for n, t in tensors.items() if n not in golden.expect["untrained"]}
-    failures += compare.compare_gradients(golden.expect, golden.gradients, trained(gradients))
-    return failures + compare.compare_weights(golden.expect, trained(golden.weights), golden.gradients, trained(weights))
+    comparisons += compare.compare_gradients(golden.expect, golden.gradients, trained(gradients))
+    return comparisons + compare.compare_weights(golden.expect, trained(golden.weights), golden.gradients, trained(weights))
 
 
 def gradients_of(options, layout):
@@ -220,7 +221,7 @@ def check_layout(options, golden, layout, folder):
     error = error or run_training(options, golden, plan, folder, [*one_thread(options), "--poison"])
     if error:
         return [(error, 1, 0)]
-    failures = compare_all(options, golden, layout, folder)
+    failures = compare.beyond(compare_all(options, golden, layout, folder))
     if options.repeat:
         failures += check_repeat(options, golden, plan, folder)
         failures += check_weights_in_and_out(options, golden, plan, folder)
@@ -244,23 +245,17 @@ def check_one(options, golden, layout):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def excess(failure):
-    _, found, allowed = failure
-    return found / allowed if allowed > 0 and found == found else float("inf")
-
-
 def report(model, layout, failures):
-    what, found, allowed = max(failures, key=excess)
+    what, found, allowed = max(failures, key=compare.excess)
     text = what if allowed == 0 else f"{what}: off by {found:.3g}, allowed {allowed:.3g}"
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     print(f"FAILED {model} {layout}: {text}{more}", flush=True)
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of_runs():
+    """The arguments that say how plans are made and run."""
+    parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bin", required=True, help="folder of mgc and mgrun")
-    parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
-    parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
     parser.add_argument("--plans", help="folder with plans that are run, not compiled")
     parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"), help="of mgc compile")
@@ -270,9 +265,17 @@ def parse_arguments():
     parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
+    return parser
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     parents=[options_of_runs()])
+    parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
+    parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else PREDICTED
     options.model = options.model or list(possible)

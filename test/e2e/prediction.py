@@ -104,7 +104,7 @@ class Quantity:
         distance = math.sqrt(self.square(found.astype(numpy.float64).ravel() - self.mean))
         return len(self.shape) if self.mean.size > 1 else 0, distance / usual, self.allowed / usual
 
-    def failures(self, found):
+    def comparisons(self, found):
         """(what, found, allowed). The root mean square of the distance from the mean of the draws, of tensors also elements."""
         if found.shape != self.shape:
             return [(f"shape of {self.name}: {found.shape}", 1, 0)]
@@ -116,7 +116,7 @@ class Quantity:
             sizes = numpy.abs(errors)
             held += [(f"{self.name} (largest)", sizes.max(), self.allowed_largest),
                      (f"{self.name} (elements beyond {CUT:g} times their usual)", (sizes > self.beyond).sum(), self.allowed_beyond)]
-        return [one for one in held if not one[1] <= one[2]]
+        return held
 
 
 class Prediction:
@@ -124,12 +124,12 @@ class Prediction:
         reach = 2 * sum(expect["lr"]) * (1 + expect["optimizer"]["weight_decay"])  # Adam's step is a learning rate, and decay
         self.quantities = {name: Quantity(name, [d[name] for d in draws], reach) for name in draws[0]}
 
-    def failures(self, found):
-        """(what, found, allowed) of all that is further off than rounding explains. found: as Training.results."""
-        failures = [(f"{name} is {'missing' if name in self.quantities else 'not expected'}", 1, 0)
-                    for name in sorted(set(found) ^ set(self.quantities))]
-        return failures + [one for name, quantity in self.quantities.items() if name in found
-                           for one in quantity.failures(found[name])]
+    def comparisons(self, found):
+        """As compare.py's. found: as Training.results."""
+        names = [(f"{name} is {'missing' if name in self.quantities else 'not expected'}", 1, 0)
+                 for name in sorted(set(found) ^ set(self.quantities))]
+        return names + [one for name, quantity in self.quantities.items() if name in found
+                        for one in quantity.comparisons(found[name])]
 
     def distances(self, found):
         """Of each quantity, as Quantity.distances."""

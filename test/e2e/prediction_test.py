@@ -5,6 +5,7 @@ import unittest
 
 import numpy
 
+import compare
 import golden
 import prediction
 import rounded_models
@@ -102,7 +103,7 @@ class PredictionTest(unittest.TestCase):
 
     def failures(self, gradients=None, **mutation):
         found = prediction.draw(self.golden, gradients, UNSEEN, **mutation)
-        return [what for what, *_ in self.predicted[gradients].failures(found)]
+        return [what for what, *_ in compare.beyond(self.predicted[gradients].comparisons(found))]
 
     def test_right_runs_agree(self):
         self.assertEqual(self.failures(), [])
@@ -125,7 +126,7 @@ class PredictionTest(unittest.TestCase):
         found = rounded_models.Training(self.golden, Rounding(UNSEEN))
         found.batch["labels"] = found.batch["labels"].copy()
         found.batch["labels"][:, -1] = -100
-        self.assertGreater(len(self.predicted[None].failures(found.results())), 10)
+        self.assertGreater(len(compare.beyond(self.predicted[None].comparisons(found.results()))), 10)
 
     def weights_refused(self, spoil):
         """spoil(weight of the run, weight at the start): whether it was done. Each spoiled alone must be refused."""
@@ -133,7 +134,7 @@ class PredictionTest(unittest.TestCase):
         for name in self.golden.start:
             found = right[f"weight {name}"].copy()
             if spoil(found, self.golden.start[name]):
-                failures = self.predicted[None].failures(right | {f"weight {name}": found})
+                failures = compare.beyond(self.predicted[None].comparisons(right | {f"weight {name}": found}))
                 self.assertTrue([what for what, *_ in failures if what.startswith(f"weight {name}")], name)
 
     def test_tail_of_a_matrix_never_updated(self):
@@ -173,7 +174,7 @@ class PredictionTest(unittest.TestCase):
             tail = found.ravel()[found.size - max(found.size // 32, 8) :]
             if numpy.any(tail):
                 tail[:] = 0
-                failures = self.predicted[None].failures(right | {f"gradient {name}": found})
+                failures = compare.beyond(self.predicted[None].comparisons(right | {f"gradient {name}": found}))
                 self.assertTrue([what for what, *_ in failures if what.startswith(f"gradient {name}")], name)
 
 

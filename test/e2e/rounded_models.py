@@ -4,7 +4,7 @@ import json
 
 import numpy
 
-import safetensors
+import tensor_files
 from rounded_ops import Pass, nearest
 
 
@@ -98,7 +98,7 @@ class Training:
         self.data_ranks, self.microbatches = data_ranks, microbatches
         with open(golden.path("config.json"), encoding="utf-8") as file:
             self.config = json.load(file)
-        self.batch = safetensors.load(golden.path("batch.safetensors"))
+        self.batch = tensor_files.load(golden.path("batch.safetensors"))
         self.weights = {name: w.astype(numpy.float64) for name, w in golden.start.items()}
         self.optimizer = optimizer(self.expect["optimizer"])
 

@@ -6,23 +6,14 @@ ends with 77, which ctest counts as skipped.
     test/e2e/transformers_opens.py --bin build/release/bin
 """
 import argparse
-import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-sys.path.pop(0)  # the safetensors of this folder is not the package of that name
-try:
-    import torch
-    import transformers
-    from safetensors.numpy import load_file
-except ImportError as missing:
-    peers = pathlib.Path(__file__).resolve().parent.parent.parent / "build/peers/bin/python"
-    if peers.exists() and not os.path.samefile(sys.prefix, peers.parent.parent):
-        os.execv(peers, [peers, *sys.argv])
-    print(f"skipped: {missing}; test/bench/setup-peers installs it")
-    sys.exit(77)
+from zoo import peers
+
+torch, transformers = peers.use()
+from safetensors.numpy import load_file  # noqa: E402
 
 MODELS = ("gpt2", "llama", "llama_tied_rope3", "qwen2", "qwen3")
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"

@@ -126,7 +126,8 @@ class Case:
     def failures(self, said, packed, folder):
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as results:
             results.extractall(folder)
-        return golden.compare_all(self.options, self.golden, LAYOUT, folder / str(self.folder).lstrip("/"))
+        run = folder / str(self.folder).lstrip("/")
+        return golden.compare.beyond(golden.compare_all(self.options, self.golden, LAYOUT, run))
 
 
 def script(processor, cases):

@@ -29,7 +29,7 @@ import tempfile
 import numpy
 
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
-import safetensors  # noqa: E402
+import tensor_files  # noqa: E402
 from models import write_safetensors  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
@@ -228,7 +228,7 @@ def train(binaries, where, name, flags, *start):
         return None, wrong or f"mgrun fails: {done.stderr[-2000:]}"
     steps = [json.loads(line) for line in open(log)]
     assert len(steps) == STEPS, f"{len(steps)} records of {STEPS} steps in {log}"
-    return {"steps": steps, "gradients": safetensors.load(gradients)}, None
+    return {"steps": steps, "gradients": tensor_files.load(gradients)}, None
 
 
 def value_of(flags):
@@ -276,7 +276,7 @@ def bf16_differences(binaries, where, single, types, many):
     weights = where / "start"
     done, wrong = run([binaries / "mgrun", where / "exact", "--mock-data", "--train-iters", "0", "--seed", "7", "--save", weights], where)
     assert not wrong and done.returncode == 0, wrong or done.stderr
-    start, r = safetensors.load(weights / "model.safetensors"), numpy.random.default_rng(1)
+    start, r = tensor_files.load(weights / "model.safetensors"), numpy.random.default_rng(1)
     draws = []
     for _ in range(DRAWS):
         moved = {name: (w * (1 + r.uniform(-(2.0**-7), 2.0**-7, w.shape))).astype(numpy.float32) for name, w in start.items()}

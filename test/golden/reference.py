@@ -8,7 +8,7 @@ import numpy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
-import safetensors  # noqa: E402
+import tensor_files  # noqa: E402
 
 SHAKES, SHAKE = 4, 2e-7  # as the other references: README.md, Tolerances
 
@@ -222,8 +222,8 @@ class Base:
             self.config = json.load(file)
         with open(path("expect.json"), encoding="utf-8") as file:
             self.expect = json.load(file)
-        self.batches, self.tensors = safetensors.load(path("batch.safetensors")), safetensors.load(path("expect.safetensors"))
-        self.start = {n: t.astype(numpy.float64) for n, t in safetensors.load(path("model.safetensors")).items()}
+        self.batches, self.tensors = tensor_files.load(path("batch.safetensors")), tensor_files.load(path("expect.safetensors"))
+        self.start = {n: t.astype(numpy.float64) for n, t in tensor_files.load(path("model.safetensors")).items()}
 
     def train(self, losses_of):
         return train(self.start, self.batches, self.expect, losses_of)

@@ -31,7 +31,7 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import plan_lists  # noqa: E402
-import safetensors  # noqa: E402
+import tensor_files  # noqa: E402
 
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
         "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "initializer_range": 0.2}
@@ -652,8 +652,8 @@ class Judge:
                     return f"refused: {done.stderr.strip()[:300]}"
             steps = [json.loads(line) for line in open(where / "log")]
             return ([(r["loss"], r["grad_norm"], r["tokens"], r.get("tokens_per_expert")) for r in steps],
-                    {n: t.tobytes() for n, t in safetensors.load(where / "gradients").items()},
-                    {n: t.tobytes() for n, t in safetensors.load(where / "weights" / "model.safetensors").items()})
+                    {n: t.tobytes() for n, t in tensor_files.load(where / "gradients").items()},
+                    {n: t.tobytes() for n, t in tensor_files.load(where / "weights" / "model.safetensors").items()})
 
     def verdict(self, mutant):
         with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:

@@ -124,7 +124,11 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
   if (config.sizeOr("num_key_value_heads", attention.heads, kMaxHeads) != attention.heads)
     config.refuse("num_key_value_heads", fmt::format("is not num_attention_heads = {}", attention.heads),
                   "keys and values of latent attention are made for each head");
-  latent.queryRank = config.isSet("q_lora_rank") ? config.size("q_lora_rank", kMaxHidden) : 0;
+  latent.queryRank = config.sizeOr("q_lora_rank", 0, kMaxHidden);
+  if (!config.has("q_lora_rank")) { // to the classes absent is 1536
+    config.report().add("q_lora_rank is missing, but required");
+    config.report().hint("expected the size of the queries' latent, or null for none");
+  }
   latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
   latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
   latent.valueDim = config.size("v_head_dim", kMaxHeadDim);
@@ -238,8 +242,8 @@ void readGroups(Config &config, int64_t top, Experts &experts, const GroupDefaul
   const int64_t size = experts.count / experts.groups;
   const bool isChoice = experts.keptGroups < experts.groups;
   if (experts.keptGroups > experts.groups || experts.keptGroups * size < experts.chosen)
-    config.refuse("topk_group", fmt::format("of {} groups of {} experts", experts.groups, size),
-                  fmt::format("expected {} to {}: a token chooses {} experts",
+    config.refuse("topk_group", fmt::format("of n_group = {} groups of {} experts", experts.groups, size),
+                  fmt::format("expected {} to {}: a token chooses num_experts_per_tok = {} experts",
                               (experts.chosen + size - 1) / size, experts.groups, experts.chosen));
   else if (isChoice && size < top)
     config.refuse("n_group",

@@ -355,6 +355,10 @@ TEST(DeepseekV3, LatentAttention) {
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_a.weight")), "z20 h32 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_b.weight")), "g4 x20 l16 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.o.weight")), "h32 g4 r1 w8 ");
+  EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", nullptr}}))
+                   .blockOf(0)
+                   .attention.rope->interleaved)
+      << "null is false to the class";
   EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", false}}))
                    .blockOf(0)
                    .attention.rope->interleaved);

@@ -100,9 +100,14 @@ TEST(Refusal, Experts) {
        {"groups", with(tinyDecoder("glm4_moe"), {{"n_group", 3}}),
         "config.json: n_group = 3 does not divide n_routed_experts = 8\n  possible n_group: 1, 2, 4, 8"},
        {"kept groups", with(tinyDecoder("deepseek_v3"), {{"topk_group", 5}}),
-        "config.json: topk_group = 5 of 4 groups of 2 experts\n  expected 1 to 4: a token chooses 2 experts"},
+        "config.json: topk_group = 5 of n_group = 4 groups of 2 experts\n  expected 1 to 4: a token chooses "
+        "num_experts_per_tok = 2 experts"},
        {"too few experts in them", with(tinyDecoder("deepseek_v3"), {{"num_experts_per_tok", 5}}),
-        "config.json: topk_group = 2 of 4 groups of 2 experts\n  expected 3 to 4: a token chooses 5 experts"},
+        "config.json: topk_group = 2 of n_group = 4 groups of 2 experts\n  expected 3 to 4: a token chooses "
+        "num_experts_per_tok = 5 experts"},
+       {"no rank of queries", without(tinyDecoder("deepseek_v2"), "q_lora_rank"),
+        "config.json: q_lora_rank is missing, but required\n"
+        "  expected the size of the queries' latent, or null for none"},
        {"groups of one", with(tinyDecoder("deepseek_v3"), {{"n_group", 8}}),
         "config.json: n_group = 8 leaves groups of 1, which are compared by their 2 best experts\n"
         "  expected groups of 2 or more"},

@@ -1,0 +1,94 @@
+"""docs/models.md: which models mgc trains, what they are called, and how near to transformers it comes."""
+import textwrap
+
+import torch
+import transformers
+
+import zoo
+from zoo import models
+
+COLUMNS = ("one", "tp2-pp2", "cp2", "bf16")
+HEAD = """# Models
+
+For users who want to know whether mgc trains their model. This page is printed by
+
+    test/bench/setup-peers
+    test/e2e/against_transformers.py --bin build/release/bin --page docs/models.md
+
+`model_type` and `architectures` of a `config.json` decide what a model is; every field of it is understood, or refused by
+its name (`test/e2e/mutate_configs.py` changes all of them one at a time and compares with what transformers computes).
+Fields that are switches are in the second table.
+
+## Families
+"""
+MEASURED = """## What is measured
+
+Tiny random models of transformers' own classes ({transformers}; PyTorch {torch}), one for each switch that a family has, are
+trained {steps} steps of {batch} x {length} tokens by transformers and AdamW, and by mgc: on one rank; with tensor and sequence
+parallelism over 2 ranks and 2 stages; with a sequence over 2 ranks; and in bf16. Losses, gradient norms, every gradient of the
+first step and every weight after the last one are compared. The figures are the worst error over the error allowed, so that all
+are at most 1. In f32 the error allowed is four times what float64 shows whose initial weights are off by 2e-7
+([test/golden](../test/golden/README.md)), in bf16 what random rounding of each operation predicts to be exceeded once in 10^8 or
+so ([precision](precision.md)).
+"""
+
+
+def wrapped(text):
+    blocks = text.split("\n\n")
+    return "\n\n".join(block if block.startswith(("#", "    ", "|")) else textwrap.fill(block, 120, break_long_words=False,
+                                                                                      break_on_hyphens=False) for block in blocks)
+
+
+def worst_of(cells):
+    """Of a family's cells; a text where one is refused."""
+    ratios = [cell["ratio"] for cell in cells if "ratio" in cell]
+    return f"{max(ratios):.2f}" if len(ratios) == len(cells) else "refused in part" if ratios else "refused"
+
+
+def is_supported(records):
+    return any("ratio" in cell for record in records for cell in record["runs"].values())
+
+
+def families(records):
+    rows = ["| model_type | class in `architectures` | published models | worst error / allowed, f32 | bf16 |",
+            "|---|---|---|---|---|"]
+    for family in zoo.FAMILIES:
+        own = [record for record in records if record["family"] == family.model_type]
+        if not own or not is_supported(own):
+            continue
+        cells = lambda names: [record["runs"][name] for record in own for name in names if name in record["runs"]]
+        rows.append(f"| `{family.model_type}` | `{family.architecture}` | {family.used_by} | {worst_of(cells(COLUMNS[:3]))} | "
+                    f"{worst_of(cells(COLUMNS[3:]))} |")
+    return "\n".join(rows)
+
+
+def cell_text(cell):
+    return f"{cell['ratio']:.2f}" if cell and "ratio" in cell else "refused" if cell else ""
+
+
+def switches(tiny):
+    own = tiny.family.variants.get(tiny.variant, {})
+    return ", ".join(f"`{name}`" for name in own)
+
+
+def tiny_models(records):
+    rows = ["| tiny model | what differs | parameters | one rank | tp 2 pp 2 | cp 2 | bf16 |", "|---|---|---|---|---|---|---|"]
+    by_name, refused = {tiny.name: tiny for tiny in zoo.TINY}, []
+    for record in records:
+        if not is_supported([record]):
+            refused.append(record)
+            continue
+        cells = " | ".join(cell_text(record["runs"].get(name)) for name in COLUMNS)
+        rows.append(f"| {record['name']} | {switches(by_name[record['name']])} | {record['parameters']:,} | {cells} |")
+    return "\n".join(rows), refused
+
+
+def page(records):
+    rows, refused = tiny_models(records)
+    measured = MEASURED.format(transformers=f"transformers {transformers.__version__}", torch=torch.__version__.split("+")[0],
+                               steps=models.STEPS, batch=models.BATCH, length=models.LENGTH)
+    left_out = [record["name"] for record in records if record in refused]
+    parts = [wrapped(HEAD).strip(), families(records), wrapped(measured).strip(), rows]
+    if left_out:
+        parts.append(wrapped("Refused today, each with a message that says what is not supported: " + ", ".join(left_out) + "."))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,23 @@
+"""Fields that mgc reads and that change nothing in a tiny model: why. (Fields that it ignores, whatever they hold, are listed in
+frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers computes."""
+
+REASONS = {  # (model_type or "" for all, field): reason
+    ("", "max_position_embeddings"): "positions rotate: it bounds the length of sequences alone",
+    ("", "sliding_window"): "a size that no layer uses",
+    ("", "use_sliding_window"): "there is no size of a window",
+    ("", "max_window_layers"): "no layer has a window, or layer_types say which have",
+    ("", "router_aux_loss_coef"): "a factor of the auxiliary loss, which output_router_logits adds",
+    ("", "rope_parameters"): "a scaling that begins behind max_position_embeddings (dynamic), or the class's defaults",
+    ("", "rope_parameters.beta_fast"): "yarn rounds the places that its turns stand for (truncate)",
+    ("", "rope_parameters.original_max_position_embeddings"): "yarn rounds the places that its turns stand for (truncate)",
+    ("gpt2", "activation_function"): "gelu_new and gelu_pytorch_tanh are one function",
+    ("qwen2_moe", "intermediate_size"): "of layers without experts, of which there are none",
+    ("qwen3_moe", "intermediate_size"): "of layers without experts, of which there are none",
+}
+
+SPELLINGS = {"num_local_experts": ("num_experts",)}  # of a field: others by which mgc may name it
+
+
+def reason_of(model, path):
+    family = model.split("-")[0]
+    return REASONS.get((family, path)) or REASONS.get(("", path))
