@@ -70,10 +70,11 @@ struct ParameterDim {
 
 enum class InitKind { normal, zeros, ones };
 
-// A logical parameter is a view of one tensor of the Hugging Face checkpoint: file dimension j, from
+// A logical parameter is a view of one tensor of the Hugging Face checkpoint: dimension j of fileShape, from
 // offset[j] on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight
-// [h, 3h] holds q, k and v: k is dims h g r d, grouping [1, 3], offset [0, h]. Two parameters of one name are
-// tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their names have
+// [h, 3h] holds q, k and v: k is dims h g d, grouping [1, 2], offset [0, h]. Where each group has its q, k and v together, the
+// tensor [3 g d, h] is seen as fileShape [g, 3 d, h]: k is dims g d h, grouping [1, 1, 1], offset [0, d, 0]. Two parameters of
+// one name are tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their names have
 // the instance's number: expandedParameters() (Expand.h) lists them one by one.
 struct Parameter {
   std::string name; // unique: "h.{}.attn.c_attn.weight[k]"
@@ -84,6 +85,8 @@ struct Parameter {
   // dimension: "experts.{#}.w1.weight" [8, f, h] is experts.0.w1.weight [f, h] to experts.7.w1.weight.
   int64_t stacked = 0;
   std::vector<int64_t> fileShape;
+  std::vector<int64_t>
+      tensorShape; // the tensor's own shape: fileShape with neighbours multiplied; empty: as fileShape
   std::vector<int64_t> grouping;
   std::vector<int64_t> offset;
   std::vector<ParameterDim> dims;
@@ -110,6 +113,8 @@ struct Parameter {
     int64_t dims = 0, offset = 0, extent = 0;
     bool operator==(const Rows &) const = default;
   } rows;
+  // In the checkpoint: of the tensor, or of the stack.
+  const std::vector<int64_t> &shapeOfTensor() const { return tensorShape.empty() ? fileShape : tensorShape; }
   bool operator==(const Parameter &) const = default;
 };
 

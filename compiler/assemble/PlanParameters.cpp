@@ -59,6 +59,7 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   parameter.tensor = view.getAs<StringAttr>("tensor").str();
   parameter.aliases = textsIn(view, "aliases");
   parameter.fileShape = list("file_shape");
+  parameter.tensorShape = list("tensor_shape");
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos && !parameter.fileShape.empty())
     parameter.stacked = parameter.fileShape.front();
   parameter.grouping = list("grouping");

@@ -45,8 +45,9 @@ int64_t mgc::positionsOf(DictionaryAttr view) {
 }
 
 bool mgc::decays(DictionaryAttr view) {
-  auto fileShape = view.getAs<DenseI64ArrayAttr>("file_shape");
-  return fileShape && fileShape.size() >= 2;
+  auto fileShape = view.getAs<DenseI64ArrayAttr>("file_shape"),
+       tensorShape = view.getAs<DenseI64ArrayAttr>("tensor_shape");
+  return fileShape && (tensorShape ? tensorShape : fileShape).size() >= 2;
 }
 
 double mgc::meanLoadOf(DictionaryAttr param) {

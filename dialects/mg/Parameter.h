@@ -2,6 +2,7 @@
 // several it joins (docs/ir.md, import and merge).
 //
 //   {tensor = "h.{}.attn.c_attn.weight", aliases = [..], part = "q", file_shape = .., grouping = .., offset = .., ..}
+//   {tensor = "layers.{}.query_key_value.weight", part = "k", file_shape = [g, (r + 2) d, h], tensor_shape = [g (r + 2) d, h], ..}
 //   {along = "j", parts = [{own = "r", count = 2, tensor = .., ..}, {tensor = .., ..}, ..]}
 //
 // A part with a dimension of its own takes as many positions of `along` as that has; one without takes one.

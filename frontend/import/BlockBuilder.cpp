@@ -107,6 +107,8 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
                              named("valid", builder.getDenseI64ArrayAttr(valid)),
                              named("init", builder.getStringAttr(initName(parameter.init))),
                              named("std", builder.getF64FloatAttr(parameter.initStd))});
+  if (!parameter.tensorShape.empty())
+    description.append("tensor_shape", builder.getDenseI64ArrayAttr(parameter.tensorShape));
   if (parameter.activeShare != 1)
     description.append("active_share", builder.getF64FloatAttr(parameter.activeShare));
   return description.getDictionary(builder.getContext());

@@ -219,31 +219,101 @@ static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorName
   return aliases;
 }
 
-static plan::Parameter parameterOf(const TensorRow &row, plan::InitKind init, const TensorNames &names,
-                                   const ModelDescription &model, const BlockDescription &block) {
+// --- TensorRow::dims
+
+// A word: "g(rd|d|d)" has the prefix g and three parts, "grd" no prefix and itself as its part.
+struct FileWord {
+  std::string_view prefix;
+  std::vector<std::string_view> parts;
+};
+
+static std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  for (size_t end; (end = text.find(separator)) != text.npos; text.remove_prefix(end + 1))
+    pieces.push_back(text.substr(0, end));
+  pieces.push_back(text);
+  return pieces;
+}
+
+static FileWord wordOf(std::string_view text) {
+  const size_t open = text.find('(');
+  if (open == text.npos || !text.ends_with(')'))
+    return {{}, split(text, '|')};
+  return {text.substr(0, open), split(text.substr(open + 1, text.size() - open - 2), '|')};
+}
+
+// What is wrong with the row's words; empty: nothing.
+static std::string problemWith(const TensorRow &row, const std::vector<FileWord> &words) {
+  const auto listsParts = [](const FileWord &word) { return word.parts.size() > 1; };
+  const auto areLetters = [](std::string_view text) { return text.find_first_of("()|") == text.npos; };
+  const auto isPart = [&](std::string_view text) { return !text.empty() && areLetters(text); };
+  const auto isWord = [&](const FileWord &word) {
+    return listsParts(word) ? areLetters(word.prefix) && std::ranges::all_of(word.parts, isPart)
+                            : word.prefix.empty() && areLetters(word.parts.front());
+  };
+  const auto list = std::ranges::find_if(words, listsParts);
+  if (!std::ranges::all_of(words, isWord) || std::ranges::count_if(words, listsParts) > 1)
+    return "expected words such as grd, and one of several parts at most: grd|gd|gd or g(rd|d|d)";
+  const int64_t parts = list == words.end() ? 1 : static_cast<int64_t>(list->parts.size());
+  if (row.part < 0 || row.part >= parts)
+    return fmt::format("has no part {}, expected one from 0 to {}", row.part, parts - 1);
+  if (row.view.empty() != (parts == 1))
+    return fmt::format("has {} part{}, but the row's view is '{}'; expected a name where there are several",
+                       parts, parts == 1 ? "" : "s", row.view);
+  return "";
+}
+
+static Result<std::vector<FileWord>> wordsOf(const TensorRow &row) {
+  std::vector<FileWord> words;
+  for (std::string_view text : split(row.dims, ' '))
+    words.push_back(wordOf(text));
+  if (const std::string problem = problemWith(row, words); !problem.empty())
+    return errorf("the row of {} for tensor {}: \"{}\" {}", row.role, row.tensor, row.dims, problem);
+  return words;
+}
+
+// Fills in how the parameter lies in its tensor. A prefix is a dimension of the view that its word's parts share.
+static void setFileView(plan::Parameter &parameter, const std::vector<FileWord> &words, size_t part,
+                        const auto &dimOf) {
+  const auto sizeOf = [&](std::string_view letters) {
+    int64_t size = 1;
+    for (char letter : letters)
+      size *= dimOf(letter).valid;
+    return size;
+  };
+  const auto add = [&](std::string_view letters, int64_t size, int64_t offset) {
+    parameter.fileShape.push_back(size);
+    parameter.grouping.push_back(static_cast<int64_t>(letters.size()));
+    parameter.offset.push_back(offset);
+    std::ranges::transform(letters, std::back_inserter(parameter.dims), dimOf);
+  };
+  std::vector<int64_t> shape;
+  for (const auto &[prefix, parts] : words) {
+    const size_t own = parts.size() > 1 ? part : 0;
+    int64_t size = 0, offset = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      offset = i == own ? size : offset;
+      size += sizeOf(parts[i]);
+    }
+    if (!prefix.empty())
+      add(prefix, sizeOf(prefix), 0);
+    add(parts[own], size, offset);
+    shape.push_back(sizeOf(prefix) * size);
+  }
+  if (shape.size() < parameter.fileShape.size())
+    parameter.tensorShape = shape;
+}
+
+static Result<plan::Parameter> parameterOf(const TensorRow &row, const TensorNames &names,
+                                           const ModelDescription &model,
+                                            const BlockDescription &block) {
   plan::Parameter parameter;
   parameter.tensor = row.tensor;
   parameter.aliases = aliasesOf(row, names, model);
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", row.tensor, row.view);
-  int64_t size = 1, count = 0;
-  auto close = [&] {
-    parameter.fileShape.push_back(size);
-    parameter.grouping.push_back(count);
-    parameter.offset.push_back(0);
-    size = 1, count = 0;
-  };
-  for (char letter : row.dims) {
-    if (letter == ' ') {
-      close();
-      continue;
-    }
-    parameter.dims.push_back(dimOf(letter, model, block));
-    size *= parameter.dims.back().valid;
-    ++count;
-  }
-  close();
-  parameter.offset.back() = row.part * parameter.fileShape.back();
-  parameter.fileShape.back() *= row.parts;
+  MGC_ASSIGN(words, wordsOf(row));
+  setFileView(parameter, words, static_cast<size_t>(row.part),
+              [&](char letter) { return dimOf(letter, model, block); });
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))
@@ -260,8 +330,8 @@ static Status bind(const std::vector<Role> &roles, const TensorNames &names,
     const TensorRow *row = findRow(names, role);
     if (!row)
       return errorf("the family {} does not say which tensor holds {}", model.family, role);
-    result.push_back(
-        {role, std::string(row->view), parameterOf(*row, init, names, model, block), row->movedByLoad});
+    MGC_ASSIGN(parameter, parameterOf(*row, init, names, model, block));
+    result.push_back({role, std::string(row->view), std::move(parameter), row->movedByLoad});
   }
   return Status::ok();
 }

@@ -31,16 +31,18 @@
 
 namespace mgc::frontend {
 
+// dims has one word per file dimension and one letter per logical dimension; " h": the first has size 1. A tensor of several
+// parameters lists all of them in one of its words, behind each other, and each row says which of them it is:
+//   "h grd|gd|gd"   q, k and v are columns of [h, (r + 2) g d]; k has part 1, and columns from g r d on
+//   "g(rd|d|d) h"   rows of [g (r + 2) d, h], in which every group has its r queries, its key and its value
 struct TensorRow {
   std::string_view role;
   std::string_view tensor; // "{}" is the layer, "{#}" the expert: the first of dims
-  std::string_view
-      dims; // "h grd": one word per file dimension, one letter per logical dimension; " h": the first has size 1
-  std::string_view view =
-      {}; // the tensor's last dimension holds `parts` equal parts; this is `part`, named "k"
-  int64_t part = 0, parts = 1;
-  bool residualInit = false; // standard deviation divided by sqrt(2 * layers)
-  bool movedByLoad = false;  // by that of the experts, not by the optimizer (docs/experts.md, Routers)
+  std::string_view dims;
+  std::string_view view = {}; // the name of the part: "k"
+  int64_t part = 0;           // its number among those listed
+  bool residualInit = false;  // standard deviation divided by sqrt(2 * layers)
+  bool movedByLoad = false;   // by that of the experts, not by the optimizer (docs/experts.md, Routers)
 };
 
 // The names in the checkpoints of a family.
@@ -60,7 +62,7 @@ struct TensorNames {
 std::string normRole(std::string_view role, const HeadNorms &norms);
 
 // Fills in the parameters of the model and of each of its kinds, exactly the roles they need, and the tensors that it
-// ignores. A role without a row is an error.
+// ignores. A role without a row is an error, as are dims that are no such words.
 Status bindParameters(ModelDescription &model, const TensorNames &names);
 
 // Tensors of a checkpoint that no parameter of the model holds when so many of its modules that predict later tokens are

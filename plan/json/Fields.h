@@ -78,6 +78,7 @@ template <typename V> void fields(V &v, Of<Parameter>) {
   v.optional("aliases", &Parameter::aliases);
   v.optional("stacked", &Parameter::stacked);
   v.required("fileShape", &Parameter::fileShape);
+  v.optional("tensorShape", &Parameter::tensorShape);
   v.required("grouping", &Parameter::grouping);
   v.required("offset", &Parameter::offset);
   v.required("dims", &Parameter::dims);

@@ -52,6 +52,25 @@ Checked productOf(std::span<const int64_t> sizes) {
 
 // --- Parameters --------------------------------------------------------------------------------------------
 
+// Whether each of `merged` is the product of the next one or more of the sizes, which are more. It takes as few as it can:
+// a 1 that it leaves changes no product of the sizes after it.
+bool isMerged(std::span<const int64_t> sizes, std::span<const int64_t> merged) {
+  if (merged.size() >= sizes.size())
+    return false;
+  for (int64_t size : merged) {
+    if (sizes.empty())
+      return false;
+    Checked product = 1;
+    do {
+      product = checkedMultiply(product, sizes.front());
+      sizes = sizes.subspan(1);
+    } while (!sizes.empty() && product && *product < size);
+    if (product != Checked(size))
+      return false;
+  }
+  return std::ranges::all_of(sizes, [](int64_t size) { return size == 1; });
+}
+
 constexpr double kMostInitStd = 1e37;
 
 class ParameterChecks {
@@ -111,9 +130,12 @@ void ParameterChecks::verifyStack() {
   if (stacked == 0)
     return;
   const std::vector<ParameterDim> &dims = parameter_.dims;
+  const auto beginsWithStack = [&](const std::vector<int64_t> &shape) {
+    return shape.size() > 1 && shape[0] == stacked;
+  };
   violations_.expect(
       stacked > 0 && !dims.empty() && dims[0].size == stacked && dims[0].valid == stacked &&
-          parameter_.fileShape.size() > 1 && parameter_.fileShape[0] == stacked &&
+          beginsWithStack(parameter_.fileShape) && beginsWithStack(parameter_.shapeOfTensor()) &&
           !parameter_.grouping.empty() && parameter_.grouping[0] == 1,
       place_,
       "a stack of {} tensors; expected its first dimension of that size, alone in the first of the file",
@@ -144,6 +166,11 @@ void ParameterChecks::verifyFileView() {
                        "file dimension {}: {} elements from {} on do not lie inside fileShape = {}", j,
                        extent ? fmt::to_string(*extent) : "too many", offset[j], shape[j]);
   }
+  const std::vector<int64_t> &tensor = parameter_.tensorShape;
+  violations_.expect(tensor.empty() || isMerged(shape, tensor), place_,
+                     "tensorShape = [{}] is not fileShape = [{}] with neighbours multiplied; expected fewer "
+                     "dimensions, each the product of one or more",
+                     fmt::join(tensor, ", "), fmt::join(shape, ", "));
 }
 
 // The extent of each dimension on one rank; nothing after a violation.
@@ -451,7 +478,11 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
     if (!checks.violations.expect(parameter.fileShape == first.fileShape, place,
                                   "tensor '{}' is [{}] in '{}', but [{}] in '{}'", first.tensor,
                                   fmt::join(parameter.fileShape, ", "), parameter.name,
-                                  fmt::join(first.fileShape, ", "), first.name))
+                                  fmt::join(first.fileShape, ", "), first.name) ||
+        !checks.violations.expect(parameter.shapeOfTensor() == first.shapeOfTensor(), place,
+                                  "tensor '{}' has the shape [{}] in '{}', but [{}] in '{}'", first.tensor,
+                                  fmt::join(parameter.shapeOfTensor(), ", "), parameter.name,
+                                  fmt::join(first.shapeOfTensor(), ", "), first.name))
       return;
     checks.violations.expect(parameter.aliases == first.aliases, place,
                              "tensor '{}' has the aliases [{}] in '{}', but [{}] in '{}'", first.tensor,

@@ -156,7 +156,7 @@ int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0);
 
 // The file tensors of the parameter's tensor, without parameters.
 static std::vector<FileTensor> tensorsOf(const Parameter &parameter) {
-  const std::vector<int64_t> &shape = parameter.fileShape;
+  const std::vector<int64_t> &shape = parameter.shapeOfTensor();
   if (parameter.stacked == 0)
     return {{parameter.tensor, parameter.aliases, shape, {}, false}};
   std::vector<FileTensor> tensors;

@@ -21,7 +21,7 @@ std::vector<std::string> tensorsOf(const ModelDescription &model, int64_t onlyLa
   for (const plan::Parameter &parameter : allParameters(model)) {
     size_t at = parameter.tensor.find_first_of("0123456789");
     if (at == std::string::npos || parameter.tensor.substr(at, 1) == std::to_string(onlyLayer))
-      lines.push_back(fmt::format("{} {}", parameter.name, fmt::join(parameter.fileShape, "x")));
+      lines.push_back(fmt::format("{} {}", parameter.name, fmt::join(parameter.shapeOfTensor(), "x")));
   }
   return lines;
 }

@@ -74,9 +74,11 @@ static std::string text(const ModelParameter &entry) {
   std::string_view init = p.init == plan::InitKind::normal ? "normal"
                           : p.init == plan::InitKind::ones ? "ones"
                                                            : "zeros";
-  return fmt::format("  {} = {} [{}] of [{}] at [{}],{}, {} {}\n", entry.role, p.name,
-                     fmt::join(p.grouping, ", "), fmt::join(p.fileShape, ", "), fmt::join(p.offset, ", "),
-                     dims, init, p.initStd);
+  const std::string tensor =
+      p.tensorShape.empty() ? "" : fmt::format(" in [{}]", fmt::join(p.tensorShape, ", "));
+  return fmt::format("  {} = {} [{}] of [{}]{} at [{}],{}, {} {}\n", entry.role, p.name,
+                     fmt::join(p.grouping, ", "), fmt::join(p.fileShape, ", "), tensor,
+                     fmt::join(p.offset, ", "), dims, init, p.initStd);
 }
 
 static std::string text(const AttentionDescription &attention) {

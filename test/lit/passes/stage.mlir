@@ -1,5 +1,5 @@
-// Chunks, buckets and the step's end of two stages. Each layer holds one vector of 8 elements, 16 with padding; its
-// gradient is pending over tp (another axis) and dp (a data axis).
+// Chunks, buckets and the step's end of two stages. Each layer holds one vector of 8 elements, 16 with padding, which does not
+// decay although it is seen as a matrix; its gradient is pending over tp (another axis) and dp (a data axis).
 // RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
 // RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.fuse.mlir && %mgc compile %t.fuse.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
 
@@ -28,7 +28,7 @@ func.func @embed.backward(%dy: !x {mg.arg = "dout", mg.index = 0, mg.type = tens
   return %0 : !v
 }
 func.func @layer.forward(%x: !x {mg.type = tensor<4x4x8xf32, #x>},
-    %g: !h {mg.param = {tensor = "layers.{}.scale", file_shape = array<i64: 8>}, mg.type = tensor<8xf32, #mg.layout<h>>})
+    %g: !h {mg.param = {tensor = "layers.{}.scale", file_shape = array<i64: 2, 4>, tensor_shape = array<i64: 8>}, mg.type = tensor<8xf32, #mg.layout<h>>})
     -> (!x {mg.type = tensor<4x4x8xf32, #x>}, !x {mg.result = "saved", mg.type = tensor<4x4x8xf32, #x>})
     attributes {mg.block = "layer", mg.pass = "forward"} {
   %0 = mg.mul %x, %g : (!x, !h) -> !x

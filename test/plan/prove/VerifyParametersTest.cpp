@@ -12,6 +12,11 @@ void makeStack(Plan &plan, const std::string &tensor) {
     parameter->tensor = tensor, parameter->stacked = 4;
 }
 
+// The tensor of k and v, [4, 8] as they see it.
+void mergeTensor(Plan &plan, const std::vector<int64_t> &shape) {
+  plan.parameters[1].tensorShape = plan.parameters[2].tensorShape = shape;
+}
+
 const Broken kParameters[] = {
     {"None", [](Plan &plan) { plan.parameters.clear(); },
      "stages[0].buckets[0]: has 32 elements and no parameter"},
@@ -19,6 +24,31 @@ const Broken kParameters[] = {
      "parameters[3].dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
+    {"OtherTensorShape", [](Plan &plan) { plan.parameters[2].tensorShape = {32}; },
+     "parameters: tensor 'h.0.attn.c_attn.weight' has the shape [32] in 'h.0.attn.c_attn.weight[v]', but [4, "
+     "8] in"},
+    {"TensorShapeOfOthers", [](Plan &plan) { mergeTensor(plan, {16}); },
+     "parameters[1]: tensorShape = [16] is not fileShape = [4, 8] with neighbours multiplied; expected fewer "
+     "dimensions, each the product of one or more"},
+    {"TensorShapeOfAll", [](Plan &plan) { mergeTensor(plan, {4, 8}); },
+     "parameters[1]: tensorShape = [4, 8] is not fileShape"},
+    {"TensorShapeOfSome", [](Plan &plan) { mergeTensor(plan, {4}); },
+     "parameters[1]: tensorShape = [4] is not fileShape"},
+    {"TensorShapeOfNone", [](Plan &plan) { mergeTensor(plan, {0}); },
+     "parameters[1]: tensorShape = [0] is not fileShape"},
+    {"TensorShapeHuge",
+     [](Plan &plan) {
+       plan.parameters[3].fileShape = {kMax, kMax, 4};
+       plan.parameters[3].grouping = {0, 0, 1}, plan.parameters[3].offset = {0, 0, 0};
+       plan.parameters[3].tensorShape = {kMax, 4};
+     },
+     "parameters[3]: tensorShape = [9223372036854775807, 4] is not fileShape"},
+    {"StackInOneDimension",
+     [](Plan &plan) {
+       makeStack(plan, "h.0.attn.{#}.weight");
+       mergeTensor(plan, {32});
+     },
+     "parameters[1]: a stack of 4 tensors; expected its first dimension of that size"},
     {"OtherAliases", [](Plan &plan) { plan.parameters[2].aliases = {"x"}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' has the aliases [x] in 'h.0.attn.c_attn.weight[v]', but [] "
      "in"},

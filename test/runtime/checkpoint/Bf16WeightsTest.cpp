@@ -109,7 +109,7 @@ TEST(Bf16Weights, halvesOfEitherKindAreRead) {
     TempDir dir;
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const Parameter &parameter : plan.parameters)
-      shapes[parameter.tensor] = parameter.fileShape;
+      shapes[parameter.tensor] = parameter.shapeOfTensor();
     std::vector<TensorSpec> specs;
     int64_t elements = 0;
     for (const auto &[name, shape] : shapes) {

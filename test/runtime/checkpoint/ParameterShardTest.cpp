@@ -78,6 +78,18 @@ TEST(Shard, padding) {
   EXPECT_EQ(shardOf(meshOf(2), table, 1).span(), 17);
 }
 
+// k of query_key_value [2 * 6, 3], where each of 2 groups has 2 rows of q, k and v.
+TEST(Shard, ofGroups) {
+  Parameter key;
+  key.fileShape = {2, 6, 3};
+  key.tensorShape = {12, 3};
+  key.grouping = {1, 1, 1};
+  key.offset = {0, 2, 0};
+  key.dims = {{"g", 2, 2, {"tp"}}, {"d", 2, 2, {}}, {"h", 3, 3, {}}};
+  EXPECT_EQ(runsOf(shardOf(meshOf(1), key, 0)), "0<-6:6 6<-24:6");
+  EXPECT_EQ(runsOf(shardOf(meshOf(2), key, 1)), "0<-24:6");
+}
+
 TEST(Shard, partsHaveTheWholeOnce) {
   Parameter key = makeKey();
   for (const Parameter::Rows &rows : {Parameter::Rows{}, {2, 4, 12}})

@@ -168,6 +168,18 @@ static void makeStack(Parameter &parameter) {
   parameter.offset[0] = 0;
 }
 
+// Multiplies some of the file dimensions that are neighbours, but not the first one of a stack: what the tensor's shape is.
+static void mergeSome(Parameter &parameter, const std::function<int64_t(int64_t)> &below) {
+  std::vector<int64_t> shape;
+  for (size_t j = 0; j < parameter.fileShape.size(); ++j)
+    if (j > (parameter.stacked > 0 ? 1 : 0) && below(3) == 0)
+      shape.back() *= parameter.fileShape[j];
+    else
+      shape.push_back(parameter.fileShape[j]);
+  if (shape.size() < parameter.fileShape.size())
+    parameter.tensorShape = shape;
+}
+
 Plan makeRandomPlan(uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&](int64_t bound) { return int64_t(random() % uint64_t(bound)); };
@@ -195,6 +207,7 @@ Plan makeRandomPlan(uint32_t seed) {
     const bool canStack = parameter.fileShape.size() > 1 && parameter.grouping[0] == 1;
     if (canStack && below(2) == 0)
       makeStack(parameter);
+    mergeSome(parameter, below);
     if (below(2) == 0) {
       parameter.rows.dims = below(int64_t(parameter.dims.size()) + 1);
       parameter.rows.offset = below(3);

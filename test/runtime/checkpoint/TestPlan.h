@@ -22,7 +22,8 @@ plan::Plan makePlan(const MeshSizes &sizes, bool zero = false, bool joined = fal
                     plan::DType dtype = plan::DType::f32, plan::DType gradientType = plan::DType::f32);
 
 // A plan of random parameters on a random mesh: any number of dimensions, grouped at will, cut with offsets
-// from larger tensors, padded, split over any axes, some in rows of larger matrices, some stacks.
+// from larger tensors, some with dimensions that the tensors have not, padded, split over any axes, some in rows of larger
+// matrices, some stacks.
 plan::Plan makeRandomPlan(uint32_t seed);
 
 // One allocation per rank, full of a byte that is no zero.

@@ -29,7 +29,7 @@ float fileValue(const std::string &tensor, int64_t index) {
 std::map<std::string, std::vector<int64_t>> tensorShapes(const Plan &plan) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const Parameter &parameter : plan.parameters)
-    shapes[parameter.tensor] = parameter.fileShape;
+    shapes[parameter.tensor] = parameter.shapeOfTensor();
   return shapes;
 }
 
@@ -120,12 +120,15 @@ template <typename Check> void forRandomPlans(uint32_t count, Check &&check) {
 }
 
 TEST(LoadWeights, slicesRandomParametersAsDefined) {
-  int64_t elements = 0;
+  int64_t elements = 0, merged = 0;
   forRandomPlans(300, [&](const TempDir &, const Plan &plan, const Checkpoint &, const Memory &memory) {
     expectAll(plan, memory,
               [&](const Parameter &p, int64_t i) { return ++elements, fileValue(p.tensor, i); });
+    merged +=
+        std::ranges::count_if(plan.parameters, [](const Parameter &p) { return !p.tensorShape.empty(); });
   });
   EXPECT_GT(elements, 10'000);
+  EXPECT_GT(merged, 50);
 }
 
 // A saved checkpoint has the tensors of the one that was loaded, and each element of each rank comes back.
@@ -143,6 +146,50 @@ TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
         stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
       });
   EXPECT_GT(stacks, 20);
+}
+
+// Each of two groups has its q, k and v together: rows of one tensor [2 * 6, 3], in which k is [2, 2, 3].
+Plan makeGroupedPlan() {
+  Plan plan = makePlan({1, 2, 2, 1}, true, false, plan::DType::bf16);
+  Parameter one = plan.parameters.back(); // of [f, h], whose place the three take
+  plan.parameters.pop_back();
+  int64_t &elements = plan.stages[0].buckets[0].elements;
+  for (int64_t part = 0; part < 3; ++part) {
+    one.name = fmt::format("qkv[{}]", part), one.tensor = "qkv";
+    one.fileShape = {2, 6, 3}, one.tensorShape = {12, 3};
+    one.grouping = {1, 1, 1}, one.offset = {0, 2 * part, 0};
+    one.dims = {{"g", 2, 2, {"tpg"}}, {"d", 2, 2, {}}, {"h", 3, 3, {}}};
+    one.places[0].elementOffset += part == 0 ? 0 : 6;
+    EXPECT_LE(one.places[0].elementOffset + 6, elements);
+    plan.parameters.push_back(one);
+  }
+  return plan;
+}
+
+// The file has the tensor in its own shape, and messages say that one.
+TEST(LoadWeights, partsOfGroupsAreOneTensor) {
+  TempDir dir;
+  const Plan plan = makeGroupedPlan();
+  Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
+  ASSERT_TRUE(isOk(checkpoint));
+  Memory memory(plan);
+  ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
+  ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"), {.type = plan::DType::f32})));
+  const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
+  ASSERT_TRUE(isOk(saved));
+  const TensorView *tensor = saved->find("qkv");
+  ASSERT_TRUE(tensor);
+  EXPECT_EQ(tensor->shape, std::vector<int64_t>({12, 3}));
+  std::vector<float> values(36), expected(36);
+  convertToF32(*tensor, 0, 36, values.data());
+  for (int64_t i = 0; i < 36; ++i)
+    expected[i] = fileValue("qkv", i);
+  EXPECT_EQ(values, expected);
+  auto shapes = tensorShapes(plan);
+  shapes["qkv"] = {2, 6, 3};
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+                    {"qkv: found shape [2, 6, 3], expected [12, 3]"}));
 }
 
 TEST(LoadWeights, aMissingTensorOfAStackIsNamed) {
