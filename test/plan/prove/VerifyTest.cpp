@@ -21,7 +21,7 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 16"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 17"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -33,6 +33,10 @@ const Broken kNumbers[] = {
     {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
     {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"TokenTypesOfNobody", [](Plan &plan) { plan.tokenTypes = 2; },
+     "tokenTypes: found 2, expected 0, for no stage reads token types"},
+    {"TokenTypesMissing", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::tokenTypes; },
+     "tokenTypes: found 0, expected a positive number, for a stage reads token types"},
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
     {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
