@@ -30,6 +30,9 @@ inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds",
-     "documentStarts", "keyDocumentStarts", "stepTokens", "lossShares"});
+     "documentStarts", "keyDocumentStarts", "stepTokens", "lossShares", "tokenTypes", "documentEnds",
+     "keyDocumentEnds"});
+template <>
+inline constexpr auto enumNames<Objective> = std::to_array<std::string_view>({"causal", "masked"});
 
 } // namespace mgc::plan

@@ -23,16 +23,25 @@ DType typeOf(Input::Kind kind) {
   return isReal ? DType::f32 : DType::i32;
 }
 
-bool readsDocuments(Input::Kind kind) {
-  return kind == Input::Kind::positionIds || kind == Input::Kind::documentStarts ||
-         kind == Input::Kind::keyDocumentStarts;
+bool separatesDocuments(Input::Kind kind) {
+  return kind == Input::Kind::documentStarts || kind == Input::Kind::keyDocumentStarts;
 }
 
-bool readsDocuments(const Plan &plan) {
-  return std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
-    return std::ranges::any_of(stage.inputs, [](const Input &input) { return readsDocuments(input.kind); });
+bool readsDocuments(Input::Kind kind) { return kind == Input::Kind::positionIds || separatesDocuments(kind); }
+
+bool isEnd(Input::Kind kind) {
+  return kind == Input::Kind::documentEnds || kind == Input::Kind::keyDocumentEnds;
+}
+
+bool isTokenType(Input::Kind kind) { return kind == Input::Kind::tokenTypes; }
+
+bool reads(const Plan &plan, bool (*isWanted)(Input::Kind)) {
+  return std::ranges::any_of(plan.stages, [isWanted](const StagePlan &stage) {
+    return std::ranges::any_of(stage.inputs, isWanted, &Input::kind);
   });
 }
+
+bool readsDocuments(const Plan &plan) { return reads(plan, readsDocuments); }
 
 // Whether a task of a microbatch writes the number at the offset.
 static bool writesScalar(const StagePlan &stage, int64_t offset) {

@@ -244,7 +244,9 @@ struct ScheduleStep {
 
 // Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
 // local. positions are places in the sequence; positionIds count from the beginning of a document, which documentStarts
-// has the place of. Kinds of keys have the whole sequence where others may have a part of it. stepTokens is one number: how
+// has the place of. documentEnds has the place behind its last token: attention that is not causal sees the keys before it.
+// Where documents are not kept apart, a sequence is one document, which ends where its padding begins. Kinds of keys have
+// the whole sequence where others may have a part of it. stepTokens is one number: how
 // many labels of the whole step count, over all microbatches and ranks. lossShares are 1 / n where a label counts, and else 0,
 // with n labels that count in the whole step. Shifted by n, position i has what i + n has; where that is behind the end of the
 // sequence, or in another document of a plan that reads documents, there is token 0 and no label.
@@ -260,7 +262,10 @@ struct Input {
     documentStarts,
     keyDocumentStarts,
     stepTokens,
-    lossShares
+    lossShares,
+    tokenTypes,
+    documentEnds,
+    keyDocumentEnds
   } kind;
   DType type = DType::i32;
   struct Dim { // names are s (or t: key positions), b
@@ -319,6 +324,9 @@ struct KernelFile {
   bool operator==(const KernelFile &) const = default;
 };
 
+// What the label of a token is: causal: the token behind it; masked: the token itself, where it was chosen to be predicted.
+enum class Objective { causal, masked };
+
 struct Plan {
   int64_t version = kVersion;
   std::string
@@ -326,6 +334,8 @@ struct Plan {
   std::string modelType;
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
+  int64_t tokenTypes = 0; // token types are below it; 0: no stage reads them
+  Objective objective = Objective::causal;
   int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
   int64_t longestDocument =
       0; // whose positionIds have a learned embedding; 0: any may be as long as a sequence
@@ -364,9 +374,20 @@ DType typeOf(Input::Kind kind);
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.
 std::vector<size_t> lossTermsOf(const Plan &plan);
 
+// Whether some stage reads such an input.
+bool reads(const Plan &plan, bool (*isWanted)(Input::Kind));
+
 // Whether a sequence of it is cut in documents: some stage reads where they begin.
 bool readsDocuments(const Plan &plan);
 bool readsDocuments(Input::Kind kind);
+
+// Whether attention keeps the documents of a sequence apart, as where they begin alone (positionIds) does not.
+bool separatesDocuments(Input::Kind kind);
+
+// Whether it says where documents end.
+bool isEnd(Input::Kind kind);
+
+bool isTokenType(Input::Kind kind);
 
 // The bytes of the smallest element that the plan has: what every address is a multiple of.
 int64_t leastElementBytes(const Plan &plan);

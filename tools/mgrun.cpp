@@ -43,7 +43,7 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
              ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw "
              "little-endian ids, of the type in the .idx beside it or --bin-type; .safetensors: "
              "input_ids and labels (shifted, -100 ignored), integers [steps, global batch, sequence], and "
-             "position_ids of packed documents; "
+             "position_ids of packed documents, attention_mask of padding, token_type_ids; "
              "else UTF-8 text for a model of bytes, a token per byte. docs/data.md says more")
           ->check(CLI::ExistingFile);
   app.add_flag("--text-bytes", training.textBytes,
@@ -92,6 +92,24 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
       ->check(notEmpty());
   app.add_option("--log", training.log, "File (.jsonl) with one line per step; a log is gone on with")
       ->check(notEmpty());
+}
+
+void addMaskingFlags(CLI::App &app, MaskingOptions &masking) {
+  app.add_option("--mlm-probability,--mask-prob", masking.probability,
+                 "For plans of masked language models: the part of the tokens that is predicted; else 0.15. "
+                 "Data with labels say it themselves")
+      ->check(finiteNumber(0, 1));
+  app.add_option("--mask-token-id", masking.maskToken, "Token that the model sees in place of a masked one")
+      ->check(wholeNumber(0));
+  app.add_option("--cls-token-id", masking.clsToken,
+                 "Token in front of each sample that is cut from a stream; never masked")
+      ->check(wholeNumber(0));
+  app.add_option("--sep-token-id", masking.sepToken, "Token at its end; never masked")->check(wholeNumber(0));
+  app.add_option("--special-token-ids", masking.specialTokens,
+                 "Other tokens that are never masked, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(wholeNumber(0));
 }
 
 void addLaunchFlags(CLI::App &app, Arguments &arguments) {
@@ -345,6 +363,7 @@ int main(int argc, char **argv) {
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);
+  addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
   addLaunchFlags(app, arguments);
   addProfileFlags(app, arguments);

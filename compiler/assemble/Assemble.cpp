@@ -4,6 +4,9 @@
 #include "compiler/assemble/PlanParameters.h"
 #include "compiler/assemble/Stages.h"
 #include "dialects/mg/Parameter.h"
+#include "plan/Names.h"
+
+#include <fmt/ranges.h>
 
 using namespace mlir;
 
@@ -11,7 +14,17 @@ namespace mgc {
 
 namespace {
 
-void describeModel(ModuleOp module, plan::Plan &plan) {
+Result<plan::Objective> objectiveOf(ModuleOp module) {
+  const std::string name = trainingString(module, kObjective);
+  if (name.empty())
+    return plan::Objective::causal;
+  if (const std::optional<plan::Objective> objective = plan::valueNamed<plan::Objective>(name))
+    return *objective;
+  return errorf("{}: {} = '{}'; expected one of {}", kTrainingAttr.str(), kObjective.str(), name,
+                fmt::join(plan::enumNames<plan::Objective>, ", "));
+}
+
+Status describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
     if (auto type = model.getAs<StringAttr>("type"))
       plan.modelType = type.str();
@@ -32,6 +45,10 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.virtualStages = trainingInt(module, "virtual_stages", 1);
   plan.dtype = dtypeOf(precisionOf(module).values);
   plan.gradientType = dtypeOf(precisionOf(module).gradients);
+  plan.tokenTypes = trainingInt(module, kTokenTypes, 0);
+  MGC_ASSIGN(objective, objectiveOf(module));
+  plan.objective = objective;
+  return Status::ok();
 }
 
 } // namespace
@@ -39,7 +56,7 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
 Result<AssembledPlan> assemble(ModuleOp module) {
   MGC_ASSIGN(decisions, decide(module));
   AssembledPlan out;
-  describeModel(module, out.plan);
+  MGC_TRY(describeModel(module, out.plan));
   ProgramDecisions &programs = decisions.programs;
   for (const StageDecisions &stage : decisions.stages) {
     out.plan.stages.push_back(assembleStage(stage, {module, programs.programs, programs.byFunction}));

@@ -15,7 +15,10 @@ Result<DataRead> readDataKind(llvm::StringRef name) {
                                    {"document_starts", Input::documentStarts, false},
                                    {"key_document_starts", Input::keyDocumentStarts, false},
                                    {"step_tokens", Input::stepTokens, false},
-                                   {"loss_shares", Input::lossShares, false}};
+                                   {"loss_shares", Input::lossShares, false},
+                                   {"token_types", Input::tokenTypes, false},
+                                   {"document_ends", Input::documentEnds, false},
+                                   {"key_document_ends", Input::keyDocumentEnds, false}};
   const auto [own, number] = name.split('+');
   int64_t shift = 0;
   const bool isShifted = own.size() < name.size();

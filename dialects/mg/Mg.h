@@ -89,6 +89,9 @@ inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
 inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
 // Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
+// Keys of mg.training for what is learned: how many token types the model has (plan::Plan::tokenTypes; absent: none), and
+// what a label is (a plan::Objective; absent: causal).
+inline constexpr llvm::StringLiteral kTokenTypes = "token_types", kObjective = "objective";
 // Keys of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order
 // the positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",

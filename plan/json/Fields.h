@@ -229,6 +229,8 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelConfig", &Plan::modelConfig);
   v.required("mesh", &Plan::mesh);
   v.required("sequenceLength", &Plan::sequenceLength);
+  v.optional("tokenTypes", &Plan::tokenTypes);
+  v.optional("objective", &Plan::objective);
   v.optional("zigzag", &Plan::zigzag);
   v.optional("longestDocument", &Plan::longestDocument);
   v.required("microBatchSize", &Plan::microBatchSize);

@@ -48,6 +48,17 @@ static void verifyTypes(Checks &checks) {
                            nameOf(plan.gradientType), nameOf(plan.dtype));
 }
 
+// Data have token types exactly where the plan reads them.
+static void verifyTokenTypes(Checks &checks) {
+  const Plan &plan = checks.plan;
+  Place root;
+  const bool areRead = reads(plan, isTokenType);
+  checks.violations.expect(areRead ? plan.tokenTypes > 0 : plan.tokenTypes == 0, root.field("tokenTypes"),
+                           "found {}, expected {}", plan.tokenTypes,
+                           areRead ? "a positive number, for a stage reads token types"
+                                   : "0, for no stage reads token types");
+}
+
 void verifyNumbers(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
@@ -72,6 +83,7 @@ void verifyNumbers(Checks &checks) {
                            plan.sequenceLength);
   checks.violations.expect(plan.zero == 0 || plan.zero == 1, root.field("zero"), "found {}, expected 0 or 1",
                            plan.zero);
+  verifyTokenTypes(checks);
   verifyTypes(checks);
   verifyKernelFiles(checks);
 }

@@ -1,6 +1,7 @@
 // The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs
 // to it.
 #include "plan/Expand.h"
+#include "plan/Names.h"
 #include "plan/prove/VerifyParts.h"
 
 #include <array>
@@ -108,11 +109,26 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
   return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
 }
 
+// A label that attention sees, or one of another token than the objective's, would be learned without an error.
+static void verifyObjective(Checks &checks, const Input &input, const Place &place) {
+  const bool isMasked = checks.plan.objective == Objective::masked;
+  checks.violations.expect(!isMasked || input.shift == 0, place.field("shift"),
+                           "{} positions later; expected 0: with the objective masked a label is that of the "
+                           "token itself",
+                           input.shift);
+  checks.violations.expect(
+      isMasked || !isEnd(input.kind), place.field("kind"),
+      "{}: attention up to the end of a document sees the token that the objective causal "
+      "predicts; expected the objective masked",
+      nameIn(input.kind));
+}
+
 // Its ring has a slot for each microbatch in ascending order, or one for all of them.
 static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
   checks.violations.expect(
       input.type == typeOf(input.kind), place,
       "loss weights, loss shares and the tokens of the step are f32, all other inputs i32");
+  verifyObjective(checks, input, place);
   const int64_t mostShift = isShiftable(input.kind) ? checks.plan.sequenceLength - 1 : 0;
   checks.violations.expect(
       input.shift >= 0 && input.shift <= mostShift, place.field("shift"),

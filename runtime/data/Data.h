@@ -5,6 +5,7 @@
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
 #include "runtime/data/Documents.h"
+#include "runtime/data/Masking.h"
 
 #include <memory>
 #include <optional>
@@ -15,12 +16,13 @@ namespace mgc {
 
 inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
-// [globalBatchSize, sequenceLength], row-major. Labels are already shifted: labels[i] follows tokens[i].
+// [globalBatchSize, sequenceLength], row-major. Labels are those of the plan's objective: causal: labels[i] follows tokens[i];
+// masked: labels[i] is the token that stood at i. What the plan does not read is empty.
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   std::vector<int32_t> tokens, labels;
-  std::vector<int32_t>
-      starts; // of plans that read documents: where in its sequence each token's document begins
+  std::vector<int32_t> starts;      // where in its sequence each token's document begins
+  std::vector<int32_t> types, ends; // of each token its type, and the place behind the end of its document
 };
 
 class DataSource {
@@ -38,26 +40,27 @@ struct DataOptions {
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
   DocumentOptions documents = {};
+  MaskingOptions masking = {};
 };
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
 inline constexpr int64_t kLargestByteVocabulary = 384;
 
 // By the ending of `path`:
-//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted;
-//                 position_ids of packed documents, or not
+//   .safetensors  whole batches, see BatchData.h
 //   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
 //   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
 //   .json .jsonl .idx   refused
 //   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
-// A stream is cut into samples of sequenceLength + 1 tokens, each beginning on the last token of the one
-// before; the order of the samples is drawn anew for each epoch from the seed.
+// A stream is cut into samples (SampleForm.h): of a causal plan sequenceLength + 1 tokens, each beginning on the last token of
+// the one before; of a masked plan sequenceLength tokens, less those around it, some of which are masked. The order of the
+// samples is drawn anew for each epoch from the seed.
 Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan::Plan &plan, uint64_t seed,
                                              const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
-// Plans that read documents get documents of different lengths.
+// Plans that read documents get documents of different lengths. Of the options documents and masking count.
 Result<std::unique_ptr<DataSource>> makeMockData(const plan::Plan &plan, uint64_t seed,
-                                                 const DocumentOptions &documents = {});
+                                                 const DataOptions &options = {});
 
 } // namespace mgc

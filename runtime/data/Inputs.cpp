@@ -25,6 +25,24 @@ Status checkValue(const plan::Plan &plan, const char *what, int64_t index, int32
                 index / plan.sequenceLength, index % plan.sequenceLength, what, value, plan.vocabulary);
 }
 
+Status checkSize(const char *what, std::span<const int32_t> values, const GlobalBatch &batch) {
+  if (values.size() == batch.tokens.size())
+    return Status::ok();
+  return errorf("the batch has the {} of {} tokens, expected those of {}", what, values.size(),
+                batch.tokens.size());
+}
+
+Status checkTypes(const plan::Plan &plan, const GlobalBatch &batch) {
+  MGC_TRY(checkSize("types", batch.types, batch));
+  const auto other =
+      std::ranges::find_if(batch.types, [&](int32_t type) { return type < 0 || type >= plan.tokenTypes; });
+  if (other == batch.types.end())
+    return Status::ok();
+  const int64_t index = other - batch.types.begin();
+  return errorf("sample {} of the batch, position {}: token type {}, expected 0 to {}",
+                index / plan.sequenceLength, index % plan.sequenceLength, *other, plan.tokenTypes - 1);
+}
+
 // Values of an input at places of a step's global batch.
 class InputValues {
 public:
@@ -86,6 +104,11 @@ double InputValues::at(int64_t sample, int64_t position) const {
   case Kind::documentStarts:
   case Kind::keyDocumentStarts:
     return batch_.starts[index];
+  case Kind::tokenTypes:
+    return batch_.types[index];
+  case Kind::documentEnds:
+  case Kind::keyDocumentEnds:
+    return batch_.ends[index];
   case Kind::samples:
     return static_cast<double>(step_ * plan_.globalBatchSize + sample);
   case Kind::stepTokens:
@@ -102,10 +125,15 @@ Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch) {
   for (int64_t i = 0; i < static_cast<int64_t>(batch.labels.size()); ++i)
     if (batch.labels[i] != kIgnoredLabel)
       MGC_TRY(checkValue(plan, "label", i, batch.labels[i]));
-  if (plan::readsDocuments(plan) && batch.starts.size() != batch.tokens.size())
-    return errorf("the batch has the documents of {} tokens, expected those of {}", batch.starts.size(),
-                  batch.tokens.size());
-  return verifyStarts(batch.starts, plan.sequenceLength, plan.longestDocument);
+  if (plan::reads(plan, plan::isTokenType))
+    MGC_TRY(checkTypes(plan, batch));
+  if (plan::readsDocuments(plan))
+    MGC_TRY(checkSize("documents", batch.starts, batch));
+  if (plan::reads(plan, plan::isEnd))
+    MGC_TRY(checkSize("ends of documents", batch.ends, batch));
+  MGC_TRY(verifyStarts(batch.starts, plan.sequenceLength, plan.longestDocument));
+  const bool areSeparate = plan::reads(plan, plan::separatesDocuments);
+  return verifyEnds(batch.ends, areSeparate ? batch.starts : std::span<const int32_t>(), plan.sequenceLength);
 }
 
 static InputRecord resolveInput(const plan::Plan &plan, int64_t rank, const plan::Input &input) {

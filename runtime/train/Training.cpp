@@ -275,14 +275,11 @@ DeviceOptions Training::deviceOptions() const {
 }
 
 Status Training::loadData(const plan::Plan &plan) {
-  if (!options_.data) {
-    MGC_ASSIGN(made, makeMockData(plan, options_.seed, options_.documents));
-    data_ = std::move(made);
-    return Status::ok();
-  }
   const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
-  MGC_ASSIGN(data, openData(*options_.data, plan, options_.seed,
-                            {options_.binType, options_.textBytes, tokenizer, options_.documents}));
+  const DataOptions options = {options_.binType, options_.textBytes, tokenizer, options_.documents,
+                               options_.masking};
+  MGC_ASSIGN(data, options_.data ? openData(*options_.data, plan, options_.seed, options)
+                                 : makeMockData(plan, options_.seed, options));
   data_ = std::move(data);
   return Status::ok();
 }
@@ -338,8 +335,11 @@ Status Training::readBatch(int64_t step, GlobalBatch &batch) {
   MGC_TRY(data_->batch(step, batch));
   if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
     return Status::ok();
-  return errorf("all {} labels of the batch are {}, so it has no loss; expected a token that counts",
-                batch.labels.size(), kIgnoredLabel);
+  const bool isMasked = engine_->plan().objective == plan::Objective::masked;
+  return errorf(
+      "all {} labels of the batch are {}, so it has no loss; expected a token that counts{}",
+      batch.labels.size(), kIgnoredLabel,
+      isMasked ? ": more tokens in a step, or a higher --mlm-probability where tokens are masked here" : "");
 }
 
 Result<const GlobalBatch *> Training::batchOf(int64_t step) {

@@ -47,6 +47,19 @@ private:
   std::vector<std::string> lines_;
 };
 
+void addMasking(const MaskingOptions &masking, Settings &settings) {
+  settings.add("--mlm-probability", masking.probability.value_or(kMaskProbability));
+  settings.add("--mask-token-id", masking.maskToken.value_or(-1));
+  settings.add("--cls-token-id", masking.clsToken.value_or(-1));
+  settings.add("--sep-token-id", masking.sepToken.value_or(-1));
+  const std::vector<int64_t> &tokens = masking.specialTokens;
+  const std::string_view bytes(reinterpret_cast<const char *>(tokens.data()),
+                               tokens.size() * sizeof(int64_t));
+  settings.add("--special-token-ids", tokens.empty() ? "none"
+                                                     : fmt::format("{} tokens with the hash {:016x}",
+                                                                   tokens.size(), hashName(bytes)));
+}
+
 void addOptimizer(const OptimizerOptions &optimizer, Settings &settings) {
   settings.add("--lr", optimizer.lr);
   settings.add("--min-lr", optimizer.minLr);
@@ -78,6 +91,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--seed", options.seed);
   add("--eod-token-id", options.documents.endToken.value_or(-1));
   add("--eod-mask-loss", options.documents.masksEnds);
+  addMasking(options.masking, settings);
   addOptimizer(options.optimizer, settings);
   add("--weights", options.weights ? "a checkpoint" : "none");
   settings.addPath("--save", options.save);

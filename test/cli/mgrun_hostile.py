@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -172,6 +173,33 @@ class Hostile(unittest.TestCase):
                 self.expect(1, message, "plan", "--data", name)
         self.expect(1, "256 at position 0, expected 0 to 255", "plan", "--data", "large.bin", "--bin-type", "u16")
         self.expect(1, "--bin-type u8 is for files that end in .bin", "plan", "--data", CORPUS, "--bin-type", "u8")
+
+    def test_masking(self):
+        """Of a plan whose objective was edited: its model predicts masked tokens, if not well."""
+        plan = pathlib.Path("masked")
+        shutil.copytree("plan", plan)
+        document = mutate.read(plan)
+        document["plan"]["objective"] = "masked"
+        mutate.write(document, plan)
+        masked, mask = ["masked", *MOCK], ["--mask-token-id", "255"]
+        self.expect(1, "expected --mask-token-id: the id that the tokenizer's tokenizer.json has", *masked)
+        self.expect(1, "--mlm-probability, --mask-token-id: the plan of the gpt2 model predicts the next token and masks none",
+                    "plan", *MOCK, *mask, "--mask-prob", "0.2")
+        self.expect(1, "--special-token-ids 256: expected 0 to 255", *masked, *mask, "--special-token-ids", "1,256")
+        self.expect(2, "found '', expected a whole number", *masked, *mask, "--special-token-ids", "1,,2")
+        self.expect(2, "found '1.5', expected a finite number", *masked, *mask, "--mlm-probability", "1.5")
+        self.expect(1, "step 0: all 1024 labels of the batch are -100, so it has no loss; expected a token that counts: more "
+                    "tokens in a step, or a higher --mlm-probability", *masked, *mask, "--mlm-probability", "1e-9")
+        self.expect(1, "--cls-token-id without --sep-token-id", *masked, *mask, "--cls-token-id", "1")
+        for data in (["--mock-data"], ["--data", CORPUS]):
+            run = subprocess.run([MGRUN, "masked", *data, "--train-iters", "30", "--lr", "1e-2", *mask, "--mlm-probability", "0.3", "--log",
+                                  "masked.jsonl", "--cls-token-id", "1", "--sep-token-id", "2", "--special-token-ids", "0,3"],
+                                 capture_output=True, text=True, check=True)
+            self.assertIn("30 % of the tokens are masked", run.stdout)
+            steps = [json.loads(line) for line in open("masked.jsonl")]
+            self.assertTrue(all(200 < step["tokens"] < 400 for step in steps), steps)  # of 1024, less 32 around samples
+            self.assertLess(steps[-1]["loss"], steps[0]["loss"] - 0.5)
+            os.remove("masked.jsonl")
 
     def test_weights_of_another_model(self):
         os.mkdir("other")

@@ -83,6 +83,7 @@ MODELS = {  # name: config.json, layout
 }
 STEPS, SECONDS = 2, 120
 DOCUMENTS = {"positionIds": "positions", "documentStarts": "positionIds", "keyDocumentStarts": "keyPositions"}
+ENDS = {"documentEnds": "positions", "keyDocumentEnds": "keyPositions"}
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
 
 
@@ -106,20 +107,28 @@ def write(document, plan):
 
 
 def write_batches(path, plan):
-    """As mgrun's --data: input_ids, labels and position_ids, [steps, samples, positions], a fifth of the labels ignored."""
+    """As mgrun's --data: input_ids, labels and what else the plan reads, [steps, samples, positions], a fifth of the labels ignored."""
     shape = (STEPS, plan["globalBatchSize"], plan["sequenceLength"])
     r = numpy.random.default_rng(1)
     tokens = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
     labels = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
     labels[r.random(shape) < 0.2] = -100
     positions = numpy.broadcast_to(numpy.arange(shape[2], dtype=numpy.int32), shape).copy()
-    if any(given["kind"] in DOCUMENTS for stage in plan["stages"] for given in stage["inputs"]):
+    kinds = {given["kind"] for stage in plan["stages"] for given in stage["inputs"]}
+    if kinds & DOCUMENTS.keys():
         for i in range(1, shape[2]):
             positions[..., i] = numpy.where(r.random(shape[:2]) < 0.3, 0, positions[..., i - 1] + 1)
+    tensors = {"input_ids": tokens, "labels": labels, "position_ids": positions}
+    if kinds & ENDS.keys():  # padding behind half of the tokens, or less
+        mask = numpy.arange(shape[2]) < r.integers(shape[2] // 2, shape[2] + 1, shape[:2])[..., None]
+        labels[~mask] = -100
+        tensors["attention_mask"] = mask.astype(numpy.int32)
+    if plan.get("tokenTypes", 0) > 0:
+        tensors["token_type_ids"] = r.integers(0, plan["tokenTypes"], shape, dtype=numpy.int32)
     size = tokens.nbytes
-    header = json.dumps({name: {"dtype": "I32", "shape": shape, "data_offsets": [begin, begin + size]}
-                         for name, begin in (("input_ids", 0), ("labels", size), ("position_ids", 2 * size))}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + tokens.tobytes() + labels.tobytes() + positions.tobytes())
+    header = json.dumps({name: {"dtype": "I32", "shape": shape, "data_offsets": [i * size, (i + 1) * size]}
+                         for i, name in enumerate(tensors)}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"".join(one.tobytes() for one in tensors.values()))
 
 
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
@@ -132,6 +141,13 @@ def mutants(plan):
     yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)
     if plan.get("zigzag", 1) > 1:
         yield "other order of positions", (), lambda p: p.pop("zigzag")
+    # Of more types than the data have nothing is wrong; the same of masks, where nothing tells from the plan that there are any.
+    types = plan.get("tokenTypes", 0)
+    yield "a type of tokens less" if types else "types of tokens", (), lambda p: p.update(tokenTypes=types - 1 if types else 2)
+    if any(given["kind"] in ENDS for stage in plan["stages"] for given in stage["inputs"]):
+        yield "predicts the next token", (), lambda p: p.pop("objective")
+    if any("shift" in given for stage in plan["stages"] for given in stage["inputs"]):
+        yield "predicts masked tokens", (), lambda p: p.update(objective="masked")
     yield "other target", (), lambda p: p.update(target="cuda")
     for name in ("dtype", "gradientType"):
         yield f"other {name}", (), lambda p, name=name: p.update({name: other_type(p[name])})
@@ -414,7 +430,7 @@ def bucket_mutants(plan, stage, bucket):
 
 def input_mutants(plan, stage, given):
     other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens",
-             **DOCUMENTS}.get(given["kind"])
+             "tokenTypes": "tokens", **DOCUMENTS, **ENDS}.get(given["kind"])
     if other:
         yield f"are {other}", lambda i: i.update(kind=other)
     for ring in range(len(stage["rings"])):

@@ -56,6 +56,14 @@ const Broken kStages[] = {
      "stages[0].inputs[1].shift: 4 positions; expected 0 to 3"},
     {"InputShiftNegative", [](Plan &plan) { plan.stages[0].inputs[1].shift = -1; },
      "stages[0].inputs[1].shift: -1 positions; expected 0 to 3"},
+    {"InputShiftOfAMaskedToken",
+     [](Plan &plan) { plan.stages[0].inputs[1].shift = 1, plan.objective = Objective::masked; },
+     "stages[0].inputs[1].shift: 1 positions later; expected 0: with the objective masked a label is that of "
+     "the token itself"},
+    {"InputSeesWhatIsPredicted",
+     [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::documentEnds; },
+     "stages[0].inputs[1].kind: documentEnds: attention up to the end of a document sees the token that the "
+     "objective causal predicts; expected the objective masked"},
     {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },
      "stages[0].inputs[1].dims[0]: name 'x' is none"},
     {"InputBatch", [](Plan &plan) { plan.stages[0].inputs[1].dims[1].size = 4; },

@@ -247,7 +247,7 @@ TEST(Data, wholeBatchesMustFitThePlan) {
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}});
   EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels: missing"}));
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{1, 2, 3}, {1, 1, 1, 1, 1, 1}}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids has 2 steps, labels 1"}));
+  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels has 1 steps, input_ids 2"}));
   writeBatches(path, {{"input_ids", {{2, 2, 3}, bad}}, {"labels", {{2, 2, 3}, ones}}});
   EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids: 20 at position 7, expected 0 to 19"}));
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, bad}}});

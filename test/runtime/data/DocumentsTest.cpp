@@ -70,6 +70,30 @@ TEST(Documents, endWithTheirToken) {
   EXPECT_EQ(byStarts, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, 9}));
 }
 
+TEST(Documents, endWhereTheNextBeginsOrTheirPadding) {
+  const Numbers starts = {0, 0, 0, 3, 3, 5, /**/ 0, 1, 2, 2, 2, 2, /**/ 0, 0, 2, 2, 2, 2};
+  Numbers ends(18, 6);
+  std::fill(ends.begin() + 12, ends.end(), 4); // two tokens of padding
+  findEnds(starts, 6, ends);
+  EXPECT_EQ(ends, Numbers({3, 3, 3, 5, 5, 6, /**/ 1, 2, 6, 6, 6, 6, /**/ 2, 2, 4, 4, 4, 4}));
+  EXPECT_TRUE(isOk(verifyEnds(ends, starts, 6)));
+  EXPECT_TRUE(isOk(verifyEnds(ends, {}, 6)));
+}
+
+TEST(Documents, endsThatNoSequenceHas) {
+  const auto errorOfEnds = [](const Numbers &ends, const Numbers &starts = {}) {
+    return verifyEnds(ends, starts, 4).message();
+  };
+  const std::string where = "sample 0 of the batch, position ";
+  EXPECT_EQ(errorOfEnds({0, 4, 4, 4}), where + "0: its document ends at 0, expected 1 to 4");
+  EXPECT_EQ(errorOfEnds({5, 5, 5, 5}), where + "0: its document ends at 5, expected 1 to 4");
+  EXPECT_EQ(errorOfEnds({3, 4, 4, 4}),
+            where + "1: its document ends at 4, expected 3, as of the token before");
+  EXPECT_EQ(errorOfEnds({2, 2, 1, 1}), where + "2: its document ends at 1, expected 3 to 4");
+  EXPECT_EQ(errorOfEnds({2, 2, 2, 2}, {0, 0, 2, 2}), where + "2: its document ends at 2, expected 3 to 4");
+  EXPECT_EQ(errorOfEnds({2, 2, 2, 2}, {0, 0, 0, 0}), "");
+}
+
 TEST(Documents, positionsSayWhereTheyBegin) {
   Numbers starts;
   ASSERT_TRUE(isOk(startsOf({0, 1, 2, 0, 0, 1}, {}, starts)));
@@ -164,7 +188,7 @@ TEST(Documents, tooLongOnesShowBeforeTraining) {
   EXPECT_EQ(errorOfText("\1\1\1\3\1\1\1\1\1\1\3\1\1"), "token 10" + rest);
   EXPECT_EQ(errorOfText("\1\1\1\3\1\3\1\1\1\3\1\1\1\1\1\1\1"), ""); // in no sample
   EXPECT_EQ(
-      makeMockData(packedPlan(4), 1, {.endToken = 3}).status().message(),
+      makeMockData(packedPlan(4), 1, {.documents = {.endToken = 3}}).status().message(),
       "--eod-token-id 3: made-up documents that end at a token may be longer than the 4 tokens for which the "
       "model has learned positions; expected none, so that their lengths are drawn");
 }
@@ -172,10 +196,10 @@ TEST(Documents, tooLongOnesShowBeforeTraining) {
 TEST(Documents, thatNobodyReadsEndWhereATokenSays) {
   plan::Plan plain = packedPlan();
   plain.stages.clear();
-  EXPECT_EQ(makeMockData(plain, 1, {.masksEnds = true}).status().message(),
+  EXPECT_EQ(makeMockData(plain, 1, {.documents = {.masksEnds = true}}).status().message(),
             "--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
-  EXPECT_TRUE(isOk(makeMockData(plain, 1, {.endToken = 3, .masksEnds = true})));
-  EXPECT_TRUE(isOk(makeMockData(packedPlan(), 1, {.masksEnds = true})));
+  EXPECT_TRUE(isOk(makeMockData(plain, 1, {.documents = {.endToken = 3, .masksEnds = true}})));
+  EXPECT_TRUE(isOk(makeMockData(packedPlan(), 1, {.documents = {.masksEnds = true}})));
 }
 
 TEST(Documents, ofMadeUpDataAreSoundAndDiffer) {

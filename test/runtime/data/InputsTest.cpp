@@ -31,6 +31,10 @@ std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
   }
   for (size_t i = 0; i < batch.starts.size(); ++i) // of sample n, the second document begins at n % 4
     batch.starts[i] = static_cast<int32_t>(i % 4 >= i / 4 % 4 ? i / 4 % 4 : 0);
+  for (size_t i = 0; i < batch.types.size(); ++i)
+    batch.types[i] = static_cast<int32_t>(i % 3);
+  for (size_t i = 0; i < batch.ends.size(); ++i) // sample n has n % 4 + 1 tokens, and then padding
+    batch.ends[i] = static_cast<int32_t>(i / 4 % 4 + 1);
   std::vector<std::byte> arena(512, std::byte(0xEE));
   for (const InputRecord &record : resolveInputs(plan, rank))
     writeInput(record, plan, batch, step, arena.data());
@@ -130,6 +134,37 @@ TEST(Inputs, documentsAreTheirStartsAndThePositionsInThem) {
             (std::vector<int32_t>{2, 1, 3, 2, 2, 1, 3, 2}));
   EXPECT_EQ(inputOf(makePlan(Kind::keyDocumentStarts, {{"t", 4, {}}, kSamples}, 32), 2),
             (std::vector<int32_t>{0, 0, 0, 0, 2, 0, 2, 3, 0, 0, 0, 0, 2, 0, 2, 3}));
+}
+
+TEST(Inputs, typesAndEndsAreThoseOfTheTokens) {
+  EXPECT_EQ(inputOf(makePlan(Kind::tokenTypes, {kPositions, kSamples}, 16), 1),
+            (std::vector<int32_t>{2, 0, 0, 1, 0, 1, 1, 2}));
+  EXPECT_EQ(inputOf(makePlan(Kind::documentEnds, {kPositions, kSamples}, 16), 1),
+            (std::vector<int32_t>{1, 2, 1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(inputOf(makePlan(Kind::keyDocumentEnds, {{"t", 4, {}}, kSamples}, 32), 2),
+            (std::vector<int32_t>{3, 4, 3, 4, 3, 4, 3, 4, 3, 4, 3, 4, 3, 4, 3, 4}));
+}
+
+TEST(Inputs, typesAndEndsThatNoPlanHas) {
+  plan::Plan types = makePlan(Kind::tokenTypes, {kPositions, kSamples}, 16);
+  types.vocabulary = 100, types.tokenTypes = 2;
+  GlobalBatch batch = GlobalBatch::create(types).take();
+  EXPECT_TRUE(checkBatch(types, batch).isOk());
+  batch.types[6] = 2;
+  EXPECT_EQ(checkBatch(types, batch).message(),
+            "sample 1 of the batch, position 2: token type 2, expected 0 to 1");
+  batch.types.clear();
+  EXPECT_EQ(checkBatch(types, batch).message(), "the batch has the types of 0 tokens, expected those of 32");
+  plan::Plan ends = makePlan(Kind::keyDocumentEnds, {{"t", 4, {}}, kSamples}, 32);
+  ends.vocabulary = 100;
+  batch = GlobalBatch::create(ends).take();
+  EXPECT_EQ(checkBatch(ends, batch).message(),
+            "sample 0 of the batch, position 0: its document ends at 0, expected 1 to 4");
+  batch.ends.assign(32, 3);
+  EXPECT_TRUE(checkBatch(ends, batch).isOk());
+  batch.ends.pop_back();
+  EXPECT_EQ(checkBatch(ends, batch).message(),
+            "the batch has the ends of documents of 31 tokens, expected those of 32");
 }
 
 TEST(Inputs, documentsThatNoSequenceHas) {

@@ -78,6 +78,31 @@ TEST(Engine, trainsAsTheReferenceDoes) {
     }
 }
 
+// Sample n has n % s + 1 tokens, and then padding; the loss of its tokens is worked out in loops over the global batch.
+TEST(Engine, readsTypesAndEndsInEveryLayout) {
+  for (int64_t dp : {1, 2})
+    for (int64_t cp : {1, 2, 4}) {
+      const plan::Plan plan = makeEncoderPlan(dp, cp, {.microBatch = 4 / dp});
+      const std::unique_ptr<Engine> engine = makeEngine(plan);
+      GlobalBatch batch = makeBatch(plan, 0);
+      const auto length = static_cast<size_t>(plan.sequenceLength);
+      double lossSum = 0, tokens = 0;
+      for (size_t i = 0; i < batch.tokens.size(); ++i) {
+        const size_t end = i / length % length + 1;
+        batch.ends[i] = static_cast<int32_t>(end), batch.types[i] = static_cast<int32_t>(i % 3);
+        if (batch.labels[i] != kIgnoredLabel) // all keys of a sample have its one end
+          lossSum += static_cast<double>(100 * (i % 3) + end + length), tokens += 1;
+      }
+      const Result<StepResult> result = engine->step(0, batch, scalarsOf(0));
+      ASSERT_TRUE(result.isOk()) << result.status().message();
+      EXPECT_EQ(result->tokens, tokens);
+      EXPECT_NEAR(result->loss, lossSum / tokens, 1e-6 * lossSum / tokens);
+      batch.ends[0] = 0;
+      EXPECT_EQ(engine->step(1, batch, scalarsOf(1)).status().message().substr(0, 29),
+                "sample 0 of the batch, positi");
+    }
+}
+
 // Rounding of f32 and bf16: half the distance from one number to the next, as a part of the number.
 constexpr double kRoundF32 = 0x1p-24, kRoundBf16 = 0x1p-8;
 

@@ -82,6 +82,7 @@ static std::string_view usesOf(std::string_view symbol) {
                                                                            {"norm", "ru"},
                                                                            {"descendMasters", "wrrruuu"},
                                                                            {"descend", "urrruu"},
+                                                                           {"encoderLoss", "rrrru"},
                                                                            {"showScalars", "w"}}))
     if (symbol.starts_with(name))
       return uses;
@@ -173,7 +174,7 @@ plan::Move fill(int64_t bytes) {
 plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t ring) {
   plan::Input input;
   input.kind = kind;
-  input.type = kind == plan::Input::Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
+  input.type = plan::typeOf(kind);
   input.dims = {{"s", plan.sequenceLength, {}}, {"b", plan.globalBatchSize / plan.microbatches, {"dp"}}};
   input.ring = ring;
   return input;
@@ -350,6 +351,46 @@ void PipelineBuilder::buildLastStage() {
 
 PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) {
   return PipelineBuilder(dp, sizes).result;
+}
+
+plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes) {
+  using Kind = plan::Input::Kind;
+  plan::Plan plan =
+      emptyPlan({{"dp", dp, plan::AxisRole::data}, {"cp", cp, plan::AxisRole::sequence}}, sizes);
+  plan.objective = plan::Objective::masked, plan.tokenTypes = 3;
+  plan::StagePlan &stage = plan.stages[0];
+  const int64_t s = plan.sequenceLength / cp, t = plan.sequenceLength, b = plan.microBatchSize;
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", kLine);
+  stage.resultsOffset = layout.place("scalars", kLine);
+  std::vector<int64_t> bytes, offsets;
+  for (const Kind kind : {Kind::tokenTypes, Kind::documentEnds, Kind::keyDocumentEnds, Kind::lossWeights}) {
+    const bool isOfKeys = kind == Kind::keyDocumentEnds;
+    bytes.push_back((isOfKeys ? t : s) * b * 4);
+    const int64_t at = layout.place("inputs", bytes.back() * plan.microbatches);
+    const int64_t ring = addRing(plan, 0, at, bytes.back(), plan.microbatches);
+    stage.inputs.push_back(makeInput(plan, kind, ring));
+    stage.inputs.back().dims[0] = isOfKeys ? plan::Input::Dim{"t", t, {}} : plan::Input::Dim{"s", t, {"cp"}};
+    offsets.push_back(inRing(ring));
+  }
+  layout.finish(stage);
+  bytes.push_back(kLine), offsets.push_back(stage.resultsOffset);
+  const int64_t begin =
+      addChunk(plan, 0, plan::Task::begin, ProgramBuilder("begin", {kLine}).add(fill(kLine), {0}),
+               {stage.resultsOffset});
+  const int64_t forward = addChunk(
+      plan, 0, plan::Task::forward,
+      ProgramBuilder("loss", bytes).add(rowKernel("encoderLoss", 1, {s, t, b}), {0, 1, 2, 3, 4}), offsets);
+  const int64_t reduce = addChunk(plan, 0, plan::Task::reduce,
+                                  ProgramBuilder("reduce", {kLine}).add(allReduce(2, {"dp", "cp"}), {0, 0}),
+                                  {stage.resultsOffset});
+  const int64_t update = addChunk(plan, 0, plan::Task::update, ProgramBuilder("update", {}), {});
+  stage.schedule = {runStep(begin)};
+  for (int64_t m = 0; m < plan.microbatches; ++m)
+    stage.schedule.push_back(runStep(forward, m));
+  stage.schedule.push_back(runStep(reduce));
+  stage.schedule.push_back(runStep(update));
+  return plan;
 }
 
 std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options) {

@@ -61,6 +61,10 @@ struct PipelinePlan {
 };
 PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes = {});
 
+// What an encoder reads, over dp data ranks and cp parts of a sequence: types of tokens, and ends of documents by query and by
+// key. Nothing is learned: the loss of a token is 100 * its type + the end of its document + the keys that have the same end.
+plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes = {});
+
 // Fails the test when the plan does not verify or load. Memory is poisoned.
 std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options = {});
 

@@ -125,6 +125,23 @@ void descend(void *const *operands, const int64_t *, int64_t begin, int64_t end)
     w[i] -= lr * gradient[i] / tokens;
 }
 
+// Adds to results (loss_sum, tokens); types, ends and weights are [s,b], ends of keys [t,b]. One row; scalars s, t, b.
+void encoderLoss(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  const auto *types = at<const int32_t>(operands, 0), *ends = at<const int32_t>(operands, 1),
+             *keyEnds = at<const int32_t>(operands, 2);
+  const auto *weights = at<const float>(operands, 3);
+  auto *results = at<float>(operands, 4);
+  const int64_t queries = scalars[0], keys = scalars[1], samples = scalars[2];
+  for (int64_t row = begin; row < end; ++row)
+    for (int64_t i = 0; i < queries * samples; ++i) {
+      int32_t loss = 100 * types[i] + ends[i];
+      for (int64_t t = 0; t < keys; ++t)
+        loss += keyEnds[t * samples + i % samples] == ends[i];
+      results[0] += static_cast<float>(loss) * weights[i];
+      results[1] += weights[i];
+    }
+}
+
 // The arguments that showScalars is given, an operand that is written; the other kernels do not state theirs.
 extern const int64_t showScalars_needs[];
 const int64_t showScalars_needs[] = {1, 1, 1, 1, 64, 0, 0};

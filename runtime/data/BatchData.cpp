@@ -1,0 +1,268 @@
+// See BatchData.h.
+#include "runtime/data/BatchData.h"
+
+#include "runtime/data/BatchShape.h"
+#include "runtime/data/TokenReader.h"
+#include "runtime/io/Safetensors.h"
+
+#include <algorithm>
+
+namespace mgc {
+
+using plan::Plan;
+
+namespace {
+
+constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPositions = "position_ids",
+                     *kMask = "attention_mask", *kTypes = "token_type_ids";
+
+// The tensors of a file, all of one shape.
+class BatchFile {
+public:
+  static Result<BatchFile> open(const std::string &path, const BatchShape &shape) {
+    MGC_ASSIGN(file, Safetensors::open(path));
+    return BatchFile(path, std::move(file), shape);
+  }
+  bool has(const char *name) const { return file_.find(name) != nullptr; }
+  std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
+  int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
+  Result<TensorFile> tensor(const char *name) const {
+    const TensorView *view = file_.find(name);
+    MGC_TRY(verify(view).at(where(name)));
+    if (view->shape[0] != steps())
+      return errorf("{} has {} steps, {} {}, expected equal", where(name), view->shape[0], kIds, steps());
+    return TensorFile::open(file_.file(), *view);
+  }
+  Result<TokenReader> reader(const char *name, ValueRange range) const {
+    MGC_ASSIGN(opened, tensor(name));
+    TokenReader reader(where(name), std::move(opened), std::move(range));
+    MGC_TRY(reader.scan());
+    return reader;
+  }
+
+private:
+  BatchFile(std::string path, Safetensors file, const BatchShape &shape)
+      : path_(std::move(path)), file_(std::move(file)), shape_(shape) {}
+
+  Status verify(const TensorView *tensor) const {
+    const std::string expected = fmt::format("integers [steps, {}, {}]", shape_.samples, shape_.length);
+    if (!tensor)
+      return errorf("missing, expected {}", expected);
+    const std::vector<int64_t> &found = tensor->shape;
+    if (!isInteger(tensor->type) || found.size() != 3 || found[0] < 1 || found[1] != shape_.samples ||
+        found[2] != shape_.length)
+      return errorf("found {} {}, expected {}: global batch size and sequence length of the plan",
+                    toString(tensor->type), shapeToString(found), expected);
+    return Status::ok();
+  }
+
+  std::string path_;
+  Safetensors file_;
+  BatchShape shape_;
+};
+
+// Whether some number of the plan is of all tokens, padding or not: the balance, the load or the capacity of experts.
+bool countsAllTokens(const Plan &plan) {
+  const auto isOfRouters = [](size_t term) { return plan::kResults[term] != "mtp_loss"; };
+  const auto counts = [](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets, &plan::Bucket::hasLoad);
+  };
+  const auto drops = [](const plan::Program &program) {
+    return std::ranges::any_of(program.instructions, [](const plan::Instruction &instruction) {
+      return std::holds_alternative<plan::DropChoices>(instruction.body);
+    });
+  };
+  return std::ranges::any_of(plan::lossTermsOf(plan), isOfRouters) ||
+         std::ranges::any_of(plan.stages, counts) || std::ranges::any_of(plan.programs, drops);
+}
+
+// Why padding would change what the plan computes of the other tokens; empty: it does not.
+std::string harmOfPadding(const Plan &plan) {
+  if (plan.objective == plan::Objective::masked && !plan::reads(plan, plan::isEnd))
+    return "attention of the plan does not end where padding begins, so tokens would see it";
+  return countsAllTokens(plan) ? "routers of experts count all tokens for balance, load or capacity" : "";
+}
+
+class BatchData : public DataSource {
+public:
+  static Result<std::unique_ptr<DataSource>> open(const std::string &path, const BatchFile &file,
+                                                  const Plan &plan) {
+    const BatchShape shape(plan);
+    MGC_ASSIGN(ids, file.reader(kIds, ValueRange::tokens(shape.vocabulary)));
+    std::unique_ptr<BatchData> data(new BatchData(path, std::move(ids), file.steps(), plan));
+    if (file.has(kLabels)) {
+      MGC_ASSIGN(labels, file.reader(kLabels, ValueRange::labels(shape.vocabulary)));
+      data->labels_ = std::move(labels);
+    }
+    if (file.has(kTypes)) {
+      MGC_ASSIGN(types, file.reader(kTypes, ValueRange::types(plan.tokenTypes)));
+      data->types_ = std::move(types);
+    }
+    MGC_TRY(data->openPositions(file));
+    MGC_TRY(data->openMask(file));
+    return std::unique_ptr<DataSource>(std::move(data));
+  }
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(step, shape_, out));
+    const int64_t known = step % steps_, elements = shape_.samples * shape_.length, begin = known * elements;
+    MGC_TRY(ids_.read(begin, elements, out.tokens.data()));
+    if (labels_)
+      MGC_TRY(labels_->read(begin, elements, out.labels.data()));
+    else
+      out.labels = out.tokens;
+    if (types_)
+      MGC_TRY(types_->read(begin, elements, out.types.empty() ? nullptr : out.types.data()));
+    if (positions_)
+      MGC_TRY(readStarts(known, out.starts));
+    return mask_ ? pad(known, out) : Status::ok();
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
+                       shape_.length);
+  }
+  std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
+
+private:
+  BatchData(std::string path, TokenReader ids, int64_t steps, const Plan &plan)
+      : path_(std::move(path)), ids_(std::move(ids)), steps_(steps), shape_(plan), harm_(harmOfPadding(plan)),
+        rule_{plan::readsDocuments(plan), plan.longestDocument} {}
+
+  // Calls `check` with each step of the beginning of the file.
+  template <typename Check> Status scan(const Check &check) const {
+    for (int64_t step = 0; step < steps_ && step * shape_.samples * shape_.length < kScannedElements; ++step)
+      MGC_TRY(check(step));
+    return Status::ok();
+  }
+
+  // Documents that a plan is not made for are an error before training, as wrong tokens are.
+  Status openPositions(const BatchFile &file) {
+    if (!file.has(kPositions))
+      return Status::ok();
+    MGC_ASSIGN(opened, file.tensor(kPositions));
+    positions_ = std::move(opened);
+    std::vector<int32_t> none;
+    return scan([&](int64_t step) { return readStarts(step, none); });
+  }
+
+  // Padding that a plan is not made for, too.
+  Status openMask(const BatchFile &file) {
+    if (!file.has(kMask))
+      return Status::ok();
+    MGC_ASSIGN(opened, file.tensor(kMask));
+    mask_ = std::move(opened);
+    return scan([&](int64_t step) {
+      return eachPadded(step, [&](int64_t sample, int64_t length) -> Status {
+        if (!labels_)
+          return Status::ok();
+        std::vector<int32_t> labels(static_cast<size_t>(shape_.length - length));
+        MGC_TRY(labels_->read((step * shape_.samples + sample) * shape_.length + length,
+                              shape_.length - length, labels.data()));
+        return verifyPaddedLabels(labels, step, sample, length);
+      });
+    });
+  }
+
+  std::string where(const char *name, int64_t step, int64_t sample) const {
+    return fmt::format("{}: {}: step {}, sample {}", path_, name, step, sample);
+  }
+
+  // Calls `visit` with each sample of the step that has padding, and the tokens before it.
+  template <typename Visit> Status eachPadded(int64_t step, const Visit &visit) const {
+    std::vector<int64_t> mask(static_cast<size_t>(shape_.length));
+    for (int64_t sample = 0; sample < shape_.samples; ++sample) {
+      MGC_TRY(mask_->readAll((step * shape_.samples + sample) * shape_.length, shape_.length, mask.data()));
+      Result<int64_t> length = lengthOfMask(mask);
+      if (!length.isOk())
+        return Status(length.status()).at(where(kMask, step, sample));
+      if (*length == shape_.length)
+        continue;
+      if (!harm_.empty())
+        return errorf("{}: padding from position {} on, but {}; expected ones alone",
+                      where(kMask, step, sample), *length, harm_);
+      MGC_TRY(visit(sample, *length));
+    }
+    return Status::ok();
+  }
+
+  // Labels of padding, from position `length` on: what the model would learn of it is of no use.
+  Status verifyPaddedLabels(std::span<const int32_t> labels, int64_t step, int64_t sample,
+                            int64_t length) const {
+    const auto counted = std::ranges::find_if(labels, [](int32_t label) { return label != kIgnoredLabel; });
+    if (counted == labels.end())
+      return Status::ok();
+    return errorf("{}: position {}: found {} where {} has padding, expected {} (ignored)",
+                  where(kLabels, step, sample), length + (counted - labels.begin()), *counted, kMask,
+                  kIgnoredLabel);
+  }
+
+  Status pad(int64_t step, GlobalBatch &out) const {
+    return eachPadded(step, [&](int64_t sample, int64_t length) -> Status {
+      const auto begin = static_cast<size_t>(sample * shape_.length);
+      const auto labels =
+          std::span(out.labels)
+              .subspan(begin + static_cast<size_t>(length), static_cast<size_t>(shape_.length - length));
+      if (labels_)
+        MGC_TRY(verifyPaddedLabels(labels, step, sample, length));
+      std::ranges::fill(labels, kIgnoredLabel);
+      if (!out.ends.empty())
+        std::fill_n(out.ends.begin() + static_cast<ptrdiff_t>(begin), shape_.length,
+                    static_cast<int32_t>(length));
+      return Status::ok();
+    });
+  }
+
+  // Where `starts` is empty, the positions are only checked.
+  Status readStarts(int64_t step, std::vector<int32_t> &starts) const {
+    std::vector<int64_t> positions(static_cast<size_t>(shape_.length));
+    std::vector<int32_t> found(positions.size());
+    for (int64_t sample = 0; sample < shape_.samples; ++sample) {
+      MGC_TRY(positions_->readAll((step * shape_.samples + sample) * shape_.length, shape_.length,
+                                  positions.data()));
+      MGC_TRY(startsOfPositions(positions, rule_, found).at(where(kPositions, step, sample)));
+      if (!starts.empty())
+        std::ranges::copy(found, starts.begin() + sample * shape_.length);
+    }
+    return Status::ok();
+  }
+
+  std::string path_;
+  TokenReader ids_;
+  std::optional<TokenReader> labels_, types_;
+  std::optional<TensorFile> positions_; // none: each sequence is one document
+  std::optional<TensorFile> mask_;      // none: there is no padding
+  int64_t steps_;
+  BatchShape shape_;
+  std::string harm_; // of padding; empty: none
+  PositionRule rule_;
+};
+
+// Labels that are missing are made by masking, where that is asked for.
+Status verifyLabels(const BatchFile &file, const Plan &plan, const MaskingOptions &masking) {
+  if (file.has(kLabels))
+    return verifyNoMasking(masking, plan).at(file.where(kLabels));
+  const bool isMasked = plan.objective == plan::Objective::masked;
+  if (isMasked && masking.probability)
+    return verifyMasking(masking, plan, /*isStream=*/false);
+  if (isMasked)
+    return errorf("{}: missing, expected the labels of masked tokens, or --mlm-probability and "
+                  "--mask-token-id, which mask {}",
+                  file.where(kLabels), kIds);
+  MGC_TRY(verifyNoMasking(masking, plan));
+  return file.tensor(kLabels).status();
+}
+
+} // namespace
+
+Result<OpenedBatches> openBatches(const std::string &path, const Plan &plan, const DataOptions &options) {
+  MGC_ASSIGN(file, BatchFile::open(path, BatchShape(plan)));
+  if (file.has(kPositions) && options.documents.endToken)
+    return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositions);
+  MGC_TRY(verifyDocuments(options.documents, plan, file.has(kPositions)));
+  MGC_TRY(verifyLabels(file, plan, options.masking));
+  MGC_ASSIGN(data, BatchData::open(path, file, plan));
+  return OpenedBatches{std::move(data), file.has(kLabels)};
+}
+
+} // namespace mgc

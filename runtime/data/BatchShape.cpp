@@ -1,0 +1,19 @@
+#include "runtime/data/BatchShape.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace mgc {
+
+Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out) {
+  assert(int64_t(out.tokens.size()) == shape.samples * shape.length &&
+         out.labels.size() == out.tokens.size());
+  int64_t end; // one past the last sample of the step
+  if (step < 0 || step == INT64_MAX || __builtin_mul_overflow(step + 1, shape.samples, &end))
+    return errorf("step {} does not exist, expected 0 or more and samples numbered within 63 bits", step);
+  std::ranges::fill(out.types, 0);
+  std::ranges::fill(out.ends, static_cast<int32_t>(shape.length));
+  return Status::ok();
+}
+
+} // namespace mgc
