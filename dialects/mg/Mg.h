@@ -96,8 +96,6 @@ inline constexpr llvm::StringLiteral kTokenTypes = "token_types", kObjective = "
 // the positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
                                      kLongestDocument = "longest_document";
-// Keys of mg.training where they are not the usual: "masked" (plan::Plan::objective); kinds of tokens (plan::Plan::tokenTypes).
-inline constexpr llvm::StringLiteral kObjective = "objective", kTokenTypes = "token_types";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -201,8 +201,7 @@ struct KeyNames {
               hiddenDropout = "resid_pdrop";
 };
 
-// What the loss is of: the next token of each, or tokens that were masked (Devlin et al. 2018).
-enum class Objective { causal, masked };
+using plan::Objective;
 
 struct ModelDescription {
   std::string source; // file name, for messages

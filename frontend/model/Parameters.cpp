@@ -304,7 +304,7 @@ static void setFileView(plan::Parameter &parameter, const std::vector<FileWord> 
     parameter.tensorShape = shape;
 }
 
-static Result<plan::Parameter> parameterOf(const TensorRow &row, const TensorNames &names,
+static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind init, const TensorNames &names,
                                            const ModelDescription &model,
                                             const BlockDescription &block) {
   plan::Parameter parameter;

@@ -1,5 +1,7 @@
 #include "frontend/model/Vocabulary.h"
 
+#include "plan/Names.h"
+
 namespace mgc::frontend {
 
 Words<NormKind> wordsOf(Of<NormKind>) {
@@ -15,8 +17,8 @@ Words<NormSpan> wordsOf(Of<NormSpan>) {
 }
 
 Words<Objective> wordsOf(Of<Objective>) {
-  static constexpr std::pair<std::string_view, Objective> kWords[] = {{"causal", Objective::causal},
-                                                                      {"masked", Objective::masked}};
+  static constexpr std::pair<std::string_view, Objective> kWords[] = {
+      {plan::nameIn(Objective::causal), Objective::causal}, {plan::nameIn(Objective::masked), Objective::masked}};
   return kWords;
 }
 

@@ -34,7 +34,7 @@ using Tensors = std::map<std::string, std::vector<int64_t>>;
 // As the checkpoint has it: a stack of experts or heads is as many tensors.
 void addTensor(Tensors &tensors, const plan::Parameter &parameter) {
   const std::string_view hole = plan::kStackHole;
-  std::vector<int64_t> shape = parameter.fileShape;
+  std::vector<int64_t> shape = parameter.tensorShape.empty() ? parameter.fileShape : parameter.tensorShape;
   if (parameter.stacked == 0) {
     tensors[parameter.tensor] = shape;
     return;
