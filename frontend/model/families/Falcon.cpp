@@ -53,6 +53,16 @@ static void setBranches(Config &config, BlockDescription &block, bool isNew) {
     block.mlpBranch.before.reset();
 }
 
+// Two norms of one input have names of their own.
+static constexpr TensorRow kTwoNormRows[] = {{"attn_norm.weight", "transformer.h.{}.ln_attn.weight", "h"},
+                                             {"attn_norm.bias", "transformer.h.{}.ln_attn.bias", "h"},
+                                             {"mlp_norm.weight", "transformer.h.{}.ln_mlp.weight", "h"},
+                                             {"mlp_norm.bias", "transformer.h.{}.ln_mlp.bias", "h"}};
+static std::span<const TensorRow> rowsOf(const std::vector<BlockDescription> &layers) {
+  const bool hasTwo = layers.front().parallel && layers.front().mlpBranch.before;
+  return hasTwo ? std::span<const TensorRow>(kTwoNormRows) : std::span<const TensorRow>();
+}
+
 // Dropout that the class has is dropped at other places than here: it is refused.
 static void refuseDropout(Config &config) {
   for (std::string_view key : {"hidden_dropout", "attention_dropout"})
@@ -91,13 +101,15 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.mlp.gated = false;
   setBranches(config, block, isNew);
   refuseDropout(config);
-  if (hasSlopes)
+  if (hasSlopes) {
     setSlopes(block.attention);
+    config.ignore(std::array<std::string_view, 3>{"rope_parameters", "rope_theta", "rope_scaling"}); // nothing rotates
+  }
   if (isUsable && config.report().empty())
     layers.assign(count, block);
 }
 
 extern const Family kFalcon;
-const Family kFalcon = {"falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read};
+const Family kFalcon = {"falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read, rowsOf};
 
 } // namespace mgc::frontend

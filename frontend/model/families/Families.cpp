@@ -90,11 +90,15 @@ static const Family *findFamily(Config &config) {
   return nullptr;
 }
 
-static void checkCommon(Config &config, const Family &family) {
+void acceptCommonFields(Config &config) {
   config.ignore(kIgnoredFields);
-  config.ignore(family.ignoredFields);
   for (const NeutralField &field : kNeutralFields)
     config.expect(field.key, field.value);
+}
+
+static void checkCommon(Config &config, const Family &family) {
+  acceptCommonFields(config);
+  config.ignore(family.ignoredFields);
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);
   if (config.isSet("quantization_config"))
@@ -144,6 +148,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   if (!config.report().empty())
     return;
   TensorNames tensors = family->tensors;
+  if (family->rowsOf)
+    tensors.ownRows = family->rowsOf(layers);
   std::vector<TensorRow> renamed;
   const NamedTensors named = overrides ? readOverrides(*overrides, model, layers) : NamedTensors();
   if (overrides) {

@@ -24,7 +24,12 @@ struct Family {
   // Reads the fields into the model; problems go to config.report(). `layers` receives one block per layer;
   // it stays empty when the sizes are not usable.
   void (*read)(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
+  // Rows in the place of tensors.ownRows where names depend on the model; null: they do not.
+  std::span<const TensorRow> (*rowsOf)(const std::vector<BlockDescription> &layers) = nullptr;
 };
+
+// Fields that every config.json may have, and nested ones: without effect, or of features that must be off.
+void acceptCommonFields(Config &config);
 
 std::span<const Family *const> families();
 

@@ -60,9 +60,12 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
   if (hasOneGroup)
     block.attention.groups = 1;
+  const int64_t groups = block.attention.groups;
+  if (const int64_t said = config.sizeOr("num_key_value_heads", groups, kMaxHeads); said != groups && said && groups)
+    config.refuse("num_key_value_heads", fmt::format("contradicts multi_query and n_head"), fmt::format("expected {}", groups));
   if (!isScaled)
     block.attention.scale = 1;
-  if (isUsable)
+  if (isUsable && config.report().empty())
     layers.assign(count, block);
 }
 

@@ -44,7 +44,8 @@ static double readAttention(Config &config, AttentionDescription &attention) {
        {std::pair("alibi", "true"), {"alibi_bias_max", "8"}, {"qk_ln", "false"}, {"prefix_lm", "false"},
         {"attn_uses_sequence_id", "false"}, {"attn_type", "\"multihead_attention\""}})
     own->expect(key, value);
-  own->ignore(std::array<std::string_view, 2>{"attn_impl", "model_type"});
+  acceptCommonFields(*own);
+  own->ignore(std::array<std::string_view, 2>{"attn_impl", "architectures"});
   attention.clip = own->number("clip_qkv", 0, 0, 1e15);
   if (own->isSet("softmax_scale"))
     attention.scale = own->requiredNumber("softmax_scale", 1e-9, 1e9);

@@ -51,7 +51,10 @@ class Zoo : public testing::TestWithParam<std::string> {};
 
 TEST_P(Zoo, ParametersAreTheTensorsOfTheCheckpoint) {
   const json tiny = readTiny(GetParam());
+  if (const std::string error = errorOf(tiny["config"]); error.find("is not supported") != std::string::npos)
+    GTEST_SKIP() << error; // refused by name
   const ModelDescription found = model(tiny["config"]);
+  ASSERT_FALSE(HasFailure()) << "is not read";
   Tensors tensors;
   for (const plan::Parameter &parameter : allParameters(found))
     addTensor(tensors, parameter);

@@ -1,0 +1,22 @@
+// Ministral 3, text: Mistral with yarn. Queries far from the beginning are scaled by the class; that is supported only where it is
+// off.
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"attention_bias", "false"}, {"mlp_bias", "false"}};
+static constexpr std::string_view kIgnored[] = {"layer_types"}; // the class reads none
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  BlockDescription block;
+  block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
+  const int64_t count = readLayerCount(config, model);
+  if (readDecoder(config, model, block,
+                  {.headDim = config.has("head_dim") ? 0 : 128, .norm = rmsNorm(1e-5), .paddingToken = 11}))
+    layers.assign(count, block);
+}
+
+extern const Family kMinistral3;
+const Family kMinistral3 = {"ministral3", "Ministral3ForCausalLM", kIgnored, kNeutral, kDecoderTensors, read};
+
+} // namespace mgc::frontend
