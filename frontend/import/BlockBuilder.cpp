@@ -163,12 +163,12 @@ static constexpr BlockBuilder::BranchNames kOfAttention = {"attn", "attention.re
 Value BlockBuilder::norm(Value x, StringRef role, const std::optional<Norm> &norm) {
   if (!norm)
     return x;
-  Value gamma = parameter((role + ".weight").str());
+  Value gamma = norm->weight ? parameter((role + ".weight").str()) : Value();
   FloatAttr epsilon = builder.getF64FloatAttr(norm->epsilon), offset = orNone(norm->offset);
   Type row = withoutLast(x);
   if (norm->kind == NormKind::rms)
     return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon, offset).getY();
-  Value beta = parameter((role + ".bias").str());
+  Value beta = norm->bias ? parameter((role + ".bias").str()) : Value();
   return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon, offset).getY();
 }
 
