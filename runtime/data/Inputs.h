@@ -5,8 +5,8 @@
 
 namespace mgc {
 
-// Whether all tokens and labels of the batch are in the vocabulary, labels may be kIgnoredLabel as well, and its documents
-// are such as the plan reads.
+// Whether all tokens and labels of the batch are in the vocabulary, labels may be kIgnoredLabel as well, and its documents,
+// their ends and the types of tokens are such as the plan reads.
 Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch);
 
 // Where one Input of a rank's stage lies and which part of the batch it shows; made once at load.

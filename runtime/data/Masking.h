@@ -22,11 +22,11 @@
 namespace mgc {
 
 struct MaskingOptions {
-  std::optional<double> probability; // that a token is chosen; none: kMaskProbability
-  std::optional<int64_t> maskToken;
-  std::optional<int64_t> clsToken, sepToken; // around each sample of a stream
-  std::vector<int64_t> specialTokens;        // never chosen, as the three above are not
-  std::vector<std::string> flags() const;    // of mgrun, that were given
+  std::optional<double> probability = {}; // that a token is chosen; none: kMaskProbability
+  std::optional<int64_t> maskToken = {};
+  std::optional<int64_t> clsToken = {}, sepToken = {}; // around each sample of a stream
+  std::vector<int64_t> specialTokens = {};             // never chosen, as the three above are not
+  std::vector<std::string> flags() const;              // of mgrun, that were given
 };
 inline constexpr double kMaskProbability = 0.15;
 

@@ -73,6 +73,17 @@ class Edited(unittest.TestCase):
                     said = run(1, "mgc", "compile", self.edited(phase, before, after), "-o", self.folder / "wrong")
                     self.assertRegex(said, message)
 
+    def test_an_objective_that_contradicts_the_program(self):
+        training = "mg.training = {"
+        for added, message in [("token_types = 2", "tokenTypes: found 2, expected 0, for no stage reads token types"),
+                               ('objective = "wild"', "mg.training: objective = 'wild'; expected one of causal, masked")]:
+            edited = self.edited(self.phases("llama")[0], training, f"{training}{added}, ")
+            with self.subTest(added=added):
+                self.assertIn(message, run(1, "mgc", "compile", edited, "-o", self.folder / "wrong"))
+        edited = self.edited(self.phases("llama")[0], training, f'{training}objective = "masked", ')
+        run(0, "mgc", "compile", edited, "-o", self.folder / "masked")
+        self.assertEqual(json.loads((self.folder / "masked/plan.json").read_text())["plan"]["objective"], "masked")
+
     def test_replicas_that_contradict_the_program(self):
         for phase in self.phases():
             with self.subTest(phase=phase.name):

@@ -186,7 +186,7 @@ class Hostile(unittest.TestCase):
         self.expect(1, "--mlm-probability, --mask-token-id: the plan of the gpt2 model predicts the next token and masks none",
                     "plan", *MOCK, *mask, "--mask-prob", "0.2")
         self.expect(1, "--special-token-ids 256: expected 0 to 255", *masked, *mask, "--special-token-ids", "1,256")
-        self.expect(2, "found '', expected a whole number", *masked, *mask, "--special-token-ids", "1,,2")
+        self.expect(2, "found 'x', expected a whole number", *masked, *mask, "--special-token-ids", "1,x")
         self.expect(2, "found '1.5', expected a finite number", *masked, *mask, "--mlm-probability", "1.5")
         self.expect(1, "step 0: all 1024 labels of the batch are -100, so it has no loss; expected a token that counts: more "
                     "tokens in a step, or a higher --mlm-probability", *masked, *mask, "--mlm-probability", "1e-9")

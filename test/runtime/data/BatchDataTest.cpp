@@ -65,7 +65,8 @@ GlobalBatch read(const std::string &path, const plan::Plan &plan, const DataOpti
 
 // Without the path, which begins it.
 std::string errorOf(const std::string &path, const plan::Plan &plan, const DataOptions &options = {}) {
-  const std::string error = openData(path, plan, 1, options).status().message();
+  const Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, options);
+  const std::string error = data.isOk() ? "" : data.status().message();
   return error.starts_with(path + ": ") ? error.substr(path.size() + 2) : error;
 }
 
@@ -140,7 +141,8 @@ TEST(BatchData, paddingMayBeWhereItChangesNothing) {
       "attention_mask: step 0, sample 1: padding from position 2 on, but attention of the plan does not "
       "end where padding begins, so tokens would see it; expected ones alone");
   plan::Plan experts = decoder();
-  experts.stages[0].buckets = {{.name = "load", .meanLoad = 2}};
+  experts.stages[0].buckets.resize(1);
+  experts.stages[0].buckets[0].meanLoad = 2;
   EXPECT_EQ(errorOf(path, experts),
             "attention_mask: step 0, sample 1: padding from position 2 on, but routers of experts count all "
             "tokens for balance, load or capacity; expected ones alone");
