@@ -3,8 +3,8 @@
 #
 #   test/bench/families.py --bin build/release/bin [--runs 5] [--model gemma2 ..]
 #
-# Every model of test/e2e/zoo at the sizes of an 8B Llama (32 layers, hidden 4096, 32 heads of 128, feed-forward 14336, vocabulary
-# 128256) is compiled for tp 8, pp 4 and dp 8, each time right after Llama: the figure is the median of the rounds' ratios of
+# Every model of test/e2e/zoo at the sizes of an 8B Llama (32 layers, hidden 4096, 32 heads of 128, feed-forward 14336,
+# vocabulary 128256) is compiled for tp 8, pp 4 and dp 8, each time right after Llama: the figure is the median of the rounds' ratios of
 # processor time, goal at most 1.2. Models with experts have 32 layers of 8 experts.
 import argparse
 import os
@@ -21,7 +21,8 @@ import zoo  # noqa: E402
 GOAL = 1.2
 LAYERS, HIDDEN, HEADS, GROUPS, FFN, VOCABULARY, POSITIONS = 32, 4096, 32, 8, 14336, 128256, 8192
 # Names of each size over the classes.
-SIZES = {LAYERS: ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),
+SIZES = {LAYERS: ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers",
+                  "decoder_layers"),
          HIDDEN: ("hidden_size", "n_embd", "d_model", "word_embed_proj_dim", "embedding_size"),
          HEADS: ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
          FFN: ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"),
@@ -75,10 +76,11 @@ def main():
             except SystemExit as refused:
                 print(f"{tiny.name}: {str(refused).strip().splitlines()[-1]}", flush=True)
                 continue
-            print(f"{tiny.name}: x {found[tiny.name]:.2f} of Llama's processor time{'' if found[tiny.name] <= GOAL else ', MORE'}",
-                  flush=True)
+            more = "" if found[tiny.name] <= GOAL else f", more than {GOAL}"
+            print(f"{tiny.name}: x {found[tiny.name]:.2f} of Llama's processor time{more}", flush=True)
     above = [name for name, value in found.items() if value > GOAL]
-    print(f"{len(found) - len(above)} of {len(found)} at most {GOAL} (medians of {options.runs} rounds, load {os.getloadavg()[0]:.1f})")
+    load = os.getloadavg()[0]
+    print(f"{len(found) - len(above)} of {len(found)} at most {GOAL} (medians of {options.runs} rounds, load {load:.1f})")
     sys.exit(1 if above else 0)
 
 

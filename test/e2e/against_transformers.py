@@ -101,8 +101,8 @@ def report(record):
     cells = record["runs"]
     if len({json.dumps(cell) for cell in cells.values()}) == 1 and "refused" in next(iter(cells.values())):
         cells = {"refused": next(iter(cells.values()))}
-    print(f"{record['name']:22} {record['parameters']:7,}  " + "  ".join(f"{name} {shown(cell)}" for name, cell in cells.items()),
-          flush=True)
+    texts = "  ".join(f"{name} {shown(cell)}" for name, cell in cells.items())
+    print(f"{record['name']:22} {record['parameters']:7,}  {texts}", flush=True)
 
 
 def parse_arguments():

@@ -7,9 +7,10 @@ passed over that changes what transformers' own class computes.
     test/e2e/mutate_configs.py --bin build/release/bin                  all of zoo/mutations.json
     test/e2e/mutate_configs.py --bin build/release/bin --sample 200     some, as scripts/test does
     test/e2e/mutate_configs.py --bin build/release/bin --model llama --field head_dim
-    test/e2e/mutate_configs.py --regenerate [--model gemma2 ..]         zoo/mutations.json, by transformers (test/bench/setup-peers)
+    test/e2e/mutate_configs.py --regenerate [--model gemma2 ..]         zoo/mutations.json, by transformers
 
-A change whose field is (absent) must also give the program of the value that the class then takes.
+A change whose field is (absent) must also give the program of the value that the class then takes. Only --regenerate needs
+torch and transformers, here or in build/peers (test/bench/setup-peers).
 """
 import argparse
 import collections
@@ -28,6 +29,7 @@ from zoo.without_effect import SPELLINGS, reason_of
 
 DATA = pathlib.Path(__file__).resolve().parent / "zoo/mutations.json"
 ABSENT, OTHER = "(absent)", "other"
+CRASHED = "mgc ends"
 NONSENSE = {"no such value": 1}  # what only a field that nobody reads may hold
 
 
@@ -50,7 +52,7 @@ class Importer:
             return without_config(done.stdout), None
         message = done.stderr.replace(file.name, "config.json")
         if done.returncode != 1:
-            raise SystemExit(f"mgc ends with {done.returncode} for {json.dumps(fields)}: {message}")
+            return None, f"{CRASHED} with {done.returncode}"
         return None, message[message.rfind("\nmgc: ") + 1 :]
 
 
@@ -95,7 +97,7 @@ def judge(importer, model, record, before, path, value, effect, *default):
     """(verdict, what is wrong or nothing)."""
     program, message = importer.program(changed(record["config"], path, value))
     if program is None:
-        named = names_field(message, record["config"], path)
+        named = not message.startswith(CRASHED) and names_field(message, record["config"], path)
         return "refused", None if named else f"is refused, but not by its name: {message.strip()}"
     if default:  # what transformers reads where the field is absent
         explicit, _ = importer.program(changed(record["config"], path, default[0]))
@@ -117,7 +119,8 @@ def run(options):
     with open(DATA, encoding="utf-8") as file:
         data = json.load(file)
     chosen = {tiny.name for tiny in zoo.select(options.model)}
-    with tempfile.TemporaryDirectory(prefix="mgc-mutate-") as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with (tempfile.TemporaryDirectory(prefix="mgc-mutate-") as folder,
+          concurrent.futures.ThreadPoolExecutor(options.jobs) as pool):
         importer = Importer(options.bin, folder)
         models = {name: record for name, record in data.items() if name in chosen}
         before = dict(zip(models, pool.map(lambda record: importer.program(record["config"]), models.values())))
@@ -127,7 +130,10 @@ def run(options):
         if options.sample:
             cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
         judged = pool.map(lambda case: judge(importer, case[0], models[case[0]], before[case[0]][0], case[1], *case[2]), cases)
-        counts, failed = collections.Counter(), []
+        counts = collections.Counter()
+        failed = [name for name in sorted(refused) if before[name][1].startswith(CRASHED)]
+        for name in failed:
+            print(f"FAILED {name}: {before[name][1]}", flush=True)
         for (name, path, (value, *_)), (verdict, wrong) in zip(cases, judged):
             counts[verdict] += wrong is None
             if wrong:
@@ -154,7 +160,8 @@ def regenerate(options):
         chosen = zoo.select(options.model)
         for tiny, found in zip(chosen, pool.map(effects.record, chosen)):
             data[tiny.name] = found
-            print(f"{tiny.name}: {sum(map(len, found['mutations'].values()))} changes of {len(found['mutations'])} fields", flush=True)
+            fields = found["mutations"]
+            print(f"{tiny.name}: {sum(map(len, fields.values()))} changes of {len(fields)} fields", flush=True)
     DATA.write_text(text_of({tiny.name: data[tiny.name] for tiny in zoo.TINY if tiny.name in data}), encoding="utf-8")
     return 0
 

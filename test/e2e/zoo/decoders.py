@@ -10,7 +10,8 @@ FALCON = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_hidden_layers": 
 
 FAMILIES = [
     Family("gpt2", "GPT2LMHeadModel", "GPT-2, DistilGPT2", GPT2 | {"n_inner": 48},
-           {"unscaled": {"scale_attn_weights": False}, "untied-gelu": {"tie_word_embeddings": False, "activation_function": "gelu"},
+           {"unscaled": {"scale_attn_weights": False},
+            "untied-gelu": {"tie_word_embeddings": False, "activation_function": "gelu"},
             "wide": {"n_inner": None}}),
     Family("gpt_bigcode", "GPTBigCodeForCausalLM", "SantaCoder, StarCoder", GPT2 | {"n_inner": 48},
            {"heads": {"multi_query": False}}),
@@ -104,6 +105,7 @@ FAMILIES = [
            GROUPED | {"head_dim": 12, "tie_word_embeddings": True, **rope(100.0)},
            {"biased": {"use_bias": True, "tie_word_embeddings": False}}),
     Family("nemotron", "NemotronForCausalLM", "Nemotron-4, Minitron",
-           GROUPED | {"head_dim": 8, **rope(100.0, partial_rotary_factor=0.5)}, {"biased": {"attention_bias": True, "mlp_bias": True}}),
+           GROUPED | {"head_dim": 8, **rope(100.0, partial_rotary_factor=0.5)},
+           {"biased": {"attention_bias": True, "mlp_bias": True}}),
     Family("arcee", "ArceeForCausalLM", "AFM 4.5B", GROUPED | {"head_dim": 12}),
 ]

@@ -5,7 +5,7 @@ import re
 
 import torch
 
-from zoo import SEQ2SEQ, models
+from zoo import models
 
 ABSENT = "(absent)"  # in the place of a value: the field is left out
 OTHER, SAME, ERROR = "other", "same", "error"  # results; what the class makes of it; it refuses
@@ -106,7 +106,8 @@ class Subject:
         written = {name: value for name, value in self.config.to_dict().items() if name not in LEFT_OUT}
         self.fields = {"model_type": tiny.family.model_type, "architectures": [tiny.family.architecture], **plain(written)}
         start = models.build(tiny, self.config, 1)
-        self.state = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in start.state_dict().items()}
+        self.state = {name: tensor.double() if tensor.is_floating_point() else tensor
+                      for name, tensor in start.state_dict().items()}
         self.batch = {name: tensor[0, :ROWS] for name, tensor in models.make_batch(tiny, self.config, 1).items()}
         self.results = self.run(self.fields)
 

@@ -10,8 +10,10 @@ T5 = {"vocab_size": VOCABULARY, "d_model": HIDDEN, "d_kv": 8, "d_ff": 48, "num_l
       "feed_forward_proj": "relu", "decoder_start_token_id": 0}
 
 FAMILIES = [
-    Family("bert", "BertForMaskedLM", "BERT", BERT, {"gelu-new": {"hidden_act": "gelu_new", "type_vocab_size": 3}}, kind=MASKED),
-    Family("roberta", "RobertaForMaskedLM", "RoBERTa, XLM-RoBERTa (as roberta)", BERT | {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
+    Family("bert", "BertForMaskedLM", "BERT", BERT,
+           {"gelu-new": {"hidden_act": "gelu_new", "type_vocab_size": 3}}, kind=MASKED),
+    Family("roberta", "RobertaForMaskedLM", "RoBERTa",
+           BERT | {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1},
            kind=MASKED),
     Family("electra", "ElectraForMaskedLM", "ELECTRA generators", BERT | {"embedding_size": 16},
            {"whole": {"embedding_size": HIDDEN}}, kind=MASKED),
@@ -24,8 +26,8 @@ FAMILIES = [
     Family("t5", "T5ForConditionalGeneration", "T5, Flan-T5", T5,
            {"gated": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}}, kind=SEQ2SEQ),
     Family("bart", "BartForConditionalGeneration", "BART base, large",
-           {"vocab_size": VOCABULARY, "d_model": HIDDEN, "max_position_embeddings": 64, "encoder_layers": 4, "decoder_layers": 4,
-            "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+           {"vocab_size": VOCABULARY, "d_model": HIDDEN, "max_position_embeddings": 64,
+            "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
             "dropout": 0.0, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
             "forced_eos_token_id": None}, {"scaled": {"scale_embedding": True}}, kind=SEQ2SEQ),
 ]

@@ -28,20 +28,22 @@ trained {steps} steps of {batch} x {length} tokens by transformers and AdamW, an
 parallelism over 2 ranks and 2 stages; with a sequence over 2 ranks; and in bf16. Losses, gradient norms, every gradient of the
 first step and every weight after the last one are compared. The figures are the worst error over the error allowed, so that all
 are at most 1. In f32 the error allowed is four times what float64 shows whose initial weights are off by 2e-7
-([test/golden](../test/golden/README.md)), in bf16 what random rounding of each operation predicts to be exceeded once in 10^8 or
-so ([precision](precision.md)).
+([test/golden](../test/golden/README.md)), in bf16 what random rounding of each operation predicts to be exceeded once in
+10^8 or so ([precision](precision.md)).
 """
 
 
 def wrapped(text):
-    blocks = text.split("\n\n")
-    return "\n\n".join(block if block.startswith(("#", "    ", "|")) else textwrap.fill(block, 120, break_long_words=False,
-                                                                                      break_on_hyphens=False) for block in blocks)
+    """Paragraphs of 120 columns."""
+    fill = lambda block: textwrap.fill(block, 120, break_long_words=False, break_on_hyphens=False)
+    return "\n\n".join(block if block.startswith(("#", "    ")) else fill(block) for block in text.split("\n\n"))
 
 
 def worst_of(cells):
     """Of a family's cells; a text where one is refused."""
     ratios = [cell["ratio"] for cell in cells if "ratio" in cell]
+    if not cells:
+        return "not measured"
     return f"{max(ratios):.2f}" if len(ratios) == len(cells) else "refused in part" if ratios else "refused"
 
 
@@ -90,5 +92,5 @@ def page(records):
     left_out = [record["name"] for record in records if record in refused]
     parts = [wrapped(HEAD).strip(), families(records), wrapped(measured).strip(), rows]
     if left_out:
-        parts.append(wrapped("Refused today, each with a message that says what is not supported: " + ", ".join(left_out) + "."))
+        parts.append(wrapped(f"Refused today, each with a message that says what is not supported: {', '.join(left_out)}."))
     return "\n\n".join(parts) + "\n"

@@ -1,5 +1,5 @@
-"""What rounding to bf16 may do to a tiny model, from transformers' own class: a draw is its training with each result of an op in
-bf16 rounded at random, as rounded_models.py's is for the models that stand there. prediction.py makes of many draws what a run
+"""What rounding to bf16 may do to a tiny model, from transformers' own class: a draw is its training with each result of an
+op in bf16 rounded at random, as rounded_models.py's is for the models that stand there. prediction.py makes of many draws what a run
 may be off by. Needs torch (peers.use first).
 
 Tensors of bf16 are held as float64 and rounded after each op that computes; those that the class casts to float32 (norms,
@@ -17,8 +17,9 @@ from zoo import models
 
 # Ops of aten that move numbers and make none.
 MOVES = {"clone", "cat", "stack", "index", "index_select", "gather", "embedding", "masked_fill", "where", "neg", "abs", "relu",
-         "repeat", "roll", "sort", "topk", "slice_backward", "select_backward", "masked_select", "index_put", "scatter", "fill", "zero",
-         "zeros_like", "ones_like", "full_like", "new_zeros", "new_full", "new_empty", "empty_like", "constant_pad_nd", "max", "amax",
+         "repeat", "roll", "sort", "topk", "slice_backward", "select_backward", "masked_select", "index_put", "scatter", "fill",
+         "zero", "zeros_like", "ones_like", "full_like", "new_zeros", "new_full", "new_empty", "empty_like", "constant_pad_nd",
+         "max", "amax",
          "threshold_backward", "tril", "triu", "flip", "split", "detach", "lift_fresh", "_unsafe_view", "copy", "empty_strided",
          "new_empty_strided", "zeros", "ones", "empty", "full", "arange", "scalar_tensor", "resize", "_local_scalar_dense"}
 

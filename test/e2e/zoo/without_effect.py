@@ -1,5 +1,5 @@
-"""Fields that mgc reads and that change nothing in a tiny model: why. (Fields that it ignores, whatever they hold, are listed in
-frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers computes."""
+"""Fields that mgc reads and that change nothing in a tiny model: why. (Fields that it ignores, whatever they hold, are listed
+in frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers computes."""
 
 REASONS = {  # (model_type or "" for all, field): reason
     ("", "max_position_embeddings"): "positions rotate: it bounds the length of sequences alone",
@@ -10,12 +10,18 @@ REASONS = {  # (model_type or "" for all, field): reason
     ("", "rope_parameters"): "a scaling that begins behind max_position_embeddings (dynamic), or the class's defaults",
     ("", "rope_parameters.beta_fast"): "yarn rounds the places that its turns stand for (truncate)",
     ("", "rope_parameters.original_max_position_embeddings"): "yarn rounds the places that its turns stand for (truncate)",
-    ("gpt2", "activation_function"): "gelu_new and gelu_pytorch_tanh are one function",
+    ("", "hidden_act"): "names of one function, or the class has its own",
+    ("", "hidden_activation"): "names of one function",
+    ("", "activation_function"): "names of one function",
+    ("", "n_positions"): "positions rotate: it bounds the length of sequences alone",
+    ("", "use_bidirectional_attention"): "false and null are one",
+    ("gemma3_text", "_sliding_window_pattern"): "layer_types say which layers have the window",
     ("qwen2_moe", "intermediate_size"): "of layers without experts, of which there are none",
     ("qwen3_moe", "intermediate_size"): "of layers without experts, of which there are none",
 }
 
-SPELLINGS = {"num_local_experts": ("num_experts",)}  # of a field: others by which mgc may name it
+SPELLINGS = {"num_local_experts": ("num_experts",),  # of a field: others by which mgc may name it
+             "layer_types": ("sliding_window_pattern",)}
 
 
 def reason_of(model, path):

@@ -183,9 +183,13 @@ TEST(Refusal, Values) {
         "config.json: attn_pdrop = 1.0 is not a number from 0 to 0.999"},
        {"negative epsilon", llama({{"rms_norm_eps", -1e-6}}),
         "config.json: rms_norm_eps = -1e-06 is not a number from 0 to 1"},
-       {"activation", gpt2({{"activation_function", "tanh"}}),
-        "config.json: activation_function = \"tanh\" is not supported\n"
-        "  supported: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, quick_gelu, relu, silu, swish"}});
+       {"activation with parameters", gpt2({{"activation_function", "xielu"}}),
+        "config.json: activation_function = \"xielu\" is not supported\n"
+        "  supported: gelu, gelu_python, gelu_10, gelu_new, gelu_pytorch_tanh, gelu_python_tanh, "
+        "gelu_accurate, "
+        "gelu_fast, quick_gelu, hardswish, laplace, leaky_relu, linear, mish, relu, relu2, relu6, sigmoid, "
+        "silu, "
+        "swish, tanh"}});
 }
 
 TEST(Refusal, SizesThatDoNotFit) {
