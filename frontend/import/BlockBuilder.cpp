@@ -265,9 +265,10 @@ Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t>
 }
 
 Value BlockBuilder::heads(Value x, StringRef role, const AttentionDescription &attention, Value cosSin) {
-  Value y = bounded(linear(x, role), attention.clip);
+  Value y = linear(x, role);
   if (attention.qkNorm)
     y = headNorm(y, role, *attention.qkNorm);
+  y = bounded(y, attention.clip);
   return cosSin ? rotated(y, *attention.rope, cosSin) : y;
 }
 

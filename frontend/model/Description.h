@@ -65,7 +65,7 @@ struct AttentionDescription {
   bool qkvBias = false, outBias = false; // latent: of the products that make latents, and of the output
   bool sinks = false;                    // each query head has one more score, of nothing
   bool gated = false;                    // times sigmoid(gate x) before the product that makes the output
-  double clip = 0;                       // > 0: q, k and v are within this and its negative
+  double clip = 0;                       // > 0: q, k and v are within this and its negative, behind norms
   std::optional<HeadNorms> qkNorm;       // before rope
   std::optional<Rope> rope;
   std::vector<double> slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score

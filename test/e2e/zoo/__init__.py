@@ -19,6 +19,7 @@ class Family:
     fields: dict
     variants: dict = field(default_factory=dict)
     kind: str = CAUSAL
+    attention: str = "eager"  # the code of transformers that computes the reference
 
     def tiny(self):
         return [Tiny(self, "", self.fields), *(Tiny(self, name, self.fields | own) for name, own in self.variants.items())]

@@ -34,7 +34,8 @@ FAMILIES = [
     Family("falcon", "FalconForCausalLM", "Falcon 7B, 11B, 40B, 180B, RW", FALCON | {"multi_query": True},
            {"40b": {"new_decoder_architecture": True, "num_kv_heads": 2},
             "11b": {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
-            "rw": {"multi_query": False, "alibi": True, "parallel_attn": False, "bias": True}}),
+            "rw": {"multi_query": False, "alibi": True, "parallel_attn": False, "bias": True}},
+           attention="sdpa"),  # eager adds slopes twice
     Family("llama", "LlamaForCausalLM", "Llama 1 to 3.3, TinyLlama, Yi, SmolLM", GROUPED,
            {"rope3": {**llama3(), "tie_word_embeddings": True, "num_key_value_heads": 1, "rms_norm_eps": 1e-5},
             "biased": {"attention_bias": True, "mlp_bias": True, "head_dim": 16, "hidden_act": "gelu"},

@@ -25,7 +25,7 @@ def build(tiny, config, seed=None):
     """The model of a config, in float32 and in training mode; its numbers drawn, unless there is no seed."""
     torch.manual_seed(0)
     model = getattr(transformers, tiny.family.architecture)._from_config(
-        copy.deepcopy(config), attn_implementation="eager", experts_implementation="eager", dtype=torch.get_default_dtype())
+        copy.deepcopy(config), attn_implementation=tiny.family.attention, experts_implementation="eager", dtype=torch.get_default_dtype())
     if seed is not None:
         draw(model, seed)
     return model.train()
