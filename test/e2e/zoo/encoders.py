@@ -27,7 +27,8 @@ FAMILIES = [
            {"gated": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}}, kind=SEQ2SEQ),
     Family("bart", "BartForConditionalGeneration", "BART base, large",
            {"vocab_size": VOCABULARY, "d_model": HIDDEN, "max_position_embeddings": 64,
-            "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
+            "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": HEADS,
+            "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48,
             "dropout": 0.0, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
             "forced_eos_token_id": None}, {"scaled": {"scale_embedding": True}}, kind=SEQ2SEQ),
 ]

@@ -3,7 +3,7 @@ from zoo import Family
 from zoo.sizes import COMMON, GROUPED, rope, windowed, yarn
 
 EIGHT = {"num_local_experts": 8, "num_experts_per_tok": 2}
-QWEN = GROUPED | {"moe_intermediate_size": 16, "num_experts": 8, "num_experts_per_tok": 2}
+QWEN = GROUPED | rope() | {"moe_intermediate_size": 16, "num_experts": 8, "num_experts_per_tok": 2}
 ROUTED = {"moe_intermediate_size": 12, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1}
 LATENT = COMMON | ROUTED | {"num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 12,
                             "qk_rope_head_dim": 4, "v_head_dim": 8, "num_experts_per_tok": 2}

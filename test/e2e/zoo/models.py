@@ -151,7 +151,8 @@ class Choices:
             if type(module).__name__.lower().endswith("topkrouter"):
                 self.modules.append(module)
                 layer = int(name.split(".layers.")[1].split(".")[0])
-                module.register_forward_hook(lambda _, __, out, layer=layer: self.chosen.__setitem__(layer, out[-1].sort(-1)[0]))
+                keep = lambda _, __, out, layer=layer: self.chosen.__setitem__(layer, out[-1].sort(-1)[0])
+                module.register_forward_hook(keep)
 
 
 # --- float64 ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ HEAD = """# Models
 For users who want to know whether mgc trains their model. This page is printed by
 
     test/bench/setup-peers
-    test/e2e/against_transformers.py --bin build/release/bin --page docs/models.md
+    {command}
 
 `model_type` and `architectures` of a `config.json` decide what a model is; every field of it is understood, or refused by
 its name (`test/e2e/mutate_configs.py` changes all of them one at a time and compares with what transformers computes).
@@ -85,12 +85,21 @@ def tiny_models(records):
     return "\n".join(rows), refused
 
 
-def page(records):
+def command(options):
+    """The one that prints the page; a line each for what it is restricted to."""
+    chosen = [[f"--{flag} {word}" for word in getattr(options, flag) or []] for flag in ("run", "model")]
+    words = ["test/e2e/against_transformers.py --bin build/release/bin --page docs/models.md",
+             *map(" ".join, filter(None, chosen))]
+    lines = textwrap.wrap(" ".join(words), 108, break_on_hyphens=False, subsequent_indent=" " * 8)
+    return " \\\n".join(lines)
+
+
+def page(records, options):
     rows, refused = tiny_models(records)
     measured = MEASURED.format(transformers=f"transformers {transformers.__version__}", torch=torch.__version__.split("+")[0],
                                steps=models.STEPS, batch=models.BATCH, length=models.LENGTH)
     left_out = [record["name"] for record in records if record in refused]
-    parts = [wrapped(HEAD).strip(), families(records), wrapped(measured).strip(), rows]
+    parts = [wrapped(HEAD.format(command=command(options))).strip(), families(records), wrapped(measured).strip(), rows]
     if left_out:
         parts.append(wrapped(f"Refused today, each with a message that says what is not supported: {', '.join(left_out)}."))
     return "\n\n".join(parts) + "\n"

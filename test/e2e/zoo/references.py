@@ -152,7 +152,8 @@ def make(tiny, folder):
     reference.save(folder / "batch.safetensors", {name: tensor.numpy() for name, tensor in batches.items()})
     start = reference.tensor_files.load(folder / "model.safetensors")
     if set(start) != set(narrow["final"]):
-        raise ValueError(f"{tiny.name}: transformers saves and trains other tensors: {sorted(set(start) ^ set(narrow['final']))}")
+        apart = sorted(set(start) ^ set(narrow["final"]))
+        raise ValueError(f"{tiny.name}: transformers saves and trains other tensors: {apart}")
     others = [narrow, *shaken]
     chosen = {f"route.{layer}": experts.numpy().reshape(BATCH, LENGTH, -1) for layer, experts in narrow["choices"][0].items()}
     tensors = {f"{part}.{name}": tensor for part in ("grad", "final") for name, tensor in narrow[part].items()}
@@ -161,8 +162,10 @@ def make(tiny, folder):
             for part in ("grad", "final") for name in exact[part]}
     facts = {"name": tiny.name, "architecture": tiny.family.architecture, "kind": tiny.family.kind, "seed": seed,
              "torch": torch.__version__, "transformers": transformers.__version__, "steps": STEPS, "gbs": BATCH, "s": LENGTH,
-             "optimizer": OPTIMIZER, "lr": RATES, "valid_tokens": [int((labels != IGNORED).sum()) for labels in batches["labels"]],
-             "loss": narrow["loss"], "grad_norm": narrow["grad_norm"], "loss_f64": exact["loss"], "grad_norm_f64": exact["grad_norm"],
+             "optimizer": OPTIMIZER, "lr": RATES,
+             "valid_tokens": [int((labels != IGNORED).sum()) for labels in batches["labels"]],
+             "loss": narrow["loss"], "grad_norm": narrow["grad_norm"],
+             "loss_f64": exact["loss"], "grad_norm_f64": exact["grad_norm"],
              "loss_spread": reference.spread(exact["loss"], [other["loss"] for other in others]),
              "parameters": sum(p.numel() for p in model.parameters()), "untrained": sorted(set(start) - set(narrow["grad"])),
              "gap": gaps, "fingerprint": mark}

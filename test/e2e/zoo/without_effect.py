@@ -1,5 +1,6 @@
 """Fields that mgc reads and that change nothing in a tiny model: why. (Fields that it ignores, whatever they hold, are listed
-in frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers computes."""
+in frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers
+computes."""
 
 REASONS = {  # (model_type or "" for all, field): reason
     ("", "max_position_embeddings"): "positions rotate: it bounds the length of sequences alone",
