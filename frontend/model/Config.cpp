@@ -99,7 +99,7 @@ double Config::requiredNumber(std::string_view key, double low, double high) {
 bool Config::flag(std::string_view key, bool fallback) {
   const json *value = find(key);
   if (!value)
-    return fallback;
+    return !has(key) && fallback;
   if (value->is_boolean())
     return value->get<bool>();
   refuse(key, "is not true or false", "");

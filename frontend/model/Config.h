@@ -35,7 +35,7 @@ public:
   // A finite number in [low, high]; a missing one is a problem.
   double requiredNumber(std::string_view key, double low, double high);
   double probability(std::string_view key, double fallback) { return number(key, fallback, 0, 0.999); }
-  bool flag(std::string_view key, bool fallback);
+  bool flag(std::string_view key, bool fallback); // false when null, as Python takes it
   std::string word(std::string_view key, std::string_view fallback);
   std::vector<std::string> words(std::string_view key);
   // A list of whole numbers in [least, limit]; empty when absent or null, or a problem was recorded.

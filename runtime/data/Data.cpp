@@ -202,7 +202,11 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   return finished(std::move(data), plan, seed, options, plan.objective == plan::Objective::causal);
 }
 
-Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &options) {
+// Made-up tokens have no tokenizer that names the one that masks: it is the last.
+Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &given) {
+  DataOptions options = given;
+  if (plan.objective == plan::Objective::masked && !options.masking.maskToken)
+    options.masking.maskToken = plan.vocabulary - 1;
   const DocumentOptions &documents = options.documents;
   MGC_TRY(verifyDocuments(documents, plan, plan::readsDocuments(plan)));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));

@@ -182,7 +182,7 @@ class Hostile(unittest.TestCase):
         document["plan"]["objective"] = "masked"
         mutate.write(document, plan)
         masked, mask = ["masked", *MOCK], ["--mask-token-id", "255"]
-        self.expect(1, "expected --mask-token-id: the id that the tokenizer's tokenizer.json has", *masked)
+        self.expect(1, "expected --mask-token-id: the id that the tokenizer's tokenizer.json has", "masked", "--data", CORPUS)
         self.expect(1, "--mlm-probability, --mask-token-id: the plan of the gpt2 model predicts the next token and masks none",
                     "plan", *MOCK, *mask, "--mask-prob", "0.2")
         self.expect(1, "--special-token-ids 256: expected 0 to 255", *masked, *mask, "--special-token-ids", "1,256")

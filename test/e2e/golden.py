@@ -33,7 +33,7 @@ import prediction
 import tensor_files
 
 PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-DENSE = PREDICTED + ("gemma2", "gemma3_text", "gpt_neox", "olmo2", "phi3", "starcoder2")
+DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "olmo2", "phi3", "starcoder2")
 EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux",
            "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS

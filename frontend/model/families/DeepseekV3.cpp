@@ -22,11 +22,11 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   Experts &experts = routed.experts;
   experts.score = "sigmoid", experts.bias = true;
   // Absent is true to the class, null is not.
-  if (config.flag("norm_topk_prob", !config.has("norm_topk_prob")))
+  if (config.flag("norm_topk_prob", true))
     experts.epsilon = 1e-20;
   readGroups(config, 2, experts, {.groups = 8, .kept = 4});
   readLaterTokens(config, model);
-  const bool interleaved = config.flag("rope_interleave", !config.has("rope_interleave"));
+  const bool interleaved = config.flag("rope_interleave", true);
   if (!readDecoder(config, model, block, {.rope = {.theta = 10000}, .isLatent = true}))
     return;
   block.attention.rope->interleaved = interleaved;

@@ -17,6 +17,7 @@ REASONS = {  # (model_type or "" for all, field): reason
     ("", "n_positions"): "positions rotate: it bounds the length of sequences alone",
     ("", "use_bidirectional_attention"): "false and null are one",
     ("gemma3_text", "_sliding_window_pattern"): "layer_types say which layers have the window",
+    ("falcon", "num_ln_in_parallel_attn"): "of the new architecture alone; without it there is one norm anyway",
     ("qwen2_moe", "intermediate_size"): "of layers without experts, of which there are none",
     ("qwen3_moe", "intermediate_size"): "of layers without experts, of which there are none",
 }
