@@ -79,7 +79,7 @@ static LayoutOptions readDefaults(std::optional<Config> &mgc) {
       std::visit([&](auto field) { read(*mgc, option, options.*field); }, option.field);
     mgc->ignore(std::initializer_list<std::string_view>{key});
   }
-  mgc->finish("the defaults of mgc compile", "possible: " + listOf(keys));
+  mgc->finish("the defaults of mgc compile", "possible: " + listOf(keys), /*ofNull=*/true);
   return options;
 }
 

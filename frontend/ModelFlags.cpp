@@ -14,6 +14,15 @@ namespace {
 const BlockDescription &blockOf(const ModelDescription &model) { return model.kinds.front().block; }
 const AttentionDescription &attentionOf(const ModelDescription &model) { return blockOf(model).attention; }
 
+// Of the layers, and behind them where there is one.
+Norm normOf(const ModelDescription &model) {
+  const BranchDescription &branch = blockOf(model).attentionBranch;
+  for (const std::optional<Norm> &norm : {model.finalNorm, branch.before, branch.after, branch.sum})
+    if (norm)
+      return *norm;
+  return {};
+}
+
 template <typename T> std::string text(const T &value) { return fmt::format("{}", value); }
 
 // The first kind of layer with experts, or without; null: there is none.
@@ -113,19 +122,23 @@ std::vector<ModelFlag> decoderFlags() {
       {"--max-position-embeddings", &KeyNames::positions,
        [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
-      {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return m.finalNorm ? text(m.finalNorm->epsilon) : std::string(kNone); }},
+      {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return text(normOf(m).epsilon); }},
       {"--normalization", "model_type",
-       [](const Model &m) {
-         return std::string(m.finalNorm && m.finalNorm->kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
-       }},
+       [](const Model &m) { return std::string(normOf(m).kind == NormKind::rms ? "RMSNorm" : "LayerNorm"); }},
       {"--position-embedding-type", "model_type",
-       [](const Model &m) { return std::string(m.embedding.learnedPositions ? "learned_absolute" : "rope"); }},
+       [](const Model &m) {
+         return std::string(m.embedding.learnedPositions ? "learned_absolute" : "rope");
+       }},
       {"--use-rotary-position-embeddings", "model_type",
        [=](const Model &m) { return text(rope(m).has_value()); }, true},
       {"--rotary-base", "rope_theta",
        [=](const Model &m) { return rope(m) ? text(rope(m)->theta) : "none"; }},
       {"--rotary-percent", "partial_rotary_factor",
-       [=](const Model &m) { return std::string(rope(m) ? "1" : "none"); }},
+       [=](const Model &m) {
+         const AttentionDescription &attention = attentionOf(m);
+         const int64_t size = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+         return rope(m) ? text(double(rope(m)->dim) / double(size)) : std::string(kNone);
+       }},
       {"--untie-embeddings-and-output-weights", "tie_word_embeddings",
        [](const Model &m) { return text(!m.head.tied); }, true},
       {"--swiglu", &KeyNames::activation,

@@ -79,7 +79,8 @@ std::vector<ModelFact> factsOf(const BlockDescription &layer) {
 
 // A table of positions is a parameter, whose size no run changes.
 std::vector<ModelFact> factsOf(const ModelDescription &model) {
-  std::vector<ModelFact> facts = {{"model_type", model.family}, {"layers", fmt::format("{}", model.layerCount())}};
+  std::vector<ModelFact> facts = {{"model_type", model.family},
+                                  {"layers", fmt::format("{}", model.layerCount())}};
   FactWriter(facts).write(model, "");
   if (model.embedding.learnedPositions)
     facts.push_back({"learned positions", fmt::format("{}", model.maxPositions)});

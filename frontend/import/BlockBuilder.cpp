@@ -445,8 +445,8 @@ Value BlockBuilder::finished(const Branch &made, const BranchDescription &branch
   return scale(dropout(y, branch.dropout, names.dropoutSite), factor);
 }
 
-Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
-                             double factor) {
+Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch,
+                             const BranchNames &names, double factor) {
   return norm(add(x, finished(made, branch, names, factor)), (names.role + "_sum_norm").str(), branch.sum);
 }
 
@@ -503,7 +503,8 @@ void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
 }
 
 Value BlockBuilder::transformed(Value x, const HeadTransform &transform) {
-  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm", transform.norm);
+  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm",
+              transform.norm);
 }
 
 // The transform's result has the width of the table.

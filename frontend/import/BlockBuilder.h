@@ -54,9 +54,9 @@ public:
   // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts it
   // adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
-  void addPooledResults();             // with those of the block, for the next one
-  void pooledLoss();                   // the term that they make
-  void loss(mlir::Value x);            // logits, cross-entropy; sets the results loss_sum and tokens
+  void addPooledResults();  // with those of the block, for the next one
+  void pooledLoss();        // the term that they make
+  void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
   // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its layer
   // takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
@@ -77,7 +77,9 @@ private:
   Branch branch(mlir::Value x, llvm::StringRef role) {
     return {contract(x, parameter((role + ".weight").str())), parameter((role + ".bias").str())};
   }
-  mlir::Value whole(const Branch &branch) { return branch.bias ? add(branch.product, branch.bias) : branch.product; }
+  mlir::Value whole(const Branch &branch) {
+    return branch.bias ? add(branch.product, branch.bias) : branch.product;
+  }
   Branch attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   Branch mlp(mlir::Value x, const Mlp &mlp);
   mlir::Value experts(mlir::Value x, const Experts &experts, const Mlp &mlp);
@@ -85,26 +87,28 @@ private:
   mlir::Value serialLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   mlir::Value parallelLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   // What the branch made, normed, dropped, times the factor; and added to x.
-  mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names, double factor);
-  mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
+  mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names,
                        double factor);
-  // Of queries or keys: projection, bounds, norm, rope where cosSin is given.
+  mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch,
+                       const BranchNames &names, double factor);
+  // Of queries or keys: projection, norm, bounds, rope where cosSin is given.
   mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
                     mlir::Value cosSin);
   mlir::Value headNorm(mlir::Value x, llvm::StringRef role, const HeadNorms &norms);
   mlir::Value normOfAllHeads(mlir::Value x, const Norm &norm); // without its parameters
-  mlir::Value bounded(mlir::Value x, double bound); // within it and its negative; 0: x
-  mlir::Value capped(mlir::Value x, double cap);    // cap * tanh(x / cap); 0: x
+  mlir::Value bounded(mlir::Value x, double bound);            // within it and its negative; 0: x
+  mlir::Value capped(mlir::Value x, double cap);               // cap * tanh(x / cap); 0: x
   mlir::Value angles(const Rope &rope, llvm::StringRef name); // cosines and sines of each token: [s, b, name]
   void setTag(mlir::Operation *op, llvm::StringRef tag);      // nothing where it is empty
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
-  mlir::FloatAttr orNone(double value); // an attribute that is left out where it is 0
+  mlir::FloatAttr orNone(double value);                    // an attribute that is left out where it is 0
   mlir::Value called(mlir::Value x, llvm::StringRef name); // its last dimension
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   mlir::Value transformed(mlir::Value x, const HeadTransform &transform); // before the logits
   mlir::Value logits(mlir::Value x);
-  mlir::Value bounds(llvm::StringRef kind, llvm::StringRef contextType); // of documents, for each query: [s, b]
+  mlir::Value bounds(llvm::StringRef kind,
+                     llvm::StringRef contextType); // of documents, for each query: [s, b]
   // The sum over tokens of weight * cross-entropy: a scalar.
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels, mlir::Value weights);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);

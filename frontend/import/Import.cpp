@@ -62,8 +62,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   if (layout.zigzag)
     training.push_back(number(kZigzag, layout.cp));
   if (model.objective != Objective::causal)
-    training.push_back(builder.getNamedAttr(
-        kObjective, builder.getStringAttr(llvm::StringRef(wordOf(model.objective)))));
+    training.push_back(
+        builder.getNamedAttr(kObjective, builder.getStringAttr(llvm::StringRef(wordOf(model.objective)))));
   if (model.embedding.types > 0)
     training.push_back(number(kTokenTypes, model.embedding.types));
   if (layout.resetPositionIds && model.embedding.learnedPositions)

@@ -27,7 +27,10 @@ void checkLaterTokens(const ModelDescription &model, Layout &layout, Problems &p
   if (layout.laterTokens == 0)
     return;
   const std::string asked = fmt::format("{} {}", flag(), layout.laterTokens);
-  if (model.later.parameters.empty())
+  if (model.objective == Objective::causal && model.embedding.scale != 1)
+    problems.add("{}: such modules embed tokens by the table alone, and the model scales embeddings by {}",
+                 asked, model.embedding.scale);
+  else if (model.later.parameters.empty())
     problems.add("{}: the family {} has no names for the tensors of such modules", asked, model.family);
   else if (model.pooledAuxLoss != 0)
     problems.add(

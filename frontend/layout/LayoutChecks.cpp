@@ -62,7 +62,18 @@ static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRul
   return possible;
 }
 
+// One axis of the mesh has the groups of all layers.
+static void checkSplits(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  const auto first = splitTensorAxis(model.kinds.front().block.attention, layout.tp);
+  for (const BlockKind &kind : model.kinds)
+    if (const auto split = splitTensorAxis(kind.block.attention, layout.tp); split && first && split != first)
+      return problems.add(
+          "tp = {}: layers with {} and with {} groups of keys split over it in different ways", layout.tp,
+          model.kinds.front().block.attention.groups, kind.block.attention.groups);
+}
+
 static void checkTensor(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  checkSplits(model, layout, problems);
   std::vector<TensorRule> rules = tensorRules(model, layout);
   std::vector<const TensorRule *> all;
   int64_t broken = 0;
@@ -85,7 +96,27 @@ static bool isRotary(const ModelDescription &model) {
                              [](const BlockKind &kind) { return kind.block.attention.rope.has_value(); });
 }
 
+// Frequencies that depend on the length of sequences would depend on that of documents, where positions count from their
+// beginnings.
+static void checkFrequencies(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  for (const BlockKind &kind : model.kinds) {
+    if (!kind.block.attention.rope)
+      continue;
+    const RopeScaling &scaling = kind.block.attention.rope->scaling;
+    const bool dependsOnLength = scaling.kind == RopeKind::dynamic || scaling.kind == RopeKind::longrope;
+    if (!dependsOnLength || !layout.resetPositionIds ||
+        static_cast<double>(layout.sequenceLength) <= scaling.originalPositions)
+      continue;
+    problems.add("--reset-position-ids with --seq {}: the rotary frequencies of sequences beyond {} "
+                 "positions are others",
+                 layout.sequenceLength, scaling.originalPositions);
+    problems.hint("possible --seq: 1 to {}", scaling.originalPositions);
+    return;
+  }
+}
+
 static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
+  checkFrequencies(model, layout, problems);
   if (isRotary(model) && layout.sequenceLength > kMaxRotaryPositions) {
     problems.add("--seq {} exceeds the {} positions that rotary angles are computed for",
                  layout.sequenceLength, kMaxRotaryPositions);

@@ -243,9 +243,9 @@ static std::string nearest(std::string_view key, const std::set<std::string, std
   return best;
 }
 
-void Config::finish(std::string_view owner, std::string_view hint) {
+void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) {
   for (const auto &[key, value] : object.items()) {
-    if (understood.contains(key) || value.is_null()) // null switches off, whatever it is
+    if (understood.contains(key) || (value.is_null() && !ofNull)) // null switches off, whatever it is
       continue;
     refuse(key, fmt::format("is not understood for {}", owner), hint);
     if (std::string best = nearest(key, understood, *this); !best.empty())

@@ -20,8 +20,7 @@ namespace mgc::frontend {
 inline constexpr char kVocabularyDim = 'v';
 
 enum class NormKind { layer, rms };
-std::string_view nameOf(NormKind kind); // "layer"
-struct Norm {                           // layer: (x - mean) / deviation; rms: x / root of the mean square
+struct Norm { // layer: (x - mean) / deviation; rms: x / root of the mean square
   NormKind kind = NormKind::layer;
   double epsilon = 1e-5;
   bool weight = true, bias = false; // parameters: y = norm(x) * (offset + weight) + bias
@@ -68,9 +67,10 @@ struct AttentionDescription {
   double clip = 0;                       // > 0: q, k and v are within this and its negative, behind norms
   std::optional<HeadNorms> qkNorm;       // before rope
   std::optional<Rope> rope;
-  std::vector<double> slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
+  std::vector<double>
+      slopes;         // ALiBi: of each query head, times the distance of the key, is taken from its score
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
-  double scale = 1;   // of the scores, before softmax
+  double scale = 0; // of the scores, before softmax; 0, until the description is complete: 1 / sqrt(headDim)
   double softcap = 0; // > 0: scores become softcap * tanh(score / softcap)
   double dropout = 0; // of the probabilities
   bool operator==(const AttentionDescription &) const = default;
@@ -94,8 +94,7 @@ enum class
       silu,
       tanh
     };
-std::string_view nameOf(Activation activation); // "gelu(tanh)"
-struct Mlp {                                    // down(act(up(x))), gated: down(act(gate(x)) * up(x))
+struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;
   double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative
@@ -141,7 +140,7 @@ struct BlockDescription { // what makes two layers equal
   AttentionDescription attention;
   Mlp mlp; // with experts: of one of them
   std::optional<Experts> experts;
-  bool parallel = false;    // the mlp reads what the layer reads; without a norm before it, what attention reads
+  bool parallel = false; // the mlp reads what the layer reads; without a norm before it, what attention reads
   double residualScale = 1; // of both branches
   bool operator==(const BlockDescription &) const = default;
 };
@@ -150,8 +149,8 @@ struct Embedding {
   double scale = 1;  // of the embeddings of tokens
   int64_t width = 0; // of the tables; 0: hidden; else a product with a bias follows (ELECTRA)
   bool learnedPositions = false;
-  int64_t positionOffset = 0; // rows of the table of positions before that of position 0 (BART, RoBERTa)
-  int64_t types = 0;          // kinds of tokens, a row for each (BERT's sentences); 0: none
+  int64_t positionOffset = 0;    // rows of the table of positions before that of position 0 (BART, RoBERTa)
+  int64_t types = 0;             // kinds of tokens, a row for each (BERT's sentences); 0: none
   std::optional<Norm> norm = {}; // of the sum
   double dropout = 0;
   bool operator==(const Embedding &) const = default;

@@ -2,6 +2,8 @@
 
 #include "frontend/model/Vocabulary.h"
 
+#include <cmath>
+
 namespace mgc::frontend {
 
 namespace {
@@ -67,7 +69,7 @@ private:
   void setValue(const Field &field, T &value) {
     if (std::optional<Config> child = config_.child(field.key)) {
       Overrider(*child).read(value);
-      child->finish("this part of a description", kUnknown);
+      child->finish("this part of a description", kUnknown, /*ofNull=*/true);
     }
   }
 
@@ -76,21 +78,33 @@ private:
 };
 
 // Reads the object over each of the layers; what is wrong is said once.
-void readOver(Config &config, std::vector<BlockDescription> &layers, int64_t first, int64_t last, int64_t step) {
+void readOver(Config &config, std::vector<BlockDescription> &layers, int64_t first, int64_t last,
+              int64_t step) {
   const size_t before = config.report().count();
   for (int64_t layer = first; layer <= last && config.report().count() == before; layer += step)
     Overrider(config).read(layers[layer]);
-  config.finish("a layer", kUnknown);
+  config.finish("a layer", kUnknown, /*ofNull=*/true);
 }
 
 // `layer`, and each entry of `layers` with the layers that it names.
 void readLayers(Config &config, std::vector<BlockDescription> &layers) {
+  constexpr size_t kMostEntries = 64; // each may be of every layer
   const auto count = static_cast<int64_t>(layers.size());
+  if (count == 0 && (config.isSet("layer") || config.isSet("layers")))
+    return config.report().add("mgc.model: layer_count is missing, but required");
   if (std::optional<Config> layer = config.child("layer"))
     readOver(*layer, layers, 0, count - 1, 1);
-  for (Config &entry : config.children("layers")) {
-    const int64_t first = entry.countOr("from", 0, count - 1), last = entry.countOr("to", count - 1, count - 1);
-    readOver(entry, layers, first, last, std::max<int64_t>(1, entry.sizeOr("every", 1, kMaxLayers)));
+  std::vector<Config> entries = config.children("layers");
+  if (entries.size() > kMostEntries)
+    return config.report().add("mgc.model.layers has {} entries; expected at most {}", entries.size(),
+                               kMostEntries);
+  for (Config &entry : entries) {
+    const int64_t first = entry.countOr("from", 0, count - 1),
+                  last = entry.countOr("to", count - 1, count - 1);
+    if (first > last)
+      entry.refuse("from", fmt::format("is behind to = {}", last), "expected from <= to");
+    else
+      readOver(entry, layers, first, last, std::max<int64_t>(1, entry.sizeOr("every", 1, kMaxLayers)));
   }
 }
 
@@ -109,11 +123,23 @@ NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<
     layers.resize(*count, layers.empty() ? BlockDescription() : layers.back());
   readLayers(config, layers);
   NamedTensors tensors = readTensors(config);
-  config.finish("a description", kUnknown);
+  config.finish("a description", kUnknown, /*ofNull=*/true);
   return tensors;
 }
 
+void complete(std::vector<BlockDescription> &layers) {
+  for (BlockDescription &block : layers) {
+    AttentionDescription &attention = block.attention;
+    if (attention.scale == 0 && attention.headDim > 0)
+      attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+    if (attention.rope && attention.rope->dim == 0)
+      attention.rope->dim = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+  }
+}
+
 namespace {
+
+constexpr double kLeastBound = 1e-6; // of values that are divided by it
 
 class DescriptionChecks {
 public:
@@ -121,6 +147,10 @@ public:
 
   void check(const BlockDescription &block) {
     check(block.attention);
+    for (const BranchDescription *branch : {&block.attentionBranch, &block.mlpBranch})
+      for (const std::optional<Norm> &norm : {branch->before, branch->after, branch->sum})
+        check(norm);
+    expectBound("mlp.limit", block.mlp.limit);
     if (block.experts)
       check(*block.experts);
     expect(!block.experts || block.mlp.dropout == 0, "mlp.dropout with experts");
@@ -132,8 +162,25 @@ public:
            "norms of sums in a parallel layer, which has one sum");
   }
 
+  void check(const std::optional<Norm> &norm) {
+    expect(!norm || norm->kind == NormKind::layer || !norm->bias, "an rms norm with a bias");
+    expect(!norm || norm->weight || norm->offset == 0, "a norm with an offset, but without a weight");
+  }
+  // 0: there is none.
+  void expectBound(std::string_view name, double bound) {
+    expect(bound == 0 || bound >= kLeastBound, "{} = {}; expected 0, or {} or more", name, bound,
+           kLeastBound);
+  }
+
 private:
   void check(const AttentionDescription &attention) {
+    expectBound("attention.softcap", attention.softcap);
+    expectBound("attention.clip", attention.clip);
+    if (attention.qkNorm)
+      check(*attention.qkNorm);
+    expect(!attention.gated || attention.valueDim() == attention.headDim,
+           "attention.gated with latent.value_dim = {}; expected head_dim = {}", attention.valueDim(),
+           attention.headDim);
     expect(attention.heads > 0 && attention.groups > 0 && attention.headDim > 0,
            "attention without heads, groups or head_dim");
     expect(attention.groups == 0 || attention.heads % attention.groups == 0,
@@ -153,7 +200,31 @@ private:
     expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
   }
 
+  // Weights of their own for each head are multiplied apart from the norm.
+  void check(const HeadNorms &norms) {
+    check(std::optional(norms.norm));
+    expect(norms.span != NormSpan::allHeads || norms.norm.kind == NormKind::rms,
+           "attention.qk_norm of all_heads and kind {}; expected rms", wordOf(norms.norm.kind));
+    expect(norms.span == NormSpan::head || norms.norm.offset == 0,
+           "attention.qk_norm of {} with an offset; expected 0", wordOf(norms.span));
+  }
+
+  void check(const RopeScaling &scaling, double theta) {
+    const bool hasContext = scaling.kind != RopeKind::none && scaling.kind != RopeKind::linear;
+    expect(!hasContext || scaling.originalPositions >= 1,
+           "rope.scaling.original_positions = {} of {}; expected 1 or more", scaling.originalPositions,
+           wordOf(scaling.kind));
+    expect(scaling.kind != RopeKind::llama3 || scaling.lowFrequencyFactor < scaling.highFrequencyFactor,
+           "rope.scaling.low_frequency_factor = {} is not below high_frequency_factor = {}",
+           scaling.lowFrequencyFactor, scaling.highFrequencyFactor);
+    expect(scaling.kind != RopeKind::yarn || theta > 1, "rope.theta = {} of yarn; expected more than 1",
+           theta);
+  }
+
   void check(const Rope &rope, int64_t size) {
+    check(rope.scaling, rope.theta);
+    expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
+           "rope.dim = {} of dynamic; expected 4 or more", rope.dim);
     expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,
            "rope.dim = {} of a head of {}; expected an even number up to that", rope.dim, size);
     const size_t pairs = rope.scaling.kind == RopeKind::longrope ? size_t(rope.dim / 2) : 0;
@@ -166,12 +237,18 @@ private:
            "experts.chosen = {} of count = {}", experts.chosen, experts.count);
     expect(experts.groups > 0 && experts.count % experts.groups == 0,
            "experts.groups = {} does not divide count = {}", experts.groups, experts.count);
-    expect(experts.keptGroups <= experts.groups, "experts.kept_groups = {} of groups = {}", experts.keptGroups,
-           experts.groups);
+    expect(!experts.shared || experts.shared->ffn > 0, "experts.shared.ffn = 0; expected its width");
+    const int64_t size = experts.groups > 0 ? experts.count / experts.groups : 0;
+    expect(experts.keptGroups * size >= experts.chosen,
+           "experts.kept_groups = {} of {} experts each; expected room for chosen = {}", experts.keptGroups,
+           size, experts.chosen);
+    expect(experts.groupTop <= std::max<int64_t>(size, 1), "experts.group_top = {} of groups of {}",
+           experts.groupTop, size);
+    expect(experts.keptGroups <= experts.groups, "experts.kept_groups = {} of groups = {}",
+           experts.keptGroups, experts.groups);
   }
 
-  template <typename... Args>
-  void expect(bool isRight, fmt::format_string<Args...> text, Args &&...args) {
+  template <typename... Args> void expect(bool isRight, fmt::format_string<Args...> text, Args &&...args) {
     if (!isRight)
       problems_.add("{}{}", where_, fmt::format(text, std::forward<Args>(args)...));
   }
@@ -186,6 +263,17 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
                       Problems &problems) {
   if (model.vocabulary == 0 || model.hidden == 0 || model.maxPositions == 0 || layers.empty())
     problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
+  DescriptionChecks whole("", problems);
+  whole.check(model.finalNorm);
+  whole.check(model.embedding.norm);
+  whole.expectBound("head.softcap", model.head.softcap);
+  if (model.paddingToken && *model.paddingToken >= model.vocabulary)
+    problems.add("padding_token = {} of {} tokens", *model.paddingToken, model.vocabulary);
+  if (model.objective == Objective::causal &&
+      std::ranges::any_of(layers, [](const BlockDescription &block) { return !block.attention.causal; }))
+    problems.add(
+        "attention.causal: false with the objective causal: tokens would see what they are to predict; "
+        "expected the objective masked");
   for (size_t layer = 0; layer < layers.size(); ++layer)
     if (layer == 0 || layers[layer] != layers[layer - 1])
       DescriptionChecks(fmt::format("layer {}: ", layer), problems).check(layers[layer]);

@@ -22,7 +22,11 @@ using NamedTensors = std::map<std::string, std::string>; // role -> tensor
 // Edits the model and its layers; problems go to config.report().
 NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
 
+// Sets what follows from other fields and was not said: the scale of scores, how much of a head rotates.
+void complete(std::vector<BlockDescription> &layers);
+
 // What the fields must be to each other, whoever wrote them.
-void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers, Problems &problems);
+void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
+                      Problems &problems);
 
 } // namespace mgc::frontend

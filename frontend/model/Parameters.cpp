@@ -27,8 +27,7 @@ public:
   // Weights begin such that the norm alone is left: an offset is a part of them.
   void addNorm(const std::string &name, const std::optional<Norm> &norm) {
     if (norm && norm->weight)
-      roles_.push_back(
-          {name + ".weight", norm->offset == 0 ? plan::InitKind::ones : plan::InitKind::zeros});
+      roles_.push_back({name + ".weight", norm->offset == 0 ? plan::InitKind::ones : plan::InitKind::zeros});
     if (norm && norm->bias)
       addBias(name + ".bias");
   }
@@ -304,9 +303,9 @@ static void setFileView(plan::Parameter &parameter, const std::vector<FileWord> 
     parameter.tensorShape = shape;
 }
 
-static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind init, const TensorNames &names,
-                                           const ModelDescription &model,
-                                            const BlockDescription &block) {
+static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind init,
+                                           const TensorNames &names, const ModelDescription &model,
+                                           const BlockDescription &block) {
   plan::Parameter parameter;
   parameter.tensor = row.tensor;
   parameter.aliases = aliasesOf(row, names, model);
@@ -322,9 +321,8 @@ static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind 
   return parameter;
 }
 
-static Status bind(const std::vector<Role> &roles, const TensorNames &names,
-                   const ModelDescription &model, const BlockDescription &block,
-                   std::vector<ModelParameter> &result) {
+static Status bind(const std::vector<Role> &roles, const TensorNames &names, const ModelDescription &model,
+                   const BlockDescription &block, std::vector<ModelParameter> &result) {
   result.clear();
   for (const auto &[role, init] : roles) {
     const TensorRow *row = findRow(names, role);
@@ -359,6 +357,9 @@ static std::string copyOf(std::string_view role) { return fmt::format("later.{}"
 // Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what the model
 // has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
+  // They embed tokens by the table alone.
+  if (model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
+    return Status::ok();
   const std::vector<Role> roles = rolesOfLater(model);
   if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))
     return Status::ok();

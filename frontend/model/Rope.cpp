@@ -25,7 +25,8 @@ static double yarnShare(const Rope &rope, size_t i) {
   const RopeScaling &scaling = rope.scaling;
   const auto dim = static_cast<double>(rope.dim);
   const auto pairOf = [&](double turns) {
-    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
   };
   double first = pairOf(scaling.fastTurns), last = pairOf(scaling.slowTurns);
   if (scaling.truncate)
@@ -75,6 +76,14 @@ std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions) {
   return frequencies;
 }
 
+std::span<const std::pair<std::string_view, RopeKind>> ropeKinds() {
+  static constexpr std::pair<std::string_view, RopeKind> kKinds[] = {
+      {"default", RopeKind::none},  {"linear", RopeKind::linear}, {"dynamic", RopeKind::dynamic},
+      {"llama3", RopeKind::llama3}, {"yarn", RopeKind::yarn},     {"longrope", RopeKind::longrope},
+      {"su", RopeKind::longrope}}; // its name in the first files of Phi-3
+  return kKinds;
+}
+
 static constexpr double kLargest = 1e15;
 
 static double readOriginalPositions(Config &rope) {
@@ -118,32 +127,33 @@ static std::vector<double> readFactors(Config &config, std::string_view key, int
   return factors;
 }
 
-static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope) {
+static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope,
+                         int64_t headDim) {
+  const int64_t pairs = (rope.dim > 0 ? rope.dim : headDim) / 2;
+  constexpr std::string_view key = "original_max_position_embeddings";
   scaling.originalPositions =
-      fields.originalPositions > 0
-          ? config.number("original_max_position_embeddings", fields.originalPositions, 1, kLargest)
-          : readOriginalPositions(config);
-  scaling.shortFactors = readFactors(config, "short_factor", rope.dim / 2);
-  scaling.longFactors = readFactors(config, "long_factor", rope.dim / 2);
+      fields.originalPositions > 0 ? fields.originalPositions : readOriginalPositions(config);
+  if (const double here = config.number(key, scaling.originalPositions, 1, kLargest);
+      here != scaling.originalPositions && fields.originalPositions > 0)
+    config.refuse(key, fmt::format("and that of the class, {}, differ", fields.originalPositions),
+                  "the class takes the one outside rope_parameters; expected the same in both");
+  scaling.shortFactors = readFactors(config, "short_factor", pairs);
+  scaling.longFactors = readFactors(config, "long_factor", pairs);
   const double growth = static_cast<double>(fields.maxPositions) / scaling.originalPositions;
   const double factor = config.number("factor", growth, 1e-6, kLargest);
-  const double scale =
-      factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(scaling.originalPositions)) : 1;
+  const double scale = factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(scaling.originalPositions)) : 1;
   rope.scale = config.number("attention_factor", scale, 1e-6, 1e6);
 }
 
 // The fields of rope_scaling or rope_parameters, theta and part aside.
-static RopeScaling readScaling(Config &config, const RopeFields &fields, RopeOfFile &file) {
-  static constexpr std::pair<std::string_view, RopeKind> kKinds[] = {
-      {"default", RopeKind::none},    {"linear", RopeKind::linear}, {"dynamic", RopeKind::dynamic},
-      {"llama3", RopeKind::llama3},   {"yarn", RopeKind::yarn},     {"longrope", RopeKind::longrope},
-      {"su", RopeKind::longrope}}; // its name in the first files of Phi-3
+static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t headDim, RopeOfFile &file) {
   if (config.has("rope_type") && config.has("type") &&
       config.word("rope_type", "") != config.word("type", ""))
     config.refuse("type", "and rope_type differ", "keep one of them");
   RopeScaling scaling;
   size_t before = config.report().count();
-  scaling.kind = config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", kKinds);
+  scaling.kind =
+      config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", ropeKinds());
   if (config.report().count() != before)
     return scaling; // what else stands there belongs to a kind nobody here knows
   switch (scaling.kind) {
@@ -163,7 +173,7 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, RopeOfF
     readYarn(config, scaling, file);
     break;
   case RopeKind::longrope:
-    readLongrope(config, fields, scaling, file.rope);
+    readLongrope(config, fields, scaling, file.rope, headDim);
     break;
   }
   config.finish("this rope type");
@@ -175,14 +185,14 @@ static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim
   if (!fields.part) {
     if (parameters)
       parameters->expect("partial_rotary_factor", "1.0");
-    return headDim;
+    return 0;
   }
   const double outside = config.number(fields.partKey, *fields.part, 1e-6, 1);
   const double part = parameters ? parameters->number("partial_rotary_factor", outside, 1e-6, 1) : outside;
   const auto rotated = static_cast<int64_t>(part * static_cast<double>(headDim));
   if (headDim > 0 && (rotated % 2 != 0 || rotated == 0))
-    config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey, part,
-                        headDim, rotated);
+    config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey,
+                        part, headDim, rotated);
   return rotated;
 }
 
@@ -222,9 +232,9 @@ RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields) {
   }
   rope.dim = readRotaryDim(config, parameters ? &*parameters : nullptr, headDim, fields);
   if (parameters)
-    rope.scaling = readScaling(*parameters, fields, file);
+    rope.scaling = readScaling(*parameters, fields, headDim, file);
   else if (scaling)
-    rope.scaling = readScaling(*scaling, fields, file);
+    rope.scaling = readScaling(*scaling, fields, headDim, file);
   if (rope.theta == kNoTheta)
     rope.theta = fields.theta;
   if (config.report().count() == before && rope.theta == kNoTheta)

@@ -7,6 +7,8 @@
 namespace mgc::frontend {
 
 enum class RopeKind { none, linear, dynamic, yarn, llama3, longrope };
+std::span<const std::pair<std::string_view, RopeKind>>
+ropeKinds(); // by their words; the first of each is its name
 
 // How frequencies f = theta^(-2i / dim) change, i the number of the pair:
 //   linear   f / factor
@@ -20,11 +22,11 @@ enum class RopeKind { none, linear, dynamic, yarn, llama3, longrope };
 struct RopeScaling {
   RopeKind kind = RopeKind::none;
   double factor = 1;
-  double lowFrequencyFactor = 1, highFrequencyFactor = 4; // llama3
-  double originalPositions = 0;                           // llama3, yarn, dynamic, longrope
-  double fastTurns = 32, slowTurns = 1;                   // yarn: beta_fast, beta_slow
-  bool truncate = true;                                   // yarn
-  std::vector<double> shortFactors = {}, longFactors = {};        // longrope: dim / 2 of each
+  double lowFrequencyFactor = 1, highFrequencyFactor = 4;  // llama3
+  double originalPositions = 0;                            // llama3, yarn, dynamic, longrope
+  double fastTurns = 32, slowTurns = 1;                    // yarn: beta_fast, beta_slow
+  bool truncate = true;                                    // yarn
+  std::vector<double> shortFactors = {}, longFactors = {}; // longrope: dim / 2 of each
   bool operator==(const RopeScaling &) const = default;
 };
 
@@ -32,7 +34,7 @@ struct RopeScaling {
 // position * frequency i.
 struct Rope {
   double theta = 10000;
-  int64_t dim = 0;
+  int64_t dim = 0;          // 0, until the description is complete: all of the head
   bool interleaved = false; // neighbours
   RopeScaling scaling = {};
   double scale = 1; // what is rotated is multiplied by it
@@ -44,13 +46,15 @@ std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
 
 // How a file says it. Of what a config.json leaves out there are defaults.
 struct RopeFields {
-  double theta = 0;                // 0: it is required
-  std::optional<double> part = {}; // how much of a head rotates; none: all, and the file may not say otherwise
+  double theta = 0; // 0: it is required
+  std::optional<double> part =
+      {}; // how much of a head rotates; none: all, and the file may not say otherwise
   std::string_view thetaKey = "rope_theta", partKey = "partial_rotary_factor";
-  std::string_view ofLayers = {}; // the key in rope_parameters of these layers, where it may have several: "full_attention"
-  bool hasScaling = true;         // rope_scaling is of these layers too
-  int64_t maxPositions = 0;       // dynamic: the original context, longrope: over it the factor
-  double originalPositions = 0;   // longrope, where its fields lack it
+  std::string_view ofLayers =
+      {}; // the key in rope_parameters of these layers, where it may have several: "full_attention"
+  bool hasScaling = true;       // rope_scaling is of these layers too
+  int64_t maxPositions = 0;     // dynamic: the original context, longrope: over it the factor
+  double originalPositions = 0; // longrope: what the class has outside its fields; 0: nothing
 };
 
 struct RopeOfFile {

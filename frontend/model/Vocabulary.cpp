@@ -18,17 +18,12 @@ Words<NormSpan> wordsOf(Of<NormSpan>) {
 
 Words<Objective> wordsOf(Of<Objective>) {
   static constexpr std::pair<std::string_view, Objective> kWords[] = {
-      {plan::nameIn(Objective::causal), Objective::causal}, {plan::nameIn(Objective::masked), Objective::masked}};
+      {plan::nameIn(Objective::causal), Objective::causal},
+      {plan::nameIn(Objective::masked), Objective::masked}};
   return kWords;
 }
 
-Words<RopeKind> wordsOf(Of<RopeKind>) {
-  static constexpr std::pair<std::string_view, RopeKind> kWords[] = {
-      {"default", RopeKind::none},  {"linear", RopeKind::linear}, {"dynamic", RopeKind::dynamic},
-      {"llama3", RopeKind::llama3}, {"yarn", RopeKind::yarn},     {"longrope", RopeKind::longrope},
-      {"su", RopeKind::longrope}}; // its name in the first files of Phi-3
-  return kWords;
-}
+Words<RopeKind> wordsOf(Of<RopeKind>) { return ropeKinds(); }
 
 // The names of transformers' ACT2FN. Not among them: prelu and xielu, which have parameters.
 Words<Activation> wordsOf(Of<Activation>) {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "frontend/model/Description.h"
-#include "frontend/model/Limits.h"
+#include "frontend/model/SizeLimits.h"
 #include "plan/Reflection.h"
 
 #include <array>
@@ -21,7 +21,7 @@ struct Field {
   std::string_view help;
   double least = 0, most = 0;                   // of numbers
   std::span<const std::string_view> words = {}; // of texts
-  bool mayChange = false; // a run may go on with weights that were trained with another
+  bool mayChange = false;                       // a run may go on with weights that were trained with another
 };
 
 // The words of an enumeration; the first of a value is its name.
@@ -44,7 +44,8 @@ inline constexpr std::array<std::string_view, 3> kRouterScores = {"softmax", "si
 inline constexpr std::array<std::string_view, 2> kRouterPosts = {"gather", "softmax"};
 
 template <typename V> void fields(V &v, Of<Norm>) {
-  v(Field{"kind", "layer: x minus its mean over its deviation; rms: x over the root of its mean square"}, &Norm::kind);
+  v(Field{"kind", "layer: x minus its mean over its deviation; rms: x over the root of its mean square"},
+    &Norm::kind);
   v(Field{"epsilon", "added to the variance or the mean square", 0, 1}, &Norm::epsilon);
   v(Field{"weight", "the result is multiplied by offset + a parameter"}, &Norm::weight);
   v(Field{"bias", "a parameter is added to the result"}, &Norm::bias);
@@ -53,7 +54,8 @@ template <typename V> void fields(V &v, Of<Norm>) {
 
 template <typename V> void fields(V &v, Of<HeadNorms>) {
   v(Field{"norm", "the norm"}, &HeadNorms::norm);
-  v(Field{"span", "head: of each head, one weight for all; each_head: of each, a weight for each; all_heads: of all together"},
+  v(Field{"span", "head: of each head, one weight for all; each_head: of each, a weight for each; all_heads: "
+                  "of all together"},
     &HeadNorms::span);
 }
 
@@ -61,7 +63,8 @@ template <typename V> void fields(V &v, Of<BranchDescription>) {
   v(Field{"before", "norm of what the branch reads"}, &BranchDescription::before);
   v(Field{"after", "norm of what the branch makes"}, &BranchDescription::after);
   v(Field{"sum", "norm of the sum with the residual"}, &BranchDescription::sum);
-  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, /*mayChange=*/true}, &BranchDescription::dropout);
+  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, /*mayChange=*/true},
+    &BranchDescription::dropout);
 }
 
 template <typename V> void fields(V &v, Of<RopeScaling>) {
@@ -81,7 +84,7 @@ template <typename V> void fields(V &v, Of<RopeScaling>) {
 
 template <typename V> void fields(V &v, Of<Rope>) {
   v(Field{"theta", "the base of the frequencies", 1, kAnyNumber}, &Rope::theta);
-  v(Field{"dim", "dimensions of a head that rotate", 2, kMaxHeadDim}, &Rope::dim);
+  v(Field{"dim", "dimensions of a head that rotate; 0: all", 0, kMaxHeadDim}, &Rope::dim);
   v(Field{"interleaved", "pairs are neighbours, not of the two halves"}, &Rope::interleaved);
   v(Field{"scaling", "of the frequencies"}, &Rope::scaling);
   v(Field{"scale", "what rotates is multiplied by it", 1e-6, 1e6}, &Rope::scale);
@@ -91,7 +94,8 @@ template <typename V> void fields(V &v, Of<LatentAttention>) {
   v(Field{"query_rank", "of the latents of queries; 0: they are products of the token itself", 0, kMaxHidden},
     &LatentAttention::queryRank);
   v(Field{"key_rank", "of the latents of keys and values", 1, kMaxHidden}, &LatentAttention::keyRank);
-  v(Field{"rotary_dim", "the last dimensions of each head, which rotate", 2, kMaxHeadDim}, &LatentAttention::rotaryDim);
+  v(Field{"rotary_dim", "the last dimensions of each head, which rotate", 2, kMaxHeadDim},
+    &LatentAttention::rotaryDim);
   v(Field{"value_dim", "size of a head of values", 1, kMaxHeadDim}, &LatentAttention::valueDim);
   v(Field{"norm", "of the latents"}, &LatentAttention::norm);
 }
@@ -110,9 +114,11 @@ template <typename V> void fields(V &v, Of<AttentionDescription>) {
   v(Field{"clip", "bound of queries, keys and values; 0: none", 0, kAnyNumber}, &T::clip);
   v(Field{"qk_norm", "norms of queries and keys, before they rotate"}, &T::qkNorm);
   v(Field{"rope", "rotary positions"}, &T::rope);
-  v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score", 0, 1e3}, &T::slopes);
+  v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score",
+          0, 1e3},
+    &T::slopes);
   v(Field{"window", "keys that a token sees, itself and those before; 0: all", 0, kMaxPositions}, &T::window);
-  v(Field{"scale", "of the scores", 0, kAnyNumber}, &T::scale);
+  v(Field{"scale", "of the scores; 0: 1 / sqrt(head_dim)", 0, kAnyNumber}, &T::scale);
   v(Field{"softcap", "scores become softcap tanh(score / softcap); 0: none", 0, kAnyNumber}, &T::softcap);
   v(Field{"dropout", "of the probabilities", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
 }
@@ -121,9 +127,11 @@ template <typename V> void fields(V &v, Of<Mlp>) {
   v(Field{"activation", "a word of transformers' activations"}, &Mlp::activation);
   v(Field{"gated", "down(act(gate(x)) up(x)), not down(act(up(x)))"}, &Mlp::gated);
   v(Field{"bias", "of its products"}, &Mlp::bias);
-  v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber}, &Mlp::limit);
+  v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber},
+    &Mlp::limit);
   v(Field{"up_plus_one", "1 is added to up before it meets the gate"}, &Mlp::upPlusOne);
-  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true}, &Mlp::dropout);
+  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true},
+    &Mlp::dropout);
   v(Field{"ffn", "width; with experts: of one of them", 1, kMaxFfn}, &Mlp::ffn);
 }
 
@@ -135,15 +143,21 @@ template <typename V> void fields(V &v, Of<SharedExpert>) {
 template <typename V> void fields(V &v, Of<Experts>) {
   v(Field{"count", "experts of a layer", 1, kMaxExperts}, &Experts::count);
   v(Field{"chosen", "experts of a token", 1, kMaxChosen}, &Experts::chosen);
-  v(Field{"score", "what logits of the router become before the choice", 0, 0, kRouterScores}, &Experts::score);
-  v(Field{"post", "weights of the chosen: their scores, or the softmax of them", 0, 0, kRouterPosts}, &Experts::post);
-  v(Field{"choice_bias", "a number of each expert, moved by its load, is added to scores for the choice"}, &Experts::bias);
+  v(Field{"score", "what logits of the router become before the choice", 0, 0, kRouterScores},
+    &Experts::score);
+  v(Field{"post", "weights of the chosen: their scores, or the softmax of them", 0, 0, kRouterPosts},
+    &Experts::post);
+  v(Field{"choice_bias", "a number of each expert, moved by its load, is added to scores for the choice"},
+    &Experts::bias);
   v(Field{"logit_bias", "of the router's product"}, &Experts::logitBias);
   v(Field{"zipped", "gate and up are one matrix, whose columns alternate"}, &Experts::isZipped);
-  v(Field{"groups", "experts are chosen from the best of so many groups", 1, kMaxRouterGroups}, &Experts::groups);
+  v(Field{"groups", "experts are chosen from the best of so many groups", 1, kMaxRouterGroups},
+    &Experts::groups);
   v(Field{"kept_groups", "how many of the groups", 1, kMaxRouterGroups}, &Experts::keptGroups);
-  v(Field{"group_top", "a group's score is the sum of so many of its best", 1, kMaxChosen}, &Experts::groupTop);
-  v(Field{"normalised", "weights are divided by their sum plus this number; null: they are not", 0, 1}, &Experts::epsilon);
+  v(Field{"group_top", "a group's score is the sum of so many of its best", 1, kMaxChosen},
+    &Experts::groupTop);
+  v(Field{"normalised", "weights are divided by their sum plus this number; null: they are not", 0, 1},
+    &Experts::epsilon);
   v(Field{"scale", "of the weights", 1e-6, 1e6}, &Experts::scale);
   v(Field{"shared", "an mlp of all tokens beside the experts"}, &Experts::shared);
 }
@@ -155,16 +169,21 @@ template <typename V> void fields(V &v, Of<BlockDescription>) {
   v(Field{"mlp_branch", "around the mlp"}, &T::mlpBranch);
   v(Field{"mlp", "the mlp; with experts: one of them"}, &T::mlp);
   v(Field{"experts", "a mixture of experts in the place of the mlp"}, &T::experts);
-  v(Field{"parallel", "the mlp reads what the layer reads; without a norm before it, what attention reads"}, &T::parallel);
+  v(Field{"parallel", "the mlp reads what the layer reads; without a norm before it, what attention reads"},
+    &T::parallel);
   v(Field{"residual_scale", "of what a branch adds", 0, kAnyNumber}, &T::residualScale);
 }
 
 template <typename V> void fields(V &v, Of<Embedding>) {
-  v(Field{"scale", "of the embeddings of tokens, rounded to the type of values", 0, kAnyNumber}, &Embedding::scale);
-  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows", 0, kMaxHidden}, &Embedding::width);
+  v(Field{"scale", "of the embeddings of tokens, rounded to the type of values", 0, kAnyNumber},
+    &Embedding::scale);
+  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows", 0, kMaxHidden},
+    &Embedding::width);
   v(Field{"learned_positions", "a table of positions is added"}, &Embedding::learnedPositions);
-  v(Field{"position_offset", "rows of that table before the one of position 0", 0, kMaxPositions}, &Embedding::positionOffset);
-  v(Field{"types", "kinds of tokens, whose embeddings are added; 0: none", 0, kMaxTokenTypes}, &Embedding::types);
+  v(Field{"position_offset", "rows of that table before the one of position 0", 0, kMaxPositions},
+    &Embedding::positionOffset);
+  v(Field{"types", "kinds of tokens, whose embeddings are added; 0: none", 0, kMaxTokenTypes},
+    &Embedding::types);
   v(Field{"norm", "of the sum"}, &Embedding::norm);
   v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, /*mayChange=*/true}, &Embedding::dropout);
 }
@@ -193,9 +212,19 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
   v(Field{"head", "logits"}, &T::head);
-  v(Field{"initializer_range", "standard deviation of weights that no checkpoint has", 0, 1e3, {}, /*mayChange=*/true},
+  v(Field{"initializer_range",
+          "standard deviation of weights that no checkpoint has",
+          0,
+          1e3,
+          {},
+          /*mayChange=*/true},
     &T::initializerRange);
-  v(Field{"padding_token", "whose embedding gets no gradient where it is a token", 0, kMaxVocabulary - 1, {}, /*mayChange=*/true},
+  v(Field{"padding_token",
+          "whose embedding gets no gradient where it is a token",
+          0,
+          kMaxVocabulary - 1,
+          {},
+          /*mayChange=*/true},
     &T::paddingToken);
 }
 

@@ -1,11 +1,14 @@
 // See BatchData.h.
 #include "runtime/data/BatchData.h"
 
+#include "runtime/base/Json.h"
+
 #include "runtime/data/BatchShape.h"
 #include "runtime/data/TokenReader.h"
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 
 namespace mgc {
 
@@ -25,6 +28,15 @@ public:
   }
   bool has(const char *name) const { return file_.find(name) != nullptr; }
   std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
+  // A name that nobody reads may be a misspelt one.
+  Status verifyNames() const {
+    const std::initializer_list<std::string_view> known = {kIds, kLabels, kPositions, kMask, kTypes};
+    for (const auto &[name, tensor] : file_.tensors())
+      if (std::ranges::find(known, name) == known.end())
+        return errorf("{}: tensor {} is not read; expected some of {}", path_, printable(name),
+                      fmt::join(known, ", "));
+    return Status::ok();
+  }
   int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
   Result<TensorFile> tensor(const char *name) const {
     const TensorView *view = file_.find(name);
@@ -257,6 +269,7 @@ Status verifyLabels(const BatchFile &file, const Plan &plan, const MaskingOption
 
 Result<OpenedBatches> openBatches(const std::string &path, const Plan &plan, const DataOptions &options) {
   MGC_ASSIGN(file, BatchFile::open(path, BatchShape(plan)));
+  MGC_TRY(file.verifyNames());
   if (file.has(kPositions) && options.documents.endToken)
     return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositions);
   MGC_TRY(verifyDocuments(options.documents, plan, file.has(kPositions)));

@@ -28,8 +28,7 @@ TEST(SameModel, namesBothValues) {
             "layer 0: mlp.activation: gelu in the config.json, silu in the plan\n");
   EXPECT_EQ(said({{"num_hidden_layers", 5}}), "layers: 5 in the config.json, 4 in the plan\n");
   const std::string epsilon = said({{"rms_norm_eps", 1e-3}});
-  EXPECT_NE(epsilon.find("final_norm.epsilon: 0.001 in the config.json"), std::string::npos)
-      << epsilon;
+  EXPECT_NE(epsilon.find("final_norm.epsilon: 0.001 in the config.json"), std::string::npos) << epsilon;
 }
 
 TEST(SameModel, ofScaledRotaryPositions) {

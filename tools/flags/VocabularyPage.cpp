@@ -31,8 +31,9 @@ template <typename E> std::vector<std::string> namesOf() {
   return names;
 }
 
-template <typename M> constexpr bool isStruct = std::is_class_v<M> && !std::is_same_v<M, std::string> &&
-                                                !std::is_same_v<M, std::vector<double>>;
+template <typename M>
+constexpr bool isStruct =
+    std::is_class_v<M> && !std::is_same_v<M, std::string> && !std::is_same_v<M, std::vector<double>>;
 
 std::string rangeOf(const Field &field) {
   if (field.most >= frontend::kAnyNumber)
@@ -148,7 +149,8 @@ std::string vocabularyPage() {
   RowWriter model, layer;
   model.write<frontend::ModelDescription>("");
   layer.write<frontend::BlockDescription>("");
-  return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" + table(layer.take());
+  return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" +
+         table(layer.take());
 }
 
 Json vocabularySchema() {

@@ -4,14 +4,14 @@
 
 namespace mgc::frontend {
 
-static constexpr std::pair<std::string_view, std::string_view> kEnds[] = {{".LayerNorm.weight", ".LayerNorm.gamma"},
-                                                                          {".LayerNorm.bias", ".LayerNorm.beta"}};
-constinit const std::span<const std::pair<std::string_view, std::string_view>> kOldNormEnds = kEnds;
+static constexpr std::pair<std::string_view, std::string_view> kEnds[] = {
+    {".LayerNorm.weight", ".LayerNorm.gamma"}, {".LayerNorm.bias", ".LayerNorm.beta"}};
 
 bool readBert(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names.groups = model.names.heads;
   model.names.normEpsilon = "layer_norm_eps";
-  model.names.attentionDropout = "attention_probs_dropout_prob", model.names.hiddenDropout = "hidden_dropout_prob";
+  model.names.attentionDropout = "attention_probs_dropout_prob",
+  model.names.hiddenDropout = "hidden_dropout_prob";
   model.objective = Objective::masked;
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = block.mlp.bias = model.head.bias = true;
@@ -79,8 +79,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kBert;
-const Family kBert = {"bert",   "BertForMaskedLM",
-                      kIgnored, kNeutral,
+const Family kBert = {"bert",
+                      "BertForMaskedLM",
+                      kIgnored,
+                      kNeutral,
                       {.prefix = "bert.", .rows = kRows, .ignored = kIgnoredTensors, .oldEnds = kEnds},
                       read};
 

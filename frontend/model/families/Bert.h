@@ -9,7 +9,4 @@ namespace mgc::frontend {
 // Reads one layer; a model of so many equal ones. False when the sizes are not usable.
 bool readBert(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
 
-// BERT's names behind a prefix of their own are a family's table; these are the ends that files of old have in their place.
-extern const std::span<const std::pair<std::string_view, std::string_view>> kOldNormEnds;
-
 } // namespace mgc::frontend

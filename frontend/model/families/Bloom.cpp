@@ -7,7 +7,11 @@ namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"apply_residual_connection_post_layernorm", "false"}};
 // Fused kernels, sums in slices, and what the class does not read.
-static constexpr std::string_view kIgnored[] = {"slow_but_exact", "pretraining_tp", "n_inner", "masked_softmax_fusion", "bias_dropout_fusion", "attention_softmax_in_fp32", "offset_alibi", "seq_length", "skip_bias_add", "skip_bias_add_qkv"};
+static constexpr std::string_view kIgnored[] = {
+    "slow_but_exact",        "pretraining_tp",      "n_inner",
+    "masked_softmax_fusion", "bias_dropout_fusion", "attention_softmax_in_fp32",
+    "offset_alibi",          "seq_length",          "skip_bias_add",
+    "skip_bias_add_qkv"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "transformer.word_embeddings.weight", "v h"},

@@ -29,7 +29,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
   const bool hasNorms = config.flag("use_qk_norm", false);
-  const bool isUsable = readCohere(config, model, block, /*theta=*/0); // versions of transformers have other defaults
+  const bool isUsable =
+      readCohere(config, model, block, /*theta=*/0); // versions of transformers have other defaults
   if (hasNorms)
     block.attention.qkNorm = {*model.finalNorm, NormSpan::eachHead};
   if (isUsable)

@@ -3,15 +3,21 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"use_qk_norm", "false"}, {"rotary_pct", "1.0"}, {"use_parallel_block", "true"}, {"use_gated_activation", "true"}, {"position_embedding_type", "\"rope_gptj\""}};
+static constexpr NeutralField kNeutral[] = {{"use_qk_norm", "false"},
+                                            {"rotary_pct", "1.0"},
+                                            {"use_parallel_block", "true"},
+                                            {"use_gated_activation", "true"},
+                                            {"position_embedding_type", "\"rope_gptj\""}};
 // The class reads none of these.
-static constexpr std::string_view kIgnored[] = {"cache_implementation", "layer_switch", "order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"};
+static constexpr std::string_view kIgnored[] = {"cache_implementation", "layer_switch",
+                                                "order_of_interleaved_layers", "use_embedding_sharing",
+                                                "use_parallel_embedding"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
   // Without a window the class rotates nothing.
-  const int64_t window = config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   const int64_t pattern = readWindowPattern(config, 4);
   const std::vector<bool> sliding = readSlidingLayers(config, count, pattern);
   if (!readCohere(config, model, block, /*theta=*/10000))

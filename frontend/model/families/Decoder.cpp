@@ -76,7 +76,13 @@ static constexpr TensorRow kTensorRows[] = {
     {"final_norm.weight", "model.norm.weight", "h"},
     {"final_norm.bias", "model.norm.bias", "h"},
     {"head.weight", "lm_head.weight", "v h"},
-    {"head.bias", "lm_head.bias", "v"}};
+    {"head.bias", "lm_head.bias", "v"},
+    {"embed.types", "model.embed_token_types.weight", "a h"},
+    {"head.transform.weight", "lm_head.dense.weight", "i h"},
+    {"head.transform.bias", "lm_head.dense.bias", "i"},
+    {"head.transform_norm.weight", "lm_head.layer_norm.weight", "i"},
+    {"head.transform_norm.bias", "lm_head.layer_norm.bias", "i"},
+    {"router.logits.bias", "model.layers.{}.mlp.gate.bias", "e"}};
 static constexpr TensorRow kRowsOfDeepseek[] = {
     {"shared.gate.weight", "model.layers.{}.mlp.shared_experts.gate_proj.weight", "f h"},
     {"shared.up.weight", "model.layers.{}.mlp.shared_experts.up_proj.weight", "f h"},
@@ -159,20 +165,23 @@ static void readRotation(Config &config, const ModelDescription &model, Attentio
   const RopeOfFile file = readRope(config, turning, fields);
   attention.rope = file.rope;
   if (attention.latent)
-    attention.scale *= file.scoreScale * file.scoreScale;
+    attention.scale = file.scoreScale * file.scoreScale / std::sqrt(static_cast<double>(attention.headDim));
 }
 
 static void readMlp(Config &config, const ModelDescription &model, Mlp &mlp, const DecoderFields &fields) {
   const KeyNames &names = model.names;
   const auto words = wordsOf(Of<Activation>());
   mlp.gated = true;
-  mlp.activation = names.activation.empty() ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
-                                            : config.choice(names.activation, fields.activation, words);
+  mlp.activation =
+      names.activation.empty()
+          ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
+          : config.choice(names.activation, fields.activation, words);
   const int64_t derived = fields.ffnOverHidden * model.hidden;
   if (names.ffn.empty())
     mlp.ffn = derived;
   else
-    mlp.ffn = derived > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn) : config.size(names.ffn, kMaxFfn);
+    mlp.ffn = fields.ffnOverHidden > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn)
+                                       : config.size(names.ffn, kMaxFfn);
 }
 
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
@@ -182,10 +191,11 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size(names.hidden, kMaxHidden);
   model.maxPositions = names.positions.empty() ? kMaxPositions
-                       : fields.positions > 0  ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
-                                               : config.size(names.positions, kMaxPositions);
+                       : fields.positions > 0
+                           ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
+                           : config.size(names.positions, kMaxPositions);
   model.head.tied = config.flag("tie_word_embeddings", fields.isTied);
-  model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
+  model.initializerRange = config.number("initializer_range", fields.initializerRange, 0, 1e3);
   Norm norm = fields.norm;
   if (!names.normEpsilon.empty())
     norm.epsilon = config.number(names.normEpsilon, norm.epsilon, 0, 1);
@@ -194,10 +204,9 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
     readLatentHeads(config, attention);
   else
     readHeads(config, model, attention, fields);
-  attention.dropout = names.attentionDropout.empty() ? 0 : config.probability(names.attentionDropout, fields.dropout);
+  attention.dropout =
+      names.attentionDropout.empty() ? 0 : config.probability(names.attentionDropout, fields.dropout);
   readMlp(config, model, block.mlp, fields);
-  if (attention.headDim)
-    attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
   if (fields.hasRope)
     readRotation(config, model, attention, fields.rope);
   if (!fields.hasPadding)
@@ -309,8 +318,13 @@ std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t ever
   const std::vector<std::string> types = readLayerTypes(config, layers);
   std::vector<bool> sliding(layers);
   for (int64_t layer = 0; layer < layers; ++layer)
-    sliding[layer] = types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
+    sliding[layer] =
+        types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
   return sliding;
+}
+
+int64_t readWindow(Config &config, int64_t fallback) {
+  return config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : fallback, kMaxPositions);
 }
 
 int64_t readWindowPattern(Config &config, int64_t fallback) {

@@ -10,15 +10,17 @@ namespace mgc::frontend {
 // How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent. Keys that
 // are not here are those of model.names, of which "" says that the class reads none: then what stands here holds.
 struct DecoderFields {
-  bool hasHeadDim = true;         // the class reads head_dim; else a head is hidden_size / num_attention_heads
-  int64_t headDim = 0;            // of head_dim; 0: that too
+  bool hasHeadDim = true; // the class reads head_dim; else a head is hidden_size / num_attention_heads
+  int64_t headDim = 0;    // of head_dim; 0: that too
   bool groupsMayBeAbsent = false; // then num_attention_heads
-  Norm norm = rmsNorm(1e-6);      // of every branch and behind the layers, but for its epsilon, which the file may have
+  Norm norm =
+      rmsNorm(1e-6); // of every branch and behind the layers, but for its epsilon, which the file may have
   std::string_view activation = "silu";
   int64_t ffnOverHidden = 0; // > 0: of the mlp's width; else it is required
   double dropout = 0;        // of the attention's probabilities
   int64_t positions = 0;     // 0: they are required
   bool isTied = false;
+  double initializerRange = 0.02;
   bool hasRope = true;
   RopeFields rope = {};
   bool hasPadding = true; // the embedding of pad_token_id gets no gradient where it is a token
@@ -28,7 +30,8 @@ struct DecoderFields {
 
 // Reads the fields all of them have into the model and into `block`: a serial layer with a norm before each branch, a gated mlp,
 // scores over the root of the head's size. False when the sizes are not usable; the problems are recorded then.
-bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block, const DecoderFields &fields);
+bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
+                 const DecoderFields &fields);
 
 // How many layers, under the key of model.names.
 int64_t readLayerCount(Config &config, const ModelDescription &model);
@@ -67,6 +70,9 @@ void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCo
 
 // Whether each layer has the window: as layer_types says, or, where it is missing, all but each `every`th; 0: all.
 std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t every);
+
+// sliding_window; null: 0, missing: the class's default.
+int64_t readWindow(Config &config, int64_t fallback);
 
 // Of each so many layers the last one is different from the others: sliding_window_pattern, which some files have behind an
 // underscore.

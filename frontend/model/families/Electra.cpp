@@ -50,8 +50,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kElectra;
-const Family kElectra = {"electra", "ElectraForMaskedLM",
-                         kIgnored,  kNeutral,
+const Family kElectra = {"electra",
+                         "ElectraForMaskedLM",
+                         kIgnored,
+                         kNeutral,
                          {.prefix = "electra.", .rows = kRows, .ignored = kIgnoredTensors},
                          read};
 

@@ -8,14 +8,13 @@ static constexpr NeutralField kNeutral[] = {{"attention_bias", "false"}};
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const int64_t window = config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   // Published files have layer_types, and a word for the pattern.
   const bool hasTypes = config.isSet("layer_types");
   const int64_t pattern = hasTypes ? 1 : config.sizeOr("sliding_window_pattern", 4, kMaxLayers);
   config.ignore(std::array{std::string_view("sliding_window_pattern")});
   const std::vector<bool> sliding = readSlidingLayers(config, count, window > 0 ? pattern : 1);
-  const bool isUsable =
-      readDecoder(config, model, block, {.norm = rmsNorm(1e-5), .rope = {.theta = 10000}});
+  const bool isUsable = readDecoder(config, model, block, {.norm = rmsNorm(1e-5), .rope = {.theta = 10000}});
   block.attentionBranch = block.mlpBranch = {.after = model.finalNorm};
   block.attention.qkNorm = {*model.finalNorm};
   if (!isUsable)

@@ -3,6 +3,8 @@
 #include "frontend/model/families/Decoder.h"
 #include "frontend/model/families/Slopes.h"
 
+#include <cmath>
+
 namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"apply_residual_connection_post_layernorm", "false"}};
@@ -43,11 +45,13 @@ static void readHeads(Config &config, ModelDescription &model, AttentionDescript
 }
 
 static void setBranches(Config &config, BlockDescription &block, bool isNew) {
-  const bool isParallel = config.flag("parallel_attn", true), hasTwoNorms = config.sizeOr("num_ln_in_parallel_attn", isNew ? 2 : 1, 2) == 2;
+  const bool isParallel = config.flag("parallel_attn", true),
+             hasTwoNorms = config.sizeOr("num_ln_in_parallel_attn", isNew ? 2 : 1, 2) == 2;
   if (isNew && !isParallel)
     config.refuse("parallel_attn", "is not supported with new_decoder_architecture", "expected true");
   if (!isNew && isParallel && hasTwoNorms)
-    config.refuse("num_ln_in_parallel_attn", "is not supported without new_decoder_architecture", "expected null or 1");
+    config.refuse("num_ln_in_parallel_attn", "is not supported without new_decoder_architecture",
+                  "expected null or 1");
   block.parallel = isParallel;
   if (isParallel && !hasTwoNorms)
     block.mlpBranch.before.reset();
@@ -70,11 +74,11 @@ static void refuseDropout(Config &config) {
       config.refuse(key, "is not supported", "supported: 0.0");
 }
 
-// The slopes are divided as the scores are.
+// The slopes are divided as the scores are. The class rounds them to bf16.
 static void setSlopes(AttentionDescription &attention) {
   attention.slopes = alibiSlopes(attention.heads);
   for (double &slope : attention.slopes)
-    slope *= attention.scale;
+    slope /= std::sqrt(static_cast<double>(attention.headDim));
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
@@ -103,13 +107,15 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   refuseDropout(config);
   if (hasSlopes) {
     setSlopes(block.attention);
-    config.ignore(std::array<std::string_view, 3>{"rope_parameters", "rope_theta", "rope_scaling"}); // nothing rotates
+    config.ignore(
+        std::array<std::string_view, 3>{"rope_parameters", "rope_theta", "rope_scaling"}); // nothing rotates
   }
   if (isUsable && config.report().empty())
     layers.assign(count, block);
 }
 
 extern const Family kFalcon;
-const Family kFalcon = {"falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read, rowsOf};
+const Family kFalcon = {"falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read,
+                        rowsOf};
 
 } // namespace mgc::frontend

@@ -1,6 +1,7 @@
 // The table of families, and what they have in common: fields without effect, distinct blocks, parameters.
 #include "frontend/model/Overrides.h"
 #include "frontend/model/families/Decoder.h"
+#include "plan/Expand.h"
 #include "runtime/base/Json.h"
 #include <algorithm>
 
@@ -106,7 +107,10 @@ static void checkCommon(Config &config, const Family &family) {
                   "train from the weights that are not quantized, which files of bf16 have");
   config.ignore(std::initializer_list<std::string_view>{"quantization_config"});
   std::vector<std::string> classes = config.words("architectures");
-  if (!classes.empty() && std::find(classes.begin(), classes.end(), family.architecture) == classes.end())
+  const auto isOurs = [&](const std::string &name) {
+    return name == family.architecture || name == family.oldArchitecture;
+  };
+  if (!classes.empty() && std::ranges::none_of(classes, isOurs))
     config.refuse("architectures", "is not supported",
                   fmt::format("supported: [\"{}\"]", family.architecture));
 }
@@ -121,8 +125,28 @@ static void addLayers(ModelDescription &model, const std::vector<BlockDescriptio
   }
 }
 
+static bool has(std::string_view text, std::string_view piece) { return text.find(piece) != text.npos; }
+
+// A name has the hole of the layer, and that of the stack, where the family's has: else layers would share one tensor.
+static void rename(TensorRow &row, std::string_view tensor, const std::vector<TensorRow> &rows,
+                   Problems &problems) {
+  const bool isFit = !tensor.empty() && !tensor.starts_with("__") &&
+                     has(tensor, "{}") == has(row.tensor, "{}") &&
+                     has(tensor, plan::kStackHole) == has(row.tensor, plan::kStackHole) &&
+                     std::ranges::all_of(tensor, [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  const auto other = std::ranges::find(rows, tensor, &TensorRow::tensor);
+  if (!isFit)
+    problems.add("mgc.model.tensors: {} of {}; expected a name without spaces, with the holes of {}",
+                 printable(std::string(tensor)), row.role, row.tensor);
+  else if (other != rows.end() && other->role != row.role && row.view.empty())
+    problems.add("mgc.model.tensors: {} of {} is the tensor of {} too", tensor, row.role, other->role);
+  else
+    row.tensor = tensor;
+}
+
 // Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file gives.
-static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const NamedTensors &named, Config &overrides) {
+static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const NamedTensors &named,
+                                          Config &overrides) {
   std::vector<TensorRow> rows;
   for (std::span<const TensorRow> some : {tensors.ownRows, tensors.rows, kDecoderTensors.rows})
     for (const TensorRow &row : some)
@@ -130,7 +154,7 @@ static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const Name
         rows.push_back(row);
   for (const auto &[role, tensor] : named)
     if (const auto row = std::ranges::find(rows, role, &TensorRow::role); row != rows.end())
-      row->tensor = tensor;
+      rename(*row, tensor, rows, overrides.report());
     else
       overrides.report().add("mgc.model.tensors: there is no role {}", printable(role));
   return rows;
@@ -156,6 +180,7 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
     renamed = renamedRows(tensors, named, *overrides);
     tensors.ownRows = renamed;
   }
+  complete(layers);
   if (config.report().empty())
     checkDescription(model, layers, config.report());
   if (!config.report().empty())

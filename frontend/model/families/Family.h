@@ -1,4 +1,4 @@
-// A family of models: one file here, one row in Families.cpp. docs/adding-a-model-family.md walks through
+// A family of models: one file here, one row in Families.def. docs/adding-a-model-family.md walks through
 // one.
 #pragma once
 
@@ -26,6 +26,7 @@ struct Family {
   void (*read)(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
   // Rows in the place of tensors.ownRows where names depend on the model; null: they do not.
   std::span<const TensorRow> (*rowsOf)(const std::vector<BlockDescription> &layers) = nullptr;
+  std::string_view oldArchitecture = {}; // its name before transformers had it; empty: none
 };
 
 // Fields that every config.json may have, and nested ones: without effect, or of features that must be off.

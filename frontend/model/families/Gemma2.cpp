@@ -11,7 +11,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.names.activation = "hidden_activation";
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const int64_t window = config.sizeOr("sliding_window", 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   const std::vector<bool> sliding = readSlidingLayers(config, count, 2);
   block.attention.softcap = readSoftcap(config, "attn_logit_softcapping", 50);
   model.head.softcap = readSoftcap(config, "final_logit_softcapping", 30);

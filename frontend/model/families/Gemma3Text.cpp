@@ -4,7 +4,8 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"use_bidirectional_attention", "false"}, {"attn_logit_softcapping", "null"}};
+static constexpr NeutralField kNeutral[] = {{"use_bidirectional_attention", "false"},
+                                            {"attn_logit_softcapping", "null"}};
 // Of generation.
 static constexpr std::string_view kIgnored[] = {"cache_implementation"};
 
@@ -22,12 +23,11 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.names.activation = "hidden_activation";
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const int64_t window = config.sizeOr("sliding_window", 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   const int64_t pattern = readWindowPattern(config, 6);
   const std::vector<bool> sliding = readSlidingLayers(config, count, pattern);
   model.head.softcap = readSoftcap(config, "final_logit_softcapping", 0);
-  const bool isUsable =
-      readGemma(config, model, block, {.theta = 1e6, .ofLayers = "full_attention"});
+  const bool isUsable = readGemma(config, model, block, {.theta = 1e6, .ofLayers = "full_attention"});
   readGemma2Layer(config, model, block);
   block.attention.qkNorm = {*model.finalNorm};
   BlockDescription local = block;
@@ -40,6 +40,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kGemma3Text;
-const Family kGemma3Text = {"gemma3_text", "Gemma3ForCausalLM", kIgnored, kNeutral, withRows(kGemmaRows), read};
+const Family kGemma3Text = {"gemma3_text", "Gemma3ForCausalLM",  kIgnored,
+                            kNeutral,      withRows(kGemmaRows), read};
 
 } // namespace mgc::frontend

@@ -4,7 +4,19 @@
 namespace mgc::frontend {
 
 // Softmax is in f32 anyway; the head of classifiers; serving.
-static constexpr std::string_view kIgnored[] = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"};
+static constexpr std::string_view kIgnored[] = {"attention_softmax_in_fp32",
+                                                "scale_attention_softmax_in_fp32",
+                                                "summary_activation",
+                                                "summary_first_dropout",
+                                                "summary_proj_to_labels",
+                                                "summary_type",
+                                                "summary_use_proj",
+                                                "inference_runner",
+                                                "max_batch_size",
+                                                "max_sequence_length",
+                                                "pad_key_length",
+                                                "pre_allocate_kv_cache",
+                                                "validate_runner_input"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "transformer.wte.weight", "v h"},
@@ -17,20 +29,21 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "k", 1},
     {"attn.v.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "v", 2},
     {"attn.v.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "v", 2},
-    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grd"},
+    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grd", "", 0, /*residualInit=*/true},
     {"attn.o.bias", "transformer.h.{}.attn.c_proj.bias", "h"},
     {"mlp_norm.weight", "transformer.h.{}.ln_2.weight", "h"},
     {"mlp_norm.bias", "transformer.h.{}.ln_2.bias", "h"},
     {"mlp.up.weight", "transformer.h.{}.mlp.c_fc.weight", "f h"},
     {"mlp.up.bias", "transformer.h.{}.mlp.c_fc.bias", "f"},
-    {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f"},
+    {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f", "", 0, /*residualInit=*/true},
     {"mlp.down.bias", "transformer.h.{}.mlp.c_proj.bias", "h"},
     {"final_norm.weight", "transformer.ln_f.weight", "h"},
     {"final_norm.bias", "transformer.ln_f.bias", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 
 // Causal masks.
-static constexpr std::string_view kIgnoredTensors[] = {"transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias", "transformer.bias"};
+static constexpr std::string_view kIgnoredTensors[] = {
+    "transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias", "transformer.bias"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names = {.heads = "n_head",
@@ -44,7 +57,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                  .attentionDropout = "attn_pdrop"};
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const bool isScaled = config.flag("scale_attn_weights", true), hasOneGroup = config.flag("multi_query", true);
+  const bool isScaled = config.flag("scale_attn_weights", true),
+             hasOneGroup = config.flag("multi_query", true);
   const bool isUsable = readDecoder(config, model, block,
                                     {.hasHeadDim = false,
                                      .norm = layerNorm(1e-5),
@@ -61,8 +75,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   if (hasOneGroup)
     block.attention.groups = 1;
   const int64_t groups = block.attention.groups;
-  if (const int64_t said = config.sizeOr("num_key_value_heads", groups, kMaxHeads); said != groups && said && groups)
-    config.refuse("num_key_value_heads", fmt::format("contradicts multi_query and n_head"), fmt::format("expected {}", groups));
+  if (const int64_t said = config.sizeOr("num_key_value_heads", groups, kMaxHeads);
+      said != groups && said && groups)
+    config.refuse("num_key_value_heads", fmt::format("contradicts multi_query and n_head"),
+                  fmt::format("expected {}", groups));
   if (!isScaled)
     block.attention.scale = 1;
   if (isUsable && config.report().empty())
@@ -70,6 +86,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kGptBigCode;
-const Family kGptBigCode = {"gpt_bigcode", "GPTBigCodeForCausalLM", kIgnored, {}, {"transformer.", kRows, kIgnoredTensors}, read};
+const Family kGptBigCode = {
+    "gpt_bigcode", "GPTBigCodeForCausalLM", kIgnored, {}, {"transformer.", kRows, kIgnoredTensors}, read};
 
 } // namespace mgc::frontend

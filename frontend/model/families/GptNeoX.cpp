@@ -5,7 +5,8 @@
 namespace mgc::frontend {
 
 // Of other heads; the class reads the two others under other names.
-static constexpr std::string_view kIgnored[] = {"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"};
+static constexpr std::string_view kIgnored[] = {"classifier_dropout", "attention_probs_dropout_prob",
+                                                "hidden_dropout_prob"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "gpt_neox.embed_in.weight", "v h"},
@@ -30,7 +31,9 @@ static constexpr TensorRow kRows[] = {
     {"head.weight", "embed_out.weight", "v h"}};
 
 // Causal masks and frequencies.
-static constexpr std::string_view kIgnoredTensors[] = {"gpt_neox.layers.{}.attention.bias", "gpt_neox.layers.{}.attention.masked_bias", "gpt_neox.layers.{}.attention.rotary_emb.inv_freq"};
+static constexpr std::string_view kIgnoredTensors[] = {"gpt_neox.layers.{}.attention.bias",
+                                                       "gpt_neox.layers.{}.attention.masked_bias",
+                                                       "gpt_neox.layers.{}.attention.rotary_emb.inv_freq"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names.groups = model.names.heads;
@@ -55,6 +58,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kGptNeoX;
-const Family kGptNeoX = {"gpt_neox", "GPTNeoXForCausalLM", kIgnored, {}, {"gpt_neox.", kRows, kIgnoredTensors}, read};
+const Family kGptNeoX = {
+    "gpt_neox", "GPTNeoXForCausalLM", kIgnored, {}, {"gpt_neox.", kRows, kIgnoredTensors}, read};
 
 } // namespace mgc::frontend

@@ -4,9 +4,23 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"}, {"router_jitter_noise", "0.0"}, {"scoring_func", "\"sigmoid\""}, {"use_qk_norm", "true"}, {"use_routing_bias", "true"}, {"shared_intermediate_size", "0"}, {"attention_bias", "false"}};
+static constexpr NeutralField kNeutral[] = {
+    {"output_router_logits", "false"}, {"router_jitter_noise", "0.0"}, {"scoring_func", "\"sigmoid\""},
+    {"use_qk_norm", "true"},           {"use_routing_bias", "true"},   {"shared_intermediate_size", "0"},
+    {"attention_bias", "false"}};
 // The class has no modules that predict later tokens, and reads none of the others.
-static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef", "qk_norm_type", "shared_moe_mode", "attn_type_list", "use_mtp", "num_mtp_modules", "mtp_transformer_layers", "layernorm_full_attention_beta", "layernorm_linear_attention_beta", "layernorm_mlp_beta", "mlp_intermediate_size", "auto_map"};
+static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef",
+                                                "qk_norm_type",
+                                                "shared_moe_mode",
+                                                "attn_type_list",
+                                                "use_mtp",
+                                                "num_mtp_modules",
+                                                "mtp_transformer_layers",
+                                                "layernorm_full_attention_beta",
+                                                "layernorm_linear_attention_beta",
+                                                "layernorm_mlp_beta",
+                                                "mlp_intermediate_size",
+                                                "auto_map"};
 
 static constexpr TensorRow kRows[] = {
     {"router.weight", "model.layers.{}.block_sparse_moe.gate.weight", "e h"},

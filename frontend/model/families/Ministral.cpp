@@ -8,7 +8,7 @@ static constexpr NeutralField kNeutral[] = {{"attention_bias", "false"}, {"mlp_b
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const int64_t window = config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   const std::vector<bool> sliding = readSlidingLayers(config, count, /*every=*/0);
   if (!config.isSet("head_dim"))
     config.report().add("head_dim is missing, but required");

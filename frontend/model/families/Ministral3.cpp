@@ -11,6 +11,9 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
   const int64_t count = readLayerCount(config, model);
+  if (!config.isSet("rope_parameters") &&
+      !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
+    config.report().add("rope_parameters is missing, but required");
   if (readDecoder(config, model, block,
                   {.headDim = config.has("head_dim") ? 0 : 128, .norm = rmsNorm(1e-5), .paddingToken = 11}))
     layers.assign(count, block);

@@ -4,7 +4,10 @@
 namespace mgc::frontend {
 
 // Of kernels, of other heads, and of the start; the loss of sparse_prediction is the same.
-static constexpr std::string_view kIgnored[] = {"classifier_pooling", "classifier_dropout", "deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "position_embedding_type", "layer_norm_eps", "reference_compile", "repad_logits_with_grad", "initializer_cutoff_factor"};
+static constexpr std::string_view kIgnored[] = {
+    "classifier_pooling",       "classifier_dropout",       "deterministic_flash_attn", "sparse_prediction",
+    "sparse_pred_ignore_index", "position_embedding_type",  "layer_norm_eps",           "reference_compile",
+    "repad_logits_with_grad",   "initializer_cutoff_factor"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "model.embeddings.tok_embeddings.weight", "v h"},
@@ -18,7 +21,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "model.layers.{}.attn.Wqkv.bias", "grd|gd|gd", "k", 1},
     {"attn.v.weight", "model.layers.{}.attn.Wqkv.weight", "grd|gd|gd h", "v", 2},
     {"attn.v.bias", "model.layers.{}.attn.Wqkv.bias", "grd|gd|gd", "v", 2},
-    {"attn.o.weight", "model.layers.{}.attn.Wo.weight", "h grd"},
+    {"attn.o.weight", "model.layers.{}.attn.Wo.weight", "h grd", "", 0, /*residualInit=*/true},
     {"attn.o.bias", "model.layers.{}.attn.Wo.bias", "h"},
     {"mlp_norm.weight", "model.layers.{}.mlp_norm.weight", "h"},
     {"mlp_norm.bias", "model.layers.{}.mlp_norm.bias", "h"},
@@ -26,15 +29,15 @@ static constexpr TensorRow kRows[] = {
     {"mlp.gate.bias", "model.layers.{}.mlp.Wi.bias", "f|f", "gate", 0},
     {"mlp.up.weight", "model.layers.{}.mlp.Wi.weight", "f|f h", "up", 1},
     {"mlp.up.bias", "model.layers.{}.mlp.Wi.bias", "f|f", "up", 1},
-    {"mlp.down.weight", "model.layers.{}.mlp.Wo.weight", "h f"},
+    {"mlp.down.weight", "model.layers.{}.mlp.Wo.weight", "h f", "", 0, /*residualInit=*/true},
     {"mlp.down.bias", "model.layers.{}.mlp.Wo.bias", "h"},
     {"final_norm.weight", "model.final_norm.weight", "h"},
     {"final_norm.bias", "model.final_norm.bias", "h"},
-    {"head.transform.weight", "head.dense.weight", "i h"},
+    {"head.transform.weight", "head.dense.weight", "i h", "", 0, /*residualInit=*/true},
     {"head.transform.bias", "head.dense.bias", "i"},
     {"head.transform_norm.weight", "head.norm.weight", "i"},
     {"head.transform_norm.bias", "head.norm.bias", "i"},
-    {"head.weight", "decoder.weight", "v h"},
+    {"head.weight", "decoder.weight", "v h", "", 0, /*residualInit=*/true},
     {"head.bias", "decoder.bias", "v"}};
 
 static Rope frequencies(Config &config, const ModelDescription &model, int64_t headDim, bool isLocal) {
@@ -80,15 +83,20 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t window = config.sizeOr("local_attention", 128, kMaxPositions) / 2 + 1;
   Norm norm = layerNorm(1e-5);
   norm.bias = config.flag("norm_bias", false);
-  const bool isUsable = readDecoder(
-      config, model, block,
-      {.hasHeadDim = false, .norm = norm, .activation = "gelu", .isTied = true, .hasRope = false, .paddingToken = 50283});
+  const bool isUsable = readDecoder(config, model, block,
+                                    {.hasHeadDim = false,
+                                     .norm = norm,
+                                     .activation = "gelu",
+                                     .isTied = true,
+                                     .hasRope = false,
+                                     .paddingToken = 50283});
   model.embedding = {.norm = model.finalNorm, .dropout = config.probability("embedding_dropout", 0)};
   block.attentionBranch.dropout = block.attention.dropout;
   block.mlp.dropout = config.probability("mlp_dropout", 0);
   readHead(config, model);
   const int64_t headDim = block.attention.headDim;
-  const Rope global = frequencies(config, model, headDim, false), near = frequencies(config, model, headDim, true);
+  const Rope global = frequencies(config, model, headDim, false),
+             near = frequencies(config, model, headDim, true);
   if (!isUsable || !config.report().empty())
     return;
   layers.assign(count, block);

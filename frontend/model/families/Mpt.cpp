@@ -6,9 +6,12 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"logit_scale", "null"}, {"no_bias", "true"}, {"embedding_fraction", "1.0"}};
+static constexpr NeutralField kNeutral[] = {
+    {"logit_scale", "null"}, {"no_bias", "true"}, {"embedding_fraction", "1.0"}};
 // The class reads none of these: the mlp has 4 times the width whatever expansion_ratio says.
-static constexpr std::string_view kIgnored[] = {"expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device", "norm_type", "init_config", "verbose", "auto_map", "tokenizer_name"};
+static constexpr std::string_view kIgnored[] = {
+    "expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device",
+    "norm_type",       "init_config", "verbose",   "auto_map",        "tokenizer_name"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "transformer.wte.weight", "v h"},
@@ -40,9 +43,12 @@ static double readAttention(Config &config, AttentionDescription &attention) {
   std::optional<Config> own = config.child("attn_config");
   if (!own)
     return 0;
-  for (const auto &[key, value] :
-       {std::pair("alibi", "true"), {"alibi_bias_max", "8"}, {"qk_ln", "false"}, {"prefix_lm", "false"},
-        {"attn_uses_sequence_id", "false"}, {"attn_type", "\"multihead_attention\""}})
+  for (const auto &[key, value] : {std::pair("alibi", "true"),
+                                   {"alibi_bias_max", "8"},
+                                   {"qk_ln", "false"},
+                                   {"prefix_lm", "false"},
+                                   {"attn_uses_sequence_id", "false"},
+                                   {"attn_type", "\"multihead_attention\""}})
     own->expect(key, value);
   acceptCommonFields(*own);
   own->ignore(std::array<std::string_view, 2>{"attn_impl", "architectures"});
@@ -86,6 +92,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kMpt;
-const Family kMpt = {"mpt", "MptForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read};
+const Family kMpt = {"mpt", "MptForCausalLM", kIgnored,        kNeutral, {"transformer.", kRows, {}},
+                     read,  nullptr,          "MPTForCausalLM"};
 
 } // namespace mgc::frontend

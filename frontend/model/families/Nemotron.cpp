@@ -15,6 +15,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                                     {.groupsMayBeAbsent = true,
                                      .norm = norm,
                                      .activation = "relu2",
+                                     .initializerRange = 0.0134,
                                      .rope = {.theta = 10000, .part = 0.5}});
   block.mlp.gated = false;
   if (isUsable)

@@ -12,9 +12,9 @@ constinit const std::span<const TensorRow> kNormAfterRows = kRows;
 
 bool readOlmo2(Config &config, ModelDescription &model, BlockDescription &block, const RopeFields &rope) {
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
-  const bool isUsable = readDecoder(
-      config, model, block,
-      {.groupsMayBeAbsent = true, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1});
+  const bool isUsable =
+      readDecoder(config, model, block,
+                  {.groupsMayBeAbsent = true, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1});
   block.attentionBranch = block.mlpBranch = {.after = model.finalNorm};
   block.attention.qkNorm = {*model.finalNorm, NormSpan::allHeads};
   return isUsable;

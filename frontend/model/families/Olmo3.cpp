@@ -9,14 +9,15 @@ static constexpr NeutralField kNeutral[] = {{"pretraining_tp", "1"}};
 static void checkTheta(Config &config) {
   constexpr double kDefault = 500000;
   if (config.number("rope_theta", kDefault, 1, 1e15) != kDefault)
-    config.refuse("rope_theta", "is of all layers in transformers 4, and not of those with a window in transformers 5",
+    config.refuse("rope_theta",
+                  "is of all layers in transformers 4, and not of those with a window in transformers 5",
                   "expected rope_parameters with full_attention and sliding_attention");
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const int64_t window = config.sizeOr("sliding_window", 4096, kMaxPositions);
+  const int64_t window = readWindow(config, 4096);
   const std::vector<bool> sliding = readSlidingLayers(config, count, 4);
   checkTheta(config);
   const RopeFields full = {.theta = 500000, .ofLayers = "full_attention"};

@@ -3,9 +3,11 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"do_layer_norm_before", "true"}, {"_remove_final_layer_norm", "false"}, {"layerdrop", "0.0"}, {"layer_norm_elementwise_affine", "true"}, {"activation_dropout", "0.0"}};
-// Where the start comes from.
-static constexpr std::string_view kIgnored[] = {"init_std"};
+static constexpr NeutralField kNeutral[] = {{"do_layer_norm_before", "true"},
+                                            {"_remove_final_layer_norm", "false"},
+                                            {"layerdrop", "0.0"},
+                                            {"layer_norm_elementwise_affine", "true"},
+                                            {"activation_dropout", "0.0"}};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "model.decoder.embed_tokens.weight", "v h"},
@@ -46,8 +48,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                                      .hasRope = false,
                                      .paddingToken = 1});
   if (config.sizeOr("word_embed_proj_dim", model.hidden, kMaxHidden) != model.hidden)
-    config.refuse("word_embed_proj_dim", "is not hidden_size", "embeddings of another width are not supported");
+    config.refuse("word_embed_proj_dim", "is not hidden_size",
+                  "embeddings of another width are not supported");
   const double dropout = config.probability("dropout", 0.1);
+  model.initializerRange = config.number("init_std", 0.02, 0, 1e3);
   model.embedding = {.learnedPositions = true, .positionOffset = kFirstPosition};
   block.attentionBranch.dropout = block.mlpBranch.dropout = dropout;
   block.mlp.gated = false;
@@ -56,6 +60,6 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kOpt;
-const Family kOpt = {"opt", "OPTForCausalLM", kIgnored, kNeutral, {"model.", kRows, {}}, read};
+const Family kOpt = {"opt", "OPTForCausalLM", {}, kNeutral, {"model.", kRows, {}}, read};
 
 } // namespace mgc::frontend

@@ -4,9 +4,11 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"attention_bias", "false"}, {"mlp_bias", "false"}, {"lm_head_bias", "false"}};
+static constexpr NeutralField kNeutral[] = {
+    {"attention_bias", "false"}, {"mlp_bias", "false"}, {"lm_head_bias", "false"}};
 // The class reads none of these.
-static constexpr std::string_view kIgnored[] = {"embd_pdrop", "interpolate_factor", "full_attn_mod", "auto_map"};
+static constexpr std::string_view kIgnored[] = {"embd_pdrop", "interpolate_factor", "full_attn_mod",
+                                                "auto_map"};
 
 static constexpr TensorRow kRows[] = {
     {"attn.q.weight", "model.layers.{}.self_attn.qkv_proj.weight", "grd|gd|gd h", "q", 0},
@@ -22,13 +24,18 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t count = readLayerCount(config, model);
   // It wins over the one that stands with the factors.
   const int64_t original = config.sizeOr("original_max_position_embeddings", 4096, kMaxPositions);
-  const bool isUsable = readDecoder(config, model, block,
-                                    {.groupsMayBeAbsent = true,
-                                     .norm = rmsNorm(1e-5),
-                                     .rope = {.theta = 10000, .part = 1, .originalPositions = double(original)},
-                                     .paddingToken = 32000});
+  const bool isUsable =
+      readDecoder(config, model, block,
+                  {.groupsMayBeAbsent = true,
+                   .norm = rmsNorm(1e-5),
+                   .rope = {.theta = 10000, .part = 1, .originalPositions = double(original)},
+                   .paddingToken = 32000});
+  const RopeKind kind = block.attention.rope->scaling.kind;
+  if (kind != RopeKind::none && kind != RopeKind::longrope)
+    config.report().add("rope of type {} is not supported by the class; supported: default, longrope",
+                        wordOf(kind));
   block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability("resid_pdrop", 0);
-  if (isUsable)
+  if (isUsable && config.report().empty())
     layers.assign(count, block);
 }
 

@@ -32,8 +32,9 @@ static constexpr TensorRow kRows[] = {
     {"head.weight", "lm_head.decoder.weight", "v h"},
     {"head.bias", "lm_head.bias", "v"}};
 
-static constexpr std::string_view kIgnoredTensors[] = {"roberta.embeddings.position_ids", "lm_head.decoder.bias",
-                                                       "roberta.pooler.dense.weight", "roberta.pooler.dense.bias"};
+static constexpr std::string_view kIgnoredTensors[] = {"roberta.embeddings.position_ids",
+                                                       "lm_head.decoder.bias", "roberta.pooler.dense.weight",
+                                                       "roberta.pooler.dense.bias"};
 static constexpr NeutralField kNeutral[] = {{"position_embedding_type", "\"absolute\""}};
 static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // of other heads
 
@@ -41,19 +42,24 @@ static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // of oth
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   if (!config.isSet("pad_token_id"))
     config.report().add("pad_token_id is missing, but required: positions begin behind it");
+  if (config.integer("pad_token_id", INT32_MIN, INT32_MAX).value_or(0) < 0)
+    config.refuse("pad_token_id", "is negative", "positions begin behind it");
   if (!readBert(config, model, layers))
     return;
   model.head.transform->activation = Activation::geluErf;
   model.embedding.positionOffset = *model.paddingToken + 1;
   if (model.maxPositions <= model.embedding.positionOffset)
     return config.refuse("max_position_embeddings",
-                         fmt::format("leaves no positions behind pad_token_id = {}", *model.paddingToken), "");
+                         fmt::format("leaves no positions behind pad_token_id = {}", *model.paddingToken),
+                         "");
   model.maxPositions -= model.embedding.positionOffset;
 }
 
 extern const Family kRoberta;
-const Family kRoberta = {"roberta", "RobertaForMaskedLM",
-                         kIgnored,  kNeutral,
+const Family kRoberta = {"roberta",
+                         "RobertaForMaskedLM",
+                         kIgnored,
+                         kNeutral,
                          {.prefix = "roberta.", .rows = kRows, .ignored = kIgnoredTensors},
                          read};
 

@@ -15,7 +15,8 @@ static std::vector<bool> readRotating(Config &config, int64_t count) {
                   fmt::format("expected one for each of num_hidden_layers = {}", count));
   std::vector<bool> rotating(count);
   for (int64_t layer = 0; layer < count; ++layer)
-    rotating[layer] = static_cast<int64_t>(given.size()) == count ? given[layer] == 1 : (layer + 1) % every != 0;
+    rotating[layer] =
+        static_cast<int64_t>(given.size()) == count ? given[layer] == 1 : (layer + 1) % every != 0;
   return rotating;
 }
 
@@ -26,6 +27,9 @@ static std::vector<int64_t> readWindows(Config &config, const std::vector<bool> 
   const int64_t window = isUsed ? config.sizeOr("sliding_window", 0, kMaxPositions) : 0;
   config.ignore(std::array{std::string_view("sliding_window")});
   const std::vector<std::string> types = readLayerTypes(config, count);
+  if (window == 0 && std::ranges::find(types, "sliding_attention") != types.end())
+    config.refuse("layer_types", "names sliding_attention, but no window is in use",
+                  "set use_sliding_window to true and sliding_window to its size");
   std::vector<int64_t> windows(count);
   for (int64_t layer = 0; layer < count; ++layer)
     if (types.empty() ? !rotating[layer] : types[layer] == "sliding_attention")

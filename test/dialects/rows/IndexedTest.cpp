@@ -38,8 +38,10 @@ TEST(Indexed, EmbedReadsItsBlockOnly) {
 // Ids count from row 5 of the whole table on, here of the block of rank 1.
 TEST(Indexed, EmbedReadsBehindItsOffset) {
   constexpr int kOffset = 5;
-  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
-  ids.ints()[0] = kV - kOffset, ids.ints()[1] = kV - kOffset - 1; // the first row of the block, and the last before it
+  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)),
+      dy(randomFloats(kS * kB * kH, 3));
+  ids.ints()[0] = kV - kOffset,
+  ids.ints()[1] = kV - kOffset - 1; // the first row of the block, and the last before it
   KernelContext rank;
   rank.coordinates["tp"] = 1;
   const std::string attributes = "{offset = 5 : i64, coordinates = {v = [\"tp\"]}}";

@@ -186,8 +186,9 @@ std::string chainOf(Imported &imported) {
 
 // Modules that predict later tokens have the model's embedding and head, and parameters numbered behind the layers.
 TEST(Import, LaterTokens) {
-  auto imported = import(latent("deepseek_v3", kRouted + R"(, "num_nextn_predict_layers": 1)"),
-                         {.seq = 16, .mbs = 2, .laterTokens = 2});
+  auto imported =
+      import(latent("deepseek_v3", kRouted + R"(, "q_lora_rank": null, "num_nextn_predict_layers": 1)"),
+             {.seq = 16, .mbs = 2, .laterTokens = 2});
   EXPECT_EQ(chainOf(*imported), "embed 0, layer0 0, layer1 1, head 0, later1 4, later2 5");
   expectEveryArgumentUsed(*imported);
   std::map<std::string, int64_t> uses = parametersOf(*imported);

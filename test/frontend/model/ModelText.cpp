@@ -1,5 +1,7 @@
 #include "test/frontend/model/ModelText.h"
 
+#include "frontend/model/Vocabulary.h"
+
 namespace mgc::frontend {
 
 const plan::Parameter *findParameter(const std::vector<ModelParameter> &parameters, std::string_view role) {
@@ -63,7 +65,7 @@ int64_t parameterCount(const ModelDescription &model) {
 // --- describe ----------------------------------------------------------------------------------------------
 
 static std::string text(const std::optional<Norm> &norm) {
-  return norm ? fmt::format("{} norm, eps {}", nameOf(norm->kind), norm->epsilon) : "no norm";
+  return norm ? fmt::format("{} norm, eps {}", wordOf(norm->kind), norm->epsilon) : "no norm";
 }
 
 static std::string text(const ModelParameter &entry) {
@@ -99,7 +101,7 @@ static std::string text(const BlockKind &kind) {
   std::string lines = fmt::format("  {}; {}; residual dropout {}\n", text(block.attentionBranch.before),
                                   text(block.mlpBranch.before), block.attentionBranch.dropout);
   lines += text(block.attention);
-  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", nameOf(block.mlp.activation),
+  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", wordOf(block.mlp.activation),
                        block.mlp.gated ? " gated" : "", block.mlp.ffn, block.mlp.bias);
   for (const ModelParameter &parameter : kind.parameters)
     lines += text(parameter);
@@ -107,11 +109,12 @@ static std::string text(const BlockKind &kind) {
 }
 
 std::string describe(const ModelDescription &model) {
-  std::string lines = fmt::format(
-      "{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n", model.family,
-      model.vocabulary, model.hidden, model.maxPositions, model.embedding.learnedPositions ? "learned" : "rotary",
-      model.embedding.dropout, text(model.finalNorm), model.head.tied ? "tied" : "own",
-      model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
+  std::string lines =
+      fmt::format("{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n",
+                  model.family, model.vocabulary, model.hidden, model.maxPositions,
+                  model.embedding.learnedPositions ? "learned" : "rotary", model.embedding.dropout,
+                  text(model.finalNorm), model.head.tied ? "tied" : "own",
+                  model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
   for (const ModelParameter &parameter : model.parameters)
     lines += text(parameter);
   for (size_t kind = 0; kind < model.kinds.size(); ++kind)

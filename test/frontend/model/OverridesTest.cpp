@@ -62,16 +62,17 @@ TEST(Overrides, ofSomeLayers) {
 }
 
 TEST(Overrides, ofEmbeddingAndHead) {
-  const ModelDescription model_ =
-      model(llama({{"embedding", {{"scale", 2}, {"learned_positions", true}}}, {"head", {{"softcap", 30}, {"tied", true}}}}));
+  const ModelDescription model_ = model(llama({{"embedding", {{"scale", 2}, {"learned_positions", true}}},
+                                               {"head", {{"softcap", 30}, {"tied", true}}}}));
   EXPECT_EQ(model_.embedding.scale, 2);
   EXPECT_TRUE(findParameter(model_.parameters, "embed.positions"));
   EXPECT_FALSE(findParameter(model_.parameters, "head.weight"));
 }
 
 TEST(Overrides, tensorsHaveTheNamesThatAreGiven) {
-  const ModelDescription model_ = model(llama({{"layer", {{"attention", {{"gated", true}}}}},
-                                               {"tensors", {{"attn.gate.weight", "model.layers.{}.attn.g.weight"}}}}));
+  const ModelDescription model_ =
+      model(llama({{"layer", {{"attention", {{"gated", true}}}}},
+                   {"tensors", {{"attn.gate.weight", "model.layers.{}.attn.g.weight"}}}}));
   EXPECT_EQ(tensorOf(model_, "attn.gate.weight"), "model.layers.{}.attn.g.weight");
   EXPECT_EQ(tensorOf(model_, "attn.q.weight"), "model.layers.{}.self_attn.q_proj.weight");
 }
@@ -87,9 +88,10 @@ TEST(Overrides, aModelWithoutAFamilyIsAllWritten) {
 TEST(Overrides, whatIsWrongIsRefusedByItsPath) {
   const auto at = [](const json &overrides) { return errorOf(llama(overrides)); };
   const std::string page = "\n  docs/model-vocabulary.md has its fields";
-  EXPECT_EQ(at({{"layer", {{"attention", {{"sofcap", 50}}}}}}),
-            "config.json: mgc.model.layer.attention.sofcap = 50 is not understood for this part of a description" + page +
-                "\n  did you mean softcap?");
+  EXPECT_EQ(
+      at({{"layer", {{"attention", {{"sofcap", 50}}}}}}),
+      "config.json: mgc.model.layer.attention.sofcap = 50 is not understood for this part of a description" +
+          page + "\n  did you mean softcap?");
   EXPECT_EQ(at({{"layer", {{"mlp", {{"activation", "prelu"}}}}}}).substr(0, 67),
             "config.json: mgc.model.layer.mlp.activation = \"prelu\" is not suppor");
   EXPECT_EQ(at({{"layer", {{"attention", {{"groups", 3}}}}}}),

@@ -234,8 +234,9 @@ TEST(Refusal, Rope) {
   EXPECT_EQ(errorOf(scaling({{"rope_type", "ntk"}, {"factor", 2.0}, {"beta_fast", 32}})),
             "config.json: rope_scaling.rope_type = \"ntk\" is not supported\n"
             "  supported: default, linear, dynamic, llama3, yarn, longrope, su");
-  const std::string notUnderstood = " is not understood for this rope type\n  it may change what the model computes; "
-                                    "remove it if it does not";
+  const std::string notUnderstood =
+      " is not understood for this rope type\n  it may change what the model computes; "
+      "remove it if it does not";
   check({{"field of another kind", scaling({{"type", "dynamic"}, {"factor", 2.0}, {"beta_fast", 32}}),
           "config.json: rope_scaling.beta_fast = 32" + notUnderstood},
          {"too few factors",
@@ -250,7 +251,8 @@ TEST(Refusal, Rope) {
                    {"short_factor", {1, 1, 1, "x"}},
                    {"long_factor", {1, 2, 3, 4}},
                    {"original_max_position_embeddings", 32}}),
-          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] is not a list of numbers from 1e-06 to 1000000000000000\n"
+          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] is not a list of numbers from 1e-06 to "
+          "1000000000000000\n"
           "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] has 0 factors\n"
           "  expected 4: one for each pair of dimensions that rotates"},
          {"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),

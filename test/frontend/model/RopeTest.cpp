@@ -123,8 +123,8 @@ TEST(Rope, LongropeTakesFactorsByTheLength) {
   const ModelDescription found = model(with(tinyDecoder("llama"), {{"rope_scaling", scaling}}));
   const Rope &rope = *found.blockOf(0).attention.rope;
   EXPECT_DOUBLE_EQ(rope.scale, std::sqrt(1 + std::log(64.0 / 16) / std::log(16.0)));
-  const std::vector<double> plain = frequenciesOf(tinyDecoder("llama")), shortOnes = inverseFrequencies(rope, 16),
-                            longOnes = inverseFrequencies(rope, 17);
+  const std::vector<double> plain = frequenciesOf(tinyDecoder("llama")),
+                            shortOnes = inverseFrequencies(rope, 16), longOnes = inverseFrequencies(rope, 17);
   const std::vector<double> shortFactors = {1, 1, 2, 4}, longFactors = {1, 2, 4, 8};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_DOUBLE_EQ(shortOnes[i], plain[i] / shortFactors[i]);
