@@ -184,17 +184,17 @@ Value emitSoftplus(OpBuilder &b, Location loc, Value x) {
   return o.add(o.atLeast(x, 0), o.select(o.less(o.f(0), rest), log, u));
 }
 
-// x + x^3 P(x^2) below 0.625, else 1 - 2 / (1 + exp(2 |x|)) with the sign of x.
+// Of u = |x|: u + u^3 P(u^2) below 0.625, else 1 - 2 / (1 + exp(2 u)). Neither is negative: the sign of x is added as a bit.
 Value emitTanh(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
-  Value square = o.mul(x, x), magnitude = o.abs(x);
+  Value u = o.abs(x), square = o.mul(u, u);
   Value tail = o.polynomial(
       square, {-3.333328194e-01, 1.333144218e-01, -5.373971405e-02, 2.063908424e-02, -5.704983964e-03});
-  Value small = o.fma(o.mul(x, square), tail, x);
-  Value power = emitExp(b, loc, o.add(magnitude, magnitude));
+  Value small = o.fma(o.mul(u, square), tail, u);
+  Value power = emitExp(b, loc, o.add(u, u));
   Value large = o.sub(o.f(1), o.div(o.f(2), o.add(o.f(1), power)));
-  Value result = o.select(o.less(magnitude, o.f(0.625)), small, large);
-  return math::CopySignOp::create(b, loc, result, x); // of large, and of -0
+  Value result = o.select(o.less(u, o.f(0.625)), small, large);
+  return o.fromBits(o.xorI(o.bits(result), o.andI(o.bits(x), o.i(int64_t(1) << 31))));
 }
 
 // erf for |x| < 1.
