@@ -8,7 +8,8 @@ import re
 import sys
 
 # Words of English or of the code itself.
-COMMON = {"attn", "bias", "experts", "h", "head", "layers", "mlp", "model", "norm", "router", "sinks", "transformer", "weight"}
+COMMON = {"attention", "attn", "bias", "blocks", "decoder", "dense", "encoder", "experts", "h", "head", "layers", "mlp", "model", "norm",
+          "router", "sinks", "transformer", "weight"}
 TENSOR = re.compile(r'"((?:transformer|model|lm_head)\.[\w.{}]+)"')
 COMMENT = re.compile(r"//.*")
 

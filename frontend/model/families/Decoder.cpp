@@ -217,6 +217,9 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
                            : fields.paddingToken;
   if (model.paddingToken && *model.paddingToken < 0)
     *model.paddingToken += model.vocabulary;
+  if (!config.has("pad_token_id") && model.vocabulary && model.paddingToken.value_or(0) >= model.vocabulary)
+    config.report().add("pad_token_id is missing, and that of the class, {}, is none of the {} tokens",
+                        *model.paddingToken, model.vocabulary);
   return config.report().empty();
 }
 
