@@ -196,7 +196,7 @@ class Hostile(unittest.TestCase):
                                   "masked.jsonl", "--cls-token-id", "1", "--sep-token-id", "2", "--special-token-ids", "0,3"],
                                  capture_output=True, text=True, check=True)
             if data[0] == "--data":
-                self.assertIn("30 % of the tokens are masked", run.stdout)
+                self.assertIn("30 % of the tokens are masked", run.stdout + run.stderr)
             steps = [json.loads(line) for line in open("masked.jsonl")]
             self.assertTrue(all(200 < step["tokens"] < 400 for step in steps), steps)  # of 1024, less 32 around samples
             self.assertLess(steps[-1]["loss"], steps[0]["loss"] - 0.5)
