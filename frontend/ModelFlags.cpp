@@ -14,7 +14,7 @@ namespace {
 const BlockDescription &blockOf(const ModelDescription &model) { return model.kinds.front().block; }
 const AttentionDescription &attentionOf(const ModelDescription &model) { return blockOf(model).attention; }
 
-// Of the layers, and behind them where there is one.
+// The norm that --normalization means: the one behind the layers, else the first of a layer.
 Norm normOf(const ModelDescription &model) {
   const BranchDescription &branch = blockOf(model).attentionBranch;
   for (const std::optional<Norm> &norm : {model.finalNorm, branch.before, branch.after, branch.sum})

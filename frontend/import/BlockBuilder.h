@@ -70,7 +70,7 @@ public:
   void finish(); // sets the type of the function and returns from it
 
 private:
-  // What a branch makes: a product, to which its bias is still to be added (null: it has none).
+  // The result of a branch: a product, and the bias that is still to be added to it (null: there is none).
   struct Branch {
     mlir::Value product, bias;
   };
@@ -86,12 +86,12 @@ private:
   Branch transformed(mlir::Value x, const BlockDescription &block); // by the mlp or the experts
   mlir::Value serialLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   mlir::Value parallelLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
-  // What the branch made, normed, dropped, times the factor; and added to x.
+  // finished: the branch's result behind its norm, dropout and factor. residual: the same, added to x.
   mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names,
                        double factor);
   mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch,
                        const BranchNames &names, double factor);
-  // Of queries or keys: projection, norm, bounds, rope where cosSin is given.
+  // Heads of queries or keys: projection, norm, bounds, rope where cosSin is given.
   mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
                     mlir::Value cosSin);
   mlir::Value headNorm(mlir::Value x, llvm::StringRef role, const HeadNorms &norms);

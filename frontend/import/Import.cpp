@@ -168,7 +168,7 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
   if (layout.resetPositionIds && spec.attention.rope)
     block.addData("position_ids", {"s", "b"}, /*integer=*/true);
-  // Of documents: of all positions where the rank has the queries of all.
+  // Bounds of documents; those of all positions where the rank has the queries of all.
   const auto addBounds = [&](StringRef kind) {
     if (exchangesHeads(contextType))
       block.addData(("key_" + kind).str(), {"t", "b"}, /*integer=*/true);

@@ -25,7 +25,7 @@ NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<
 // Sets what follows from other fields and was not said: the scale of scores, how much of a head rotates.
 void complete(std::vector<BlockDescription> &layers);
 
-// What the fields must be to each other, whoever wrote them.
+// Checks the fields against each other, whoever wrote them; problems go to `problems`.
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
                       Problems &problems);
 

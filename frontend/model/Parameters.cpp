@@ -204,17 +204,23 @@ static const TensorRow *findRow(const TensorNames &names, std::string_view role)
 }
 
 // A tied embedding is stored once, under its own name or the head's.
+static std::string tensorOf(const TensorRow &row, const TensorNames &names) {
+  return row.tensor.starts_with('.') ? fmt::format("{}{}", names.prefix, row.tensor.substr(1))
+                                     : std::string(row.tensor);
+}
+
 static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorNames &names,
                                           const ModelDescription &model) {
   std::vector<std::string> aliases;
-  if (row.tensor.starts_with(names.prefix))
-    aliases.emplace_back(row.tensor.substr(names.prefix.size()));
+  const std::string tensor = tensorOf(row, names);
+  if (tensor.starts_with(names.prefix))
+    aliases.emplace_back(tensor.substr(names.prefix.size()));
   for (const auto &[end, old] : names.oldEnds)
-    if (row.tensor.ends_with(end))
-      aliases.push_back(fmt::format("{}{}", row.tensor.substr(0, row.tensor.size() - end.size()), old));
+    if (tensor.ends_with(end))
+      aliases.push_back(fmt::format("{}{}", tensor.substr(0, tensor.size() - end.size()), old));
   const TensorRow *head = findRow(names, "head.weight");
   if (row.role == "embed.tokens" && model.head.tied && head)
-    aliases.emplace_back(head->tensor);
+    aliases.push_back(tensorOf(*head, names));
   return aliases;
 }
 
@@ -241,7 +247,7 @@ static FileWord wordOf(std::string_view text) {
   return {text.substr(0, open), split(text.substr(open + 1, text.size() - open - 2), '|')};
 }
 
-// What is wrong with the row's words; empty: nothing.
+// The mistake in the row's words; empty: there is none.
 static std::string problemWith(const TensorRow &row, const std::vector<FileWord> &words) {
   const auto listsParts = [](const FileWord &word) { return word.parts.size() > 1; };
   const auto areLetters = [](std::string_view text) { return text.find_first_of("()|") == text.npos; };
@@ -307,9 +313,9 @@ static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind 
                                            const TensorNames &names, const ModelDescription &model,
                                            const BlockDescription &block) {
   plan::Parameter parameter;
-  parameter.tensor = row.tensor;
+  parameter.tensor = tensorOf(row, names);
   parameter.aliases = aliasesOf(row, names, model);
-  parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", row.tensor, row.view);
+  parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
   setFileView(parameter, words, static_cast<size_t>(row.part),
               [&](char letter) { return dimOf(letter, model, block); });

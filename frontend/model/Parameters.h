@@ -37,7 +37,8 @@ namespace mgc::frontend {
 //   "g(rd|d|d) h"   rows of [g (r + 2) d, h], in which every group has its r queries, its key and its value
 struct TensorRow {
   std::string_view role;
-  std::string_view tensor; // "{}" is the layer, "{#}" the expert: the first of dims
+  // "{}" is the layer, "{#}" the expert: the first of dims. A name that begins with a dot follows the family's prefix.
+  std::string_view tensor;
   std::string_view dims;
   std::string_view view = {}; // the name of the part: "k"
   int64_t part = 0;           // its number among those listed

@@ -41,7 +41,7 @@ struct Rope {
   bool operator==(const Rope &) const = default;
 };
 
-// Of each pair, for sequences of so many positions.
+// The frequency of each pair, for sequences of so many positions: dim / 2 numbers.
 std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
 
 // How a file says it. Of what a config.json leaves out there are defaults.

@@ -202,7 +202,7 @@ template <typename V> void fields(V &v, Of<Head>) {
   v(Field{"softcap", "logits become softcap tanh(logit / softcap); 0: none", 0, kAnyNumber}, &Head::softcap);
 }
 
-// Of the layers see Overrides.h.
+// The fields outside the layers; Overrides.h says how those of layers are written.
 template <typename V> void fields(V &v, Of<ModelDescription>) {
   using T = ModelDescription;
   v(Field{"objective", "causal: the next token; masked: tokens that were masked"}, &T::objective);

@@ -38,28 +38,31 @@ bool readBert(Config &config, ModelDescription &model, std::vector<BlockDescript
   return isUsable;
 }
 
+static constexpr TensorRow kStackRows[] = {
+    {"embed.tokens", ".embeddings.word_embeddings.weight", "v h"},
+    {"embed.positions", ".embeddings.position_embeddings.weight", "p h"},
+    {"embed.types", ".embeddings.token_type_embeddings.weight", "a h"},
+    {"embed_norm.weight", ".embeddings.LayerNorm.weight", "h"},
+    {"embed_norm.bias", ".embeddings.LayerNorm.bias", "h"},
+    {"attn.q.weight", ".encoder.layer.{}.attention.self.query.weight", "grd h"},
+    {"attn.q.bias", ".encoder.layer.{}.attention.self.query.bias", "grd"},
+    {"attn.k.weight", ".encoder.layer.{}.attention.self.key.weight", "gd h"},
+    {"attn.k.bias", ".encoder.layer.{}.attention.self.key.bias", "gd"},
+    {"attn.v.weight", ".encoder.layer.{}.attention.self.value.weight", "gd h"},
+    {"attn.v.bias", ".encoder.layer.{}.attention.self.value.bias", "gd"},
+    {"attn.o.weight", ".encoder.layer.{}.attention.output.dense.weight", "h grd"},
+    {"attn.o.bias", ".encoder.layer.{}.attention.output.dense.bias", "h"},
+    {"attn_sum_norm.weight", ".encoder.layer.{}.attention.output.LayerNorm.weight", "h"},
+    {"attn_sum_norm.bias", ".encoder.layer.{}.attention.output.LayerNorm.bias", "h"},
+    {"mlp.up.weight", ".encoder.layer.{}.intermediate.dense.weight", "f h"},
+    {"mlp.up.bias", ".encoder.layer.{}.intermediate.dense.bias", "f"},
+    {"mlp.down.weight", ".encoder.layer.{}.output.dense.weight", "h f"},
+    {"mlp.down.bias", ".encoder.layer.{}.output.dense.bias", "h"},
+    {"mlp_sum_norm.weight", ".encoder.layer.{}.output.LayerNorm.weight", "h"},
+    {"mlp_sum_norm.bias", ".encoder.layer.{}.output.LayerNorm.bias", "h"}};
+constinit const std::span<const TensorRow> kBertRows = kStackRows;
+
 static constexpr TensorRow kRows[] = {
-    {"embed.tokens", "bert.embeddings.word_embeddings.weight", "v h"},
-    {"embed.positions", "bert.embeddings.position_embeddings.weight", "p h"},
-    {"embed.types", "bert.embeddings.token_type_embeddings.weight", "a h"},
-    {"embed_norm.weight", "bert.embeddings.LayerNorm.weight", "h"},
-    {"embed_norm.bias", "bert.embeddings.LayerNorm.bias", "h"},
-    {"attn.q.weight", "bert.encoder.layer.{}.attention.self.query.weight", "grd h"},
-    {"attn.q.bias", "bert.encoder.layer.{}.attention.self.query.bias", "grd"},
-    {"attn.k.weight", "bert.encoder.layer.{}.attention.self.key.weight", "gd h"},
-    {"attn.k.bias", "bert.encoder.layer.{}.attention.self.key.bias", "gd"},
-    {"attn.v.weight", "bert.encoder.layer.{}.attention.self.value.weight", "gd h"},
-    {"attn.v.bias", "bert.encoder.layer.{}.attention.self.value.bias", "gd"},
-    {"attn.o.weight", "bert.encoder.layer.{}.attention.output.dense.weight", "h grd"},
-    {"attn.o.bias", "bert.encoder.layer.{}.attention.output.dense.bias", "h"},
-    {"attn_sum_norm.weight", "bert.encoder.layer.{}.attention.output.LayerNorm.weight", "h"},
-    {"attn_sum_norm.bias", "bert.encoder.layer.{}.attention.output.LayerNorm.bias", "h"},
-    {"mlp.up.weight", "bert.encoder.layer.{}.intermediate.dense.weight", "f h"},
-    {"mlp.up.bias", "bert.encoder.layer.{}.intermediate.dense.bias", "f"},
-    {"mlp.down.weight", "bert.encoder.layer.{}.output.dense.weight", "h f"},
-    {"mlp.down.bias", "bert.encoder.layer.{}.output.dense.bias", "h"},
-    {"mlp_sum_norm.weight", "bert.encoder.layer.{}.output.LayerNorm.weight", "h"},
-    {"mlp_sum_norm.bias", "bert.encoder.layer.{}.output.LayerNorm.bias", "h"},
     {"head.transform.weight", "cls.predictions.transform.dense.weight", "i h"},
     {"head.transform.bias", "cls.predictions.transform.dense.bias", "i"},
     {"head.transform_norm.weight", "cls.predictions.transform.LayerNorm.weight", "i"},
@@ -79,11 +82,12 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kBert;
-const Family kBert = {"bert",
-                      "BertForMaskedLM",
-                      kIgnored,
-                      kNeutral,
-                      {.prefix = "bert.", .rows = kRows, .ignored = kIgnoredTensors, .oldEnds = kEnds},
-                      read};
+const Family kBert = {
+    "bert",
+    "BertForMaskedLM",
+    kIgnored,
+    kNeutral,
+    {.prefix = "bert.", .rows = kBertRows, .ignored = kIgnoredTensors, .ownRows = kRows, .oldEnds = kEnds},
+    read};
 
 } // namespace mgc::frontend

@@ -1,6 +1,6 @@
 // BLOOM: scores fall with distance, in the place of positions; a norm of the embeddings; queries, keys and values of each head lie
 // together.
-#include "frontend/model/families/Decoder.h"
+#include "frontend/model/families/Bloom.h"
 #include "frontend/model/families/Slopes.h"
 
 namespace mgc::frontend {
@@ -36,6 +36,8 @@ static constexpr TensorRow kRows[] = {
     {"final_norm.weight", "transformer.ln_f.weight", "h"},
     {"final_norm.bias", "transformer.ln_f.bias", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
+
+constinit const std::span<const TensorRow> kBloomRows = kRows;
 
 // The old spelling of hidden_size wins.
 static std::string hiddenKey(Config &config) {

@@ -3,7 +3,7 @@
 
 namespace mgc::frontend {
 
-// Of the tokenizer.
+// A limit of the tokenizer.
 static constexpr std::string_view kIgnored[] = {"model_max_length"};
 
 static constexpr TensorRow kRows[] = {

@@ -1,4 +1,4 @@
-// What Command R and Command R7B share: attention and mlp side by side behind one layer norm without bias, neighbours rotate,
+// The reader that Command R and Command R7B share: attention and mlp side by side behind one layer norm without bias, neighbours rotate,
 // scaled logits.
 #pragma once
 

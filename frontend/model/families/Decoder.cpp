@@ -151,6 +151,18 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
   attention.latent = latent;
 }
 
+KeyNames gptNames() {
+  return {.heads = "n_head",
+          .groups = "n_head",
+          .ffn = "n_inner",
+          .layers = "n_layer",
+          .positions = "n_positions",
+          .hidden = "n_embd",
+          .normEpsilon = "layer_norm_epsilon",
+          .activation = "activation_function",
+          .attentionDropout = "attn_pdrop"};
+}
+
 int64_t readLayerCount(Config &config, const ModelDescription &model) {
   return config.size(model.names.layers, kMaxLayers);
 }

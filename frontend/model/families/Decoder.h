@@ -33,6 +33,9 @@ struct DecoderFields {
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
                  const DecoderFields &fields);
 
+// The keys of GPT-2's config.json, which its followers have too: n_head, n_embd, ..
+KeyNames gptNames();
+
 // How many layers, under the key of model.names.
 int64_t readLayerCount(Config &config, const ModelDescription &model);
 
@@ -74,8 +77,7 @@ std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t ever
 // sliding_window; null: 0, missing: the class's default.
 int64_t readWindow(Config &config, int64_t fallback);
 
-// Of each so many layers the last one is different from the others: sliding_window_pattern, which some files have behind an
-// underscore.
+// sliding_window_pattern: the last of each so many layers sees all. Some files have the key behind an underscore.
 int64_t readWindowPattern(Config &config, int64_t fallback);
 
 // Llama's names with others for some roles.

@@ -9,22 +9,6 @@ static constexpr TensorRow kRows[] = {
     {"embed.types", "electra.embeddings.token_type_embeddings.weight", "a i"},
     {"embed_norm.weight", "electra.embeddings.LayerNorm.weight", "i"},
     {"embed_norm.bias", "electra.embeddings.LayerNorm.bias", "i"},
-    {"attn.q.weight", "electra.encoder.layer.{}.attention.self.query.weight", "grd h"},
-    {"attn.q.bias", "electra.encoder.layer.{}.attention.self.query.bias", "grd"},
-    {"attn.k.weight", "electra.encoder.layer.{}.attention.self.key.weight", "gd h"},
-    {"attn.k.bias", "electra.encoder.layer.{}.attention.self.key.bias", "gd"},
-    {"attn.v.weight", "electra.encoder.layer.{}.attention.self.value.weight", "gd h"},
-    {"attn.v.bias", "electra.encoder.layer.{}.attention.self.value.bias", "gd"},
-    {"attn.o.weight", "electra.encoder.layer.{}.attention.output.dense.weight", "h grd"},
-    {"attn.o.bias", "electra.encoder.layer.{}.attention.output.dense.bias", "h"},
-    {"attn_sum_norm.weight", "electra.encoder.layer.{}.attention.output.LayerNorm.weight", "h"},
-    {"attn_sum_norm.bias", "electra.encoder.layer.{}.attention.output.LayerNorm.bias", "h"},
-    {"mlp.up.weight", "electra.encoder.layer.{}.intermediate.dense.weight", "f h"},
-    {"mlp.up.bias", "electra.encoder.layer.{}.intermediate.dense.bias", "f"},
-    {"mlp.down.weight", "electra.encoder.layer.{}.output.dense.weight", "h f"},
-    {"mlp.down.bias", "electra.encoder.layer.{}.output.dense.bias", "h"},
-    {"mlp_sum_norm.weight", "electra.encoder.layer.{}.output.LayerNorm.weight", "h"},
-    {"mlp_sum_norm.bias", "electra.encoder.layer.{}.output.LayerNorm.bias", "h"},
     {"embed.project.weight", "electra.embeddings_project.weight", "h i"},
     {"embed.project.bias", "electra.embeddings_project.bias", "h"},
     {"head.transform.weight", "generator_predictions.dense.weight", "i h"},
@@ -36,7 +20,7 @@ static constexpr TensorRow kRows[] = {
 
 static constexpr std::string_view kIgnoredTensors[] = {"electra.embeddings.position_ids"};
 static constexpr NeutralField kNeutral[] = {{"position_embedding_type", "\"absolute\""}};
-// Of other heads.
+// Fields of other heads.
 static constexpr std::string_view kIgnored[] = {"classifier_dropout", "summary_type", "summary_use_proj",
                                                 "summary_activation", "summary_last_dropout"};
 
@@ -50,11 +34,12 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kElectra;
-const Family kElectra = {"electra",
-                         "ElectraForMaskedLM",
-                         kIgnored,
-                         kNeutral,
-                         {.prefix = "electra.", .rows = kRows, .ignored = kIgnoredTensors},
-                         read};
+const Family kElectra = {
+    "electra",
+    "ElectraForMaskedLM",
+    kIgnored,
+    kNeutral,
+    {.prefix = "electra.", .rows = kBertRows, .ignored = kIgnoredTensors, .ownRows = kRows},
+    read};
 
 } // namespace mgc::frontend

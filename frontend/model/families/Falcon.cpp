@@ -1,6 +1,6 @@
 // Falcon: attention and mlp side by side or in turn; keys of all heads, of one or of groups; rotary positions, or scores that fall
 // with distance. Queries of a group, its keys and its values lie together.
-#include "frontend/model/families/Decoder.h"
+#include "frontend/model/families/Bloom.h"
 #include "frontend/model/families/Slopes.h"
 
 #include <cmath>
@@ -10,28 +10,6 @@ namespace mgc::frontend {
 static constexpr NeutralField kNeutral[] = {{"apply_residual_connection_post_layernorm", "false"}};
 // The class reads neither.
 static constexpr std::string_view kIgnored[] = {"ff_factor", "auto_map"};
-
-static constexpr TensorRow kRows[] = {
-    {"embed.tokens", "transformer.word_embeddings.weight", "v h"},
-    {"attn_norm.weight", "transformer.h.{}.input_layernorm.weight", "h"},
-    {"attn_norm.bias", "transformer.h.{}.input_layernorm.bias", "h"},
-    {"attn.q.weight", "transformer.h.{}.self_attention.query_key_value.weight", "g(rd|d|d) h", "q", 0},
-    {"attn.q.bias", "transformer.h.{}.self_attention.query_key_value.bias", "g(rd|d|d)", "q", 0},
-    {"attn.k.weight", "transformer.h.{}.self_attention.query_key_value.weight", "g(rd|d|d) h", "k", 1},
-    {"attn.k.bias", "transformer.h.{}.self_attention.query_key_value.bias", "g(rd|d|d)", "k", 1},
-    {"attn.v.weight", "transformer.h.{}.self_attention.query_key_value.weight", "g(rd|d|d) h", "v", 2},
-    {"attn.v.bias", "transformer.h.{}.self_attention.query_key_value.bias", "g(rd|d|d)", "v", 2},
-    {"attn.o.weight", "transformer.h.{}.self_attention.dense.weight", "h grd"},
-    {"attn.o.bias", "transformer.h.{}.self_attention.dense.bias", "h"},
-    {"mlp_norm.weight", "transformer.h.{}.post_attention_layernorm.weight", "h"},
-    {"mlp_norm.bias", "transformer.h.{}.post_attention_layernorm.bias", "h"},
-    {"mlp.up.weight", "transformer.h.{}.mlp.dense_h_to_4h.weight", "f h"},
-    {"mlp.up.bias", "transformer.h.{}.mlp.dense_h_to_4h.bias", "f"},
-    {"mlp.down.weight", "transformer.h.{}.mlp.dense_4h_to_h.weight", "h f"},
-    {"mlp.down.bias", "transformer.h.{}.mlp.dense_4h_to_h.bias", "h"},
-    {"final_norm.weight", "transformer.ln_f.weight", "h"},
-    {"final_norm.bias", "transformer.ln_f.bias", "h"},
-    {"head.weight", "lm_head.weight", "v h"}};
 
 static void readHeads(Config &config, ModelDescription &model, AttentionDescription &attention, bool isNew) {
   if (isNew)
@@ -115,7 +93,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kFalcon;
-const Family kFalcon = {"falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kRows, {}}, read,
-                        rowsOf};
+const Family kFalcon = {
+    "falcon", "FalconForCausalLM", kIgnored, kNeutral, {"transformer.", kBloomRows, {}}, read, rowsOf};
 
 } // namespace mgc::frontend

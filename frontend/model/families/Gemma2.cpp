@@ -4,7 +4,7 @@
 namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"use_bidirectional_attention", "false"}};
-// Of generation; hidden_act and sliding_window_size are not read by the class.
+// A field of generation; hidden_act and sliding_window_size are not read by the class.
 static constexpr std::string_view kIgnored[] = {"cache_implementation", "hidden_act", "sliding_window_size"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {

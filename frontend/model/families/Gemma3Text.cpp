@@ -6,7 +6,7 @@ namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"use_bidirectional_attention", "false"},
                                             {"attn_logit_softcapping", "null"}};
-// Of generation.
+// A field of generation.
 static constexpr std::string_view kIgnored[] = {"cache_implementation"};
 
 static void setFrequencies(Config &config, const ModelDescription &model, AttentionDescription &local) {

@@ -1,4 +1,4 @@
-// What GLM-4 and GLM-4-0414 share: neighbours of a half of each head rotate, gate and up are one matrix.
+// The reader that GLM-4 and GLM-4-0414 share: neighbours of a half of each head rotate, gate and up are one matrix.
 #pragma once
 
 #include "frontend/model/families/Decoder.h"

@@ -1,9 +1,9 @@
 // GPT-2: learned positions, layer norms, biases, one matrix for q, k and v; weights stored [in, out].
-#include "frontend/model/families/Decoder.h"
+#include "frontend/model/families/Gpt2.h"
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kTensors[] = {
+static constexpr TensorRow kRows[] = {
     {"embed.tokens", "transformer.wte.weight", "v h"},
     {"embed.positions", "transformer.wpe.weight", "p h"},
     {"attn_norm.weight", "transformer.h.{}.ln_1.weight", "h"},
@@ -26,6 +26,8 @@ static constexpr TensorRow kTensors[] = {
     {"final_norm.bias", "transformer.ln_f.bias", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 
+constinit const std::span<const TensorRow> kGpt2Rows = kRows;
+
 // Causal masks.
 static constexpr std::string_view kIgnoredTensors[] = {"transformer.h.{}.attn.bias",
                                                        "transformer.h.{}.attn.masked_bias"};
@@ -45,23 +47,12 @@ static constexpr std::string_view kIgnored[] = {"summary_activation",
 
 static constexpr NeutralField kNeutral[] = {{"scale_attn_by_inverse_layer_idx", "false"}};
 
-static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
-  model.names = {.heads = "n_head",
-                 .groups = "n_head",
-                 .ffn = "n_inner",
-                 .layers = "n_layer",
-                 .positions = "n_positions",
-                 .hidden = "n_embd",
-                 .normEpsilon = "layer_norm_epsilon",
-                 .activation = "activation_function",
-                 .attentionDropout = "attn_pdrop"};
-  BlockDescription block;
-  const int64_t count = readLayerCount(config, model);
+bool readGpt2(Config &config, ModelDescription &model, BlockDescription &block, std::string_view activation) {
   const bool isScaled = config.flag("scale_attn_weights", true);
   const bool isUsable = readDecoder(config, model, block,
                                     {.hasHeadDim = false,
                                      .norm = layerNorm(1e-5),
-                                     .activation = "gelu_new",
+                                     .activation = activation,
                                      .ffnOverHidden = 4,
                                      .dropout = 0.1,
                                      .isTied = true,
@@ -73,12 +64,19 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
   if (!isScaled)
     block.attention.scale = 1;
-  if (isUsable)
+  return isUsable;
+}
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names = gptNames();
+  BlockDescription block;
+  const int64_t count = readLayerCount(config, model);
+  if (readGpt2(config, model, block, "gelu_new"))
     layers.assign(count, block);
 }
 
 extern const Family kGpt2;
-const Family kGpt2 = {
-    "gpt2", "GPT2LMHeadModel", kIgnored, kNeutral, {"transformer.", kTensors, kIgnoredTensors}, read};
+const Family kGpt2 = {"gpt2", "GPT2LMHeadModel", kIgnored, kNeutral, {"transformer.", kRows, kIgnoredTensors},
+                      read};
 
 } // namespace mgc::frontend

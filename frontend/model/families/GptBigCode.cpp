@@ -1,5 +1,5 @@
 // SantaCoder and StarCoder: GPT-2 with one head of keys and values, or as many as of queries; weights stored [out, in].
-#include "frontend/model/families/Decoder.h"
+#include "frontend/model/families/Gpt2.h"
 
 namespace mgc::frontend {
 
@@ -19,10 +19,6 @@ static constexpr std::string_view kIgnored[] = {"attention_softmax_in_fp32",
                                                 "validate_runner_input"};
 
 static constexpr TensorRow kRows[] = {
-    {"embed.tokens", "transformer.wte.weight", "v h"},
-    {"embed.positions", "transformer.wpe.weight", "p h"},
-    {"attn_norm.weight", "transformer.h.{}.ln_1.weight", "h"},
-    {"attn_norm.bias", "transformer.h.{}.ln_1.bias", "h"},
     {"attn.q.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "q", 0},
     {"attn.q.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "q", 0},
     {"attn.k.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "k", 1},
@@ -30,48 +26,19 @@ static constexpr TensorRow kRows[] = {
     {"attn.v.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "v", 2},
     {"attn.v.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "v", 2},
     {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grd", "", 0, /*residualInit=*/true},
-    {"attn.o.bias", "transformer.h.{}.attn.c_proj.bias", "h"},
-    {"mlp_norm.weight", "transformer.h.{}.ln_2.weight", "h"},
-    {"mlp_norm.bias", "transformer.h.{}.ln_2.bias", "h"},
     {"mlp.up.weight", "transformer.h.{}.mlp.c_fc.weight", "f h"},
-    {"mlp.up.bias", "transformer.h.{}.mlp.c_fc.bias", "f"},
-    {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f", "", 0, /*residualInit=*/true},
-    {"mlp.down.bias", "transformer.h.{}.mlp.c_proj.bias", "h"},
-    {"final_norm.weight", "transformer.ln_f.weight", "h"},
-    {"final_norm.bias", "transformer.ln_f.bias", "h"},
-    {"head.weight", "lm_head.weight", "v h"}};
+    {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f", "", 0, /*residualInit=*/true}};
 
 // Causal masks.
 static constexpr std::string_view kIgnoredTensors[] = {
     "transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias", "transformer.bias"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
-  model.names = {.heads = "n_head",
-                 .groups = "n_head",
-                 .ffn = "n_inner",
-                 .layers = "n_layer",
-                 .positions = "n_positions",
-                 .hidden = "n_embd",
-                 .normEpsilon = "layer_norm_epsilon",
-                 .activation = "activation_function",
-                 .attentionDropout = "attn_pdrop"};
+  model.names = gptNames();
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
-  const bool isScaled = config.flag("scale_attn_weights", true),
-             hasOneGroup = config.flag("multi_query", true);
-  const bool isUsable = readDecoder(config, model, block,
-                                    {.hasHeadDim = false,
-                                     .norm = layerNorm(1e-5),
-                                     .activation = "gelu_pytorch_tanh",
-                                     .ffnOverHidden = 4,
-                                     .dropout = 0.1,
-                                     .isTied = true,
-                                     .hasRope = false,
-                                     .hasPadding = false});
-  model.embedding = {.learnedPositions = true, .dropout = config.probability("embd_pdrop", 0.1)};
-  block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability("resid_pdrop", 0.1);
-  block.mlp.gated = false;
-  block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
+  const bool hasOneGroup = config.flag("multi_query", true);
+  const bool isUsable = readGpt2(config, model, block, "gelu_pytorch_tanh");
   if (hasOneGroup)
     block.attention.groups = 1;
   const int64_t groups = block.attention.groups;
@@ -79,14 +46,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
       said != groups && said && groups)
     config.refuse("num_key_value_heads", fmt::format("contradicts multi_query and n_head"),
                   fmt::format("expected {}", groups));
-  if (!isScaled)
-    block.attention.scale = 1;
   if (isUsable && config.report().empty())
     layers.assign(count, block);
 }
 
 extern const Family kGptBigCode;
 const Family kGptBigCode = {
-    "gpt_bigcode", "GPTBigCodeForCausalLM", kIgnored, {}, {"transformer.", kRows, kIgnoredTensors}, read};
+    "gpt_bigcode", "GPTBigCodeForCausalLM", kIgnored, {}, {"transformer.", kGpt2Rows, kIgnoredTensors, kRows},
+    read};
 
 } // namespace mgc::frontend

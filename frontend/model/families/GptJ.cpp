@@ -37,15 +37,7 @@ static void readRotation(Config &config, AttentionDescription &attention) {
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
-  model.names = {.heads = "n_head",
-                 .groups = "n_head",
-                 .ffn = "n_inner",
-                 .layers = "n_layer",
-                 .positions = "n_positions",
-                 .hidden = "n_embd",
-                 .normEpsilon = "layer_norm_epsilon",
-                 .activation = "activation_function",
-                 .attentionDropout = "attn_pdrop"};
+  model.names = gptNames();
   BlockDescription block;
   block.mlp.bias = model.head.bias = true;
   const int64_t count = readLayerCount(config, model);

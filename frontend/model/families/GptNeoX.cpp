@@ -4,7 +4,7 @@
 
 namespace mgc::frontend {
 
-// Of other heads; the class reads the two others under other names.
+// A field of other heads; the class reads the two others under other names.
 static constexpr std::string_view kIgnored[] = {"classifier_dropout", "attention_probs_dropout_prob",
                                                 "hidden_dropout_prob"};
 

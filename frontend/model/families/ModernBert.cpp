@@ -3,7 +3,7 @@
 
 namespace mgc::frontend {
 
-// Of kernels, of other heads, and of the start; the loss of sparse_prediction is the same.
+// Fields of kernels, other heads and the start; the loss of sparse_prediction is the same.
 static constexpr std::string_view kIgnored[] = {
     "classifier_pooling",       "classifier_dropout",       "deterministic_flash_attn", "sparse_prediction",
     "sparse_pred_ignore_index", "position_embedding_type",  "layer_norm_eps",           "reference_compile",

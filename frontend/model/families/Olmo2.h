@@ -1,4 +1,4 @@
-// What OLMo 2 and 3 share: a norm after each branch and none before, norms of queries and keys over all their heads.
+// The reader that OLMo 2 and 3 share: a norm after each branch and none before, norms of queries and keys over all their heads.
 #pragma once
 
 #include "frontend/model/families/Decoder.h"

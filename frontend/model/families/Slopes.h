@@ -6,7 +6,7 @@
 
 namespace mgc::frontend {
 
-// Of n heads, n a power of two: 2^(-8 i / n) for i = 1 .. n. Of others: those of the power of two below, then 2^(-4 i / that power)
+// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then 2^(-4 i / that power)
 // for i = 1, 3, 5 .. (BLOOM, Falcon).
 std::vector<double> alibiSlopes(int64_t heads);
 
