@@ -13,9 +13,14 @@ namespace mgc::plan {
 
 void verifyNumbers(Checks &checks);    // VerifyNumbers.cpp: the plan's own numbers
 void verifyParameters(Checks &checks); // VerifyParameters.cpp: parameters and buckets
-void verifyPrograms(Checks &checks);   // VerifyPrograms.cpp: programs and their instructions
-void verifyStages(Checks &checks);     // VerifyStages.cpp: regions, inputs, chunks, scalars of each stage
-void verifySchedules(Checks &checks);  // VerifySchedules.cpp: the steps of each stage
+// VerifyTensors.cpp: the parameters, one by one, of each tensor of a checkpoint: they have its one shape, cover it exactly once,
+// and no name means two tensors. `place` is that of the plan's parameters.
+void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Place &place);
+void verifyPrograms(Checks &checks);  // VerifyPrograms.cpp: programs and their instructions
+void verifyStages(Checks &checks);    // VerifyStages.cpp: regions, inputs, chunks, scalars of each stage
+void verifySchedules(Checks &checks); // VerifySchedules.cpp: the steps of each stage
+
+Checked productOf(std::span<const int64_t> sizes); // nothing: it is no number of 63 bits
 
 // A range of bytes or elements, and who has it.
 struct Interval {

@@ -107,4 +107,42 @@ TEST(Overrides, whatIsWrongIsRefusedByItsPath) {
             "config.json: mgc.model.tensors: there is no role attn.x.weight");
 }
 
+// What follows from an edited field follows anew.
+TEST(Overrides, derivedFieldsAreThoseOfTheEdit) {
+  const AttentionDescription attention =
+      model(llama({{"layer", {{"attention", {{"head_dim", 16}}}}}})).blockOf(0).attention;
+  EXPECT_DOUBLE_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.rope->dim, 16);
+}
+
+TEST(Overrides, whatWouldTrainAnotherModelInSilenceIsRefused) {
+  const auto of = [](const json &attention) {
+    return errorOf(llama({{"layer", {{"attention", attention}}}}));
+  };
+  const auto contains = [](const std::string &error, const char *part) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  contains(of({{"ropee", nullptr}}), "ropee = null is not understood");
+  contains(of({{"rope", {{"scaling", {{"kind", "yarn"}, {"factor", 4}}}}}}),
+           "original_positions = 0 of yarn");
+  contains(
+      of({{"rope",
+           {{"scaling", {{"kind", "llama3"}, {"original_positions", 8}, {"low_frequency_factor", 4}}}}}}),
+      "low_frequency_factor = 4 is not below high_frequency_factor = 4");
+  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "layer"}}}}}}),
+           "all_heads and kind layer");
+  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "rms"}, {"offset", 1}}}}}}),
+           "with an offset");
+  contains(of({{"softcap", 1e-300}}), "attention.softcap = 1e-300");
+  contains(of({{"causal", false}}), "attention.causal: false with the objective causal");
+  const auto named = [](const char *role, const char *tensor) {
+    return errorOf(llama({{"tensors", {{role, tensor}}}}));
+  };
+  contains(named("attn.q.weight", "q.weight"), "with the holes of model.layers.{}.self_attn.q_proj.weight");
+  contains(named("attn.v.weight", "model.layers.{}.self_attn.k_proj.weight"),
+           "is the tensor of attn.k.weight too");
+  contains(errorOf(llama({{"layers", {{{"from", 3}, {"to", 1}, {"parallel", true}}}}})),
+           "from = 3 is behind to = 1");
+}
+
 } // namespace
