@@ -12,8 +12,8 @@ namespace mgc::frontend {
 
 namespace {
 
-// The fields of a description by their paths in the vocabulary, but for those that may change: "attention.rope.theta" is "10000".
-// A part that is left out is "none" at its path.
+// The fields of a description by their paths in the vocabulary, but for those that may change: "attention.rope.theta" is
+// "10000". A part that is left out is "none" at its path.
 class FactWriter {
 public:
   explicit FactWriter(std::vector<ModelFact> &facts) : facts_(facts) {}

@@ -51,14 +51,14 @@ public:
   mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {},
                     int64_t offset = 0);
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts it
-  // adds the layout's terms of the loss.
+  // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts
+  // it adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   void addPooledResults();  // with those of the block, for the next one
   void pooledLoss();        // the term that they make
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
-  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its layer
-  // takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
+  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its
+  // layer takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
   void laterLoss(mlir::Value x, int64_t depth);
 

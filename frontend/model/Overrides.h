@@ -1,5 +1,6 @@
-// "mgc": {"model": {..}} of a model.json or config.json: fields of the vocabulary (Vocabulary.h), in the place of what the family's
-// reader has said, or, with "model_type": "mgc", all there is. So an architecture that no family has is written without C++:
+// "mgc": {"model": {..}} of a model.json or config.json: fields of the vocabulary (Vocabulary.h), in the place of what the
+// family's reader has said, or, with "model_type": "mgc", all there is. So an architecture that no family has is written
+// without C++:
 //
 //   {"model_type": "llama", .., "mgc": {"model": {
 //       "layer": {"attention": {"qk_norm": {"norm": {"kind": "rms"}}}},

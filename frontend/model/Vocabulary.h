@@ -1,9 +1,9 @@
 // The vocabulary of descriptions: the name, the range and the meaning of each field of ModelDescription, beside none of which
-// stands a second list. Read by the reader of "mgc": {"model": {..}} (Overrides.h), the comparison of two models (SameModel.h) and the page of
-// the vocabulary (docs/model-vocabulary.md).
+// stands a second list. Read by the reader of "mgc": {"model": {..}} (Overrides.h), the comparison of two models
+// (SameModel.h) and the page of the vocabulary (docs/model-vocabulary.md).
 //
-// A struct T has `template <typename V> void fields(V &v, Of<T>)`, which calls v(Field, member pointer) for each field. A member
-// is a number, a switch, a word, a struct with fields, or an optional of these, which null leaves out.
+// A struct T has `template <typename V> void fields(V &v, Of<T>)`, which calls v(Field, member pointer) for each field. A
+// member is a number, a switch, a word, a struct with fields, or an optional of these, which null leaves out.
 #pragma once
 
 #include "frontend/model/Description.h"

@@ -184,7 +184,8 @@ Value emitSoftplus(OpBuilder &b, Location loc, Value x) {
   return o.add(o.atLeast(x, 0), o.select(o.less(o.f(0), rest), log, u));
 }
 
-// tanh of u = |x| is u + u^3 P(u^2) below 0.625, else 1 - 2 / (1 + exp(2 u)). Neither is negative: the sign of x is added as a bit.
+// tanh of u = |x| is u + u^3 P(u^2) below 0.625, else 1 - 2 / (1 + exp(2 u)). Neither is negative: the sign of x is added as
+// a bit.
 Value emitTanh(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value u = o.abs(x), square = o.mul(u, u);

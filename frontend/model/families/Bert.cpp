@@ -1,5 +1,5 @@
-// BERT, for masked language modelling. The loss of sentence pairs (BertForPreTraining) is not computed; tensors that only it reads
-// are ignored.
+// BERT, for masked language modelling. The loss of sentence pairs (BertForPreTraining) is not computed; tensors that only it
+// reads are ignored.
 #include "frontend/model/families/Bert.h"
 
 namespace mgc::frontend {

@@ -1,5 +1,5 @@
-// BLOOM: scores fall with distance, in the place of positions; a norm of the embeddings; queries, keys and values of each head lie
-// together.
+// BLOOM: scores fall with distance, in the place of positions; a norm of the embeddings; queries, keys and values of each
+// head lie together.
 #include "frontend/model/families/Bloom.h"
 #include "frontend/model/families/Slopes.h"
 

@@ -1,5 +1,5 @@
-// The reader that Command R and Command R7B share: attention and mlp side by side behind one layer norm without bias, neighbours rotate,
-// scaled logits.
+// The reader that Command R and Command R7B share: attention and mlp side by side behind one layer norm without bias,
+// neighbours rotate, scaled logits.
 #pragma once
 
 #include "frontend/model/families/Decoder.h"

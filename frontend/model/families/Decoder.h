@@ -28,8 +28,8 @@ struct DecoderFields {
   bool isLatent = false; // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };
 
-// Reads the fields all of them have into the model and into `block`: a serial layer with a norm before each branch, a gated mlp,
-// scores over the root of the head's size. False when the sizes are not usable; the problems are recorded then.
+// Reads the fields all of them have into the model and into `block`: a serial layer with a norm before each branch, a gated
+// mlp, scores over the root of the head's size. False when the sizes are not usable; the problems are recorded then.
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
                  const DecoderFields &fields);
 

@@ -1,4 +1,5 @@
-// EXAONE 4: a norm after each branch and none before, norms of each head; with a window on some layers the others do not rotate.
+// EXAONE 4: a norm after each branch and none before, norms of each head; with a window on some layers the others do not
+// rotate.
 #include "frontend/model/families/Olmo2.h"
 
 namespace mgc::frontend {

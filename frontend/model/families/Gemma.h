@@ -1,5 +1,5 @@
-// The reader that all of Gemma share: norms that multiply by 1 + weight, embeddings times the root of their size, a tied head, biases of
-// attention where attention_bias says so.
+// The reader that all of Gemma share: norms that multiply by 1 + weight, embeddings times the root of their size, a tied
+// head, biases of attention where attention_bias says so.
 #pragma once
 
 #include "frontend/model/families/Decoder.h"

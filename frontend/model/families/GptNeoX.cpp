@@ -1,5 +1,5 @@
-// GPT-NeoX and Pythia: attention and mlp side by side, each behind a layer norm of its own; a part of each head rotates; queries,
-// keys and values of each head lie together.
+// GPT-NeoX and Pythia: attention and mlp side by side, each behind a layer norm of its own; a part of each head rotates;
+// queries, keys and values of each head lie together.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {

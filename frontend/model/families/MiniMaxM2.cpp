@@ -1,5 +1,5 @@
-// MiniMax M2: on all layers experts, chosen by sigmoid and a bias; queries and keys are normed over all their heads, and a part of
-// each head rotates.
+// MiniMax M2: on all layers experts, chosen by sigmoid and a bias; queries and keys are normed over all their heads, and a
+// part of each head rotates.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {

@@ -1,4 +1,5 @@
-// MPT: scores fall with distance, in the place of positions; layer norms without biases; one matrix of queries, keys and values.
+// MPT: scores fall with distance, in the place of positions; layer norms without biases; one matrix of queries, keys and
+// values.
 #include "frontend/model/families/Decoder.h"
 #include "frontend/model/families/Slopes.h"
 

@@ -6,8 +6,8 @@
 
 namespace mgc::frontend {
 
-// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then 2^(-4 i / that power)
-// for i = 1, 3, 5 .. (BLOOM, Falcon).
+// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then 2^(-4
+// i / that power) for i = 1, 3, 5 .. (BLOOM, Falcon).
 std::vector<double> alibiSlopes(int64_t heads);
 
 } // namespace mgc::frontend
