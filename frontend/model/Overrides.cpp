@@ -121,6 +121,9 @@ public:
 
   void check(const BlockDescription &block) {
     check(block.attention);
+    if (block.cross)
+      checkCross(*block.cross);
+    expect(!block.cross || !block.parallel, "cross in a parallel layer; expected a serial one");
     if (block.experts)
       check(*block.experts);
     expect(!block.experts || block.mlp.dropout == 0, "mlp.dropout with experts");
@@ -153,6 +156,14 @@ private:
     expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
   }
 
+  // Keys are of another sequence: no distance to them, and no masks but its end, means anything.
+  void checkCross(const AttentionDescription &cross) {
+    expect(!cross.causal, "cross.causal: true; expected false, the encoder's sequence is whole");
+    expect(!cross.rope && cross.slopes.empty() && cross.window == 0 && !cross.latent,
+           "cross with rope, slopes, window or latent; expected none of them");
+    check(cross);
+  }
+
   void check(const Rope &rope, int64_t size) {
     expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,
            "rope.dim = {} of a head of {}; expected an even number up to that", rope.dim, size);
@@ -182,10 +193,38 @@ private:
 
 } // namespace
 
+static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
+                         Problems &problems) {
+  const bool attendsToIt =
+      std::ranges::all_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
+  const bool isSeen =
+      std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
+  if (!model.encoder) {
+    if (isSeen)
+      problems.add("layers with cross, and no encoder that they could attend to");
+    return;
+  }
+  if (!attendsToIt)
+    problems.add("an encoder, and layers without cross; expected cross in each layer");
+  if (model.encoder->layerCount < 1)
+    problems.add("encoder.layer_count is missing; expected how many layers it has");
+  if (model.encoder->layer.experts || model.encoder->layer.cross)
+    problems.add("encoder.layer with experts or cross; expected an mlp and attention to its own sequence");
+  if (model.encoder->layer.attention.causal)
+    problems.add("encoder.layer.attention.causal: true; expected false: it sees its whole sequence");
+  if (std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.experts.has_value(); }))
+    problems.add("experts in layers behind an encoder are not supported");
+  if (model.objective != Objective::causal)
+    problems.add("objective {} with an encoder; expected causal: the decoder predicts the next token",
+                 wordOf(model.objective));
+  DescriptionChecks("encoder: ", problems).check(model.encoder->layer);
+}
+
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
                       Problems &problems) {
   if (model.vocabulary == 0 || model.hidden == 0 || model.maxPositions == 0 || layers.empty())
     problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
+  checkEncoder(model, layers, problems);
   for (size_t layer = 0; layer < layers.size(); ++layer)
     if (layer == 0 || layers[layer] != layers[layer - 1])
       DescriptionChecks(fmt::format("layer {}: ", layer), problems).check(layers[layer]);

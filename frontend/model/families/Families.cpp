@@ -94,7 +94,8 @@ static void checkCommon(Config &config, const Family &family) {
   config.ignore(kIgnoredFields);
   config.ignore(family.ignoredFields);
   for (const NeutralField &field : kNeutralFields)
-    config.expect(field.key, field.value);
+    if (std::ranges::find(family.neutralFields, field.key, &NeutralField::key) == family.neutralFields.end())
+      config.expect(field.key, field.value);
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);
   if (config.isSet("quantization_config"))
