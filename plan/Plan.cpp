@@ -33,11 +33,16 @@ bool isEnd(Input::Kind kind) {
   return kind == Input::Kind::documentEnds || kind == Input::Kind::keyDocumentEnds;
 }
 
+bool isOfEither(Input::Kind kind) {
+  return kind == Input::Kind::tokens || kind == Input::Kind::documentEnds || isPosition(kind);
+}
+
 bool isTokenType(Input::Kind kind) { return kind == Input::Kind::tokenTypes; }
 
 bool reads(const Plan &plan, bool (*isWanted)(Input::Kind)) {
   return std::ranges::any_of(plan.stages, [isWanted](const StagePlan &stage) {
-    return std::ranges::any_of(stage.inputs, isWanted, &Input::kind);
+    return std::ranges::any_of(stage.inputs,
+                               [&](const Input &input) { return !input.ofEncoder && isWanted(input.kind); });
   });
 }
 

@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 17;
+inline constexpr int64_t kVersion = 18;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -249,7 +249,9 @@ struct ScheduleStep {
 // the whole sequence where others may have a part of it. stepTokens is one number: how
 // many labels of the whole step count, over all microbatches and ranks. lossShares are 1 / n where a label counts, and else 0,
 // with n labels that count in the whole step. Shifted by n, position i has what i + n has; where that is behind the end of the
-// sequence, or in another document of a plan that reads documents, there is token 0 and no label.
+// sequence, or in another document of a plan that reads documents, there is token 0 and no label. Of a model with an encoder a
+// sample has two sequences: an input is of the decoder's, unless it is `ofEncoder`. encoderEnds is of the decoder's: the place
+// behind the last of the encoder's tokens that is no padding, which cross-attention ends at.
 struct Input {
   enum class Kind {
     tokens,
@@ -265,7 +267,8 @@ struct Input {
     lossShares,
     tokenTypes,
     documentEnds,
-    keyDocumentEnds
+    keyDocumentEnds,
+    encoderEnds
   } kind;
   DType type = DType::i32;
   struct Dim { // names are s (or t: key positions), b
@@ -275,8 +278,9 @@ struct Input {
     bool operator==(const Dim &) const = default;
   };
   std::vector<Dim> dims;
-  int64_t ring = -1; // its memory: a slot for each microbatch, or one for all of them
-  int64_t shift = 0; // positions, of kinds that are shiftable
+  int64_t ring = -1;      // its memory: a slot for each microbatch, or one for all of them
+  int64_t shift = 0;      // positions, of kinds that are shiftable
+  bool ofEncoder = false; // of its sequence, for kinds that it has (isOfEither)
   bool operator==(const Input &) const = default;
 };
 
@@ -335,6 +339,11 @@ struct Plan {
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
   int64_t tokenTypes = 0; // token types are below it; 0: no stage reads them
+  int64_t encoderLength =
+      0; // of the encoder's sequences, sequenceLength is of the decoder's; 0: there is no encoder
+  // The decoder reads its labels a place later, behind startToken and with paddingToken where there is no label, if data do not
+  // say what it reads; -1: they must.
+  int64_t startToken = -1, paddingToken = -1;
   Objective objective = Objective::causal;
   int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
   int64_t longestDocument =
@@ -374,7 +383,7 @@ DType typeOf(Input::Kind kind);
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.
 std::vector<size_t> lossTermsOf(const Plan &plan);
 
-// Whether some stage reads such an input.
+// Whether some stage reads such an input, of the decoder's sequence where there are two.
 bool reads(const Plan &plan, bool (*isWanted)(Input::Kind));
 
 // Whether a sequence of it is cut in documents: some stage reads where they begin.
@@ -388,6 +397,8 @@ bool separatesDocuments(Input::Kind kind);
 bool isEnd(Input::Kind kind);
 
 bool isTokenType(Input::Kind kind);
+// Whether the encoder's sequence of a sample has such data too.
+bool isOfEither(Input::Kind kind);
 
 // The bytes of the smallest element that the plan has: what every address is a multiple of.
 int64_t leastElementBytes(const Plan &plan);

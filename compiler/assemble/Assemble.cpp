@@ -46,6 +46,9 @@ Status describeModel(ModuleOp module, plan::Plan &plan) {
   plan.dtype = dtypeOf(precisionOf(module).values);
   plan.gradientType = dtypeOf(precisionOf(module).gradients);
   plan.tokenTypes = trainingInt(module, kTokenTypes, 0);
+  plan.encoderLength = trainingInt(module, kEncoderLength, 0);
+  plan.startToken = trainingInt(module, kStartToken, -1);
+  plan.paddingToken = trainingInt(module, kPaddingToken, -1);
   MGC_ASSIGN(objective, objectiveOf(module));
   plan.objective = objective;
   return Status::ok();

@@ -29,7 +29,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
 }
 
 plan::Input describeInput(const DataRead &data, RankedTensorType type) {
-  plan::Input input{data.kind->kind, dtypeOf(type.getElementType()), {}, -1, data.shift};
+  plan::Input input{data.kind->kind, dtypeOf(type.getElementType()), {}, -1, data.shift, data.ofEncoder};
   for (auto [name, size, axes] :
        llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
     input.dims.push_back({name.str(), size, axesOf(axes)});

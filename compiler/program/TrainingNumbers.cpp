@@ -2,6 +2,7 @@
 #include "compiler/program/TrainingNumbers.h"
 
 #include "compiler/program/Blocks.h"
+#include "dialects/mg/DataKind.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -12,18 +13,19 @@ constexpr llvm::StringLiteral kValidAttr = "valid"; // of ops over the vocabular
 
 // The numbers of mg.training; -1 for a number that it lacks.
 struct Numbers {
-  int64_t sequence, microBatch, globalBatch, microbatches, vocabulary, replicas;
+  int64_t sequence, encoderSequence, microBatch, globalBatch, microbatches, vocabulary, replicas;
   explicit Numbers(ModuleOp module)
       : sequence(trainingInt(module, "sequence_length", -1)),
+        encoderSequence(trainingInt(module, kEncoderLength, -1)),
         microBatch(trainingInt(module, "micro_batch_size", -1)),
         globalBatch(trainingInt(module, "global_batch_size", -1)),
         microbatches(trainingInt(module, "microbatches", -1)),
         vocabulary(trainingInt(module, "vocabulary", -1)), replicas(replicasOf(module)) {}
 
   // The size of a dimension of the whole microbatch; -1: any.
-  int64_t sizeOf(StringRef dimension) const {
+  int64_t sizeOf(StringRef dimension, bool ofEncoder) const {
     if (dimension == "s" || dimension == "t")
-      return sequence;
+      return ofEncoder ? encoderSequence : sequence;
     return dimension == "b" && microBatch >= 0 ? microBatch * replicas : -1;
   }
 
@@ -34,9 +36,9 @@ private:
   }
 };
 
-std::string nameOf(const Numbers &numbers, StringRef dimension) {
+std::string nameOf(const Numbers &numbers, StringRef dimension, bool ofEncoder) {
   return dimension == "b" ? fmt::format("micro_batch_size {} * dp {}", numbers.microBatch, numbers.replicas)
-                          : "sequence_length";
+                          : std::string(ofEncoder ? kEncoderLength : "sequence_length");
 }
 
 LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
@@ -57,12 +59,15 @@ RankedTensorType wholeType(func::FuncOp function, unsigned argument) {
 LogicalResult verifyData(func::FuncOp function, unsigned argument, const Numbers &numbers) {
   RankedTensorType type = wholeType(function, argument);
   LayoutAttr layout = type ? layoutOf(type) : LayoutAttr();
+  auto data = function.getArgAttrOfType<StringAttr>(argument, kDataAttr);
+  const bool ofEncoder = data && data.getValue().starts_with(kOfEncoder);
   for (unsigned i = 0; layout && i < layout.getNames().size(); ++i) {
     StringRef name = layout.getNames()[i];
-    const int64_t expected = numbers.sizeOf(name), found = type.getDimSize(i);
+    const int64_t expected = numbers.sizeOf(name, ofEncoder), found = type.getDimSize(i);
     if (expected >= 0 && found != expected)
       return errorIn(function) << "argument " << argument << ": " << name << " = " << found << "; expected "
-                               << expected << ", the " << nameOf(numbers, name) << " of " << kTrainingAttr;
+                               << expected << ", the " << nameOf(numbers, name, ofEncoder) << " of "
+                               << kTrainingAttr;
   }
   return success();
 }

@@ -18,21 +18,29 @@ Result<DataRead> readDataKind(llvm::StringRef name) {
                                    {"loss_shares", Input::lossShares, false},
                                    {"token_types", Input::tokenTypes, false},
                                    {"document_ends", Input::documentEnds, false},
-                                   {"key_document_ends", Input::keyDocumentEnds, false}};
-  const auto [own, number] = name.split('+');
+                                   {"key_document_ends", Input::keyDocumentEnds, false},
+                                   {"encoder_ends", Input::encoderEnds, false}};
+  const auto [given, number] = name.split('+');
+  llvm::StringRef own = given;
+  const bool ofEncoder = own.consume_front(kOfEncoder);
   int64_t shift = 0;
-  const bool isShifted = own.size() < name.size();
-  std::string names, shiftable;
+  const bool isShifted = given.size() < name.size();
+  std::string names, shiftable, ofEither;
   for (const DataKind &kind : kinds) {
     const bool mayShift = plan::isShiftable(kind.kind);
-    if (kind.name == own && (!isShifted || (mayShift && !number.getAsInteger(10, shift) && shift > 0)))
-      return DataRead{&kind, shift};
+    const bool isOfEither = plan::isOfEither(kind.kind);
+    if (kind.name == own && (!isShifted || (mayShift && !number.getAsInteger(10, shift) && shift > 0)) &&
+        (!ofEncoder || (isOfEither && !isShifted)))
+      return DataRead{&kind, shift, ofEncoder};
     names += (names.empty() ? "" : ", ") + kind.name.str();
     if (mayShift)
       shiftable += (shiftable.empty() ? "" : ", ") + kind.name.str() + "+N";
+    if (isOfEither)
+      ofEither += (ofEither.empty() ? "" : ", ") + (kOfEncoder + kind.name).str();
   }
-  return errorf("mg.data is '{}'; expected one of {}, or, N positions later, of {}", name.str(), names,
-                shiftable);
+  return errorf("mg.data is '{}'; expected one of {}, or, N positions later, of {}, or, of the encoder's "
+                "sequence, of {}",
+                name.str(), names, shiftable, ofEither);
 }
 
 } // namespace mgc

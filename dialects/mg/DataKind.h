@@ -14,12 +14,16 @@ struct DataKind {
   bool isPosition; // of the sequence: the same for all samples, 0 1 2 .. in its order
 };
 
+// Before the name of data of the encoder's sequence: "encoder.tokens".
+inline constexpr llvm::StringLiteral kOfEncoder = "encoder.";
+
 // A kind of data, and how many positions later in the sequence it is read: "tokens+1" of position i is "tokens" of i + 1.
 struct DataRead {
   const DataKind *kind;
   int64_t shift = 0;
+  bool ofEncoder = false;
 };
-// Error: the name is none of them, or is shifted and cannot be (plan::isShiftable).
+// Error: the name is none of them, or is shifted and cannot be (plan::isShiftable), or the encoder has none (plan::isOfEither).
 Result<DataRead> readDataKind(llvm::StringRef name);
 
 } // namespace mgc

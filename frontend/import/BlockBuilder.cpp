@@ -1,4 +1,5 @@
 #include "frontend/import/BlockBuilder.h"
+#include "dialects/mg/DataKind.h"
 #include "frontend/layout/Context.h"
 #include "frontend/model/Parameters.h"
 
@@ -7,8 +8,9 @@ using namespace mlir;
 namespace mgc::frontend {
 
 BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescription &model,
-                           const Layout &layout)
-    : model(model), layout(layout), builder(UnknownLoc::get(module.getContext()), module.getContext()) {
+                           const Layout &layout, Stack stack)
+    : model(model), layout(layout), stack(stack),
+      builder(UnknownLoc::get(module.getContext()), module.getContext()) {
   builder.setInsertionPointToEnd(module.getBody());
   function = func::FuncOp::create(builder, name, builder.getFunctionType({}, {}));
   function->setAttr(kBlockAttr, builder.getUnitAttr());
@@ -68,20 +70,42 @@ Value BlockBuilder::addArgument(StringRef name, Type type, NamedAttribute attrib
   return arguments[name] = function.getBody().front().addArgument(type, builder.getLoc());
 }
 
+std::string BlockBuilder::ofStack(StringRef name) const {
+  return (stack == Stack::encoder ? kOfEncoder + name : Twine(name)).str();
+}
+
+Value BlockBuilder::lookup(StringRef name) const {
+  const Value own = arguments.lookup(ofStack(name));
+  return own ? own : arguments.lookup(name);
+}
+
 Value BlockBuilder::addActivation() {
-  int64_t sequences = layout.microBatchSize * layout.dp;
+  const int64_t length = stack == Stack::encoder ? layout.encoderLength : layout.sequenceLength;
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
   return function.getBody().front().addArgument(
-      type({layout.sequenceLength, sequences, model.hidden}, {"s", "b", "h"}), builder.getLoc());
+      type({length, layout.microBatchSize * layout.dp, model.hidden}, {"s", "b", "h"}), builder.getLoc());
+}
+
+void BlockBuilder::addEncoded() {
+  argumentAttributes.push_back(builder.getDictionaryAttr({}));
+  encoded = function.getBody().front().addArgument(
+      type({layout.encoderLength, layout.microBatchSize * layout.dp, model.hidden}, {"t", "b", "h"}),
+      builder.getLoc());
 }
 
 void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
+  const Result<DataRead> read = readDataKind(kind);
+  const bool hasOwn = stack == Stack::encoder && read.isOk() && plan::isOfEither(read->kind->kind);
+  const std::string name = hasOwn ? ofStack(kind) : kind.str();
+  const bool ofEncoder = StringRef(name).starts_with(kOfEncoder);
   SmallVector<int64_t> shape;
-  for (StringRef name : names)
-    shape.push_back(name == "b" ? layout.microBatchSize * layout.dp : layout.sequenceLength);
+  for (StringRef dim : names)
+    shape.push_back(dim == "b"  ? layout.microBatchSize * layout.dp
+                    : ofEncoder ? layout.encoderLength
+                                : layout.sequenceLength);
   Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
-  addArgument(kind, type(shape, names, element),
-              builder.getNamedAttr(kDataAttr, builder.getStringAttr(kind)));
+  addArgument(name, type(shape, names, element),
+              builder.getNamedAttr(kDataAttr, builder.getStringAttr(name)));
 }
 
 ArrayAttr namesAttr(Builder &builder, const std::vector<std::string> &names) {
@@ -156,6 +180,7 @@ StringRef positionsRead(const Layout &layout) {
 }
 
 static constexpr BlockBuilder::BranchNames kOfAttention = {"attn", "attention.residual"},
+                                           kOfCross = {"cross", "cross.residual"},
                                            kOfMlp = {"mlp", "mlp.residual"};
 
 // --- Layers ------------------------------------------------------------------------------------------------
@@ -203,7 +228,8 @@ Value BlockBuilder::dropout(Value x, double p, StringRef site) {
   if (p == 0)
     return x;
   return DropoutOp::create(builder, x.getType(), x, data("positions"), data("samples"),
-                           builder.getF64FloatAttr(p), builder.getStringAttr(site), DictionaryAttr());
+                           builder.getF64FloatAttr(p), builder.getStringAttr(ofStack(site)),
+                           DictionaryAttr());
 }
 
 Value BlockBuilder::activate(Value x, Activation activation) {
@@ -395,14 +421,14 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u")
                                 : Value(); // of a token: the same for all heads
   const auto asKeys = [&](Value value) { return renamed(value, "s", "t", contextType); };
-  Value q, k, v;
+  Heads all;
   if (attention.latent) {
     const Heads made = latentHeads(x, attention, cosSin);
-    q = made.q, k = asKeys(made.k), v = asKeys(made.v);
+    all = {made.q, asKeys(made.k), asKeys(made.v)};
   } else {
-    q = heads(x, "attn.q", attention, cosSin);
-    k = asKeys(heads(x, "attn.k", attention, cosSin));
-    v = asKeys(bounded(linear(x, "attn.v"), attention.clip));
+    all.q = heads(x, "attn.q", attention, cosSin);
+    all.k = asKeys(heads(x, "attn.k", attention, cosSin));
+    all.v = asKeys(bounded(linear(x, "attn.v"), attention.clip));
   }
   // A rank has the data of all keys, but of its own queries alone; where its own keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
@@ -411,20 +437,37 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
   Value starts = layout.resetAttentionMask ? bounds("document_starts", contextType) : Value();
   Value ends = attention.causal ? Value() : bounds("document_ends", contextType);
+  return attended(x, all, {positions, keyPositions, starts, ends}, attention, {"attn", "attention"},
+                  contextType);
+}
+
+// Every query sees the whole of the encoder's sequence, up to its padding.
+BlockBuilder::Branch BlockBuilder::crossAttention(Value x, const AttentionDescription &attention) {
+  const Heads all = {heads(x, "cross.q", attention, Value()), heads(encoded, "cross.k", attention, Value()),
+                     bounded(linear(encoded, "cross.v"), attention.clip)};
+  const Sight sight = {data("positions"), data("encoder.key_positions"), Value(), data("encoder_ends")};
+  return attended(x, all, sight, attention, {"cross", "cross"}, "");
+}
+
+BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,
+                                            const AttentionDescription &attention,
+                                            const AttentionNames &names, StringRef contextType) {
+  const auto &[q, k, v] = heads;
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, ends,
-      dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
-      builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
-      orNone(attention.softcap),
+      builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts,
+      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
+      builder.getF64FloatAttr(attention.scale), builder.getI64IntegerAttr(attention.window),
+      attention.causal ? BoolAttr() : builder.getBoolAttr(false), orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
-      builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? "attention" : ""),
+      builder.getF64FloatAttr(attention.dropout),
+      builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   Value o = op.getO();
   if (attention.gated)
-    o = multiply(o, SigmoidOp::create(builder, o.getType(), linear(x, "attn.gate")));
-  return branch(o, "attn.o");
+    o = multiply(o, SigmoidOp::create(builder, o.getType(), linear(x, (names.role + ".gate").str())));
+  return branch(o, (names.role + ".o").str());
 }
 
 Value BlockBuilder::multiply(Value lhs, Value rhs) { return MulOp::create(builder, lhs.getType(), lhs, rhs); }
@@ -454,6 +497,9 @@ Value BlockBuilder::serialLayer(Value x, const BlockDescription &block, StringRe
   const Branch attended =
       attention(norm(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
   x = residual(x, attended, block.attentionBranch, kOfAttention, block.residualScale);
+  if (block.cross)
+    x = residual(x, crossAttention(norm(x, "cross_norm", block.crossBranch.before), *block.cross),
+                 block.crossBranch, kOfCross, block.residualScale);
   const Branch made = transformed(norm(x, "mlp_norm", block.mlpBranch.before), block);
   return residual(x, made, block.mlpBranch, kOfMlp, block.residualScale);
 }

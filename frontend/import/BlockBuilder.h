@@ -19,14 +19,22 @@ std::string shifted(llvm::StringRef data, int64_t shift);
 // Which data the embedding of positions, learned or rotary, reads.
 llvm::StringRef positionsRead(const Layout &layout);
 
+// Whose sequence, data and parameters a block has.
+enum class Stack { decoder, encoder }; // decoder: of a model of one stack too
+
 class BlockBuilder {
 public:
   // Opens @name at the end of the module. `parameters` outlive the builder.
   BlockBuilder(mlir::ModuleOp module, llvm::StringRef name, const ModelDescription &model,
-               const Layout &layout);
+               const Layout &layout, Stack stack = Stack::decoder);
+
+  // From here on names of data, parameters and sites of dropout are those of the stack.
+  void enter(Stack entered) { stack = entered; }
 
   // Arguments; in the order activation, data, parameters.
   mlir::Value addActivation();
+  // What the encoder has made: [t, b, h].
+  void addEncoded();
   // Where the model has a loss that pools all layers (docs/experts.md): the load of experts and their probabilities, summed
   // over the layers before the block. Of the first block zeros, of others activations.
   void beginPooled();
@@ -37,8 +45,8 @@ public:
   // A parameter that counts the load of these experts, where the layout asks for it and none of `parameters` has it.
   void addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts);
 
-  mlir::Value data(llvm::StringRef kind) const { return arguments.lookup(kind); }
-  mlir::Value parameter(llvm::StringRef role) const { return arguments.lookup(role); }
+  mlir::Value data(llvm::StringRef kind) const { return lookup(kind); }
+  mlir::Value parameter(llvm::StringRef role) const { return lookup(role); }
 
   // Operations on activations; `role` names the parameters.
   mlir::Value norm(mlir::Value x, llvm::StringRef role, const std::optional<Norm> &norm); // none: x
@@ -54,11 +62,14 @@ public:
   // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts
   // it adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
+  // The keys of cross-attention, split as x is: rows of the rule table for the tag.
+  mlir::Value asEncoded(mlir::Value x) { return renamed(x, "s", "t", "encoded"); }
+  void passEncoded() { addResult(encoded); }
   void addPooledResults();  // with those of the block, for the next one
   void pooledLoss();        // the term that they make
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
-  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its
-  // layer takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
+  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its layer
+  // takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
   void laterLoss(mlir::Value x, int64_t depth);
 
@@ -81,6 +92,7 @@ private:
     return branch.bias ? add(branch.product, branch.bias) : branch.product;
   }
   Branch attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
+  Branch crossAttention(mlir::Value x, const AttentionDescription &attention);
   Branch mlp(mlir::Value x, const Mlp &mlp);
   mlir::Value experts(mlir::Value x, const Experts &experts, const Mlp &mlp);
   Branch transformed(mlir::Value x, const BlockDescription &block); // by the mlp or the experts
@@ -115,6 +127,17 @@ private:
   struct Heads {
     mlir::Value q, k, v; // [s, b, g, r, d], [s, b, g, d], [s, b, g, w]
   };
+  // Which keys a query sees: positions of both, and where the query's document begins and ends (null: anywhere).
+  struct Sight {
+    mlir::Value positions, keyPositions, starts, ends;
+  };
+  struct AttentionNames {
+    llvm::StringLiteral role, dropoutSite;
+  };
+  // x: what the gate reads.
+  Branch attended(mlir::Value x, const Heads &heads, const Sight &sight,
+                  const AttentionDescription &attention, const AttentionNames &names,
+                  llvm::StringRef contextType);
   Heads latentHeads(mlir::Value x, const AttentionDescription &attention, mlir::Value cosSin);
   mlir::Value rotated(mlir::Value x, const Rope &rope, mlir::Value cosSin);
   // The parts along the last dimension, which have these names and sizes, and what they are parts of.
@@ -161,12 +184,15 @@ private:
                                  mlir::Value weight); // like, h replaced by the weight's other names
   mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // of attention
   mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: what is kept of the rows
+  std::string ofStack(llvm::StringRef name) const;               // "encoder.attn.q.weight"
+  mlir::Value lookup(llvm::StringRef name) const;                // the stack's own, or what both have
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
   void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);
 
   const ModelDescription &model;
   const Layout &layout;
+  Stack stack;
   mlir::func::FuncOp function;
   mlir::ImplicitLocOpBuilder builder;
   llvm::StringMap<mlir::Value> arguments;
@@ -174,6 +200,7 @@ private:
     mlir::Value load, probabilities; // [e]
   };
   std::optional<Pooled> pooled;
+  mlir::Value encoded; // null: the block has none
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes, resultAttributes;
   llvm::SmallVector<mlir::Value> results;
 };

@@ -66,6 +66,10 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
         builder.getNamedAttr(kObjective, builder.getStringAttr(llvm::StringRef(wordOf(model.objective)))));
   if (model.embedding.types > 0)
     training.push_back(number(kTokenTypes, model.embedding.types));
+  if (model.encoder && model.startToken)
+    training.push_back(number(kStartToken, *model.startToken));
+  if (model.encoder && model.paddingOfLabels)
+    training.push_back(number(kPaddingToken, *model.paddingOfLabels));
   if (layout.resetPositionIds && model.embedding.learnedPositions)
     training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);
@@ -103,8 +107,7 @@ static double roundedTo(StringRef dtype, double factor) {
 }
 
 // Data that the embedding reads. Dropout is drawn by the place in the sequence.
-static void addEmbedData(BlockBuilder &block, const ModelDescription &model, const Layout &layout) {
-  const Embedding &embedding = model.embedding;
+static void addEmbedData(BlockBuilder &block, const Embedding &embedding, const Layout &layout) {
   const bool isDropped = embedding.dropout > 0;
   const StringRef positions = positionsRead(layout);
   block.addData("tokens", {"s", "b"}, /*integer=*/true);
@@ -118,8 +121,8 @@ static void addEmbedData(BlockBuilder &block, const ModelDescription &model, con
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 
-static Value embedded(BlockBuilder &block, const ModelDescription &model, const Layout &layout) {
-  const Embedding &embedding = model.embedding;
+static Value embedded(BlockBuilder &block, const Embedding &embedding, const ModelDescription &model,
+                      const Layout &layout) {
   Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
                         roundedTo(layout.dtype, embedding.scale));
   if (embedding.learnedPositions)
@@ -130,15 +133,24 @@ static Value embedded(BlockBuilder &block, const ModelDescription &model, const 
   return embedding.width > 0 ? block.linear(x, "embed.project") : block.asHidden(x);
 }
 
+// Those of the embedding, of the encoder's behind "encoder.".
+static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model, Stack stack) {
+  static constexpr StringRef kOwn[] = {"embed.positions", "embed.types",          "embed_norm.weight",
+                                       "embed_norm.bias", "embed.project.weight", "embed.project.bias"};
+  std::vector<std::string> roles = {"embed.tokens"};
+  for (StringRef role : kOwn)
+    roles.push_back((stack == Stack::encoder ? StringRef(kOfEncoderRole) + role : Twine(role)).str());
+  block.addParameters(select(model, llvm::to_vector_of<StringRef>(roles)));
+}
+
 static void buildEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   BlockBuilder block(module, "embed", model, layout);
-  addEmbedData(block, model, layout);
+  addEmbedData(block, model.embedding, layout);
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(select(model, {"embed.tokens", "embed.positions", "embed.types", "embed_norm.weight",
-                                     "embed_norm.bias", "embed.project.weight", "embed.project.bias"}));
-  block.addResult(embedded(block, model, layout));
+  addEmbedParameters(block, model, Stack::decoder);
+  block.addResult(embedded(block, model.embedding, model, layout));
   if (pools) {
     block.beginPooled();
     block.addPooledResults();
@@ -148,15 +160,17 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
 
 // Layers of one kind are instances of one block: equal layers of the model with equal attention over cp.
 struct LayerKind {
-  int64_t model = 0;       // of ModelDescription::kinds
-  std::string contextType; // empty: cp is 1
+  int64_t model = 0;            // of ModelDescription::kinds
+  std::string contextType;      // empty: cp is 1
+  bool isLastOfDecoder = false; // which does not give on what the encoder has made
   bool operator==(const LayerKind &) const = default;
 };
 
 static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const Layout &layout) {
   std::vector<LayerKind> kinds;
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
-    kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : ""});
+    kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : "",
+                     model.encoder && layer + 1 == model.layerCount()});
   return kinds;
 }
 
@@ -179,7 +193,12 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     addBounds("document_starts");
   if (!spec.attention.causal)
     addBounds("document_ends");
-  if (spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0 ||
+  if (spec.cross) {
+    block.addData("encoder.key_positions", {"t", "b"}, /*integer=*/true);
+    block.addData("encoder_ends", {"s", "b"}, /*integer=*/true);
+  }
+  if ((spec.cross && (spec.cross->dropout > 0 || spec.crossBranch.dropout > 0)) ||
+      spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0 ||
       spec.mlp.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
 }
@@ -191,21 +210,65 @@ static void addLayerParameters(BlockBuilder &block, const BlockKind &kind) {
     block.addCounter(kind.parameters, *experts);
 }
 
-static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, StringRef contextType,
-                       const ModelDescription &model, const Layout &layout) {
+static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, const ModelDescription &model,
+                       const Layout &layout) {
+  const BlockKind &kind = model.kinds[layer.model];
   const BlockDescription &spec = kind.block;
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation();
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.takePooled();
-  addLayerData(block, spec, contextType, layout);
+  if (model.encoder)
+    block.addEncoded();
+  addLayerData(block, spec, layer.contextType, layout);
   if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
     block.addData("step_tokens", {}, /*integer=*/false);
   addLayerParameters(block, kind);
-  block.addResult(block.layer(x, spec, contextType));
+  block.addResult(block.layer(x, spec, layer.contextType));
   if (pools)
     block.addPooledResults();
+  if (model.encoder && !layer.isLastOfDecoder)
+    block.passEncoded();
+  block.finish();
+}
+
+// --- Encoder -----------------------------------------------------------------------------------------------
+
+static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+  BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
+  addEmbedData(block, model.encoder->embedding, layout);
+  addEmbedParameters(block, model, Stack::encoder);
+  block.addResult(embedded(block, model.encoder->embedding, model, layout));
+  block.finish();
+}
+
+static void buildEncoderLayer(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+  BlockBuilder block(module, "encoder_layer", model, layout, Stack::encoder);
+  Value x = block.addActivation();
+  addLayerData(block, model.encoder->layer, "", layout);
+  block.addParameters(model.encoderLayer);
+  block.addResult(block.layer(x, model.encoder->layer, ""));
+  block.finish();
+}
+
+// From the encoder's last layer to the decoder's first: the end of one, the embedding of the other.
+static void buildBridge(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+  const EncoderDescription &encoder = *model.encoder;
+  BlockBuilder block(module, "bridge", model, layout, Stack::encoder);
+  Value x = block.addActivation();
+  if (encoder.dropout > 0)
+    block.addData("positions", {"s", "b"}, /*integer=*/true);
+  block.enter(Stack::decoder);
+  addEmbedData(block, model.embedding, layout);
+  if (encoder.dropout > 0 && model.embedding.dropout == 0)
+    block.addData("samples", {"b"}, /*integer=*/true);
+  block.addParameters(select(model, {"encoder.final_norm.weight", "encoder.final_norm.bias"}));
+  addEmbedParameters(block, model, Stack::decoder);
+  block.addResult(embedded(block, model.embedding, model, layout));
+  block.enter(Stack::encoder);
+  x = block.dropout(block.norm(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
+  block.addResult(block.asEncoded(x));
   block.finish();
 }
 
@@ -223,10 +286,14 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
   block.addData("loss_weights", {"s", "b"}, /*integer=*/false);
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
+  if (model.finalDropout > 0) {
+    block.addData("positions", {"s", "b"}, /*integer=*/true);
+    block.addData("samples", {"b"}, /*integer=*/true);
+  }
   block.addParameters(select(model, {"final_norm.weight", "final_norm.bias", "head.transform.weight",
                                      "head.transform.bias", "head.transform_norm.weight",
                                      "head.transform_norm.bias", tableOfHead(model), "head.bias"}));
-  Value normed = block.norm(x, "final_norm", model.finalNorm);
+  Value normed = block.dropout(block.norm(x, "final_norm", model.finalNorm), model.finalDropout, "final");
   if (layout.laterTokens > 0)
     block.addResult(normed);
   block.loss(normed);
@@ -278,13 +345,20 @@ struct LayerBlocks {
 
 // One instance op per run of layers of one kind; an instance's number is its layer. Modules that predict later tokens are
 // numbered on.
-static void buildChain(ModuleOp module, const LayerBlocks &blocks, int64_t laterTokens) {
+static void buildChain(ModuleOp module, const LayerBlocks &blocks, int64_t encoderLayers,
+                       int64_t laterTokens) {
   OpBuilder builder(module.getContext());
   Location loc = builder.getUnknownLoc();
   builder.setInsertionPointToEnd(module.getBody());
   auto chain = ChainOp::create(builder, loc);
   builder.setInsertionPointToStart(&chain.getBody().emplaceBlock());
-  InstanceOp::create(builder, loc, "embed");
+  if (encoderLayers > 0) {
+    InstanceOp::create(builder, loc, "encoder_embed");
+    InstanceOp::create(builder, loc, "encoder_layer", 0, encoderLayers);
+    InstanceOp::create(builder, loc, "bridge");
+  } else {
+    InstanceOp::create(builder, loc, "embed");
+  }
   const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
   for (int64_t first = 0, end; first < layers; first = end) {
     end = first + 1;
@@ -301,14 +375,20 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
   context.loadDialect<MgDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setAttributes(*module, model, layout);
-  buildEmbed(*module, model, layout);
+  if (model.encoder) {
+    buildEncoderEmbed(*module, model, layout);
+    buildEncoderLayer(*module, model, layout);
+    buildBridge(*module, model, layout);
+  } else {
+    buildEmbed(*module, model, layout);
+  }
   const LayerBlocks blocks(model, layout);
   for (const LayerKind &kind : blocks.distinct)
-    buildLayer(*module, blocks.nameOf(kind), model.kinds[kind.model], kind.contextType, model, layout);
+    buildLayer(*module, blocks.nameOf(kind), kind, model, layout);
   buildHead(*module, model, layout);
   for (int64_t depth = 1; depth <= layout.laterTokens; ++depth)
     buildLaterToken(*module, nameOfLaterToken(depth), depth, blocks.ofLayers.back(), model, layout);
-  buildChain(*module, blocks, layout.laterTokens);
+  buildChain(*module, blocks, model.encoderLayerCount(), layout.laterTokens);
   setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))
     return nullptr;

@@ -81,7 +81,9 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   layout.contextTypes.resize(model.layers.size()); // of an edited module
   if (training)
     readBlockFields(training, layout);
-  if (model.later.parameters.empty()) // of an edited module
+  layout.encoderLength =
+      model.encoder ? std::max<int64_t>(1, layout.encoderLength) : 0; // of an edited module
+  if (model.later.parameters.empty())                                 // of an edited module
     layout.laterTokens = 0;
   layout.resetPositionIds = reads(module, "position_ids");
   layout.resetAttentionMask = reads(module, "document_starts") || reads(module, "key_document_starts");

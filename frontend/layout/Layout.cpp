@@ -108,6 +108,7 @@ private:
   void resolveMesh();
   void resolveExperts();
   void resolveDispatcher();
+  void resolveEncoderLength();
   void resolveBatch();
   void resolveContext();
   void resolveContextTypes();
@@ -207,9 +208,24 @@ void LayoutResolver::resolveExperts() {
     }
 }
 
+// The flag is refused where the model has no encoder.
+void LayoutResolver::resolveEncoderLength() {
+  if (model.encoder) {
+    layout.encoderLength = size(&LayoutOptions::encoderLength, layout.sequenceLength);
+    return;
+  }
+  if (!flags.encoderLength)
+    return;
+  problems.add("{} {}: the model has no encoder", flagOf(&LayoutOptions::encoderLength),
+               *flags.encoderLength);
+  problems.hint("possible: {} {}, which is of its one sequence", flagOf(&LayoutOptions::seq),
+                *flags.encoderLength);
+}
+
 void LayoutResolver::resolveBatch() {
   layout.sequenceLength =
       size(&LayoutOptions::seq, std::min(model.maxPositions, *optionOf(&LayoutOptions::seq).chosen));
+  resolveEncoderLength();
   layout.resetPositionIds = given(&LayoutOptions::resetPositionIds).value_or(false);
   layout.resetAttentionMask = given(&LayoutOptions::resetAttentionMask).value_or(false);
   layout.microBatchSize = size(&LayoutOptions::mbs);
@@ -298,13 +314,13 @@ std::optional<int64_t> LayoutResolver::chunksByLayers() {
   const std::optional<int64_t> layers = given(&LayoutOptions::layersPerChunk);
   if (!layers)
     return std::nullopt;
-  const int64_t perStage = model.layerCount() / layout.pp;
-  if (*layers >= 1 && model.layerCount() % layout.pp == 0 && perStage % *layers == 0)
+  const int64_t perStage = model.allLayerCount() / layout.pp;
+  if (*layers >= 1 && model.allLayerCount() % layout.pp == 0 && perStage % *layers == 0)
     return perStage / *layers;
   problems.add("{} {}: {} = {} are not so many layers for each chunk of pp = {} stages",
-               flagOf(&LayoutOptions::layersPerChunk), *layers, model.names.layers, model.layerCount(),
+               flagOf(&LayoutOptions::layersPerChunk), *layers, model.allLayersName(), model.allLayerCount(),
                layout.pp);
-  if (model.layerCount() % layout.pp == 0)
+  if (model.allLayerCount() % layout.pp == 0)
     problems.hint("possible with this pp: {}", listOf(divisorsOf(perStage, perStage)));
   return std::nullopt;
 }

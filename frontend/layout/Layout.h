@@ -18,6 +18,7 @@ struct LayoutOptions { // what was given
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {},
                       countsLoad = {};
+  std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {},
                         capacityFactor = {};
@@ -89,6 +90,8 @@ struct Layout {
       false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
   bool sequenceParallel = false;
+  int64_t encoderLength =
+      0; // of the encoder's sequences; sequenceLength is then of the decoder's; 0: the model has none
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;

@@ -24,15 +24,27 @@ struct TensorRule {
   std::function<bool(int64_t)> fits;
 };
 
+static TensorRule headRule(const std::string &name, const KeyNames &names,
+                           const AttentionDescription &attention) {
+  std::string heads = fmt::format("{} = {}", name, attention.heads);
+  if (attention.groups != attention.heads)
+    heads += fmt::format(" (in {} = {} groups)", names.groups, attention.groups);
+  return {heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }};
+}
+
 static std::vector<TensorRule> tensorRules(const ModelDescription &model, const Layout &layout) {
   std::vector<TensorRule> rules;
+  if (model.encoder) {
+    const BlockDescription &layer = model.encoder->layer;
+    rules.push_back(headRule(model.names.encoderHeads, model.names, layer.attention));
+    rules.push_back({fmt::format("{} = {}", model.names.encoderFfn, layer.mlp.ffn),
+                     [ffn = layer.mlp.ffn](int64_t tp) { return ffn % tp == 0; }});
+  }
   for (size_t i = 0; i < model.kinds.size(); ++i) {
     const BlockDescription &block = model.kinds[i].block;
-    const AttentionDescription &attention = block.attention;
-    std::string heads = fmt::format("{} = {}", model.names.heads, attention.heads);
-    if (attention.groups != attention.heads)
-      heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
-    rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
+    rules.push_back(headRule(model.names.heads, model.names, block.attention));
+    if (block.cross)
+      rules.push_back(headRule(model.names.heads, model.names, *block.cross));
     const auto divides = [&](const std::string &name, int64_t ffn) {
       rules.push_back({fmt::format("{} = {}", name, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
     };
@@ -45,6 +57,10 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
     int64_t seq = layout.sequenceLength;
     rules.push_back(
         {fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
+    if (model.encoder)
+      rules.push_back({fmt::format("{} {} with --sp true", optionOf(&LayoutOptions::encoderLength).flag,
+                                   layout.encoderLength),
+                       [length = layout.encoderLength](int64_t tp) { return length % tp == 0; }});
   }
   auto equal = [](const TensorRule &a, const TensorRule &b) { return a.what == b.what; };
   std::vector<TensorRule> distinct; // kinds of blocks that differ elsewhere repeat rules
@@ -115,6 +131,30 @@ static void checkFrequencies(const ModelDescription &model, const Layout &layout
   }
 }
 
+// What needs one sequence, and the encoder's own length.
+static void checkEncoder(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  if (!model.encoder)
+    return;
+  const auto refuse = [&](bool isAsked, const std::string &what, std::string_view why) {
+    if (!isAsked)
+      return;
+    problems.add("{}: {} has an encoder, {}", what, model.family, why);
+    problems.hint("possible: without it");
+  };
+  refuse(layout.cp > 1, fmt::format("cp = {}", layout.cp),
+         "whose sequence context parallelism does not split yet");
+  refuse(layout.resetPositionIds, optionOf(&LayoutOptions::resetPositionIds).flag,
+         "whose samples are no packed documents");
+  refuse(layout.resetAttentionMask, optionOf(&LayoutOptions::resetAttentionMask).flag,
+         "whose samples are no packed documents");
+  if (layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
+    return;
+  const std::string &flag = optionOf(&LayoutOptions::encoderLength).flag;
+  problems.add("{} {} exceeds {} = {}: there are no learned positions beyond", flag, layout.encoderLength,
+               model.names.positions, model.maxPositions);
+  problems.hint("possible {}: 1 to {}", flag, model.maxPositions);
+}
+
 static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
   checkFrequencies(model, layout, problems);
   if (isRotary(model) && layout.sequenceLength > kMaxRotaryPositions) {
@@ -161,7 +201,7 @@ static void addTooMany(const Layout &layout, int64_t most, Problems &problems) {
 
 static void checkTokens(const Layout &layout, Problems &problems) {
   const int64_t unit = layout.microBatchSize * layout.dp, seq = layout.sequenceLength;
-  const int64_t most = plan::kMaxStepTokens / seq / unit * unit;
+  const int64_t most = plan::kMaxStepTokens / std::max(seq, layout.encoderLength) / unit * unit;
   if (layout.globalBatchSize <= most)
     return;
   problems.add("--gbs {} with --seq {}: a step has more than {} tokens", layout.globalBatchSize, seq,
@@ -202,6 +242,9 @@ static int64_t sharedFfn(const BlockDescription &block) {
 // Elements that the widest value holds of one token.
 static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
   int64_t width = std::max(model.hidden, layout.paddedVocabulary(model));
+  if (model.encoder)
+    width = std::max({width, model.encoder->layer.mlp.ffn,
+                      model.encoder->layer.attention.heads * model.encoder->layer.attention.headDim});
   for (const BlockKind &kind : model.kinds)
     width = std::max(
         {width, kind.block.mlp.ffn, sharedFfn(kind.block),
@@ -218,28 +261,33 @@ static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on 
 // bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
   constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
-  Checked perPosition = checkedProduct({widthOf(model, layout), model.layerCount() + layout.laterTokens + 1,
-                                        kMaxValues, kElementBytes, sequencesOf(layout)});
+  Checked perPosition =
+      checkedProduct({widthOf(model, layout), model.allLayerCount() + layout.laterTokens + 1, kMaxValues,
+                      kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
 }
 
 static void checkBytes(const ModelDescription &model, const Layout &layout, Problems &problems) {
   int64_t most = mostPositions(model, layout);
-  if (layout.sequenceLength <= most)
-    return;
-  problems.add("--seq {} with {} sequences: the bytes of a step exceed 64 bits", layout.sequenceLength,
-               sequencesOf(layout));
-  if (most > 0)
-    problems.hint("possible --seq with as many sequences: 1 to {}", most);
+  for (const auto &[flag, length] :
+       {std::pair(optionOf(&LayoutOptions::seq).flag, layout.sequenceLength),
+        std::pair(optionOf(&LayoutOptions::encoderLength).flag, layout.encoderLength)}) {
+    if (length <= most)
+      continue;
+    problems.add("{} {} with {} sequences: the bytes of a step exceed 64 bits", flag, length,
+                 sequencesOf(layout));
+    if (most > 0)
+      problems.hint("possible {} with as many sequences: 1 to {}", flag, most);
+  }
 }
 
 // --- Pipeline ----------------------------------------------------------------------------------------------
 
 static void checkPipeline(const ModelDescription &model, const Supported &supported, const Layout &layout,
                           Problems &problems) {
-  int64_t chunks = layout.pp * layout.vpp, layers = model.layerCount();
+  int64_t chunks = layout.pp * layout.vpp, layers = model.allLayerCount();
   if (layers < chunks) {
-    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.names.layers, layers,
+    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.allLayersName(), layers,
                  layout.pp, layout.vpp, chunks);
     if (layers >= layout.vpp)
       problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
@@ -301,6 +349,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
                  Problems &problems) {
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
+  checkEncoder(model, layout, problems);
   checkContext(model, layout, problems);
   checkExpertRanks(model, layout, problems);
   checkBatch(layout, supported, problems);
@@ -376,7 +425,8 @@ static int64_t nearestReplicas(int64_t world, int64_t ranksOfOne) {
 // The batch nearest to `wanted` samples that the schedule and the tokens of a step allow, with smaller microbatches and fewer
 // replicas where one of them is too many.
 static void fitBatch(const Supported &supported, Layout &near, int64_t wanted) {
-  const int64_t samples = std::max<int64_t>(1, plan::kMaxStepTokens / near.sequenceLength);
+  const int64_t length = std::max(near.sequenceLength, near.encoderLength);
+  const int64_t samples = std::max<int64_t>(1, plan::kMaxStepTokens / length);
   near.dp = std::min(near.dp, samples);
   near.microBatchSize = std::min(near.microBatchSize, samples / near.dp);
   const int64_t unit = near.microBatchSize * near.dp;
@@ -384,24 +434,36 @@ static void fitBatch(const Supported &supported, Layout &near, int64_t wanted) {
   near.globalBatchSize = unit * std::max<int64_t>(1, std::min(wanted / unit, most));
 }
 
+static void setNearestEncoder(const ModelDescription &model, Layout &near) {
+  if (!model.encoder)
+    return;
+  near.cp = 1, near.resetPositionIds = near.resetAttentionMask = false;
+  if (model.encoder->embedding.learnedPositions)
+    near.encoderLength = std::min(near.encoderLength, model.maxPositions);
+}
+
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout,
                             const LayoutOptions &flags, const LayoutOptions &defaults) {
   const LayoutOptions asked = either(flags, defaults);
   Layout near = layout;
-  near.pp = std::min(near.pp, model.layerCount());
-  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
+  near.pp = std::min(near.pp, model.allLayerCount());
+  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.allLayerCount() / near.pp);
   near.schedule = scheduleFor(supported, near);
   if (model.embedding.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
+  setNearestEncoder(model, near);
   fitBatch(supported, near, near.globalBatchSize);
   const int64_t replicas = near.dp;
-  near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
+  const int64_t most = mostPositions(model, near);
+  near.sequenceLength = std::clamp<int64_t>(most, 1, near.sequenceLength);
+  near.encoderLength = std::min(near.encoderLength, std::max<int64_t>(most, 1));
   near.tp = largestTensorSize(model, near);
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
     std::tie(near.tpGroups, near.tpQueries) = *split;
-  near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0;
+  near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0 &&
+                          near.encoderLength % near.tp == 0;
   LayoutOptions options = possibleOf(flags, supported);
   setNearestContext(model, near, options);
   const int64_t world = asked.world.value_or(0);
@@ -422,6 +484,12 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   setNearestLaterTokens(model, near.sequenceLength, options);
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
+  options.encoderLength.reset();
+  if (model.encoder) {
+    options.encoderLength = near.encoderLength, options.cp = 1;
+    options.contextTypes.reset(), options.contextOrder.reset(), options.contextHierarchy.reset();
+    options.resetPositionIds.reset(), options.resetAttentionMask.reset();
+  }
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;
   if (asked.world)
     options.world = near.tp * *options.cp * near.pp * near.dp;

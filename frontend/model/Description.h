@@ -1,12 +1,16 @@
-// ModelDescription: a transformer of one stack of layers as validated data, whatever family it came from. Everything
-// the importer, the layout and the checkpoint reader ask about a model is here; nobody behind the frontend
-// knows families. Vocabulary.h names the fields for files.
+// ModelDescription: a transformer of one stack of layers, or of an encoder and a decoder, as validated data, whatever
+// family it came from. Everything the importer, the layout and the checkpoint reader ask about a model is here; nobody
+// behind the frontend knows families. Vocabulary.h names the fields for files.
 //
 //   x = project(dropout(norm(scale * tokens(ids) + positions(pos) + types(type))))
 //   layer:  x = sum(x + scale * dropout(after(attention(before(x)))))     before, after, sum: norms that may be absent
 //           x = sum(x + scale * dropout(after(mlp(before(x)))))
 //   parallel layer:  x += scale * (attention(before(x)) + mlp(before(x)))
-//   logits = cap(scale * head(transform(norm(x))))
+//   logits = cap(scale * head(transform(dropout(norm(x)))))
+//
+// With an encoder there are two sequences. Its stack reads the first; the other is that of all else, the decoder, whose
+// layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and keys and values of
+// e = dropout(norm(encoder's last x)).
 #pragma once
 
 #include "frontend/model/Rope.h"
@@ -138,7 +142,9 @@ struct ModelParameter {
 struct BlockDescription { // what makes two layers equal
   BranchDescription attentionBranch, mlpBranch;
   AttentionDescription attention;
-  Mlp mlp; // with experts: of one of them
+  BranchDescription crossBranch;
+  std::optional<AttentionDescription> cross; // of a decoder's layer: to what the encoder has made
+  Mlp mlp;                                   // with experts: of one of them
   std::optional<Experts> experts;
   bool parallel = false; // the mlp reads what the layer reads; without a norm before it, what attention reads
   double residualScale = 1; // of both branches
@@ -155,6 +161,19 @@ struct Embedding {
   double dropout = 0;
   bool operator==(const Embedding &) const = default;
 };
+
+// The stack of an encoder, whose layers are equal. Its table of tokens is the model's.
+struct EncoderDescription {
+  Embedding embedding;
+  BlockDescription layer;
+  int64_t layerCount = 0;
+  std::optional<Norm> finalNorm;
+  double dropout = 0; // behind it
+  bool operator==(const EncoderDescription &) const = default;
+};
+
+// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h).
+inline constexpr std::string_view kOfEncoderRole = "encoder.";
 
 // norm(activation(product with a bias)) of what the head reads: masked language models.
 struct HeadTransform {
@@ -197,7 +216,8 @@ struct KeyNames {
               sharedFfn = "shared_expert_intermediate_size", layers = "num_hidden_layers",
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
               activation = "hidden_act", attentionDropout = "attention_dropout",
-              hiddenDropout = "resid_pdrop";
+              hiddenDropout = "resid_pdrop", encoderHeads = "encoder_attention_heads",
+              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers";
 };
 
 using plan::Objective;
@@ -214,7 +234,13 @@ struct ModelDescription {
   std::vector<BlockKind> kinds; // distinct blocks
   std::vector<int64_t> layers;  // of each layer, its index into kinds
   std::optional<Norm> finalNorm;
+  double finalDropout = 0; // behind it
   Head head;
+  std::optional<EncoderDescription> encoder;
+  std::vector<ModelParameter> encoderLayer; // of a layer of the encoder
+  // What the decoder reads if data have labels alone: this first, then the labels, and the padding where there is none; none:
+  // data must say what it reads.
+  std::optional<int64_t> startToken, paddingOfLabels;
   double initializerRange = 0.02;
   std::vector<ModelParameter> parameters; // outside the layers
   LaterTokens later;
@@ -224,9 +250,14 @@ struct ModelDescription {
   std::optional<int64_t>
       paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 
-  int64_t embeddingWidth() const { return embedding.width > 0 ? embedding.width : hidden; }
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
+  // Of both stacks, which a pipeline's stages share out.
+  int64_t allLayerCount() const { return layerCount() + encoderLayerCount(); }
+  std::string allLayersName() const {
+    return encoder ? names.encoderLayers + " + " + names.layers : names.layers;
+  }
+  int64_t encoderLayerCount() const { return encoder ? encoder->layerCount : 0; }
   bool hasExperts() const { return std::ranges::any_of(kinds, &BlockKind::hasExperts); }
 };
 

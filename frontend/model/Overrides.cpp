@@ -151,6 +151,9 @@ public:
       for (const std::optional<Norm> &norm : {branch->before, branch->after, branch->sum})
         check(norm);
     expectBound("mlp.limit", block.mlp.limit);
+    if (block.cross)
+      checkCross(*block.cross);
+    expect(!block.cross || !block.parallel, "cross in a parallel layer; expected a serial one");
     if (block.experts)
       check(*block.experts);
     expect(!block.experts || block.mlp.dropout == 0, "mlp.dropout with experts");
@@ -221,6 +224,14 @@ private:
            theta);
   }
 
+  // Keys are of another sequence: no distance to them, and no masks but its end, means anything.
+  void checkCross(const AttentionDescription &cross) {
+    expect(!cross.causal, "cross.causal: true; expected false, the encoder's sequence is whole");
+    expect(!cross.rope && cross.slopes.empty() && cross.window == 0 && !cross.latent,
+           "cross with rope, slopes, window or latent; expected none of them");
+    check(cross);
+  }
+
   void check(const Rope &rope, int64_t size) {
     check(rope.scaling, rope.theta);
     expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
@@ -259,10 +270,38 @@ private:
 
 } // namespace
 
+static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
+                         Problems &problems) {
+  const bool attendsToIt =
+      std::ranges::all_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
+  const bool isSeen =
+      std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
+  if (!model.encoder) {
+    if (isSeen)
+      problems.add("layers with cross, and no encoder that they could attend to");
+    return;
+  }
+  if (!attendsToIt)
+    problems.add("an encoder, and layers without cross; expected cross in each layer");
+  if (model.encoder->layerCount < 1)
+    problems.add("encoder.layer_count is missing; expected how many layers it has");
+  if (model.encoder->layer.experts || model.encoder->layer.cross)
+    problems.add("encoder.layer with experts or cross; expected an mlp and attention to its own sequence");
+  if (model.encoder->layer.attention.causal)
+    problems.add("encoder.layer.attention.causal: true; expected false: it sees its whole sequence");
+  if (std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.experts.has_value(); }))
+    problems.add("experts in layers behind an encoder are not supported");
+  if (model.objective != Objective::causal)
+    problems.add("objective {} with an encoder; expected causal: the decoder predicts the next token",
+                 wordOf(model.objective));
+  DescriptionChecks("encoder: ", problems).check(model.encoder->layer);
+}
+
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
                       Problems &problems) {
   if (model.vocabulary == 0 || model.hidden == 0 || model.maxPositions == 0 || layers.empty())
     problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
+  checkEncoder(model, layers, problems);
   DescriptionChecks whole("", problems);
   whole.check(model.finalNorm);
   whole.check(model.embedding.norm);

@@ -17,54 +17,59 @@ struct Role {
 
 class Roles {
 public:
-  void add(std::string name) { roles_.push_back({std::move(name)}); }
+  explicit Roles(std::string_view stack = "") : stack_(stack) {} // what all names begin with
+  void add(const std::string &name, plan::InitKind init = plan::InitKind::normal) {
+    roles_.push_back({stack_ + name, init});
+  }
   void addLinear(const std::string &name, bool bias) {
     add(name + ".weight");
     if (bias)
       addBias(name + ".bias");
   }
-  void addBias(std::string name) { roles_.push_back({std::move(name), plan::InitKind::zeros}); }
+  void addBias(const std::string &name) { add(name, plan::InitKind::zeros); }
   // Weights begin such that the norm alone is left: an offset is a part of them.
   void addNorm(const std::string &name, const std::optional<Norm> &norm) {
     if (norm && norm->weight)
-      roles_.push_back({name + ".weight", norm->offset == 0 ? plan::InitKind::ones : plan::InitKind::zeros});
+      add(name + ".weight", norm->offset == 0 ? plan::InitKind::ones : plan::InitKind::zeros);
     if (norm && norm->bias)
       addBias(name + ".bias");
   }
   std::vector<Role> take() { return std::move(roles_); }
 
 private:
+  std::string stack_;
   std::vector<Role> roles_;
 };
 
 } // namespace
 
-static void addLatents(Roles &roles, const AttentionDescription &attention) {
+// `of`: what names of roles begin with: "attn".
+static void addLatents(Roles &roles, const std::string &of, const AttentionDescription &attention) {
   const bool isLow = attention.latent->queryRank > 0;
   if (isLow) {
-    roles.addLinear("attn.q_a", attention.qkvBias);
-    roles.addNorm("attn.q_a_norm", attention.latent->norm);
+    roles.addLinear(of + ".q_a", attention.qkvBias);
+    roles.addNorm(of + ".q_a_norm", attention.latent->norm);
   }
-  roles.addLinear(isLow ? "attn.q_b" : "attn.q", false);
-  roles.addLinear("attn.kv_a", attention.qkvBias);
-  roles.addNorm("attn.kv_a_norm", attention.latent->norm);
-  roles.addLinear("attn.kv_b", false);
+  roles.addLinear(of + (isLow ? ".q_b" : ".q"), false);
+  roles.addLinear(of + ".kv_a", attention.qkvBias);
+  roles.addNorm(of + ".kv_a_norm", attention.latent->norm);
+  roles.addLinear(of + ".kv_b", false);
 }
 
-static void addAttention(Roles &roles, const AttentionDescription &attention) {
+static void addAttention(Roles &roles, const std::string &of, const AttentionDescription &attention) {
   if (attention.latent)
-    addLatents(roles, attention);
+    addLatents(roles, of, attention);
   else
-    for (const char *name : {"attn.q", "attn.k", "attn.v"})
-      roles.addLinear(name, attention.qkvBias);
+    for (const char *name : {".q", ".k", ".v"})
+      roles.addLinear(of + name, attention.qkvBias);
   if (attention.qkNorm)
-    for (const char *name : {"attn.q", "attn.k"})
-      roles.addNorm(normRole(name, *attention.qkNorm), attention.qkNorm->norm);
+    for (const char *name : {".q", ".k"})
+      roles.addNorm(normRole(of + name, *attention.qkNorm), attention.qkNorm->norm);
   if (attention.gated)
-    roles.addLinear("attn.gate", attention.qkvBias);
-  roles.addLinear("attn.o", attention.outBias);
+    roles.addLinear(of + ".gate", attention.qkvBias);
+  roles.addLinear(of + ".o", attention.outBias);
   if (attention.sinks)
-    roles.add("attn.sinks");
+    roles.add(of + ".sinks");
 }
 
 static void addExperts(Roles &roles, const Experts &experts, bool bias) {
@@ -94,12 +99,20 @@ static void addMlp(Roles &roles, const Mlp &mlp) {
   roles.addLinear("mlp.down", mlp.bias);
 }
 
-static std::vector<Role> rolesOf(const BlockDescription &block) {
-  Roles roles;
-  roles.addNorm("attn_norm", block.attentionBranch.before);
-  addAttention(roles, block.attention);
-  roles.addNorm("attn_after_norm", block.attentionBranch.after);
-  roles.addNorm("attn_sum_norm", block.attentionBranch.sum);
+static void addAttentionBranch(Roles &roles, const std::string &of, const AttentionDescription &attention,
+                               const BranchDescription &branch) {
+  roles.addNorm(of + "_norm", branch.before);
+  addAttention(roles, of, attention);
+  roles.addNorm(of + "_after_norm", branch.after);
+  roles.addNorm(of + "_sum_norm", branch.sum);
+}
+
+// `stack`: what names of roles begin with: "" or "encoder.".
+static std::vector<Role> rolesOf(const BlockDescription &block, std::string_view stack = "") {
+  Roles roles(stack);
+  addAttentionBranch(roles, "attn", block.attention, block.attentionBranch);
+  if (block.cross)
+    addAttentionBranch(roles, "cross", *block.cross, block.crossBranch);
   roles.addNorm("mlp_norm", block.mlpBranch.before);
   if (block.experts)
     addExperts(roles, *block.experts, block.mlp.bias);
@@ -110,16 +123,28 @@ static std::vector<Role> rolesOf(const BlockDescription &block) {
   return roles.take();
 }
 
+// But for the table of tokens.
+static void addEmbedding(Roles &roles, const Embedding &embedding) {
+  if (embedding.learnedPositions)
+    roles.add("embed.positions");
+  if (embedding.types > 0)
+    roles.add("embed.types");
+  roles.addNorm("embed_norm", embedding.norm);
+  if (embedding.width > 0)
+    roles.addLinear("embed.project", /*bias=*/true);
+}
+
+static std::vector<Role> rolesOf(const EncoderDescription &encoder) {
+  Roles roles(kOfEncoderRole);
+  addEmbedding(roles, encoder.embedding);
+  roles.addNorm("final_norm", encoder.finalNorm);
+  return roles.take();
+}
+
 static std::vector<Role> rolesOf(const ModelDescription &model) {
   Roles roles;
   roles.add("embed.tokens");
-  if (model.embedding.learnedPositions)
-    roles.add("embed.positions");
-  if (model.embedding.types > 0)
-    roles.add("embed.types");
-  roles.addNorm("embed_norm", model.embedding.norm);
-  if (model.embedding.width > 0)
-    roles.addLinear("embed.project", /*bias=*/true);
+  addEmbedding(roles, model.embedding);
   roles.addNorm("final_norm", model.finalNorm);
   if (model.head.transform) {
     roles.addLinear("head.transform", model.head.transform->bias);
@@ -146,18 +171,32 @@ std::string normRole(std::string_view role, const HeadNorms &norms) {
   return fmt::format("{}_{}", role, norms.span == NormSpan::head ? "norm" : "norms");
 }
 
-static plan::ParameterDim dimOf(char letter, const ModelDescription &model, const BlockDescription &block) {
-  const AttentionDescription &attention = block.attention;
+// What a row's letters are the sizes of.
+struct Sizes {
+  const ModelDescription &model;
+  const BlockDescription &block;
+  const Embedding &embedding;
+  const AttentionDescription &attention;
+  Sizes(const TensorRow &row, const ModelDescription &model, const BlockDescription &block)
+      : model(model), block(block), embedding(isOfEncoder(row) ? model.encoder->embedding : model.embedding),
+        attention(row.role.starts_with("cross") ? *block.cross : block.attention) {}
+
+private:
+  static bool isOfEncoder(const TensorRow &row) { return row.role.starts_with(kOfEncoderRole); }
+};
+
+static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
+  const auto &[model, block, embedding, attention] = sizes;
   auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
   switch (letter) {
   case kVocabularyDim:
     return full(model.vocabulary);
   case 'p':
-    return full(model.maxPositions + model.embedding.positionOffset);
+    return full(model.maxPositions + embedding.positionOffset);
   case 'a':
-    return full(model.embedding.types);
+    return full(embedding.types);
   case 'i':
-    return full(model.embeddingWidth());
+    return full(embedding.width > 0 ? embedding.width : model.hidden);
   case 'g':
     return full(attention.groups);
   case 'r':
@@ -318,7 +357,7 @@ static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind 
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
   setFileView(parameter, words, static_cast<size_t>(row.part),
-              [&](char letter) { return dimOf(letter, model, block); });
+              [&, sizes = Sizes(row, model, block)](char letter) { return dimOf(letter, sizes); });
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))
@@ -363,8 +402,8 @@ static std::string copyOf(std::string_view role) { return fmt::format("later.{}"
 // Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what the model
 // has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
-  // They embed tokens by the table alone.
-  if (model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
+  // They embed tokens by the table alone, and attend to no encoder.
+  if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
     return Status::ok();
   const std::vector<Role> roles = rolesOfLater(model);
   if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))
@@ -391,11 +430,23 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
   return Status::ok();
 }
 
+// Those outside its layers stand beside the model's.
+static Status bindEncoder(ModelDescription &model, const TensorNames &names) {
+  const EncoderDescription &encoder = *model.encoder;
+  MGC_TRY(bind(rolesOf(encoder.layer, kOfEncoderRole), names, model, encoder.layer, model.encoderLayer));
+  std::vector<ModelParameter> outside;
+  MGC_TRY(bind(rolesOf(encoder), names, model, encoder.layer, outside));
+  model.parameters.insert(model.parameters.end(), outside.begin(), outside.end());
+  return Status::ok();
+}
+
 Status bindParameters(ModelDescription &model, const TensorNames &names) {
   model.ignoredTensors = spellings(names.ignored, names.prefix);
   for (BlockKind &kind : model.kinds)
     MGC_TRY(bind(rolesOf(kind.block), names, model, kind.block, kind.parameters));
   MGC_TRY(bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters));
+  if (model.encoder)
+    MGC_TRY(bindEncoder(model, names));
   return bindLater(model, names);
 }
 

@@ -22,6 +22,8 @@
 //   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
+// Of attention to an encoder's output a layer has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm. An encoder
+// has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of tokens.
 // Modules that predict later tokens have (i: h, summed over)
 //   later.{token,hidden}_norm.weight h                   later.{token,hidden}.weight h i  later.norm.weight h
 // and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens, later.head.weight.

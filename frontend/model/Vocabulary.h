@@ -166,6 +166,8 @@ template <typename V> void fields(V &v, Of<BlockDescription>) {
   using T = BlockDescription;
   v(Field{"attention_branch", "around attention"}, &T::attentionBranch);
   v(Field{"attention", "attention"}, &T::attention);
+  v(Field{"cross_branch", "around attention to what the encoder has made"}, &T::crossBranch);
+  v(Field{"cross", "attention to what the encoder has made, between attention and the mlp"}, &T::cross);
   v(Field{"mlp_branch", "around the mlp"}, &T::mlpBranch);
   v(Field{"mlp", "the mlp; with experts: one of them"}, &T::mlp);
   v(Field{"experts", "a mixture of experts in the place of the mlp"}, &T::experts);
@@ -186,6 +188,15 @@ template <typename V> void fields(V &v, Of<Embedding>) {
     &Embedding::types);
   v(Field{"norm", "of the sum"}, &Embedding::norm);
   v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, /*mayChange=*/true}, &Embedding::dropout);
+}
+
+template <typename V> void fields(V &v, Of<EncoderDescription>) {
+  using T = EncoderDescription;
+  v(Field{"embedding", "before its layers; the table of tokens is the decoder's"}, &T::embedding);
+  v(Field{"layer", "each of its layers"}, &T::layer);
+  v(Field{"layer_count", "how many there are", 1, kMaxLayers}, &T::layerCount);
+  v(Field{"final_norm", "behind its layers"}, &T::finalNorm);
+  v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
 }
 
 template <typename V> void fields(V &v, Of<HeadTransform>) {
@@ -211,6 +222,23 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"positions", "the longest sequence", 1, kMaxPositions, {}, /*mayChange=*/true}, &T::maxPositions);
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
+  v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::finalDropout);
+  v(Field{"encoder", "a stack of layers of its own, to whose output the layers attend: they are the decoder"},
+    &T::encoder);
+  v(Field{"start_token",
+          "what the decoder reads first, where data have labels alone",
+          0,
+          kMaxVocabulary - 1,
+          {},
+          /*mayChange=*/true},
+    &T::startToken);
+  v(Field{"padding_of_labels",
+          "what it reads there where a token has no label",
+          0,
+          kMaxVocabulary - 1,
+          {},
+          /*mayChange=*/true},
+    &T::paddingOfLabels);
   v(Field{"head", "logits"}, &T::head);
   v(Field{"initializer_range",
           "standard deviation of weights that no checkpoint has",

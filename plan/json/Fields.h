@@ -195,6 +195,7 @@ template <typename V> void fields(V &v, Of<Input>) {
   v.required("dims", &Input::dims);
   v.required("ring", &Input::ring);
   v.optional("shift", &Input::shift);
+  v.optional("ofEncoder", &Input::ofEncoder);
 }
 
 template <typename V> void fields(V &v, Of<Region>) {
@@ -229,6 +230,9 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelConfig", &Plan::modelConfig);
   v.required("mesh", &Plan::mesh);
   v.required("sequenceLength", &Plan::sequenceLength);
+  v.optional("encoderLength", &Plan::encoderLength);
+  v.optional("startToken", &Plan::startToken);
+  v.optional("paddingToken", &Plan::paddingToken);
   v.optional("tokenTypes", &Plan::tokenTypes);
   v.optional("objective", &Plan::objective);
   v.optional("zigzag", &Plan::zigzag);

@@ -59,6 +59,34 @@ static void verifyTokenTypes(Checks &checks) {
                                    : "0, for no stage reads token types");
 }
 
+// Data have a sequence of the encoder exactly where the plan reads it.
+static void verifyEncoder(Checks &checks) {
+  const Plan &plan = checks.plan;
+  Place root;
+  const bool isRead = std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
+    return std::ranges::any_of(stage.inputs, &Input::ofEncoder);
+  });
+  const bool fits = isRead ? plan.encoderLength > 0 : plan.encoderLength == 0;
+  if (checks.violations.expect(fits, root.field("encoderLength"), "found {}, expected {}", plan.encoderLength,
+                               isRead ? "a positive number, for a stage reads the encoder's sequence"
+                                      : "0, for no stage reads an encoder's sequence")) {
+    const Checked tokens = checkedMultiply(plan.globalBatchSize, plan.encoderLength);
+    checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("encoderLength"),
+                             "{} samples of {} tokens are more than 2^40 tokens per step",
+                             plan.globalBatchSize, plan.encoderLength);
+    checks.violations.expect(!isRead || plan.zigzag == 1, root.field("zigzag"),
+                             "found {}, expected 1 of a plan with an encoder", plan.zigzag);
+  }
+  for (const auto &[name, token] :
+       {std::pair("startToken", plan.startToken), std::pair("paddingToken", plan.paddingToken)}) {
+    checks.violations.expect(token >= -1 && token < plan.vocabulary, root.field(name),
+                             "found {}, expected a token of the vocabulary of {}, or -1", token,
+                             plan.vocabulary);
+    checks.violations.expect(isRead || token == -1, root.field(name),
+                             "found {}, expected -1 without an encoder", token);
+  }
+}
+
 void verifyNumbers(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
@@ -84,6 +112,7 @@ void verifyNumbers(Checks &checks) {
   checks.violations.expect(plan.zero == 0 || plan.zero == 1, root.field("zero"), "found {}, expected 0 or 1",
                            plan.zero);
   verifyTokenTypes(checks);
+  verifyEncoder(checks);
   verifyTypes(checks);
   verifyKernelFiles(checks);
 }

@@ -75,7 +75,7 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
 // --- Inputs ------------------------------------------------------------------------------------------------
 
 // A dimension b is all samples of a microbatch, s or t a whole sequence.
-static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place &place) {
+static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, bool ofEncoder, const Place &place) {
   const Plan &plan = checks.plan;
   if (dim.name == "b")
     checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize),
@@ -83,8 +83,10 @@ static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place
                              plan.microbatches, dim.size, plan.globalBatchSize);
   else if (checks.violations.expect(dim.name == "s" || dim.name == "t", place, "name '{}' is none of s t b",
                                     dim.name))
-    checks.violations.expect(dim.size == plan.sequenceLength, place, "{} = {} is not sequenceLength = {}",
-                             dim.name, dim.size, plan.sequenceLength);
+    checks.violations.expect(dim.size == (ofEncoder ? plan.encoderLength : plan.sequenceLength), place,
+                             "{} = {} is not {} = {}", dim.name, dim.size,
+                             ofEncoder ? "encoderLength" : "sequenceLength",
+                             ofEncoder ? plan.encoderLength : plan.sequenceLength);
   const Checked local = localSize(checks, place, dim.size, dim.axes);
   if (local && dim.name == "b")
     checks.violations.expect(*local == plan.microBatchSize, place,
@@ -103,7 +105,7 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
     Place here = dims.element(i);
     checks.violations.expect(roles.insert(dim.name == "b").second, here,
                              "an input has at most one dimension b and one of s and t");
-    bytes = checkedMultiply(bytes, verifyInputDim(checks, dim, here));
+    bytes = checkedMultiply(bytes, verifyInputDim(checks, dim, input.ofEncoder, here));
     axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
   }
   return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
@@ -117,10 +119,20 @@ static void verifyObjective(Checks &checks, const Input &input, const Place &pla
                            "token itself",
                            input.shift);
   checks.violations.expect(
-      isMasked || !isEnd(input.kind), place.field("kind"),
+      isMasked || input.ofEncoder || !isEnd(input.kind), place.field("kind"),
       "{}: attention up to the end of a document sees the token that the objective causal "
       "predicts; expected the objective masked",
       nameIn(input.kind));
+}
+
+// Labels are of the decoder's tokens, and so is what goes with them.
+static void verifySequence(Checks &checks, const Input &input, const Place &place) {
+  checks.violations.expect(
+      !input.ofEncoder || (isOfEither(input.kind) && input.shift == 0), place.field("ofEncoder"),
+      "{}{}: the encoder's sequence has tokens, positions and ends, none of them shifted", nameIn(input.kind),
+      input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
+  checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0,
+                           place.field("kind"), "encoderEnds in a plan without an encoder");
 }
 
 // Its ring has a slot for each microbatch in ascending order, or one for all of them.
@@ -129,6 +141,7 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
       input.type == typeOf(input.kind), place,
       "loss weights, loss shares and the tokens of the step are f32, all other inputs i32");
   verifyObjective(checks, input, place);
+  verifySequence(checks, input, place);
   const int64_t mostShift = isShiftable(input.kind) ? checks.plan.sequenceLength - 1 : 0;
   checks.violations.expect(
       input.shift >= 0 && input.shift <= mostShift, place.field("shift"),

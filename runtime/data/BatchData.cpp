@@ -1,77 +1,16 @@
 // See BatchData.h.
 #include "runtime/data/BatchData.h"
 
-#include "runtime/base/Json.h"
-
-#include "runtime/data/BatchShape.h"
-#include "runtime/data/TokenReader.h"
-#include "runtime/io/Safetensors.h"
+#include "runtime/data/BatchFile.h"
+#include "runtime/data/PairData.h"
 
 #include <algorithm>
-#include <fmt/ranges.h>
 
 namespace mgc {
 
 using plan::Plan;
 
 namespace {
-
-constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPositions = "position_ids",
-                     *kMask = "attention_mask", *kTypes = "token_type_ids";
-
-// The tensors of a file, all of one shape.
-class BatchFile {
-public:
-  static Result<BatchFile> open(const std::string &path, const BatchShape &shape) {
-    MGC_ASSIGN(file, Safetensors::open(path));
-    return BatchFile(path, std::move(file), shape);
-  }
-  bool has(const char *name) const { return file_.find(name) != nullptr; }
-  std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
-  // A name that nobody reads may be a misspelt one.
-  Status verifyNames() const {
-    const std::initializer_list<std::string_view> known = {kIds, kLabels, kPositions, kMask, kTypes};
-    for (const auto &[name, tensor] : file_.tensors())
-      if (std::ranges::find(known, name) == known.end())
-        return errorf("{}: tensor {} is not read; expected some of {}", path_, printable(name),
-                      fmt::join(known, ", "));
-    return Status::ok();
-  }
-  int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
-  Result<TensorFile> tensor(const char *name) const {
-    const TensorView *view = file_.find(name);
-    MGC_TRY(verify(view).at(where(name)));
-    if (view->shape[0] != steps())
-      return errorf("{} has {} steps, {} {}, expected equal", where(name), view->shape[0], kIds, steps());
-    return TensorFile::open(file_.file(), *view);
-  }
-  Result<TokenReader> reader(const char *name, ValueRange range) const {
-    MGC_ASSIGN(opened, tensor(name));
-    TokenReader reader(where(name), std::move(opened), std::move(range));
-    MGC_TRY(reader.scan());
-    return reader;
-  }
-
-private:
-  BatchFile(std::string path, Safetensors file, const BatchShape &shape)
-      : path_(std::move(path)), file_(std::move(file)), shape_(shape) {}
-
-  Status verify(const TensorView *tensor) const {
-    const std::string expected = fmt::format("integers [steps, {}, {}]", shape_.samples, shape_.length);
-    if (!tensor)
-      return errorf("missing, expected {}", expected);
-    const std::vector<int64_t> &found = tensor->shape;
-    if (!isInteger(tensor->type) || found.size() != 3 || found[0] < 1 || found[1] != shape_.samples ||
-        found[2] != shape_.length)
-      return errorf("found {} {}, expected {}: global batch size and sequence length of the plan",
-                    toString(tensor->type), shapeToString(found), expected);
-    return Status::ok();
-  }
-
-  std::string path_;
-  Safetensors file_;
-  BatchShape shape_;
-};
 
 // Whether some number of the plan is of all tokens, padding or not: the balance, the load or the capacity of experts.
 bool countsAllTokens(const Plan &plan) {
@@ -268,8 +207,10 @@ Status verifyLabels(const BatchFile &file, const Plan &plan, const MaskingOption
 } // namespace
 
 Result<OpenedBatches> openBatches(const std::string &path, const Plan &plan, const DataOptions &options) {
+  if (plan.encoderLength > 0)
+    return openPairs(path, plan, options);
   MGC_ASSIGN(file, BatchFile::open(path, BatchShape(plan)));
-  MGC_TRY(file.verifyNames());
+  MGC_TRY(file.verifyNames({kIds, kLabels, kPositions, kMask, kTypes}));
   if (file.has(kPositions) && options.documents.endToken)
     return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositions);
   MGC_TRY(verifyDocuments(options.documents, plan, file.has(kPositions)));

@@ -3,6 +3,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/data/BatchData.h"
 #include "runtime/data/MockData.h"
+#include "runtime/data/PairData.h"
 #include "runtime/data/StreamData.h"
 #include "runtime/data/TokenFiles.h"
 #include "runtime/io/Npy.h"
@@ -137,9 +138,11 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
     batch.starts.resize(plan::readsDocuments(plan) ? batch.tokens.size() : 0);
     batch.types.resize(plan::reads(plan, plan::isTokenType) ? batch.tokens.size() : 0);
     batch.ends.resize(plan::reads(plan, plan::isEnd) ? batch.tokens.size() : 0);
+    batch.encoderTokens.resize(plan.globalBatchSize * plan.encoderLength);
+    batch.encoderEnds.resize(batch.encoderTokens.size());
   } catch (const std::bad_alloc &) {
     return errorf("a global batch of {} samples of {} tokens does not fit the memory; a smaller --gbs would",
-                  plan.globalBatchSize, plan.sequenceLength);
+                  plan.globalBatchSize, plan.sequenceLength + plan.encoderLength);
   }
   return batch;
 }
@@ -192,6 +195,12 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     MGC_ASSIGN(opened, openBatches(path, plan, options));
     return finished(std::move(opened.data), plan, seed, options, opened.hasLabels);
   }
+  if (plan.encoderLength > 0)
+    return errorf(
+        "{}: holds one stream of tokens, but the model reads two sequences, one with its encoder; expected "
+        ".safetensors with input_ids and labels of each sample (docs/data.md): corrupting spans of a stream, "
+        "as T5 was first trained, is not there",
+        path);
   MGC_TRY(verifyDocuments(options.documents, plan, false));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   const DocumentRule rule{options.documents.endToken, plan::readsDocuments(plan) ? plan.longestDocument : 0};
@@ -211,6 +220,10 @@ Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &given) {
   MGC_TRY(verifyDocuments(documents, plan, plan::readsDocuments(plan)));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   const BatchShape shape(plan);
+  if (plan.encoderLength > 0) {
+    MGC_TRY(verifyNoDocuments(documents));
+    return makePairs(shape, seed);
+  }
   if (documents.endToken && plan.longestDocument > 0 && plan.longestDocument < shape.length)
     return errorf(
         "--eod-token-id {}: made-up documents that end at a token may be longer than the {} tokens for "

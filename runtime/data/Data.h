@@ -23,6 +23,9 @@ struct GlobalBatch {
   std::vector<int32_t> tokens, labels;
   std::vector<int32_t> starts;      // where in its sequence each token's document begins
   std::vector<int32_t> types, ends; // of each token its type, and the place behind the end of its document
+  // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
+  // and the place where the sample's padding begins.
+  std::vector<int32_t> encoderTokens, encoderEnds;
 };
 
 class DataSource {
@@ -52,6 +55,7 @@ inline constexpr int64_t kLargestByteVocabulary = 384;
 //   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
 //   .json .jsonl .idx   refused
 //   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
+// The plan of a model with an encoder takes .safetensors alone, see PairData.h.
 // A stream is cut into samples (SampleForm.h): of a causal plan sequenceLength + 1 tokens, each beginning on the last token of
 // the one before; of a masked plan sequenceLength tokens, less those around it, some of which are masked. The order of the
 // samples is drawn anew for each epoch from the seed.

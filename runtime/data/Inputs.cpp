@@ -18,11 +18,12 @@ namespace {
 
 using Kind = plan::Input::Kind;
 
-Status checkValue(const plan::Plan &plan, const char *what, int64_t index, int32_t value) {
+// `length`: of the sequences.
+Status checkValue(const plan::Plan &plan, const char *what, int64_t length, int64_t index, int32_t value) {
   if (value >= 0 && value < plan.vocabulary)
     return Status::ok();
-  return errorf("sample {} of the batch, position {}: {} {} is not in the vocabulary of {}",
-                index / plan.sequenceLength, index % plan.sequenceLength, what, value, plan.vocabulary);
+  return errorf("sample {} of the batch, position {}: {} {} is not in the vocabulary of {}", index / length,
+                index % length, what, value, plan.vocabulary);
 }
 
 Status checkSize(const char *what, std::span<const int32_t> values, const GlobalBatch &batch) {
@@ -47,13 +48,15 @@ Status checkTypes(const plan::Plan &plan, const GlobalBatch &batch) {
 class InputValues {
 public:
   InputValues(const plan::Input &input, const plan::Plan &plan, const GlobalBatch &batch, int64_t step)
-      : kind_(input.kind), shift_(input.shift), plan_(plan), batch_(batch), step_(step) {
+      : kind_(input.kind), shift_(input.shift), ofEncoder_(input.ofEncoder), plan_(plan), batch_(batch),
+        step_(step) {
     if (kind_ == Kind::stepTokens || kind_ == Kind::lossShares)
       counted_ = countLabels();
   }
   double at(int64_t sample, int64_t position) const;
 
 private:
+  int64_t length() const { return ofEncoder_ ? plan_.encoderLength : plan_.sequenceLength; }
   // Of a token: the token that is `shift` positions later, in its sequence and document; nothing: there is none.
   std::optional<int64_t> shifted(int64_t index) const;
   int32_t labelAt(int64_t index) const { // kIgnoredLabel: it does not count
@@ -69,6 +72,7 @@ private:
 
   Kind kind_;
   int64_t shift_;
+  bool ofEncoder_;
   const plan::Plan &plan_;
   const GlobalBatch &batch_;
   int64_t step_;
@@ -84,9 +88,11 @@ std::optional<int64_t> InputValues::shifted(int64_t index) const {
 }
 
 double InputValues::at(int64_t sample, int64_t position) const {
-  const int64_t index = sample * plan_.sequenceLength + position;
+  const int64_t index = sample * length() + position;
   switch (kind_) {
   case Kind::tokens: {
+    if (ofEncoder_)
+      return batch_.encoderTokens[index];
     const std::optional<int64_t> later = shifted(index);
     return later ? batch_.tokens[*later] : 0;
   }
@@ -108,7 +114,9 @@ double InputValues::at(int64_t sample, int64_t position) const {
     return batch_.types[index];
   case Kind::documentEnds:
   case Kind::keyDocumentEnds:
-    return batch_.ends[index];
+    return ofEncoder_ ? batch_.encoderEnds[index] : batch_.ends[index];
+  case Kind::encoderEnds:
+    return batch_.encoderEnds[sample * plan_.encoderLength];
   case Kind::samples:
     return static_cast<double>(step_ * plan_.globalBatchSize + sample);
   case Kind::stepTokens:
@@ -119,12 +127,25 @@ double InputValues::at(int64_t sample, int64_t position) const {
 
 } // namespace
 
+static Status checkEncoder(const plan::Plan &plan, const GlobalBatch &batch) {
+  if (plan.encoderLength == 0)
+    return Status::ok();
+  const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
+  if (batch.encoderTokens.size() != expected || batch.encoderEnds.size() != expected)
+    return errorf("the batch has {} tokens of the encoder and {} ends, expected {}",
+                  batch.encoderTokens.size(), batch.encoderEnds.size(), expected);
+  for (int64_t i = 0; i < static_cast<int64_t>(expected); ++i)
+    MGC_TRY(checkValue(plan, "token of the encoder", plan.encoderLength, i, batch.encoderTokens[i]));
+  return verifyEnds(batch.encoderEnds, {}, plan.encoderLength);
+}
+
 Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch) {
   for (int64_t i = 0; i < static_cast<int64_t>(batch.tokens.size()); ++i)
-    MGC_TRY(checkValue(plan, "token", i, batch.tokens[i]));
+    MGC_TRY(checkValue(plan, "token", plan.sequenceLength, i, batch.tokens[i]));
   for (int64_t i = 0; i < static_cast<int64_t>(batch.labels.size()); ++i)
     if (batch.labels[i] != kIgnoredLabel)
-      MGC_TRY(checkValue(plan, "label", i, batch.labels[i]));
+      MGC_TRY(checkValue(plan, "label", plan.sequenceLength, i, batch.labels[i]));
+  MGC_TRY(checkEncoder(plan, batch));
   if (plan::reads(plan, plan::isTokenType))
     MGC_TRY(checkTypes(plan, batch));
   if (plan::readsDocuments(plan))
@@ -171,7 +192,8 @@ void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalB
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {
     std::byte *to = arena + record.ring.offsetOf(microbatch);
     for (int64_t p = 0; p < record.positions; ++p) {
-      const int64_t position = plan::positionAt(record.firstPosition + p, plan.sequenceLength, plan.zigzag);
+      const int64_t length = input.ofEncoder ? plan.encoderLength : plan.sequenceLength;
+      const int64_t position = plan::positionAt(record.firstPosition + p, length, plan.zigzag);
       for (int64_t b = 0; b < record.samples; ++b) {
         const int64_t sample = microbatch * record.samplesPerMicrobatch + record.firstSample + b;
         const double value = values.at(sample, position);

@@ -9,13 +9,23 @@ namespace mgc {
 
 namespace {
 
+// A token at a place of a sample, drawn.
+PhiloxWords drawAt(uint64_t seed, uint64_t sample, uint32_t position) {
+  return philox({lowWord(sample), highWord(sample), position, lowWord(hashName("mock data"))},
+                philoxKey(seed));
+}
+
+// How many tokens there are.
+uint32_t tokensOf(const BatchShape &shape) { return uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128)); }
+
+uint32_t following(uint32_t token, uint32_t tokens) { return (5 * token + 7) % tokens; }
+
 // x -> 5x + 7, and with probability 1/8 any of them instead.
 class MockData : public DataSource {
 public:
   MockData(const BatchShape &shape, const SampleForm &form, int64_t longest, uint64_t seed)
-      : shape_(shape), form_(form), longest_(longest > 0 ? longest : shape.length),
-        tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed),
-        chain_(size_t(form.reads())) {}
+      : shape_(shape), form_(form), longest_(longest > 0 ? longest : shape.length), tokens_(tokensOf(shape)),
+        seed_(seed), chain_(size_t(form.reads())) {}
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(beginBatch(step, shape_, out));
@@ -39,7 +49,7 @@ private:
     for (size_t t = 0; t < chain_.size(); ++t) {
       chain_[t] = int32_t(token);
       PhiloxWords words = draw(number, uint32_t(t) + 1);
-      token = words[0] % 8 == 0 ? words[1] % tokens_ : (5 * token + 7) % tokens_;
+      token = words[0] % 8 == 0 ? words[1] % tokens_ : following(token, tokens_);
     }
   }
   // A document begins at half of the places of a short sequence, at four or so of those of a long one.
@@ -49,10 +59,7 @@ private:
         position == 0 || position - before == longest_ || draw(number, uint32_t(position))[2] % span == 0;
     return begins ? int32_t(position) : before;
   }
-  PhiloxWords draw(uint64_t number, uint32_t position) const {
-    return philox({lowWord(number), highWord(number), position, lowWord(hashName("mock data"))},
-                  philoxKey(seed_));
-  }
+  PhiloxWords draw(uint64_t number, uint32_t position) const { return drawAt(seed_, number, position); }
   BatchShape shape_;
   SampleForm form_;
   int64_t longest_; // document
@@ -61,7 +68,46 @@ private:
   std::vector<int32_t> chain_; // of one sample
 };
 
+// Any tokens for the encoder; labels follow from them.
+class MockPairs : public DataSource {
+public:
+  MockPairs(const BatchShape &shape, uint64_t seed) : shape_(shape), tokens_(tokensOf(shape)), seed_(seed) {}
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(step, shape_, out));
+    for (int64_t i = 0; i < shape_.samples; ++i)
+      fill(uint64_t(step * shape_.samples + i),
+           std::span(out.encoderTokens)
+               .subspan(size_t(i * shape_.encoderLength), size_t(shape_.encoderLength)),
+           std::span(out.tokens).subspan(size_t(i * shape_.length), size_t(shape_.length)),
+           std::span(out.labels).subspan(size_t(i * shape_.length), size_t(shape_.length)));
+    return Status::ok();
+  }
+
+  std::string describe() const override { return fmt::format("made-up pairs over {} tokens", tokens_); }
+
+private:
+  void fill(uint64_t sample, std::span<int32_t> source, std::span<int32_t> tokens,
+            std::span<int32_t> labels) const {
+    for (size_t t = 0; t < source.size(); ++t)
+      source[t] = int32_t(drawAt(seed_, sample, uint32_t(t))[0] % tokens_);
+    int32_t last = 0; // what the decoder reads first
+    for (size_t t = 0; t < labels.size(); ++t) {
+      tokens[t] = last;
+      labels[t] = last = int32_t(following(uint32_t(t < source.size() ? source[t] : last), tokens_));
+    }
+  }
+
+  BatchShape shape_;
+  uint32_t tokens_;
+  uint64_t seed_;
+};
+
 } // namespace
+
+std::unique_ptr<DataSource> makePairs(const BatchShape &shape, uint64_t seed) {
+  return std::make_unique<MockPairs>(shape, seed);
+}
 
 std::unique_ptr<DataSource> makeTokenChain(const BatchShape &shape, const SampleForm &form, int64_t longest,
                                            uint64_t seed) {

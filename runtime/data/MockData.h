@@ -10,4 +10,8 @@ namespace mgc {
 std::unique_ptr<DataSource> makeTokenChain(const BatchShape &shape, const SampleForm &form, int64_t longest,
                                            uint64_t seed);
 
+// For a model with an encoder: each of the decoder's labels follows from the token at its place that the encoder reads, or,
+// behind the last of these, from the label before it.
+std::unique_ptr<DataSource> makePairs(const BatchShape &shape, uint64_t seed);
+
 } // namespace mgc

@@ -10,8 +10,9 @@ static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
   const auto textOf = [](const std::vector<int32_t> &values) {
     return std::string_view(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t));
   };
-  return std::bit_cast<std::array<uint32_t, 2>>(hashName(textOf(batch.tokens)) * 31 +
-                                                hashName(textOf(batch.labels)));
+  return std::bit_cast<std::array<uint32_t, 2>>(
+      (hashName(textOf(batch.encoderTokens)) * 31 + hashName(textOf(batch.tokens))) * 31 +
+      hashName(textOf(batch.labels)));
 }
 
 Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch,

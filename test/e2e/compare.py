@@ -82,14 +82,15 @@ def compare_gradients(expect, wanted, found):
 
 def compare_untrained(expect, start, routes, gradients, weights):
     """What the reference does not train are biases of routers. In the place of their gradients stands how many tokens chose each
-    expert, to the last one those of the reference; they keep the bits that they began with."""
-    names, comparisons = expect["untrained"], []
+    expert, to the last one those of the reference; they keep the bits that they began with. In a model without routers it is a
+    buffer of zeros (BART's final_logits_bias), which mgrun neither reads nor writes."""
+    names, comparisons = expect["untrained"] if routes else [], []
     for name in names:
         chosen = routes[int(name.split(".")[2])]
         load = numpy.bincount(chosen.ravel(), minlength=start[name].size)
         if name not in gradients or (gradients[name] != load).any():
             comparisons.append((f"gradient {name} is not the load {load.tolist()}", 1, 0))
-    kept = {name: weights[name] for name in names if name in weights}
+    kept = {name: weights[name] for name in expect["untrained"] if name in weights}
     return comparisons + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
 
 

@@ -206,7 +206,9 @@ def compile_plan(options, golden, layout, folder, *flags):
     if options.plans:
         return os.path.join(options.plans, golden.model, str(layout)), None
     plan = os.path.join(folder, "plan")
-    shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
+    decoded = golden.expect.get("t")  # with an encoder: s is of its sequences
+    shape = ["--seq", decoded or golden.expect["s"], "--gbs", golden.expect["gbs"]]
+    shape += ["--encoder-seq-length", golden.expect["s"]] if decoded else []
     if golden.expect["kind"] == "packed":
         shape += ["--reset-position-ids", "--reset-attention-mask"]
     shape += golden.expect.get("flags", [])

@@ -67,6 +67,14 @@ inline json tinyDecoder(const std::string &type) {
   return config;
 }
 
+// An encoder of 2 layers, a decoder of 3.
+inline json tinyBart() {
+  return {{"model_type", "bart"},          {"vocab_size", 128},     {"d_model", 32},
+          {"encoder_layers", 2},           {"decoder_layers", 3},   {"encoder_attention_heads", 4},
+          {"decoder_attention_heads", 4},  {"encoder_ffn_dim", 48}, {"decoder_ffn_dim", 80},
+          {"max_position_embeddings", 64}, {"dropout", 0.0},        {"is_encoder_decoder", true}};
+}
+
 inline Result<ModelFile> parse(const json &config) { return parseModel(config.dump(), "config.json"); }
 
 inline ModelDescription model(const json &config) {

@@ -52,11 +52,15 @@ GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 
             "topk_group": 1, "routed_scaling_factor": 2.5, "vocab_size": 100, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
             "max_position_embeddings": 64, "attention_bias": True, "use_qk_norm": False, "hidden_act": "silu",
             "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"}, "initializer_range": 0.2}
+BART = {"model_type": "bart", "d_model": 16, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 2,
+        "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 12, "vocab_size": 100,
+        "dropout": 0.1, "attention_dropout": 0.1, "pad_token_id": 1, "decoder_start_token_id": 2, "init_std": 0.2}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
     "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
+    "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
     "qwen3-v": (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --dp 2 --zero 1 --gbs 8 --seq 8 --schedule zb-v"),
@@ -84,6 +88,7 @@ MODELS = {  # name: config.json, layout
 STEPS, SECONDS = 2, 120
 DOCUMENTS = {"positionIds": "positions", "documentStarts": "positionIds", "keyDocumentStarts": "keyPositions"}
 ENDS = {"documentEnds": "positions", "keyDocumentEnds": "keyPositions"}
+ENCODER_ENDS = {"encoderEnds": "positions"}
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
 
 
@@ -106,6 +111,13 @@ def write(document, plan):
     (plan / "plan.json").write_text(text)
 
 
+def encoder_tensors(plan, r):
+    """What the encoder reads, with padding behind half of the tokens, or less."""
+    shape = (STEPS, plan["globalBatchSize"], plan["encoderLength"])
+    mask = numpy.arange(shape[2]) < r.integers(shape[2] // 2, shape[2] + 1, shape[:2])[..., None]
+    return {"input_ids": r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32), "attention_mask": mask.astype(numpy.int32)}
+
+
 def write_batches(path, plan):
     """As mgrun's --data: input_ids, labels and what else the plan reads, [steps, samples, positions], a fifth of the labels ignored."""
     shape = (STEPS, plan["globalBatchSize"], plan["sequenceLength"])
@@ -125,9 +137,13 @@ def write_batches(path, plan):
         tensors["attention_mask"] = mask.astype(numpy.int32)
     if plan.get("tokenTypes", 0) > 0:
         tensors["token_type_ids"] = r.integers(0, plan["tokenTypes"], shape, dtype=numpy.int32)
-    size = tokens.nbytes
-    header = json.dumps({name: {"dtype": "I32", "shape": shape, "data_offsets": [i * size, (i + 1) * size]}
-                         for i, name in enumerate(tensors)}).encode()
+    if plan.get("encoderLength", 0) > 0:  # of the decoder are labels and its tokens
+        tensors = {"labels": labels, "decoder_input_ids": tokens} | encoder_tensors(plan, r)
+    header, end = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "I32", "shape": tensor.shape, "data_offsets": [end, end + tensor.nbytes]}
+        end += tensor.nbytes
+    header = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + b"".join(one.tobytes() for one in tensors.values()))
 
 
@@ -144,7 +160,9 @@ def mutants(plan):
     # Of more types than the data have nothing is wrong; the same of masks, where nothing tells from the plan that there are any.
     types = plan.get("tokenTypes", 0)
     yield "a type of tokens less" if types else "types of tokens", (), lambda p: p.update(tokenTypes=types - 1 if types else 2)
-    if any(given["kind"] in ENDS for stage in plan["stages"] for given in stage["inputs"]):
+    if plan.get("encoderLength", 0) > 0:
+        yield "encoderLength halved", (), lambda p: p.update(encoderLength=p["encoderLength"] // 2)
+    if any(given["kind"] in ENDS and not given.get("ofEncoder") for stage in plan["stages"] for given in stage["inputs"]):
         yield "predicts the next token", (), lambda p: p.pop("objective")
     if any("shift" in given for stage in plan["stages"] for given in stage["inputs"]):
         yield "predicts masked tokens", (), lambda p: p.update(objective="masked")
@@ -430,9 +448,11 @@ def bucket_mutants(plan, stage, bucket):
 
 def input_mutants(plan, stage, given):
     other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens",
-             "tokenTypes": "tokens", **DOCUMENTS, **ENDS}.get(given["kind"])
+             "tokenTypes": "tokens", **DOCUMENTS, **ENDS, **ENCODER_ENDS}.get(given["kind"])
     if other:
         yield f"are {other}", lambda i: i.update(kind=other)
+    if given.get("ofEncoder"):
+        yield "are of the decoder", lambda i: i.pop("ofEncoder")
     for ring in range(len(stage["rings"])):
         if ring != given["ring"]:
             yield f"in ring {ring}", lambda i, ring=ring: i.update(ring=ring)

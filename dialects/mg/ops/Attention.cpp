@@ -182,9 +182,14 @@ SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactor
 // --- attention: library call
 // ------------------------------------------------------------------------------------------------------------
 
-// The axes along which the rank has its part of the sequence, where these are the positions of it that the runtime
-// numbers; else nothing.
-static std::optional<plan::Axes> partOfSequence(Value positions) {
+// The axes along which the rank has its part of a sequence.
+struct PartOfSequence {
+  plan::Axes axes;
+  bool ofEncoder = false; // of its sequence
+};
+
+// Nothing where the positions are not those that the runtime numbers.
+static std::optional<PartOfSequence> partOfSequence(Value positions) {
   SmallVector<Attribute> axes;
   for (;;)
     if (auto rename = positions.getDefiningOp<RenameOp>()) {
@@ -205,19 +210,19 @@ static std::optional<plan::Axes> partOfSequence(Value positions) {
   auto sharded = function.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kTypeAttr); // from local on
   ArrayAttr split = layoutOf(sharded ? sharded.getValue() : positions.getType()).getAxes().front();
   axes.insert(axes.begin(), split.begin(), split.end());
-  return axesOf(ArrayAttr::get(positions.getContext(), axes));
+  return PartOfSequence{axesOf(ArrayAttr::get(positions.getContext(), axes)), data->ofEncoder};
 }
 
-// The order of the positions, if it is known and all keys are there.
+// The order of the positions, if it is known, of one sequence, and all keys are there.
 template <typename Op> static void setOrder(Op op, plan::Attention &attention) {
   const auto queries = partOfSequence(op.getPositions()), keys = partOfSequence(op.getKeyPositions());
-  if (!queries || !keys || !keys->empty())
+  if (!queries || !keys || !keys->axes.empty() || queries->ofEncoder != keys->ofEncoder)
     return;
   auto module = op->template getParentOfType<ModuleOp>();
   auto training = module ? module->template getAttrOfType<DictionaryAttr>(kTrainingAttr) : DictionaryAttr();
   auto zigzag = training ? training.template getAs<IntegerAttr>(kZigzag) : IntegerAttr();
   attention.zigzag = zigzag ? zigzag.getInt() : 1;
-  attention.queryAxes = *queries;
+  attention.queryAxes = queries->axes;
 }
 
 // The facts that forward and backward share; both ops have the same accessors.

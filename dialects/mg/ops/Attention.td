@@ -44,7 +44,8 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     Key t is visible to query s when key_position <= position, if attention is `causal`, and, with a window > 0,
     |position - key_position| < window. `starts` has the position where the query's document begins: start <=
     key_position too. `ends` has the position behind the last of the query's document: key_position < end too. Both are
-    packed documents; ends alone are padding behind each sample. A query that sees no key has o = 0, lse = -inf and no
+    packed documents; ends alone are padding behind each sample. Keys may be of another sequence, which queries then see
+    up to its end (cross-attention). A query that sees no key has o = 0, lse = -inf and no
     gradient.
     o = softmax(scores) v; lse is kept for the gradient. A score is scale q k; with a softcap > 0 (Gemma 2) it is
     softcap tanh(scale q k / softcap). With slopes, one for each query head of the model (ALiBi), |position -

@@ -91,14 +91,15 @@ static const Family *findFamily(Config &config) {
   return nullptr;
 }
 
-void acceptCommonFields(Config &config) {
+void acceptCommonFields(Config &config, std::span<const NeutralField> neutral) {
   config.ignore(kIgnoredFields);
   for (const NeutralField &field : kNeutralFields)
-    config.expect(field.key, field.value);
+    if (std::ranges::find(neutral, field.key, &NeutralField::key) == neutral.end())
+      config.expect(field.key, field.value);
 }
 
 static void checkCommon(Config &config, const Family &family) {
-  acceptCommonFields(config);
+  acceptCommonFields(config, family.neutralFields);
   config.ignore(family.ignoredFields);
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);

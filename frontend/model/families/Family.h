@@ -19,7 +19,7 @@ struct Family {
   std::string_view architecture; // the one class of `architectures` that has this head
   std::span<const std::string_view>
       ignoredFields;                           // no effect on training; kIgnoredFields are understood anyway
-  std::span<const NeutralField> neutralFields; // kNeutralFields are understood anyway
+  std::span<const NeutralField> neutralFields; // kNeutralFields are understood anyway, but for those here
   TensorNames tensors;
   // Reads the fields into the model; problems go to config.report(). `layers` receives one block per layer;
   // it stays empty when the sizes are not usable.
@@ -29,8 +29,9 @@ struct Family {
   std::string_view oldArchitecture = {}; // its name before transformers had it; empty: none
 };
 
-// Fields that every config.json may have, and nested ones: without effect, or of features that must be off.
-void acceptCommonFields(Config &config);
+// Fields that every config.json may have, and nested ones: without effect, or of features that must be off,
+// but for those of `neutral`.
+void acceptCommonFields(Config &config, std::span<const NeutralField> neutral = {});
 
 std::span<const Family *const> families();
 

@@ -35,6 +35,9 @@ std::vector<plan::Parameter> allParameters(const ModelDescription &model) {
   for (const ModelParameter &outside : model.parameters)
     if (before(outside))
       result.push_back(outside.parameter);
+  for (int64_t layer = 0; layer < model.encoderLayerCount(); ++layer)
+    for (const ModelParameter &inside : model.encoderLayer)
+      result.push_back(atLayer(inside.parameter, layer));
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     for (const ModelParameter &inside : model.kinds[model.layers[layer]].parameters)
       result.push_back(atLayer(inside.parameter, layer));
@@ -56,7 +59,7 @@ static int64_t elementsOf(const std::vector<ModelParameter> &parameters) {
 }
 
 int64_t parameterCount(const ModelDescription &model) {
-  int64_t total = elementsOf(model.parameters);
+  int64_t total = elementsOf(model.parameters) + model.encoderLayerCount() * elementsOf(model.encoderLayer);
   for (int64_t kind : model.layers)
     total += elementsOf(model.kinds[kind].parameters);
   return total;

@@ -55,6 +55,12 @@ TEST(Refusal, FeaturesThatMustBeOff) {
           "config.json: use_mrope = true" + off + "false"},
          {"mistral biases", with(tinyDecoder("mistral"), {{"attention_bias", true}}),
           "config.json: attention_bias = true" + off + "false"},
+         {"layers of an encoder dropped", with(tinyBart(), {{"encoder_layerdrop", 0.1}}),
+          "config.json: encoder_layerdrop = 0.1" + off + "0.0"},
+         {"norms before branches", with(tinyBart(), {{"normalize_before", true}}),
+          "config.json: normalize_before = true" + off + "false"},
+         {"an encoder of a decoder", llama({{"is_encoder_decoder", true}}),
+          "config.json: is_encoder_decoder = true" + off + "false"},
          {"quantized", llama({{"quantization_config", {{"bits", 4}}}}),
           "config.json: quantization_config = {\"bits\":4} is not supported\n"
           "  train from the weights that are not quantized, which files of bf16 have"},

@@ -64,6 +64,23 @@ const Broken kStages[] = {
      [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::documentEnds; },
      "stages[0].inputs[1].kind: documentEnds: attention up to the end of a document sees the token that the "
      "objective causal predicts; expected the objective masked"},
+    {"InputOfNoEncoder",
+     [](Plan &plan) { plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
+     "stages[0].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions and ends"},
+    {"InputShiftedOfEncoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[1].kind = Input::Kind::tokens, plan.stages[0].inputs[1].shift = 1;
+       plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 4;
+     },
+     "stages[0].inputs[1].ofEncoder: tokens, 1 later: the encoder's sequence has"},
+    {"InputLengthOfEncoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[1].kind = Input::Kind::tokens;
+       plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 6;
+     },
+     "stages[0].inputs[1].dims[0]: s = 4 is not encoderLength = 6"},
+    {"EncoderEndsOfNoEncoder", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::encoderEnds; },
+     "stages[0].inputs[1].kind: encoderEnds in a plan without an encoder"},
     {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },
      "stages[0].inputs[1].dims[0]: name 'x' is none"},
     {"InputBatch", [](Plan &plan) { plan.stages[0].inputs[1].dims[1].size = 4; },

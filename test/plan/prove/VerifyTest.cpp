@@ -21,7 +21,7 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 17"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 18"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -33,6 +33,17 @@ const Broken kNumbers[] = {
     {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
     {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"EncoderOfNobody", [](Plan &plan) { plan.encoderLength = 4; },
+     "encoderLength: found 4, expected 0, for no stage reads an encoder's sequence"},
+    {"EncoderLengthMissing",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::tokens, plan.stages[0].inputs[0].ofEncoder = true;
+     },
+     "encoderLength: found 0, expected a positive number, for a stage reads the encoder's sequence"},
+    {"StartTokenOfNoEncoder", [](Plan &plan) { plan.startToken = 0; },
+     "startToken: found 0, expected -1 without an encoder"},
+    {"PaddingTokenOfNoVocabulary", [](Plan &plan) { plan.paddingToken = -2; },
+     "paddingToken: found -2, expected a token of the vocabulary"},
     {"TokenTypesOfNobody", [](Plan &plan) { plan.tokenTypes = 2; },
      "tokenTypes: found 2, expected 0, for no stage reads token types"},
     {"TokenTypesMissing", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::tokenTypes; },

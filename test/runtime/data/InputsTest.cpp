@@ -55,6 +55,26 @@ TEST(Inputs, tokensAreSlicedByMicrobatchSampleAndPosition) {
   EXPECT_EQ(inputOf(plan, 2), (std::vector<int32_t>{20, 30, 21, 31, 60, 70, 61, 71}));
 }
 
+TEST(Inputs, theEncodersAreOfItsOwnSequence) {
+  plan::Plan plan = emptyPlan({}, {.sequence = 2, .microBatch = 2, .microbatches = 1});
+  plan.encoderLength = 3;
+  plan.stages[0].inputs = {
+      {.kind = Kind::tokens,
+       .dims = {{"s", 3, {}}, {"b", 2, {}}},
+       .ring = addRing(plan, 0, 24, 0, 1),
+       .ofEncoder = true},
+      {.kind = Kind::encoderEnds, .dims = {{"s", 2, {}}, {"b", 2, {}}}, .ring = addRing(plan, 32, 16, 0, 1)}};
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  batch.encoderTokens = {1, 2, 3, /**/ 4, 5, 6};
+  batch.encoderEnds = {3, 3, 3, /**/ 2, 2, 2};
+  std::vector<std::byte> arena(128);
+  for (const InputRecord &record : resolveInputs(plan, 0))
+    writeInput(record, plan, batch, 0, arena.data());
+  const auto *values = reinterpret_cast<const int32_t *>(arena.data());
+  EXPECT_EQ(std::vector(values, values + 6), (std::vector<int32_t>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(std::vector(values + 8, values + 12), (std::vector<int32_t>{3, 2, 3, 2}));
+}
+
 TEST(Inputs, wholeSequencesWhereNothingSplitsThem) {
   const plan::Plan plan = makePlan(Kind::tokens, {{"t", 4, {}}, kSamples}, 32);
   EXPECT_EQ(inputOf(plan, 3),

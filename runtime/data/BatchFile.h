@@ -1,0 +1,41 @@
+// BatchFile: a .safetensors file of whole batches, whose tensors are integers [steps, samples, positions].
+#pragma once
+
+#include "runtime/data/BatchShape.h"
+#include "runtime/data/TokenReader.h"
+#include "runtime/io/Safetensors.h"
+
+#include <initializer_list>
+#include <string_view>
+
+namespace mgc {
+
+// Names of its tensors, those of transformers.
+inline constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPositions = "position_ids",
+                            *kMask = "attention_mask", *kTypes = "token_type_ids",
+                            *kDecoderIds = "decoder_input_ids";
+
+class BatchFile {
+public:
+  static Result<BatchFile> open(const std::string &path, const BatchShape &shape);
+  const std::string &path() const { return path_; }
+  bool has(const char *name) const { return file_.find(name) != nullptr; }
+  std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
+  // Nothing but these: a name that nobody reads may be a misspelt one.
+  Status verifyNames(std::initializer_list<std::string_view> known) const;
+  int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
+  Result<TensorFile> tensor(const char *name) const;
+  Result<TokenReader> reader(const char *name, ValueRange range) const;
+
+private:
+  BatchFile(std::string path, Safetensors file, const BatchShape &shape)
+      : path_(std::move(path)), file_(std::move(file)), shape_(shape) {}
+  int64_t lengthOf(const char *name) const;
+  Status verify(const char *name, const TensorView *tensor) const;
+
+  std::string path_;
+  Safetensors file_;
+  BatchShape shape_;
+};
+
+} // namespace mgc
