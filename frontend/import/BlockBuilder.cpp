@@ -413,11 +413,12 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, ends,
-      dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
-      builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
-      orNone(attention.softcap),
+      dropped ? data("samples") : Value(), parameter("attn.sinks"), Value(),
+      builder.getF64FloatAttr(attention.scale), builder.getI64IntegerAttr(attention.window),
+      attention.causal ? BoolAttr() : builder.getBoolAttr(false), orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
-      builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? "attention" : ""),
+      IntegerAttr(), builder.getF64FloatAttr(attention.dropout),
+      builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   Value o = op.getO();
@@ -444,8 +445,8 @@ Value BlockBuilder::finished(const Branch &made, const BranchDescription &branch
   return scale(dropout(y, branch.dropout, names.dropoutSite), factor);
 }
 
-Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
-                             double factor) {
+Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch,
+                             const BranchNames &names, double factor) {
   return norm(add(x, finished(made, branch, names, factor)), (names.role + "_sum_norm").str(), branch.sum);
 }
 
@@ -502,7 +503,8 @@ void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
 }
 
 Value BlockBuilder::transformed(Value x, const HeadTransform &transform) {
-  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm", transform.norm);
+  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm",
+              transform.norm);
 }
 
 // The transform's result has the width of the table.
