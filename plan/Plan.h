@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 18;
+inline constexpr int64_t kVersion = 19;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };

@@ -5,10 +5,20 @@ using namespace mlir;
 using namespace mgc;
 
 Value GradientTypes::inElement(Value value, Operation *user, unsigned uses) const {
+  if (Value source = unrounded(value, uses))
+    return source;
   if (elementOf(value) == element_ || retype(value, uses))
     return value;
   OpBuilder builder(user);
   return CastOp::create(builder, user->getLoc(), tensorOf(value).clone(element_), value);
+}
+
+// What the value is rounded from, if that has the type; null: it is not. Nothing reads the cast afterwards.
+Value GradientTypes::unrounded(Value value, unsigned uses) const {
+  auto cast = value.getDefiningOp<CastOp>();
+  return cast && elementOf(cast.getValue()) == element_ && !kept_.contains(value) && value.hasNUses(uses)
+             ? cast.getValue()
+             : Value();
 }
 
 // The operand is added to others as it is: element by element, and linear.
@@ -29,8 +39,12 @@ bool GradientTypes::retype(Value value, unsigned uses) const {
       operand.set(inElement(operand.get(), op, 1));
   } else if (isa<RowOpInterface>(op)) {
     for (OpOperand &operand : op->getOpOperands())
-      if (isSummand(operand) && elementOf(operand.get()) != element_)
-        retype(operand.get(), 1);
+      if (isSummand(operand) && elementOf(operand.get()) != element_) {
+        if (Value source = unrounded(operand.get(), 1))
+          operand.set(source);
+        else
+          retype(operand.get(), 1);
+      }
   } else if (!isa<EinsumOp>(op)) {
     return false;
   }

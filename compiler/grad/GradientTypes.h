@@ -15,12 +15,13 @@ public:
 
   // The gradient, which nothing reads yet, with elements of the type: made so by what makes it, or cast before `end`. A
   // matrix product and a row op compute in f32 whatever they read; of a sum each summand is made so too, if it is
-  // nothing else. So a gradient that goes into a bucket is rounded at its end, if at all.
+  // nothing else; what was rounded from the type is not. So a gradient that goes into a bucket is rounded at its end, if at all.
   mlir::Value make(mlir::Value gradient, mlir::Operation *end) const { return inElement(gradient, end, 0); }
 
 private:
   mlir::Value inElement(mlir::Value value, mlir::Operation *user, unsigned uses) const;
   bool retype(mlir::Value value, unsigned uses) const;
+  mlir::Value unrounded(mlir::Value value, unsigned uses) const;
 
   mlir::Type element_;
   llvm::DenseSet<mlir::Value> kept_;

@@ -59,20 +59,25 @@ public:
 
   void lower(AttentionGradOp op) {
     Keys keys = ownKeys(op);
-    Value dq, travelling; // the sum of dk and dv, joined
+    Value dq, dbias, travelling; // the sum of dk and dv, joined
     for (int64_t i = 1; i < ranks_; ++i) {
       keys = permuted(keys);
       AttentionGradOp seen = step(op, keys);
       dq = dq ? add(dq.getType(), dq, seen.getDq()) : seen.getDq();
+      if (Value part = seen.getDbias())
+        dbias = dbias ? add(dbias.getType(), dbias, part) : part;
       Value mine = join(seen.getDk(), seen.getDv());
       travelling = travelling ? add(mine.getType(), permuted(travelling), mine) : mine;
     }
     AttentionGradOp own = step(op, ownKeys(op));
     auto home = PartsOp::create(builder_, loc_, TypeRange{own.getDk().getType(), own.getDv().getType()},
                                 permuted(travelling), along(own.getDk()));
-    op.replaceAllUsesWith(ValueRange{add(op.getDq().getType(), dq, own.getDq()),
-                                     add(op.getDk().getType(), home.getParts()[0], own.getDk()),
-                                     add(op.getDv().getType(), home.getParts()[1], own.getDv())});
+    SmallVector<Value> sums{add(op.getDq().getType(), dq, own.getDq()),
+                            add(op.getDk().getType(), home.getParts()[0], own.getDk()),
+                            add(op.getDv().getType(), home.getParts()[1], own.getDv())};
+    if (dbias)
+      sums.push_back(add(dbias.getType(), dbias, own.getDbias()));
+    op.replaceAllUsesWith(sums);
     op.erase();
   }
 

@@ -187,10 +187,13 @@ SmallVector<Attribute> AxisRule::reducedAxes(ArrayRef<StringAttr> result, AxesOf
   SmallVector<Attribute> reduced;
   for (StringAttr factor : factors())
     if (isReduced(factor))
-      llvm::append_range(reduced, axes(factor));
+      llvm::copy_if(axes(factor), std::back_inserter(reduced), // those of a ring split two factors
+                    [&](Attribute axis) { return !llvm::is_contained(reduced, axis); });
   SmallVector<Attribute> added = exchanged(axes);
   for (StringAttr ring : rings)
-    llvm::append_range(added, axes(ring));
+    llvm::copy_if(axes(ring), std::back_inserter(added), [&](Attribute axis) {
+      return llvm::any_of(result, [&](StringAttr name) { return llvm::is_contained(axes(name), axis); });
+    });
   llvm::erase_if(reduced, [&](Attribute axis) { return llvm::is_contained(added, axis); });
   return reduced;
 }

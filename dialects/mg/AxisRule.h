@@ -46,7 +46,7 @@ struct AxisRule {
   // Axes that split tokens as well as what places their rows: over these the op exchanges rows.
   llvm::SmallVector<mlir::Attribute> exchanged(AxesOf axes) const;
   // Axes over which a result of these dimensions is a sum of the ranks': those of the factors that it lacks. An op with a ring
-  // has added up over its ranks, and one that exchanges rows brings them to their tokens.
+  // has added up over its ranks what these split, and one that exchanges rows brings them to their tokens.
   llvm::SmallVector<mlir::Attribute> reducedAxes(llvm::ArrayRef<mlir::StringAttr> result, AxesOf axes) const;
 };
 

@@ -1,5 +1,6 @@
 #include "plan/instructions/AttentionInstruction.h"
 
+#include "plan/RelativeBuckets.h"
 #include "plan/SequenceOrder.h"
 #include "plan/instructions/AttributeChecks.h"
 
@@ -37,11 +38,16 @@ OperandInfos Attention::operands(const Mesh &) const {
     add({elementsOf(DType::i32, "sample", b, read)});
   if (sinks)
     add({elementsOf(type, "sink", checkedMultiply(g, r), read)});
+  const Checked biases = checkedProduct({biasBuckets, g, r});
+  if (hasBias())
+    add({elementsOf(type, "bias", biases, read)});
   if (backward)
     add({queries("dq", dqStride, written), keys("dk", d, dkStride, written),
          keys("dv", valueSize(), dvStride, written)});
   else
     add({elementsOf(resultType, "o", output, written), elementsOf(DType::f32, "lse", heads, written)});
+  if (backward && hasBias())
+    add({elementsOf(DType::f32, "dbias", biases, written)});
   add({workspaceOf(workspaceBytes)}); // of no bytes too
   return infos;
 }
@@ -155,6 +161,16 @@ static void verifySlopes(AttributeChecks &checks, const Attention &attention) {
                 heads, least, most, attention.g, attention.r, attention.groupStride);
 }
 
+static void verifyBias(AttributeChecks &checks, const Attention &attention) {
+  const int64_t buckets = attention.biasBuckets, maxDistance = attention.biasMaxDistance;
+  checks.expect(buckets >= 0, "biasBuckets = {} is negative", buckets);
+  checks.expect(buckets != 0 || maxDistance == 0, "biasMaxDistance = {} without biasBuckets; expected 0",
+                maxDistance);
+  if (buckets > 0)
+    if (const Status found = verifyBuckets(buckets, maxDistance, attention.causal); !found.isOk())
+      checks.expect(false, "bias of {}", found.message());
+}
+
 void Attention::verify(AttributeChecks &checks) const {
   if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
     checks.need(verifyStrides(checks, *this));
@@ -168,6 +184,7 @@ void Attention::verify(AttributeChecks &checks) const {
   checks.expect(window >= 0, "window = {} is negative", window);
   checks.expect(std::isfinite(softcap) && softcap >= 0, "softcap = {} must be finite, and 0 or more",
                 softcap);
+  verifyBias(checks, *this);
   checks.expect(dropout >= 0 && dropout < 1, "dropout = {} is not in [0, 1)", dropout);
   checks.expect(groupStride >= 0, "groupStride = {} is negative", groupStride);
   bool areScalars = true;

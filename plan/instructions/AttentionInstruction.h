@@ -14,12 +14,14 @@ class AttributeChecks;
 // Attention over q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], query positions [s,b] and key positions [t,b] (i32).
 // Key t is visible to query s when, causal, pos_t <= pos_s and, with a window > 0, |pos_s - pos_t| < window; with documents,
 // start_s <= pos_t too, with ends, pos_t < end_s. A query that sees no key has o = 0, lse = -infinity and no gradient.
-// Its score is scale q k; with a softcap > 0, softcap tanh(scale q k / softcap); with slopes, less slope |pos_s - pos_t|.
-// forward operands:  q k v queryPos keyPos [start] [end] [sample] [sink] -> o, lse[s,b,g,r], workspace
-// backward operands: q k v o lse do queryPos keyPos [start] [end] [sample] -> dq dk dv, workspace
+// Its score is scale q k; with a softcap > 0, softcap tanh(scale q k / softcap); with slopes, less slope |pos_s - pos_t|; with
+// biasBuckets n > 0, plus bias[bucket of pos_t - pos_s, g, r] (RelativeBuckets.h).
+// forward operands:  q k v queryPos keyPos [start] [end] [sample] [sink] [bias] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [start] [end] [sample] [bias] -> dq dk dv [dbias], workspace
 // start[s,b] (i32) only with documents: where the query's begins. end[s,b] (i32) only with ends: behind its last position.
 // sample[b] (i32) only with dropout. dk and dv sum over r.
 // sink[g,r] only with sinks: a score of each head whose value is 0. o and lse count it, and so backward need not know it.
+// bias[n,g,r] and dbias, its gradient in f32, only with biasBuckets.
 // o and do are [s,b,g,r,w]. lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
   static constexpr std::string_view kName = "attention";
@@ -32,6 +34,8 @@ struct Attention {
   bool causal = true;
   double softcap = 0;              // 0: none
   std::vector<double> slopes = {}; // of all query heads by their global numbers (ALiBi); empty: none
+  int64_t biasBuckets = 0;         // n; 0: no bias
+  int64_t biasMaxDistance = 0;     // from which on all share the last bucket
   double dropout = 0;              // probability; mask keyed by seed, site, instance, sample, head, positions
   int64_t site = 0;                // hash of the dropout's name
   // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
@@ -55,6 +59,7 @@ struct Attention {
   bool operator==(const Attention &) const = default;
 
   int64_t valueSize() const { return w > 0 ? w : d; } // of a head of v and o
+  bool hasBias() const { return biasBuckets > 0; }
   bool knowsHeads() const {
     return dropout > 0 || !slopes.empty();
   } // what it computes depends on their global numbers
@@ -89,6 +94,8 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("causal", &Attention::causal);
   v.optional("softcap", &Attention::softcap);
   v.optional("slopes", &Attention::slopes);
+  v.optional("biasBuckets", &Attention::biasBuckets);
+  v.optional("biasMaxDistance", &Attention::biasMaxDistance);
   v.optional("dropout", &Attention::dropout);
   v.optional("site", &Attention::site);
   v.optional("seed", &Attention::seed);

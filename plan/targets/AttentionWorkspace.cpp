@@ -1,5 +1,6 @@
 // See AttentionWorkspace.h.
 #include "plan/targets/AttentionWorkspace.h"
+#include "plan/RelativeBuckets.h"
 #include "runtime/base/Rounding.h"
 
 #include <algorithm>
@@ -17,9 +18,9 @@ constexpr int64_t kBlockElements = 16384, kFewestRows = 64;
 class WorkspaceLayout {
 public:
   explicit WorkspaceLayout(char *base) : base_(base) {}
-  void add(float *&pointer, __int128 count) {
-    pointer = base_ ? reinterpret_cast<float *>(base_ + static_cast<int64_t>(bytes_)) : nullptr;
-    bytes_ += roundUp(count * static_cast<int64_t>(sizeof(float)), plan::kAlignment);
+  template <typename T> void add(T *&pointer, __int128 count) {
+    pointer = base_ ? reinterpret_cast<T *>(base_ + static_cast<int64_t>(bytes_)) : nullptr;
+    bytes_ += roundUp(count * static_cast<int64_t>(sizeof(T)), plan::kAlignment);
   }
   __int128 bytes() const { return bytes_; }
 
@@ -64,6 +65,24 @@ __int128 AttentionWorkspace::layOut(char *base, AttentionLane &lane) const {
   layout.add(lane.outputGradientRows, a_.backward ? times(rows_, padded(w)) : 0);
   layout.add(lane.gradients, a_.backward ? kAttentionKeys * rows_ : 0);
   layout.add(lane.converted, a_.type == plan::DType::f32 ? 0 : times(rows_, std::max(d, w)));
+  layout.add(lane.biasSums, a_.backward ? times(rows_, a_.biasBuckets) : 0);
+  return layout.bytes();
+}
+
+// Beyond 2^94 elements, which no memory has, as many.
+__int128 AttentionWorkspace::layOutBias(char *base, AttentionBias &bias) const {
+  bias = {};
+  if (!a_.hasBias())
+    return 0;
+  const __int128 most = static_cast<__int128>(1) << 94, wide = std::numeric_limits<int64_t>::max();
+  const __int128 rows = std::min<__int128>(a_.r, wide) * a_.biasBuckets; // at most 2^126
+  const auto times = [&](__int128 count) {
+    return rows > most / std::max<__int128>(count, 1) ? most : rows * count;
+  };
+  WorkspaceLayout layout(base);
+  layout.add(bias.buckets, plan::distancesOf(a_.biasMaxDistance));
+  layout.add(bias.values, times(a_.g));
+  layout.add(bias.sums, a_.backward ? times(tasks(std::numeric_limits<int64_t>::max())) : 0);
   return layout.bytes();
 }
 
@@ -85,7 +104,8 @@ __int128 AttentionWorkspace::sumBytes() const {
 
 __int128 AttentionWorkspace::bytes() const {
   AttentionLane unused;
-  return turnBytes() + sumBytes() + lanes() * layOut(nullptr, unused);
+  AttentionBias bias;
+  return turnBytes() + sumBytes() + layOutBias(nullptr, bias) + lanes() * layOut(nullptr, unused);
 }
 
 AttentionTurn *AttentionWorkspace::turns(void *workspace) const {
@@ -96,9 +116,17 @@ float *AttentionWorkspace::keySums(void *workspace) const {
   return reinterpret_cast<float *>(static_cast<char *>(workspace) + static_cast<int64_t>(turnBytes()));
 }
 
+AttentionBias AttentionWorkspace::bias(void *workspace) const {
+  AttentionBias bias;
+  layOutBias(static_cast<char *>(workspace) + static_cast<int64_t>(turnBytes() + sumBytes()), bias);
+  return bias;
+}
+
 AttentionLane AttentionWorkspace::lane(void *workspace, int64_t index) const {
   AttentionLane lane;
-  const __int128 offset = turnBytes() + sumBytes() + index * layOut(nullptr, lane);
+  AttentionBias bias;
+  const __int128 offset =
+      turnBytes() + sumBytes() + layOutBias(nullptr, bias) + index * layOut(nullptr, lane);
   layOut(static_cast<char *>(workspace) + static_cast<int64_t>(offset), lane);
   return lane;
 }

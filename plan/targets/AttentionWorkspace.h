@@ -31,6 +31,14 @@ struct AttentionLane {
   float *k, *v;                      // [kAttentionKeys, d], [kAttentionKeys, w]
   float *scores, *gradients;         // [kAttentionKeys, rows]; forward one panel
   float *converted;                  // [rows, the larger of d and w], of bf16: rows on their way in or out
+  float *biasSums;                   // [rows, n], with a bias backward: what each row adds to its gradient
+};
+
+// With a bias of n buckets, for all lanes.
+struct AttentionBias {
+  int32_t *buckets = nullptr; // of the distances of RelativeBuckets.h; null: without a bias
+  float *values = nullptr;    // [g, r, n] in f32, over ln(2)
+  float *sums = nullptr;      // [heads, blocks, r, n], backward: what each task adds to its gradient
 };
 
 // How far a task of backward is: the block of keys that it works on next.
@@ -49,6 +57,7 @@ public:
   AttentionTurn *turns(void *workspace) const; // [heads, blocks], backward only
   // For results of bf16, in backward only: the sums of dk [heads, t, d] and, behind them, of dv [heads, t, w].
   float *keySums(void *workspace) const;
+  AttentionBias bias(void *workspace) const;
 
 private:
   const plan::Attention &a_;
@@ -58,12 +67,14 @@ private:
   __int128 tasks(int64_t most) const;
   __int128 turnBytes() const;
   __int128 sumBytes() const;
+  __int128 layOutBias(char *base, AttentionBias &bias) const;
   __int128 layOut(char *base, AttentionLane &lane) const;
 };
 
 // Bytes of workspace: a function of the sizes and the direction only. Where w is d, at most kAttentionLanes * (1920 d + 6200)
 // forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. With bf16 a lane needs 768 d + 64 more,
-// and backward the keys' gradients are summed up in f32: 8 t b g d. Sizes beyond 64 bits give the largest int64_t.
+// and backward the keys' gradients are summed up in f32: 8 t b g d. A bias of n buckets up to a distance of m needs 8 m + 4 g r n more, and backward
+// n times 4 for each query of the lanes and for each query head of each block of them. Sizes beyond 64 bits give the largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 
 } // namespace mgc

@@ -26,6 +26,17 @@ __int128 heads(const plan::Attention &a) { return static_cast<__int128>(a.b) * a
 
 int64_t rowsBytes(const plan::Attention &a) { return padded(4 * heads(a) * a.s); }
 
+// The own kernels' sums for the bias's gradient: for each bucket and query, whose blocks are whole.
+int64_t biasSumsBytes(const plan::Attention &a) {
+  if (!a.hasBias())
+    return 0;
+  const __int128 most = std::numeric_limits<int64_t>::max();
+  const __int128 rows = roundUp<__int128>(static_cast<__int128>(a.s) * a.r, kOwnAttentionRows);
+  const __int128 queries =
+      std::min(std::min(rows, most) * std::min<__int128>(static_cast<__int128>(a.b) * a.g, most), most);
+  return padded(4 * std::min(queries * a.biasBuckets, most));
+}
+
 // Where each query sees all keys, nobody need know in which order either lie.
 bool seesAll(const plan::Attention &a) { return !a.causal && a.window <= 0; }
 
@@ -106,6 +117,8 @@ Status cudnnTakes(const plan::Attention &a) {
     return errorf("samples or documents have ends");
   if (!a.slopes.empty())
     return errorf("heads have slopes");
+  if (a.hasBias())
+    return errorf("scores have a bias");
   if (a.sinks)
     return errorf("heads have sinks");
   if (a.s == 0 || a.t == 0 || heads(a) == 0)
@@ -166,7 +179,8 @@ int64_t CudaAttentionWorkspace::bytes() const {
 
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &a, bool deterministic) {
   if (!cudnnTakes(a).isOk())
-    return a.backward ? rowsBytes(a) : 0; // for delta: the own kernels' only need
+    return a.backward ? clamped(static_cast<__int128>(rowsBytes(a)) + biasSumsBytes(a))
+                      : 0; // for delta and the bias's gradient
   const __int128 own = CudaAttentionWorkspace(a, deterministic).bytes();
   return clamped(own + (a.backward ? libraryBackwardBytes(a, deterministic) : 0) + kLibraryBytes);
 }

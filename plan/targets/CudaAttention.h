@@ -43,7 +43,10 @@ struct CudaAttentionWorkspace {
   int64_t bytes() const; // of all
 };
 
+inline constexpr int64_t kOwnAttentionRows = 64; // queries of a block of the own kernels
+
 // Bytes that are enough for cuDNN, where it is asked, and for the plugin's own kernels. A function of the sizes alone:
+// where cuDNN is not asked, none forward; backward delta and, with a bias of n buckets, f32 [n, b, g, s r rounded up to 64].
 //   forward:   the parts above and 64 KiB
 //   backward:  the parts above and 64 KiB; for the run with the most 2 b g r q k, q queries and k keys rounded up to 128, for the
 //              gradients of scores in bf16, of which equal bits are made; b g r k d of bf16 for dk, and with w for dv, before they

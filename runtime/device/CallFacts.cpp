@@ -128,6 +128,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d, facts.w = attention.w;
   facts.scale = attention.scale, facts.softcap = attention.softcap, facts.window = attention.window;
   facts.slopes = attention.slopes.data(), facts.slope_count = std::ssize(attention.slopes);
+  facts.bias_buckets = attention.biasBuckets, facts.bias_max_distance = attention.biasMaxDistance;
   if (attention.dropout > 0) // what only it looks at makes no calls different
     facts.dropout = attention.dropout, facts.site = attention.site;
   if (attention.knowsHeads())
@@ -150,6 +151,7 @@ plan::Attention planOf(const mgc_attention_facts &facts) {
   attention.g = facts.g, attention.r = facts.r, attention.d = facts.d, attention.w = facts.w;
   attention.scale = facts.scale, attention.softcap = facts.softcap, attention.window = facts.window;
   attention.slopes.assign(facts.slopes, facts.slopes + facts.slope_count);
+  attention.biasBuckets = facts.bias_buckets, attention.biasMaxDistance = facts.bias_max_distance;
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
   attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,

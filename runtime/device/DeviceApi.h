@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 9 };
+enum { MGC_DEVICE_API_VERSION = 10 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -131,6 +131,7 @@ typedef struct {
   const double
       *slopes; /* of all query heads, slope_count of them, on the host: read by make_attention alone */
   int64_t slope_count;
+  int64_t bias_buckets, bias_max_distance; /* 0: no bias */
   double dropout;
   int64_t site, seed, instance, head_offset, group_stride;
   int64_t q_stride, k_stride, v_stride, dq_stride, dk_stride, dv_stride;
@@ -139,7 +140,7 @@ typedef struct {
 
 typedef struct {
   mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, ends, samples, sinks,
-      dq, dk, dv, workspace; /* 0: not given */
+      bias, dq, dk, dv, dbias, workspace; /* 0: not given */
 } mgc_attention_operands;
 
 typedef struct {

@@ -162,23 +162,64 @@ void hideKeys(const VisibleKeys &view, float *scores) {
   }
 }
 
-// --- What products become before softmax: caps and slopes.
+// --- What products become before softmax: caps, slopes and biases.
 
-// body(whether scores are capped, whether they have slopes), both constants of the compilation.
-template <typename Body> MGC_INLINE void withShape(const AttentionQueries &queries, const Body &body) {
-  using Yes = std::true_type;
-  using No = std::false_type;
-  if (queries.cap > 0)
-    queries.hasSlopes ? body(Yes(), Yes()) : body(Yes(), No());
+template <bool... kFlags> struct ScoreShape {};
+
+// body(ScoreShape<whether scores are capped, whether they have slopes, whether they have biases>).
+template <bool... kFlags, typename Body, typename... Flags>
+MGC_INLINE void withShape(const Body &body, bool flag, Flags... flags) {
+  if constexpr (sizeof...(flags) == 0)
+    flag ? body(ScoreShape<kFlags..., true>()) : body(ScoreShape<kFlags..., false>());
   else
-    queries.hasSlopes ? body(No(), Yes()) : body(No(), No());
+    flag ? withShape<kFlags..., true>(body, flags...) : withShape<kFlags..., false>(body, flags...);
+}
+template <typename Body> MGC_INLINE void withShape(const AttentionQueries &queries, const Body &body) {
+  withShape<>(body, queries.cap > 0, queries.hasSlopes, queries.buckets != nullptr);
 }
 
-// Scores of one key and the panel from its products x; hidden ones are -infinity and stay so. tangents <- tanh(x), with a cap.
-template <bool kCaps, bool kSlopes>
+// Of the key's distance from each query of vector n of the panel.
+MGC_INLINE Integers bucketsOf(const VisibleKeys &view, int64_t key, int64_t n) {
+  const uint32_t reach = view.queries.biasReach;
+  const Integers query = load<Integers>(view.queries.positions + view.lane + n * kLanes);
+  const Integers at = Integers{} + view.keys.positions[key], isBehind = at > query;
+  Bits distance = isBehind ? (Bits)at - (Bits)query : (Bits)query - (Bits)at; // 32 bits hold the greatest
+  distance = distance < reach ? distance : Bits{} + reach;
+  const Bits index = isBehind ? reach + distance : reach - distance;
+  Integers bucket;
+  for (int i = 0; i < kLanes; ++i)
+    bucket[i] = view.queries.buckets[index[i]];
+  return bucket;
+}
+
+MGC_INLINE Vector biasesOf(const VisibleKeys &view, const Integers &bucket, int64_t n) {
+  const Integers index = bucket + load<Integers>(view.queries.biasRows + view.lane + n * kLanes);
+  Vector bias;
+  for (int i = 0; i < kLanes; ++i)
+    bias[i] = view.queries.biases[index[i]];
+  return bias;
+}
+
+// Each query has sums of its own.
+MGC_INLINE void addBiasGradients(const VisibleKeys &view, const Integers &bucket, const Vector &gradient,
+                                 int64_t n) {
+  float *sums = view.queries.biasSums + (view.lane + n * kLanes) * view.queries.biasBuckets;
+  for (int i = 0; i < kLanes; ++i, sums += view.queries.biasBuckets)
+    sums[bucket[i]] += gradient[i];
+}
+
+// Of one key and the panel, what backward needs besides the scores.
+struct ScoreFacts {
+  Vector tangent[kVectors];  // tanh of the products, with a cap
+  Integers bucket[kVectors]; // with biases
+};
+
+// Scores of one key and the panel from its products; hidden ones are -infinity and stay so.
+template <bool kCaps, bool kSlopes, bool kBiases>
 MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&scores)[kVectors],
-                            Vector (&tangent)[kVectors]) {
+                            ScoreFacts &facts) {
   if constexpr (kCaps) {
+    Vector(&tangent)[kVectors] = facts.tangent;
     for (int n = 0; n < kVectors; ++n)
       tangent[n] = scores[n];
     tangents(tangent);
@@ -192,14 +233,21 @@ MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&score
       const Vector distance = broadcast(static_cast<float>(view.keys.positions[key])) - position;
       scores[n] -= load(view.queries.slopes + lane) * (Vector)((Bits)distance & 0x7FFFFFFFu);
     }
+  if constexpr (kBiases)
+    for (int n = 0; n < kVectors; ++n) {
+      facts.bucket[n] = bucketsOf(view, key, n);
+      scores[n] += biasesOf(view, facts.bucket[n], n);
+    }
 }
 
-template <bool kCaps, bool kSlopes> void shapeAllScores(const VisibleKeys &view, float *scores) {
+template <bool kCaps, bool kSlopes, bool kBiases>
+void shapeAllScores(const VisibleKeys &view, float *scores) {
   for (int64_t key = view.first; key < view.last; ++key) {
-    Vector row[kVectors], unused[kVectors];
+    Vector row[kVectors];
+    ScoreFacts unused;
     for (int n = 0; n < kVectors; ++n)
       row[n] = load(scores + key * kWidth + n * kLanes);
-    shapeScores<kCaps, kSlopes>(view, key, row, unused);
+    shapeScores<kCaps, kSlopes, kBiases>(view, key, row, unused);
     for (int n = 0; n < kVectors; ++n)
       store(scores + key * kWidth + n * kLanes, row[n]);
   }
@@ -283,11 +331,9 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
     scoreKeys(keys.k, view.column(queries.q, queries.d), queries.d, view.first, view.last, keys.scores);
     if (!view.isWhole())
       hideKeys(view, keys.scores);
-    if (queries.cap > 0 || queries.hasSlopes)
+    if (queries.cap > 0 || queries.hasSlopes || queries.buckets)
       withShape(queries,
-                [&]<bool kCaps, bool kSlopes>(std::bool_constant<kCaps>, std::bool_constant<kSlopes>) {
-                  shapeAllScores<kCaps, kSlopes>(view, keys.scores);
-                });
+                [&]<bool... kFlags>(ScoreShape<kFlags...>) { shapeAllScores<kFlags...>(view, keys.scores); });
     Vector factors[kVectors];
     softmaxStep(view, queries, keys.scores, factors);
     if (queries.dropout)
@@ -299,7 +345,8 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
 
 // For scores s, or what they are made of, and probability gradients dp, with the factors f of dropout (1 without):
 //   p = 2^(s - shift);  s <- p f;  dp <- p (dp f - delta), and with a cap, s = cap tanh(x), that times 1 - tanh(x)^2
-template <bool kDropout, bool kCaps, bool kSlopes>
+// Before that it is added to the gradients of biases.
+template <bool kDropout, bool kCaps, bool kSlopes, bool kBiases>
 void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
   Vector shift[kVectors], delta[kVectors];
   for (int n = 0; n < kVectors; ++n) {
@@ -307,10 +354,11 @@ void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
     delta[n] = load(view.queries.sum + view.lane + n * kLanes);
   }
   for (int64_t key = view.first; key < view.last; ++key) {
-    Vector p[kVectors], tangent[kVectors];
+    Vector p[kVectors];
+    ScoreFacts facts;
     for (int n = 0; n < kVectors; ++n)
       p[n] = load(scores + key * kWidth + n * kLanes);
-    shapeScores<kCaps, kSlopes>(view, key, p, tangent);
+    shapeScores<kCaps, kSlopes, kBiases>(view, key, p, facts);
     for (int n = 0; n < kVectors; ++n) { // above 0 by rounding only
       p[n] = p[n] - shift[n];
       p[n] = p[n] > broadcast(127) ? broadcast(127) : p[n];
@@ -321,7 +369,9 @@ void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
       const Vector dp = load(gradients + place), factor = kDropout ? keepFactors(view, key, n) : Vector{};
       store(scores + place, kDropout ? p[n] * factor : p[n]);
       const Vector ds = p[n] * ((kDropout ? dp * factor : dp) - delta[n]);
-      store(gradients + place, kCaps ? ds * (1.0f - tangent[n] * tangent[n]) : ds);
+      if constexpr (kBiases)
+        addBiasGradients(view, facts.bucket[n], ds, n);
+      store(gradients + place, kCaps ? ds * (1.0f - facts.tangent[n] * facts.tangent[n]) : ds);
     }
   }
 }
@@ -340,9 +390,9 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
     scoreKeys(keys.v, view.column(queries.outputGradient, w), w, view.first, view.last, gradients);
     if (!view.isWhole())
       hideKeys(view, scores);
-    withShape(queries, [&]<bool kCaps, bool kSlopes>(std::bool_constant<kCaps>, std::bool_constant<kSlopes>) {
-      (queries.dropout ? softmaxGradient<true, kCaps, kSlopes>
-                       : softmaxGradient<false, kCaps, kSlopes>)(view, scores, gradients);
+    withShape(queries, [&]<bool... kFlags>(ScoreShape<kFlags...>) {
+      (queries.dropout ? softmaxGradient<true, kFlags...> : softmaxGradient<false, kFlags...>)(view, scores,
+                                                                                               gradients);
     });
     mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq, d));
   }

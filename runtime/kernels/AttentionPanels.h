@@ -27,7 +27,7 @@ struct AttentionQueries {
   int64_t count = 0, d = 0, w = 0;
   // Visible keys have positions in [first, last].
   alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
-  alignas(64) int32_t positions[kAttentionRows]; // its own, read with dropout or slopes only
+  alignas(64) int32_t positions[kAttentionRows]; // its own, read with dropout, slopes or a bias only
   alignas(64) uint32_t heads[kAttentionRows];    // read with dropout only
   alignas(
       64) float slopes[kAttentionRows]; // of what a key loses for each position that it is away, over ln(2)
@@ -44,6 +44,13 @@ struct AttentionQueries {
   const float *outputGradient = nullptr;
   float *dq = nullptr;
   const float *qRows = nullptr, *outputGradientRows = nullptr; // rows of padded d, padded w; q times scale
+  // What is added to scores, over ln(2): biases[bucket + biasRows[i]] of query i, the bucket that of key - query, as far as biasReach.
+  const int32_t *buckets = nullptr; // of distances from -biasReach to biasReach; null: without a bias
+  uint32_t biasReach = 0;
+  const float *biases = nullptr;
+  alignas(64) int32_t biasRows[kAttentionRows];
+  float *biasSums = nullptr; // backward: [rows, biasBuckets], to which the gradients of biases are added
+  int64_t biasBuckets = 0;
 };
 
 struct AttentionKeys {

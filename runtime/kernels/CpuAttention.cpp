@@ -4,6 +4,8 @@
 // They begin at m = -inf, l = 0, o = 0; with a sink at m = sink, l = 1, o = 0: it is a key whose value is 0.
 // Backward recomputes p = exp(s - lse) and needs only delta = rowsum(do o):
 //   dv += p^T do;  ds = p (do v^T - delta);  dq += ds k;  dk += ds^T q
+// A bias is added to scores last, so ds is its gradient: each row sums up its own by buckets, each task those of its rows, and when
+// all tasks are done their sums are added in order.
 // With a softcap c the scores are s = c tanh(x), x = q k scale / c, and ds is multiplied by 1 - tanh(x)^2.
 // A query row is a pair (s, r) of one (b, g): all r share the keys. A task is one block of query rows; what it
 // does to one block of keys is in AttentionPanels.h. Here: which blocks meet, and in which order.
@@ -16,6 +18,7 @@
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/base/Rounding.h"
 
+#include "plan/RelativeBuckets.h"
 #include "plan/targets/AttentionWorkspace.h"
 #include "runtime/base/Bf16.h"
 #include "runtime/kernels/AttentionPanels.h"
@@ -62,10 +65,10 @@ struct Strides {
 // One block of rows of one (b, g), of operands of T and results of Out.
 template <typename T, typename Out> class AttentionTask {
 public:
-  // keySums: see AttentionWorkspace.
+  // keySums, bias: see AttentionWorkspace. number: of the task, in the order of (head, block).
   AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
                 const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
-                float *keySums, int64_t capacity, int64_t head, int64_t block);
+                float *keySums, const AttentionBias &bias, int64_t capacity, int64_t blocks, int64_t number);
   void forward();
   // `before` and `mine`: the turns of the block before this one, null for the first, and of this one.
   void backward(AttentionTurn *before, AttentionTurn *mine);
@@ -76,6 +79,8 @@ private:
   const AttentionKernels &kernels_;
   const AttentionLane &lane_;
   float *keySums_;
+  const AttentionBias &bias_;
+  const int64_t number_;
   const Strides strides_;
   int64_t capacity_, b_, g_, firstRow_, rows_;
   AttentionDropout dropout_;
@@ -142,6 +147,8 @@ private:
   void setDropout(const AttentionScalars &scalars);
   void setQueries(const AttentionScalars &scalars);
   void setVisible(int64_t i, int64_t at);
+  void setBias();
+  void sumBiasGradients() const;
   void beginAtSinks();
   AttentionKeys gatherKeys(int64_t block);
   void gatherGradients();
@@ -154,12 +161,15 @@ private:
 template <typename T, typename Out>
 AttentionTask<T, Out>::AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
                                      const AttentionScalars &scalars, const AttentionKernels &kernels,
-                                     const AttentionLane &lane, float *keySums, int64_t capacity,
-                                     int64_t head, int64_t block)
-    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), strides_(attention),
-      capacity_(capacity), b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
+                                     const AttentionLane &lane, float *keySums, const AttentionBias &bias,
+                                     int64_t capacity, int64_t blocks, int64_t number)
+    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), bias_(bias),
+      number_(number), strides_(attention), capacity_(capacity), b_(number / blocks / attention.g),
+      g_(number / blocks % attention.g), firstRow_(number % blocks * capacity),
       rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
   setQueries(scalars);
+  if (a_.hasBias())
+    setBias();
   if (a_.dropout > 0)
     setDropout(scalars);
 }
@@ -193,6 +203,14 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const
   kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / (a_.softcap > 0 ? a_.softcap : kLn2)),
                 lane_.q);
   queries_.q = lane_.q;
+}
+
+template <typename T, typename Out> void AttentionTask<T, Out>::setBias() {
+  queries_.buckets = bias_.buckets, queries_.biasReach = static_cast<uint32_t>(a_.biasMaxDistance);
+  queries_.biases = bias_.values + g_ * a_.r * a_.biasBuckets, queries_.biasBuckets = a_.biasBuckets;
+  std::fill_n(queries_.biasRows, kAttentionRows, 0);
+  for (int64_t i = 0; i < rows_; ++i)
+    queries_.biasRows[i] = static_cast<int32_t>((firstRow_ + i) % a_.r * a_.biasBuckets);
 }
 
 // The positions of the keys that row i sees, whose position is number `at` of [s, b].
@@ -308,6 +326,20 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
   }
   queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
+  queries_.biasSums = lane_.biasSums;
+  std::fill_n(lane_.biasSums, capacity_ * a_.biasBuckets, 0.0f);
+}
+
+// Of the task's rows, for each of their heads.
+template <typename T, typename Out> void AttentionTask<T, Out>::sumBiasGradients() const {
+  float *to = bias_.sums + number_ * a_.r * a_.biasBuckets;
+  for (int64_t inner = 0; inner < a_.r; ++inner)
+    for (int64_t bucket = 0; bucket < a_.biasBuckets; ++bucket) {
+      double sum = 0;
+      for (int64_t i = (inner + a_.r - firstRow_ % a_.r) % a_.r; i < rows_; i += a_.r)
+        sum += lane_.biasSums[i * a_.biasBuckets + bucket];
+      *to++ = static_cast<float>(sum);
+    }
 }
 
 template <typename T, typename Out> void AttentionTask<T, Out>::clearKeyGradients(int64_t block) const {
@@ -359,6 +391,35 @@ void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine)
   float factors[kAttentionRows];
   std::fill_n(factors, kAttentionRows, static_cast<float>(a_.scale));
   writeRows(lane_.dq, factors, x_.dq, a_.d, strides_.dq);
+  if (a_.hasBias())
+    sumBiasGradients();
+}
+
+// Buckets and values <- what the call says of them.
+template <typename T>
+void readBias(const plan::Attention &a, const AttentionOperands &operands, const AttentionBias &bias) {
+  const int64_t heads = a.g * a.r;
+  plan::bucketsOfDistances(a.biasBuckets, a.biasMaxDistance, a.causal,
+                           {bias.buckets, size_t(plan::distancesOf(a.biasMaxDistance))});
+  for (int64_t head = 0; head < heads; ++head)
+    for (int64_t bucket = 0; bucket < a.biasBuckets; ++bucket)
+      bias.values[head * a.biasBuckets + bucket] =
+          static_cast<float>(toFloat(static_cast<const T *>(operands.bias)[bucket * heads + head]) / kLn2);
+}
+
+// dbias <- the sums of all tasks, of `blocks` for each (b, g).
+void writeBiasGradients(const plan::Attention &a, const AttentionBias &bias, int64_t blocks, float *dbias) {
+  const int64_t heads = a.g * a.r;
+  for (int64_t bucket = 0; bucket < a.biasBuckets; ++bucket)
+    for (int64_t head = 0; head < heads; ++head) {
+      double sum = 0;
+      for (int64_t b = 0; b < a.b; ++b)
+        for (int64_t block = 0; block < blocks; ++block) {
+          const int64_t task = (b * a.g + head / a.r) * blocks + block;
+          sum += bias.sums[(task * a.r + head % a.r) * a.biasBuckets + bucket];
+        }
+      dbias[bucket * heads + head] = static_cast<float>(sum);
+    }
 }
 
 template <typename T, typename Out>
@@ -369,18 +430,22 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
   const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
   AttentionTurn *turns = workspace.turns(operands.workspace);
   float *keySums = workspace.keySums(operands.workspace);
+  const AttentionBias bias = workspace.bias(operands.workspace);
+  if (attention.hasBias())
+    readBias<T>(attention, operands, bias);
   for (int64_t i = 0; i < tasks && attention.backward; ++i)
     new (turns + i) AttentionTurn(0);
   parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
     const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
-    const int64_t block = index % blocks;
-    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, workspace.rows(),
-                               index / blocks, block);
+    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, bias, workspace.rows(),
+                               blocks, index);
     if (attention.backward)
-      task.backward(block ? turns + index - 1 : nullptr, turns + index);
+      task.backward(index % blocks ? turns + index - 1 : nullptr, turns + index);
     else
       task.forward();
   });
+  if (attention.backward && attention.hasBias())
+    writeBiasGradients(attention, bias, blocks, operands.dbias);
 }
 
 } // namespace

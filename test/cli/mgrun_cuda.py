@@ -201,7 +201,7 @@ class Absent(unittest.TestCase):
     def test_a_plugin_that_is_none(self):
         self.assertEqual(mgrun("one", *MOCK, "--device-plugin", "/nowhere/libmgc_cuda.so").returncode, 2)
         for plugin, part in [(UNFIT / "plugin/libno_plugin.so", "is no plugin for devices"),
-                             (UNFIT / "plugin/libother_plugin.so", "expected 9: build the plugin and mgrun from the same sources")]:
+                             (UNFIT / "plugin/libother_plugin.so", "expected 10: build the plugin and mgrun from the same sources")]:
             self.refuse(mgrun("one", *MOCK, "--device-plugin", plugin), str(plugin), part)
 
     def broken(self, *names):

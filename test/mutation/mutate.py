@@ -353,6 +353,9 @@ def attention_mutants(attention):
     if attention.get("slopes"):
         yield "no slopes", lambda i: i.pop("slopes")
         yield "a slope less", lambda i: i["slopes"].pop()
+    if attention.get("biasBuckets"):
+        yield "another distance of the bias", lambda i: i.update(biasMaxDistance=i["biasMaxDistance"] + 1)
+        yield "no bias", lambda i: (i.pop("biasBuckets"), i.pop("biasMaxDistance"))
     if attention.get("documents"):
         yield "one document", lambda i: i.pop("documents")
     if attention.get("ends"):

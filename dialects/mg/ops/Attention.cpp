@@ -5,6 +5,7 @@
 #include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
 #include "plan/Plan.h"
+#include "plan/RelativeBuckets.h"
 #include "plan/targets/AttentionWorkspace.h"
 #include "plan/targets/CudaAttention.h"
 #include "runtime/random/Philox.h"
@@ -123,6 +124,18 @@ static LogicalResult verifyScores(Op op, StringRef capConstraint, StringRef slop
   return success();
 }
 
+template <typename Op> static LogicalResult verifyBias(Op op, StringRef constraint) {
+  const int64_t maxDistance = op.getBiasMaxDistance();
+  if (bool(op.getBias()) != (maxDistance != 0))
+    return op.emitOpError() << "biasMaxDistance = " << maxDistance << (op.getBias() ? " with" : " without")
+                            << " a bias; expected one above 0 with a bias alone (" << constraint << ")";
+  if (!op.getBias())
+    return success();
+  const Status found = plan::verifyBuckets(tensorOf(op.getBias()).getDimSize(0), maxDistance, op.getCausal());
+  return found.isOk() ? success()
+                      : op.emitOpError() << "has a bias of " << found.message() << " (" << constraint << ")";
+}
+
 LogicalResult AttentionOp::verify() {
   bool drops = getDropout().convertToDouble() > 0;
   if (drops != bool(getSamples()))
@@ -130,37 +143,52 @@ LogicalResult AttentionOp::verify() {
   SmallVector<Value> values{getQ(), getK(), getV()};
   if (getSinks())
     values.push_back(getSinks());
+  if (getBias())
+    values.push_back(getBias());
   if (!areF32({getO()}))
     values.push_back(getO());
   return failed(verifyElements(*this, values, "attention_c2"))
              ? failure()
              : success(succeeded(verifyRing(*this, "attention_c3", "attention_c4")) &&
-                       succeeded(verifyScores(*this, "attention_c5", "attention_c6")));
+                       succeeded(verifyScores(*this, "attention_c5", "attention_c6")) &&
+                       succeeded(verifyBias(*this, "attention_c7")));
 }
 
 LogicalResult AttentionGradOp::verify() {
   SmallVector<Value> values{getQ(), getK(), getV(), getO(), getDo_()};
   if (!areF32({getDq(), getDk(), getDv()}))
     values.append({getDq(), getDk(), getDv()});
+  if (getBias())
+    values.push_back(getBias());
+  if (bool(getBias()) != bool(getDbias()))
+    return emitOpError() << "has " << (getBias() ? "a bias and no dbias" : "dbias and no bias")
+                         << "; expected both or neither (attention_grad_c6)";
   return failed(verifyElements(*this, values, "attention_grad_c1"))
              ? failure()
              : success(succeeded(verifyRing(*this, "attention_grad_c2", "attention_grad_c3")) &&
-                       succeeded(verifyScores(*this, "attention_grad_c4", "attention_grad_c5")));
+                       succeeded(verifyScores(*this, "attention_grad_c4", "attention_grad_c5")) &&
+                       succeeded(verifyBias(*this, "attention_grad_c6")));
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getO());
   if (!dy)
     return success();
+  SmallVector<Type> types{getQ().getType(), getK().getType(), getV().getType()};
+  if (getBias())
+    types.push_back(tensorOf(getBias()).clone(g.builder().getF32Type()));
   auto grad = AttentionGradOp::create(
-      g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
-      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getEnds(), getSamples(),
-      getScaleAttr(), getWindowAttr(), getCausalAttr(), getSoftcapAttr(), getSlopesAttr(), getDropoutAttr(),
+      g.builder(), g.loc(), types, getQ(), getK(), getV(), getO(), getLse(), dy, getPositions(),
+      getKeyPositions(), getStarts(), getEnds(), getSamples(), getBias(), getScaleAttr(), getWindowAttr(),
+      getCausalAttr(), getSoftcapAttr(), getSlopesAttr(), getBiasMaxDistanceAttr(), getDropoutAttr(),
       getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr(), ArrayAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
   g.contribute(getV(), grad.getDv());
+  if (getBias() && g.wants(getBias()))
+    g.contribute(getBias(),
+                 elementOf(getBias()).isF32() ? grad.getDbias() : g.make<CastOp>(getBias(), grad.getDbias()));
   if (getSinks() && g.wants(getSinks())) {
     Value each =
         SinkGradOp::create(g.builder(), g.loc(), getLse().getType(), getO(), getLse(), dy, getSinks());
@@ -242,6 +270,9 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.causal = op.getCausal();
   attention.softcap = op.getSoftcap().convertToDouble();
   attention.slopes.assign(op.getSlopes().begin(), op.getSlopes().end());
+  if (op.getBias())
+    attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0),
+    attention.biasMaxDistance = op.getBiasMaxDistance();
   attention.documents = bool(op.getStarts());
   attention.ends = bool(op.getEnds());
   if constexpr (std::is_same_v<Op, AttentionOp>)

@@ -49,42 +49,50 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     gradient.
     o = softmax(scores) v; lse is kept for the gradient. A score is scale q k; with a softcap > 0 (Gemma 2) it is
     softcap tanh(scale q k / softcap). With slopes, one for each query head of the model (ALiBi), |position -
-    key_position| times that of the head is subtracted. Heads of v and o may have a size of their own (latent
-    attention). A sink is one more score of its head, whose value is 0: it takes its share of the probabilities, o and
-    lse count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site,
-    instance, sample, head and positions.
+    key_position| times that of the head is subtracted. A bias (T5) is a learned table: that of the head and of the
+    bucket of the distance key_position - position is added. Its rows are the buckets up to `biasMaxDistance`, those of
+    keys behind the query apart where attention is not causal (plan/RelativeBuckets.h). Heads of v and o may have a size
+    of their own (latent attention). A sink is one more score of its head, whose value is 0: it takes its share of the
+    probabilities, o and lse count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox
+    keyed by seed, site, instance, sample, head and positions.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be
     merged with those of other steps (mg.merge_attention). Sinks are an operand of one step.
 
     1. samples are given exactly when dropout > 0 (attention_c1)
-    2. q, k, v and sinks have one element type; o has it too, or f32 where it is to be merged (attention_c2)
+    2. q, k, v, sinks and bias have one element type; o has it too, or f32 where it is to be merged (attention_c2)
     3. keys are whole, or split as the queries are (attention_c3)
     4. ring has one or more axes of the module's mg.mesh, each once (attention_c4)
     5. softcap is 0 or more, and finite (attention_c5)
     6. slopes are none, or one for each of the query heads of all ranks, and finite (attention_c6)
+    7. bias is given exactly when biasMaxDistance > 0; it has 2 buckets or more for each direction, and the distance is
+       beyond those of one distance (attention_c7)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
                        Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends, Optional<Mg_I32>:$samples,
-                       Optional<Mg_Float>:$sinks, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       Optional<Mg_Float>:$sinks, Optional<Mg_Float>:$bias, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
+                       DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
                        OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, s b, b, g r -> s b g r w, s b g r";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, s b, b, g r, n! g r -> s b g r w, s b g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`ends` $ends^)? "
-                       "(`samples` $samples^)? (`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)";
+                       "(`samples` $samples^)? (`sinks` $sinks^)? (`bias` $bias^)? attr-dict "
+                       "`:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
 def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
-  let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
+  let summary = "dq, dk, dv of attention, and dbias; dk and dv are summed over s and r";
   let description = [{
     o, lse and do_ are those of all keys, and of the sinks, which it need not know: the probability of key t is
-    exp(score - lse). Of a ring's step the results are summands, of f32.
+    exp(score - lse). Of a ring's step the results are summands, of f32. dbias is the sum over all pairs of a query and a
+    key, of f32 whatever the bias is.
 
     1. the operands but lse and integers have one element type; dq, dk and dv have it too, or are f32
        (attention_grad_c1)
@@ -92,20 +100,23 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
     3. ring has one or more axes of the module's mg.mesh, each once (attention_grad_c3)
     4. softcap is 0 or more, and finite (attention_grad_c4)
     5. slopes are none, or one for each of the query heads of all ranks, and finite (attention_grad_c5)
+    6. bias is given exactly when biasMaxDistance > 0, as in attention_c7, and dbias where bias is (attention_grad_c6)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
                        Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends,
-                       Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       Optional<Mg_I32>:$samples, Optional<Mg_Float>:$bias, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
+                       DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup,
                        OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
-  let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
-  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, s b, b "
-             "-> s b g r d, t b g d, t b g w";
+  let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv, Optional<Mg_F32>:$dbias);
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, s b, b, n! g r "
+             "-> s b g r d, t b g d, t b g w, n g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $o `,` $lse `,` $do_ `,` $positions `,` $keyPositions "
-                       "(`starts` $starts^)? (`ends` $ends^)? (`samples` $samples^)? attr-dict "
+                       "(`starts` $starts^)? (`ends` $ends^)? (`samples` $samples^)? (`bias` $bias^)? attr-dict "
                        "`:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";

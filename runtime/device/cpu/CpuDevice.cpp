@@ -265,8 +265,8 @@ Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attenti
 }
 
 void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
-  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, dq, dk, dv,
-               workspace] = *operands;
+  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, bias, dq, dk, dv,
+               dbias, workspace] = *operands;
   const AttentionOperands to{at(q),
                              at(k),
                              at(v),
@@ -276,12 +276,14 @@ void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attent
                              at<int32_t>(ends),
                              at<int32_t>(samples),
                              at(sinks),
+                             at(bias),
                              at(o),
                              at<float>(lse),
                              at(gradient),
                              at(dq),
                              at(dk),
                              at(dv),
+                             at<float>(dbias),
                              at(workspace)};
   mgc::attention(of(attention).attention, to, of(attention).scalars, of(stream).threads);
 }

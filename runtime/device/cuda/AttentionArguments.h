@@ -18,6 +18,17 @@ struct CudaAttentionDropout {
   float keep; // what a kept probability is multiplied by; 1 without dropout
 };
 
+// All 0 without a bias.
+struct CudaAttentionBias {
+  uint64_t buckets; // i32: of distances key - query from -maxDistance to maxDistance (plan/RelativeBuckets.h)
+  AttentionTensor table; // [count, g, r]
+  uint64_t
+      sums; // f32 [blocks of attention_dq, count, kAttentionTile]: what each query adds to the table's gradient
+  uint64_t gradient; // f32 [count, g, r]
+  int64_t count;     // of buckets
+  int32_t maxDistance;
+};
+
 // Everything as in plan::Attention.
 struct AttentionArguments {
   int64_t s, t, b, g, r, d, w, window, headOffset, groupStride;
@@ -29,6 +40,7 @@ struct AttentionArguments {
   uint64_t ends;         // 0: without
   uint64_t slopes;       // f32 [g,r], over ln(2); 0: without
   AttentionTensor sinks; // [g,r]; address 0: without
+  CudaAttentionBias bias;
   CudaAttentionDropout dropout;
   float scale;
   // Scores are in powers of 2: products times scale / ln(2), or, with a cap of softcap / ln(2), cap tanh(x) of products x times

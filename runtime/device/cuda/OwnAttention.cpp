@@ -1,4 +1,6 @@
 // Attention by the kernels of kernels/attention.cuh.
+#include "plan/RelativeBuckets.h"
+#include "plan/targets/CudaAttention.h"
 #include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/AttentionArguments.h"
 #include "runtime/device/cuda/AttentionCalls.h"
@@ -24,6 +26,7 @@ constexpr Columns kColumns[] = {{32, &attention32Module},
                                 {128, &attention128Module},
                                 {256, &attention256Module}};
 
+static_assert(kAttentionTile == kOwnAttentionRows); // of the workspace
 constexpr double kLn2 = 0.693147180559945309417;
 
 CudaAttentionDropout dropoutOf(const mgc_attention_facts &facts) {
@@ -50,6 +53,7 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
   a.scale = static_cast<float>(facts.scale);
   a.scoreScale = static_cast<float>(facts.scale / (facts.softcap > 0 ? facts.softcap : kLn2));
   a.cap = static_cast<float>(facts.softcap / kLn2);
+  a.bias.count = facts.bias_buckets, a.bias.maxDistance = static_cast<int32_t>(facts.bias_max_distance);
   a.isCausal = facts.causal;
   a.isBf16 = facts.type == MGC_BF16, a.writesBf16 = a.isBf16 && !facts.results_in_f32;
   return a;
@@ -66,13 +70,23 @@ std::vector<float> slopesOf(const mgc_attention_facts &facts) {
   return slopes;
 }
 
+std::vector<int32_t> bucketsOf(const mgc_attention_facts &facts) {
+  std::vector<int32_t> buckets;
+  if (facts.bias_buckets > 0) {
+    buckets.resize(size_t(plan::distancesOf(facts.bias_max_distance)));
+    plan::bucketsOfDistances(facts.bias_buckets, facts.bias_max_distance, facts.causal, buckets);
+  }
+  return buckets;
+}
+
 class OwnAttention : public mgc_attention {
 public:
   OwnAttention(const mgc_attention_facts &facts)
       : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
   ~OwnAttention() override {
-    if (arguments_.slopes)
-      release(device_, arguments_.slopes);
+    for (const mgc_address table : {arguments_.slopes, arguments_.bias.buckets})
+      if (table)
+        release(device_, table);
   }
 
   Status prepare(mgc_device &device, const mgc_attention_facts &facts) {
@@ -80,10 +94,14 @@ public:
     const AttentionArguments &a = arguments_;
     heads_ = a.b * a.g;
     const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
-    if (workspaceBytes < deltaBytes)
-      return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes,
-                    deltaBytes);
-    MGC_TRY(keepSlopes(device, slopesOf(facts)));
+    sumsAt_ = roundUp<int64_t>(deltaBytes, sizeof(float) * kAttentionTile);
+    const int64_t sumBytes =
+        isBackward_ ? queryBlocks() * a.bias.count * kAttentionTile * int64_t(sizeof(float)) : 0;
+    if (const int64_t needed = sumBytes ? sumsAt_ + sumBytes : deltaBytes; workspaceBytes < needed)
+      return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes, needed);
+    device_ = &device;
+    MGC_TRY(keep(slopesOf(facts), arguments_.slopes));
+    MGC_TRY(keep(bucketsOf(facts), arguments_.bias.buckets));
     for (const Columns &columns : kColumns)
       if (std::max(a.d, a.w) <= columns.most)
         return findKernels(device, *columns.module);
@@ -94,28 +112,33 @@ public:
   Status run(mgc_stream &stream, const mgc_attention_operands &operands) override {
     setAddresses(operands);
     const AttentionArguments &a = arguments_;
-    const int64_t queryBlocks = heads_ * divideUp(a.s * a.r, kAttentionTile);
     if (!isBackward_)
-      return start(stream, forward_, queryBlocks, "attention_forward");
+      return start(stream, forward_, queryBlocks(), "attention_forward");
     MGC_TRY(start(stream, delta_, divideUp(a.s * heads_ * a.r, kAttentionDeltaRows), "attention_delta"));
-    MGC_TRY(start(stream, queryGradients_, queryBlocks, "attention_dq"));
+    MGC_TRY(start(stream, queryGradients_, queryBlocks(), "attention_dq"));
+    if (biasGradients_)
+      MGC_TRY(start(stream, biasGradients_, a.bias.count * a.g * a.r, "attention_dbias"));
     return start(stream, keyGradients_, heads_ * divideUp(a.t, kAttentionTile), "attention_dkdv");
   }
 
 private:
   bool isBackward_;
   AttentionArguments arguments_;
-  mgc_device *device_ = nullptr; // that has the slopes
+  mgc_device *device_ = nullptr; // that has the slopes and buckets
   int64_t heads_ = 0;            // of keys: b g
-  CUfunction forward_ = nullptr, delta_ = nullptr, queryGradients_ = nullptr, keyGradients_ = nullptr;
+  int64_t sumsAt_ = 0;           // where the workspace has those of the bias: behind delta
+  CUfunction forward_ = nullptr, delta_ = nullptr, queryGradients_ = nullptr, keyGradients_ = nullptr,
+             biasGradients_ = nullptr; // null without a bias
 
-  Status keepSlopes(mgc_device &device, const std::vector<float> &slopes) {
-    if (slopes.empty())
+  int64_t queryBlocks() const { return heads_ * divideUp(arguments_.s * arguments_.r, kAttentionTile); }
+
+  // On the device, until the end of the call's life; nothing of none.
+  template <typename T> Status keep(const std::vector<T> &values, mgc_address &to) {
+    if (values.empty())
       return Status::ok();
-    const auto bytes = static_cast<int64_t>(slopes.size() * sizeof(float));
-    device_ = &device;
-    MGC_TRY(allocate(&device, bytes, &arguments_.slopes));
-    return copyInNow(device, arguments_.slopes, slopes.data(), bytes);
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+    MGC_TRY(allocate(device_, bytes, &to));
+    return copyInNow(*device_, to, values.data(), bytes);
   }
 
   Status findKernels(mgc_device &device, const OwnModule &module) {
@@ -125,9 +148,14 @@ private:
       return Status::ok();
     }
     MGC_ASSIGN(delta, ownKernel(device, attentionRowsModule, "attention_delta"));
-    MGC_ASSIGN(queryGradients, ownKernel(device, module, "attention_dq"));
+    const bool hasBias = arguments_.bias.count > 0;
+    MGC_ASSIGN(queryGradients, ownKernel(device, module, hasBias ? "attention_dq_bias" : "attention_dq"));
     MGC_ASSIGN(keyGradients, ownKernel(device, module, "attention_dkdv"));
     delta_ = delta, queryGradients_ = queryGradients, keyGradients_ = keyGradients;
+    if (hasBias) {
+      MGC_ASSIGN(biasGradients, ownKernel(device, attentionRowsModule, "attention_dbias"));
+      biasGradients_ = biasGradients;
+    }
     return Status::ok();
   }
 
@@ -139,6 +167,8 @@ private:
     a.lse = x.lse, a.delta = x.workspace;
     a.queryPositions = x.query_positions, a.keyPositions = x.key_positions, a.samples = x.samples;
     a.starts = x.starts, a.ends = x.ends, a.sinks.address = x.sinks;
+    a.bias.table.address = x.bias, a.bias.gradient = x.dbias;
+    a.bias.sums = x.workspace + static_cast<mgc_address>(sumsAt_);
   }
 
   Status start(mgc_stream &stream, CUfunction kernel, int64_t blocks, const char *name) {

@@ -45,7 +45,7 @@ Status prepare(const Preparation &at, const plan::Attention &attention, Prepared
   return Status::ok();
 }
 
-// The order of the operands is that of plan::Attention: starts, ends, samples and sinks are there where its attributes say so.
+// The order of the operands is that of plan::Attention: starts, ends, samples, sinks and bias are there where its attributes say so.
 Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
   auto next = at.operands.begin();
   mgc_attention_operands to{};
@@ -67,10 +67,14 @@ Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
     to.samples = *next++;
   if (attention.sinks)
     to.sinks = *next++;
+  if (attention.hasBias())
+    to.bias = *next++;
   if (attention.backward) {
     to.dq = *next++;
     to.dk = *next++;
     to.dv = *next++;
+    if (attention.hasBias())
+      to.dbias = *next++;
   } else {
     to.o = *next++;
     to.lse = *next++;

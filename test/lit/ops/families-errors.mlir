@@ -475,3 +475,151 @@ func.func @relu_grad_slope(%x: tensor<4xf32, #mg.layout<h>>) {
   %0 = mg.relu_grad %x, %x {slope = 0x7FF0000000000000 : f64} : (tensor<4xf32, #mg.layout<h>>, tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
   return
 }
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_bias_without_a_distance(%q: !q, %k: !k, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{biasMaxDistance = 0 with a bias; expected one above 0 with a bias alone (attention_c7)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, tensor<32x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_distance_without_a_bias(%q: !q, %k: !k, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{biasMaxDistance = 128 without a bias; expected one above 0 with a bias alone (attention_c7)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_few_buckets(%q: !q, %k: !k, %p: !s, %t: !t, %n: tensor<3x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has a bias of 3 buckets; expected 4 or more (attention_c7)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, causal = false, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, tensor<3x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_short_distance(%q: !q, %k: !k, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has a bias of 32 buckets up to a distance of 16; expected a distance from 17 to 65536 (attention_c7)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, biasMaxDistance = 16, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, tensor<32x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_bias_of_another_type(%q: !q, %k: !k, %p: !s, %t: !t, %n: tensor<32x1x2xbf16, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has values of 'f32' and of 'bf16'; expected one element type for all but lse (attention_c2)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, tensor<32x1x2xbf16, #mg.layout<n, g, r>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_without_that_of_the_bias(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has a bias and no dbias; expected both or neither (attention_grad_c6)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t, tensor<32x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !k, !k)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_of_no_bias(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has dbias and no bias; expected both or neither (attention_grad_c6)}}
+  %dq, %dk, %dv, %dn = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !k, !k, tensor<32x1x2xf32, #mg.layout<n, g, r>>)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_of_a_bias_without_a_distance(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{biasMaxDistance = 0 with a bias; expected one above 0 with a bias alone (attention_grad_c6)}}
+  %dq, %dk, %dv, %dn = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t bias %n {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t, tensor<32x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !k, !k, tensor<32x1x2xf32, #mg.layout<n, g, r>>)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_of_a_long_distance(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t, %n: tensor<32x1x2xf32, #mg.layout<n, g, r>>) {
+  // expected-error@+1 {{has a bias of 32 buckets up to a distance of 65537; expected a distance from 17 to 65536 (attention_grad_c6)}}
+  %dq, %dk, %dv, %dn = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t bias %n {scale = 1.0, biasMaxDistance = 65537, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t, tensor<32x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !k, !k, tensor<32x1x2xf32, #mg.layout<n, g, r>>)
+  return
+}
+
+// -----
+
+// Keys that travel around the ranks leave dq, dk and dv complete, and dbias a sum of each rank's queries.
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s [cp], b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t [cp], b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s [cp], b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s [cp], b>>
+!t = tensor<4x2xi32, #mg.layout<t [cp], b>>
+!n = tensor<32x1x2xf32, #mg.layout<n, g, r>>
+!dn = tensor<32x1x2xf32, #mg.layout<n, g, r, sum [cp]>>
+func.func @attention_gradients_of_a_bias_and_a_ring(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t, %n: !n) {
+  %dq, %dk, %dv, %dn = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t, !n) -> (!q, !k, !k, !dn)
+  // expected-error@+1 {{result 3 is pending over []; its operands make it ["cp"] (rule_c5)}}
+  %eq, %ek, %ev, %en = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t, !n) -> (!q, !k, !k, !n)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+!n = tensor<32x1x2xf32, #mg.layout<n [tp], g, r>>
+func.func @attention_of_split_buckets(%q: !q, %k: !k, %p: !s, %t: !t, %n: !n) {
+  // expected-error@+1 {{dimension 'n' must be whole but is split over ["tp"] (rule_c3)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, biasMaxDistance = 128, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, !n) -> (!q, !l)
+  return
+}

@@ -162,4 +162,14 @@ func.func @attention(%q: tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, %k: t
   return %o : tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
 }
 
+// The table of biases is a parameter, and its gradient one more result.
+// CHECK-LABEL: func.func @biases.backward(
+// CHECK:         %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]], %[[DBIAS:.*]] = mg.attention_grad {{.*}} bias %{{.*}} {biasMaxDistance = 20 : i64, queriesPerGroup = 2 : i64, scale = 1.000000e+00 : f64}
+// CHECK:         return {{.*}}%[[DBIAS]]
+func.func @biases(%q: tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, %k: tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>> {mg.param = {tensor = "k"}}, %n: tensor<8x1x2xf32, #mg.layout<n, g, r>> {mg.param = {tensor = "n"}},
+                  %p: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "positions"}, %t: tensor<4x2xi32, #mg.layout<t, b>> {mg.data = "key_positions"}) -> tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>> attributes {mg.block} {
+  %o, %lse = mg.attention %q, %k, %k, %p, %t bias %n {scale = 1.0, biasMaxDistance = 20, queriesPerGroup = 2} : (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>, tensor<8x1x2xf32, #mg.layout<n, g, r>>) -> (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>)
+  return %o : tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+}
+
 }

@@ -86,4 +86,17 @@ func.func @bidirectional(%q: !q, %k: !k, %v: !k, %do: !q, %p: !s, %t: !t, %start
   return %dq, %dk, %dv : !q, !k, !k
 }
 
+// Every step has the table of biases, and the gradients of the steps are added up.
+// CHECK-LABEL: func.func @biases(
+// CHECK-COUNT-2: mg.attention {{.*}} bias %arg6 {biasMaxDistance = 20 : i64
+// CHECK:         %{{.*}}, %{{.*}}, %{{.*}}, %[[N1:.*]] = mg.attention_grad {{.*}} bias %arg6
+// CHECK:         %{{.*}}, %{{.*}}, %{{.*}}, %[[N0:.*]] = mg.attention_grad {{.*}} bias %arg6
+// CHECK:         %[[N:.*]] = mg.accumulate %[[N1]], %[[N0]] {apart
+// CHECK:         return {{.*}}, %[[N]] :
+func.func @biases(%q: !q, %k: !k, %v: !k, %do: !q, %p: !s, %t: !t, %n: tensor<8x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !k, tensor<8x1x2xf32, #mg.layout<n, g, r>>) {
+  %o, %lse = mg.attention %q, %k, %v, %p, %t bias %n {scale = 1.0, biasMaxDistance = 20, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !s, !t, tensor<8x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !l)
+  %dq, %dk, %dv, %dn = mg.attention_grad %q, %k, %v, %o, %lse, %do, %p, %t bias %n {scale = 1.0, biasMaxDistance = 20, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !q, !l, !q, !s, !t, tensor<8x1x2xf32, #mg.layout<n, g, r>>) -> (!q, !k, !k, tensor<8x1x2xf32, #mg.layout<n, g, r>>)
+  return %dq, %dk, %dn : !q, !k, tensor<8x1x2xf32, #mg.layout<n, g, r>>
+}
+
 }

@@ -137,6 +137,32 @@ TEST(Operands, EndsFollowStarts) {
   EXPECT_EQ(infos[11].name, "dq");
 }
 
+// A number for each bucket and head; its gradient is f32.
+TEST(Operands, ABiasIsATableOfBuckets) {
+  Attention attention{.s = 2,
+                      .t = 3,
+                      .b = 5,
+                      .g = 7,
+                      .r = 3,
+                      .d = 13,
+                      .biasBuckets = 32,
+                      .biasMaxDistance = 128,
+                      .type = DType::bf16,
+                      .sinks = true};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[5].name, "sink");
+  EXPECT_EQ(infos[6].name, "bias");
+  EXPECT_EQ(infos[6].bytes, Checked(2 * 32 * 7 * 3));
+  EXPECT_EQ(infos[7].name, "o");
+  attention.backward = true, attention.sinks = false;
+  infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[8].name, "bias");
+  EXPECT_EQ(infos[11].name, "dv");
+  EXPECT_EQ(infos[12].name, "dbias");
+  EXPECT_EQ(infos[12].bytes, Checked(4 * 32 * 7 * 3));
+  EXPECT_EQ(infos[12].use, OperandUse::written);
+}
+
 TEST(Operands, ElementsOfTheirTypes) {
   const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
   std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);

@@ -179,6 +179,39 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: softcap = -1 must be finite, and 0 or more"},
     {"AttentionSoftcapNan", [](Plan &plan) { body<Attention>(plan, kAttention).softcap = NAN; },
      "programs[0].instructions[2]: softcap = nan must be finite, and 0 or more"},
+    {"AttentionBias",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).biasBuckets = 32;
+       body<Attention>(plan, kAttention).biasMaxDistance = 128;
+     },
+     "programs[0].instructions[2]: found 8 operands, expected 9"},
+    {"AttentionBiasOfNegativeBuckets", [](Plan &plan) { body<Attention>(plan, kAttention).biasBuckets = -1; },
+     "programs[0].instructions[2]: biasBuckets = -1 is negative"},
+    {"AttentionBiasOfOneBucket", [](Plan &plan) { body<Attention>(plan, kAttention).biasBuckets = 1; },
+     "programs[0].instructions[2]: bias of 1 buckets; expected 2 or more"},
+    {"AttentionBiasOfBucketsOfOneDirection",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).biasBuckets = 3;
+       body<Attention>(plan, kAttention).causal = false;
+     },
+     "programs[0].instructions[2]: bias of 3 buckets; expected 4 or more"},
+    {"AttentionBiasOfShortDistances",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).biasBuckets = 32;
+       body<Attention>(plan, kAttention).biasMaxDistance = 16;
+     },
+     "programs[0].instructions[2]: bias of 32 buckets up to a distance of 16; expected a distance from 17 to "
+     "65536"},
+    {"AttentionBiasOfAHugeTable",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).biasBuckets = kMax;
+       body<Attention>(plan, kAttention).biasMaxDistance = kMax;
+     },
+     "programs[0].instructions[2]: bias of 9223372036854775807 buckets up to a distance of "
+     "9223372036854775807; expected"},
+    {"AttentionDistanceWithoutABias",
+     [](Plan &plan) { body<Attention>(plan, kAttention).biasMaxDistance = 128; },
+     "programs[0].instructions[2]: biasMaxDistance = 128 without biasBuckets; expected 0"},
     {"AttentionEnds", [](Plan &plan) { body<Attention>(plan, kAttention).ends = true; },
      "programs[0].instructions[2]: found 8 operands, expected 9"},
     {"AttentionSlopes", [](Plan &plan) { body<Attention>(plan, kAttention).slopes = {1, INFINITY}; },

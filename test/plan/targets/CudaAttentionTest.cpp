@@ -27,6 +27,7 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   };
   EXPECT_EQ(reason([](auto &a) { a.type = plan::DType::f32; }), "values are f32; cuDNN's kernels take bf16");
   EXPECT_EQ(reason([](auto &a) { a.sinks = true; }), "heads have sinks");
+  EXPECT_EQ(reason([](auto &a) { a.biasBuckets = 32, a.biasMaxDistance = 128; }), "scores have a bias");
   EXPECT_EQ(reason([](auto &a) { a.ends = true; }), "samples or documents have ends");
   EXPECT_EQ(reason([](auto &a) { a.slopes = {1, 1, 1, 1}; }), "heads have slopes");
   EXPECT_EQ(reason([](auto &a) { a.softcap = 30; }), "");

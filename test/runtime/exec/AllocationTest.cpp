@@ -106,6 +106,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
                                    x.ends.data(),
                                    x.samples.data(),
                                    x.sinks.data(),
+                                   x.bias.data(),
                                    x.o.data(),
                                    x.lse.data(),
                                    x.outputGradient.data(),

@@ -29,13 +29,16 @@ struct Bf16Problem {
   AttentionProblem f32;
   Tensor exactO; // before it is rounded
   explicit Bf16Problem(const plan::Attention &attention) : f32(attention) {
-    for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient, &f32.sinks})
+    if (attention.hasBias())
+      f32.addBias(attention.biasBuckets, attention.biasMaxDistance);
+    for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient, &f32.sinks, &f32.bias})
       *operand = widened(narrowed(*operand));
   }
 
   void runF32() {
     f32.o.assign(f32.outputGradient.size(), 0), f32.lse.assign(f32.a.s * f32.a.b * f32.a.g * f32.a.r, 0);
     f32.dq.assign(f32.q.size(), 0), f32.dk.assign(f32.k.size(), 0), f32.dv.assign(f32.v.size(), 0);
+    f32.dbias.assign(f32.bias.size(), 0);
     f32.pass(false, 1);
     exactO = f32.o;
     f32.o = widened(narrowed(f32.o));
@@ -45,7 +48,7 @@ struct Bf16Problem {
 
 template <typename T> struct AttentionResults {
   std::vector<T> o, dq, dk, dv;
-  Tensor lse;
+  Tensor lse, dbias;
 };
 
 template <typename T> T unset() {
@@ -74,11 +77,11 @@ public:
     a_.resultsInF32 = std::is_same_v<T, float>;
     std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
                       v = spread(narrowed(x_.v), value_), outputGradient = narrowed(x_.outputGradient),
-                      sinks = narrowed(x_.sinks);
+                      sinks = narrowed(x_.sinks), bias = narrowed(x_.bias);
     std::vector<T> made(x_.outputGradient.size(), unset<T>()), dq(q.size(), unset<T>()),
         dk(k.size(), unset<T>()), dv(v.size(), unset<T>());
     std::vector<Bf16> o;
-    Tensor lse(a_.s * a_.b * a_.g * a_.r);
+    Tensor lse(a_.s * a_.b * a_.g * a_.r), dbias(bias.size(), unset<float>());
     for (bool backward : {false, true}) {
       a_.backward = backward;
       o = kept(made);
@@ -88,12 +91,12 @@ public:
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
                 {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.starts.data(), x_.ends.data(), x_.samples.data(), sinks.data(),
+                 x_.starts.data(), x_.ends.data(), x_.samples.data(), sinks.data(), bias.data(),
                  backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(),
-                 dq.data(), dk.data(), dv.data(), aligned},
+                 dq.data(), dk.data(), dv.data(), dbias.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
-    return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse};
+    return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse, dbias};
   }
 
 private:
@@ -127,6 +130,7 @@ void check(const plan::Attention &attention, const AttentionKernels *kernels = a
       EXPECT_EQ(found.dq, narrowed(problem.f32.dq)) << padding << " " << threads;
       EXPECT_EQ(found.dk, narrowed(problem.f32.dk)) << padding << " " << threads;
       EXPECT_EQ(found.dv, narrowed(problem.f32.dv)) << padding << " " << threads;
+      EXPECT_EQ(found.dbias, problem.f32.dbias) << padding << " " << threads;
       const auto wide = Bf16Run(problem, padding).run<float>(threads);
       EXPECT_EQ(wide.o, problem.exactO) << padding << " " << threads;
       EXPECT_EQ(wide.lse, problem.f32.lse) << padding << " " << threads;
@@ -149,6 +153,7 @@ TEST(AttentionBf16, isTheRoundingOfF32) {
 
 TEST(AttentionBf16, withSinks) {
   check({.s = 130, .t = 130, .b = 2, .g = 2, .r = 2, .d = 16, .window = 50, .sinks = true});
+  check({.s = 130, .t = 130, .b = 2, .g = 2, .r = 2, .d = 16, .biasBuckets = 32, .biasMaxDistance = 90});
 }
 
 TEST(AttentionBf16, withDropout) {

@@ -20,7 +20,7 @@ struct AttentionProblem {
   AttentionScalars scalars;
   int64_t part = 0; // of t / s, that the queries are; after order()
   const AttentionKernels *kernels = attentionKernels().front();
-  std::vector<float> q, k, v, sinks, outputGradient, o, lse, dq, dk, dv;
+  std::vector<float> q, k, v, sinks, bias, outputGradient, o, lse, dq, dk, dv, dbias;
   std::vector<float> joined, joinedGradients; // after join()
   std::vector<float> workspace;               // what an earlier pass left is still there
   std::vector<int32_t> queryPositions, keyPositions, starts, ends, samples;
@@ -81,6 +81,12 @@ struct AttentionProblem {
       a.slopes.push_back(std::exp2(-0.7 * static_cast<double>(head + 1)));
   }
 
+  // From now on scores have biases.
+  void addBias(int64_t buckets, int64_t maxDistance) {
+    a.biasBuckets = buckets, a.biasMaxDistance = maxDistance;
+    bias = random(buckets * a.g * a.r, 6);
+  }
+
   static std::vector<float> random(int64_t count, uint64_t seed) {
     std::vector<float> values(count);
     normalRange(seed, 0, 0, count, 1, values.data());
@@ -101,6 +107,7 @@ struct AttentionProblem {
     const float unset = std::numeric_limits<float>::quiet_NaN(); // everything is to be written
     o.assign(outputGradient.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
     dq.assign(q.size(), unset), dk.assign(k.size(), unset), dv.assign(v.size(), unset);
+    dbias.assign(bias.size(), unset);
     std::fill(joinedGradients.begin(), joinedGradients.end(), unset);
     for (bool backward : {false, true})
       pass(backward, threads);
@@ -130,12 +137,14 @@ struct AttentionProblem {
                                   ends.data(),
                                   samples.data(),
                                   sinks.data(),
+                                  bias.data(),
                                   o.data(),
                                   lse.data(),
                                   outputGradient.data(),
                                   dq.data(),
                                   dk.data(),
                                   dv.data(),
+                                  dbias.data(),
                                   aligned};
     if (!joined.empty()) {
       const int64_t key = a.r * a.d, value = key + a.d;
@@ -161,7 +170,9 @@ private:
 };
 
 struct AttentionExpected {
-  std::vector<double> o, lse, dq, dk, dv;
+  std::vector<double> o, lse, dq, dk, dv, dbias;
+  std::vector<double>
+      biasTerms; // the magnitudes that each element of dbias adds up, which cancel: its roundings are theirs
 };
 
 // Probabilities of one query row, all keys; dropped[t] is dropout's factor, slope[t] the derivative of the score by scale q k.
@@ -175,6 +186,25 @@ inline bool isVisible(const AttentionProblem &x, int64_t s, int64_t t, int64_t b
   const int64_t query = x.queryPositions[s * a.b + b], key = x.keyPositions[t * a.b + b];
   return !(a.causal && key > query) && !(a.window > 0 && std::abs(query - key) >= a.window) &&
          !(a.documents && key < x.starts[s * a.b + b]) && !(a.ends && key >= x.ends[s * a.b + b]);
+}
+
+// As in the definition: exact buckets for near keys, then by the logarithm of the distance.
+inline int64_t referenceBucket(const plan::Attention &a, int64_t distance) {
+  const int64_t side = a.causal ? a.biasBuckets : a.biasBuckets / 2, exact = side / 2;
+  const int64_t first = !a.causal && distance > 0 ? side : 0,
+                away = std::abs(a.causal ? std::min<int64_t>(distance, 0) : distance);
+  if (away < exact)
+    return first + away;
+  const float share =
+      std::log(float(away) / float(exact)) / float(std::log(double(a.biasMaxDistance) / double(exact)));
+  return first + std::min<int64_t>(side - 1, exact + static_cast<int64_t>(share * float(side - exact)));
+}
+
+inline int64_t referenceBias(const AttentionProblem &x, int64_t s, int64_t t, int64_t b, int64_t g,
+                             int64_t r) {
+  const plan::Attention &a = x.a;
+  const int64_t distance = int64_t(x.keyPositions[t * a.b + b]) - x.queryPositions[s * a.b + b];
+  return (referenceBucket(a, distance) * a.g + g) * a.r + r;
 }
 
 inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b, int64_t g, int64_t r) {
@@ -197,6 +227,8 @@ inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b
     }
     if (!a.slopes.empty())
       row.p[t] -= a.slopes.at(head) * static_cast<double>(std::abs(key - query));
+    if (a.hasBias())
+      row.p[t] += x.bias[referenceBias(x, s, t, b, g, r)];
     maximum = std::max(maximum, row.p[t]);
     if (a.dropout > 0) {
       const PhiloxWords words =
@@ -239,6 +271,11 @@ inline void addReferenceRow(const AttentionProblem &x, int64_t s, int64_t b, int
     mean += row.p[t] * dp[t];
   }
   for (int64_t t = 0; t < a.t; ++t) {
+    if (a.hasBias()) {
+      const int64_t at = referenceBias(x, s, t, b, g, r);
+      e.dbias[at] += row.p[t] * (dp[t] - mean);
+      e.biasTerms[at] += row.p[t] * (std::abs(dp[t]) + std::abs(mean));
+    }
     for (int64_t d = 0; d < a.d; ++d) {
       const double ds = a.scale * row.slope[t] * row.p[t] * (dp[t] - mean);
       e.dq[index * a.d + d] += ds * x.k[keyAt(t) + d];
@@ -253,7 +290,8 @@ inline AttentionExpected reference(const AttentionProblem &x) {
   const plan::Attention &a = x.a;
   AttentionExpected e;
   e.o.resize(x.outputGradient.size()), e.dq.resize(x.q.size()), e.lse.resize(a.s * a.b * a.g * a.r);
-  e.dk.resize(x.k.size()), e.dv.resize(x.v.size());
+  e.dk.resize(x.k.size()), e.dv.resize(x.v.size()), e.dbias.resize(x.bias.size()),
+      e.biasTerms.resize(x.bias.size());
   for (int64_t s = 0; s < a.s; ++s)
     for (int64_t b = 0; b < a.b; ++b)
       for (int64_t g = 0; g < a.g; ++g)

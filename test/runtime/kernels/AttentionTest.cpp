@@ -8,9 +8,9 @@ using namespace mgc;
 using namespace mgc::test;
 
 static std::string describe(const plan::Attention &a) {
-  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}{} softcap={} {} slopes", a.s, a.t,
-                     a.b, a.g, a.r, a.d, a.window, a.dropout, a.causal ? "" : " bidirectional", a.softcap,
-                     a.slopes.size());
+  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}{} softcap={} {} slopes, {} biases",
+                     a.s, a.t, a.b, a.g, a.r, a.d, a.window, a.dropout, a.causal ? "" : " bidirectional",
+                     a.softcap, a.slopes.size(), a.biasBuckets);
 }
 
 static void expectNear(const std::vector<float> &found, const std::vector<double> &expected, const char *name,
@@ -35,6 +35,9 @@ static void check(AttentionProblem problem) {
   expectNear(problem.dq, expected.dq, "dq", problem.a);
   expectNear(problem.dk, expected.dk, "dk", problem.a);
   expectNear(problem.dv, expected.dv, "dv", problem.a);
+  for (size_t i = 0; i < expected.dbias.size(); ++i)
+    ASSERT_NEAR(problem.dbias[i], expected.dbias[i], 4e-6 * std::max(expected.biasTerms[i], 1.0))
+        << "dbias[" << i << "] " << describe(problem.a);
 }
 
 TEST(Attention, causal) {
@@ -222,6 +225,53 @@ TEST(Attention, slopes) {
       }
 }
 
+// Of few and many buckets, with distances beyond the last and without.
+TEST(Attention, biases) {
+  for (bool causal : {true, false})
+    for (auto [buckets, distance] : {std::pair<int64_t, int64_t>{32, 128}, {4, 2}, {7, 20}, {300, 400}})
+      for (int64_t r : {1, 3}) {
+        AttentionProblem problem({.s = 200, .t = 200, .b = 2, .g = 2, .r = r, .d = 16, .causal = causal});
+        problem.addBias(buckets, distance);
+        check(problem);
+        problem.a.window = 40, problem.a.dropout = 0.3;
+        check(problem);
+      }
+  AttentionProblem shorter({.s = 40, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .causal = false});
+  shorter.addBias(32, 128);
+  check(shorter);
+}
+
+TEST(Attention, biasesWithEverythingElse) {
+  for (bool causal : {true, false}) {
+    AttentionProblem problem({.s = 150,
+                              .t = 300,
+                              .b = 2,
+                              .g = 2,
+                              .r = 2,
+                              .d = 16,
+                              .window = 60,
+                              .causal = causal,
+                              .softcap = 1.5,
+                              .dropout = 0.2,
+                              .sinks = true});
+    problem.order(2, 1);
+    problem.pack(70), problem.end(70), problem.slope(), problem.addBias(16, 50);
+    check(problem);
+  }
+}
+
+// A table of zeros, whose gradients are there all the same.
+TEST(Attention, zeroBiasesGiveTheBitsOfNone) {
+  AttentionProblem none({.s = 190, .t = 190, .b = 2, .g = 1, .r = 2, .d = 16, .causal = false}), zero = none;
+  zero.addBias(32, 128);
+  std::fill(zero.bias.begin(), zero.bias.end(), 0.0f);
+  none.run(1), zero.run(1);
+  EXPECT_EQ(none.o, zero.o);
+  EXPECT_EQ(none.dq, zero.dq);
+  EXPECT_EQ(none.dk, zero.dk);
+  check(zero);
+}
+
 // Everything at once, in an order that is not that of the positions.
 TEST(Attention, allFeatures) {
   for (bool causal : {true, false}) {
@@ -289,7 +339,7 @@ TEST(Attention, gradientsAreDifferenceQuotients) {
                             .window = 5,
                             .causal = false,
                             .softcap = 0.8});
-  problem.slope(), problem.end(6);
+  problem.slope(), problem.end(6), problem.addBias(8, 4);
   problem.run(1);
   const auto objective = [&] {
     const AttentionExpected expected = reference(problem);
@@ -313,6 +363,7 @@ TEST(Attention, gradientsAreDifferenceQuotients) {
   compare(problem.q, problem.dq, "q");
   compare(problem.k, problem.dk, "k");
   compare(problem.v, problem.dv, "v");
+  compare(problem.bias, problem.dbias, "bias");
 }
 
 TEST(Attention, zigzagPositions) {
@@ -364,6 +415,8 @@ TEST(Attention, extremePositionsDoNotOverflow) {
     problem.keyPositions = {greatest, least, 0, 5};
     check(problem);
     problem.a.causal = false;
+    check(problem);
+    problem.addBias(32, 128);
     check(problem);
   }
 }
@@ -496,6 +549,8 @@ TEST_P(AttentionGeneration, shapesOfScores) {
       if (hasSlopes)
         problem.slope();
       problem.kernels = kernels;
+      check(problem);
+      problem.addBias(32, 100);
       check(problem);
     }
 }

@@ -73,6 +73,7 @@ struct Side {
   int first[kTile], last[kTile]; // queries: positions of visible keys. Keys: both their own
   int position[kTile];
   float slope[kTile]; // of queries: of what a key loses for each position that it is away
+  int head[kTile];    // of queries: its place in [g, r]
 };
 
 struct Shared {
@@ -117,13 +118,14 @@ __device__ void setQuery(const AttentionArguments &a, Side &side, int i, int64_t
   side.group[i] = groupIndex(a, s, head);
   side.inner[i] = exists ? int(row % a.r) : 0;
   side.first[i] = kGreatest, side.last[i] = kLeast;
-  side.position[i] = 0, side.slope[i] = 0;
+  side.position[i] = 0, side.slope[i] = 0, side.head[i] = 0;
   if (!exists)
     return;
   const int64_t at = s * a.b + head / a.g;
   setVisible(a, side, i, at);
+  side.head[i] = int(head % a.g * a.r) + side.inner[i];
   if (a.slopes)
-    side.slope[i] = reinterpret_cast<const float *>(a.slopes)[head % a.g * a.r + side.inner[i]];
+    side.slope[i] = reinterpret_cast<const float *>(a.slopes)[side.head[i]];
 }
 
 // Past the end: no key, which no query sees.
@@ -289,7 +291,15 @@ __device__ float keepFactor(const AttentionArguments &a, uint32_t kept, int pair
   return kept >> pair & 1 ? a.dropout.keep : 0.0f;
 }
 
-// --- What products become before softmax: caps and slopes.
+// --- What products become before softmax: caps, slopes and biases.
+
+__device__ int64_t bucketOf(const AttentionArguments &a, int query, int key) { // of positions
+  const bool isBehind = key > query;
+  const uint32_t reach = uint32_t(a.bias.maxDistance);
+  uint32_t distance = isBehind ? uint32_t(key) - uint32_t(query) : uint32_t(query) - uint32_t(key); // 32 bits hold all
+  distance = distance < reach ? distance : reach;
+  return reinterpret_cast<const int *>(a.bias.buckets)[isBehind ? reach + distance : reach - distance];
+}
 
 // The score, and its derivative by the product times scale.
 __device__ float scoreOf(const AttentionArguments &a, const Side &queries, int query, const Side &keys, int key,
@@ -303,6 +313,10 @@ __device__ float scoreOf(const AttentionArguments &a, const Side &queries, int q
   if (a.slopes) {
     const float distance = float(keys.position[key]) - float(queries.position[query]);
     product -= queries.slope[query] * (distance < 0 ? -distance : distance);
+  }
+  if (a.bias.buckets) {
+    const int64_t bucket = bucketOf(a, queries.position[query], keys.position[key]);
+    product += load(a, a.bias.table, bucket * a.g * a.r + queries.head[query]) / kLn2;
   }
   return product;
 }
@@ -408,22 +422,66 @@ __device__ void loadStatistics(const AttentionArguments &a, Shared &x, const Sid
 }
 
 // `probability` is a product before. With the factor f of dropout: p = 2^(score - shift); probability <- p f; gradient <-
-// p (gradient f - delta) times the score's derivative.
-__device__ void softmaxGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query,
-                                const Side &keys, int key, float factor, float &probability, float &gradient) {
+// p (gradient f - delta), that of the score; derivative: the score's by the product times scale.
+__device__ void scoreGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query, const Side &keys,
+                              int key, float factor, float &probability, float &gradient, float &derivative) {
   if (!isVisible(queries, query, keys, key)) {
-    probability = gradient = 0;
+    probability = gradient = 0, derivative = 1;
     return;
   }
-  float derivative;
   const float exponent = scoreOf(a, queries, query, keys, key, probability, derivative) - x.shift[query];
   const float p = powerOfTwo(exponent > 127 ? 127 : exponent); // above 0 by rounding only
   probability = p * factor;
-  gradient = p * (gradient * factor - x.sum[query]) * derivative;
+  gradient = p * (gradient * factor - x.sum[query]);
 }
 
-template <int kSlices> __device__ void queryGradients(const AttentionArguments &a) {
+// The same, but gradient <- that of the product times scale.
+__device__ void softmaxGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query,
+                                const Side &keys, int key, float factor, float &probability, float &gradient) {
+  float derivative;
+  scoreGradient(a, x, queries, query, keys, key, factor, probability, gradient, derivative);
+  gradient *= derivative;
+}
+
+// --- The bias's gradient: a thread of each query adds up its score gradients by buckets, in the order of the keys.
+
+__device__ float *biasSumsOf(const AttentionArguments &a, int query) {
+  return reinterpret_cast<float *>(a.bias.sums) + int64_t(blockIdx.x) * a.bias.count * kTile + query;
+}
+
+__device__ void beginBiasSums(const AttentionArguments &a) {
+  if (threadIdx.x >= kTile)
+    return;
+  float *sums = biasSumsOf(a, threadIdx.x);
+  for (int64_t bucket = 0; bucket < a.bias.count; ++bucket)
+    sums[bucket * kTile] = 0;
+}
+
+// After keepWeights of score gradients; own rows are queries. Keys side by side often share a bucket: its sum is in a register.
+__device__ void addBiasGradients(const AttentionArguments &a, const Shared &x) {
+  __syncthreads();
+  if (threadIdx.x >= kTile)
+    return;
+  const int query = threadIdx.x;
+  float *sums = biasSumsOf(a, query);
+  int64_t at = bucketOf(a, x.own.position[query], x.other.position[0]);
+  float sum = sums[at * kTile];
+#pragma unroll 1
+  for (int key = 0; key < kTile; ++key) {
+    const int64_t bucket = bucketOf(a, x.own.position[query], x.other.position[key]);
+    if (bucket != at) {
+      sums[at * kTile] = sum;
+      at = bucket, sum = sums[at * kTile];
+    }
+    sum += x.weights[key * kTransposed + query];
+  }
+  sums[at * kTile] = sum;
+}
+
+template <int kSlices, bool kBias> __device__ void queryGradients(const AttentionArguments &a) {
   __shared__ Shared x;
+  if constexpr (kBias)
+    beginBiasSums(a);
   const int64_t blocks = (a.s * a.r + kTile - 1) / kTile;
   const int64_t head = blockIdx.x / blocks, firstRow = (blocks - 1 - blockIdx.x % blocks) * kTile; // the longest first
   if (threadIdx.x < kTile) {
@@ -441,10 +499,24 @@ template <int kSlices> __device__ void queryGradients(const AttentionArguments &
     multiply(a, x, a.outputGradient, a.v, int(a.w), 1, gradients);
     const uint32_t kept = keptPairs(a, x, true, head);
 #pragma unroll
-    for (int i = 0; i < 16; ++i)
-      softmaxGradient(a, x, x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4, keepFactor(a, kept, i),
-                      scores[i / 4][i % 4], gradients[i / 4][i % 4]);
+    for (int i = 0; i < 16; ++i) {
+      const int query = 4 * row() + i / 4, key = 4 * column() + i % 4;
+      float &score = scores[i / 4][i % 4], &gradient = gradients[i / 4][i % 4];
+      if constexpr (kBias) { // the score becomes its derivative
+        float probability = score;
+        scoreGradient(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), probability, gradient, score);
+      } else {
+        softmaxGradient(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), score, gradient);
+      }
+    }
     keepWeights(x, gradients);
+    if constexpr (kBias) {
+      addBiasGradients(a, x);
+#pragma unroll
+      for (int i = 0; i < 16; ++i)
+        gradients[i / 4][i % 4] *= scores[i / 4][i % 4];
+      keepWeights(x, gradients);
+    }
     mix<kSlices>(a, x, a.k, int(a.d), dq);
   }
   storeRows<kSlices>(a, x, a.dq, int(a.d), a.s * a.r - firstRow, a.scale, dq);
@@ -494,7 +566,10 @@ constexpr int attentionBlocks(int columns) { return columns <= 64 ? 2 : 0; }
     forward<columns / kAttentionSlice>(a);                                                                             \
   }                                                                                                                    \
   extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq(const AttentionArguments a) {                  \
-    queryGradients<columns / kAttentionSlice>(a);                                                                      \
+    queryGradients<columns / kAttentionSlice, false>(a);                                                               \
+  }                                                                                                                    \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq_bias(const AttentionArguments a) {             \
+    queryGradients<columns / kAttentionSlice, true>(a);                                                                \
   }                                                                                                                    \
   extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dkdv(const AttentionArguments a) {                \
     keyGradients<columns / kAttentionSlice>(a);                                                                        \

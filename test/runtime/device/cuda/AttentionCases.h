@@ -78,6 +78,34 @@ TEST(DeviceAttention, ends) {
     }
 }
 
+TEST(DeviceAttention, biases) {
+  for (const bool causal : {true, false})
+    for (const double softcap : {0.0, 2.0}) {
+      AttentionProblem problem({.s = 70,
+                                .t = 140,
+                                .b = 2,
+                                .g = 2,
+                                .r = 3,
+                                .d = 16,
+                                .causal = causal,
+                                .softcap = softcap,
+                                .dropout = 0.3});
+      problem.addBias(causal ? 32 : 9, 50);
+      for (const mgc_type type : {MGC_F32, MGC_BF16})
+        AttentionCheck(problem, type, run).check();
+    }
+}
+
+TEST(DeviceAttention, biasesOfExtremePositions) {
+  AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .causal = false});
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
+                    greatest = std::numeric_limits<int32_t>::max();
+  problem.queryPositions = {least, 0, greatest, 5};
+  problem.keyPositions = {greatest, least, 0, 5};
+  problem.addBias(32, 128);
+  AttentionCheck(problem, MGC_F32, run).check();
+}
+
 TEST(DeviceAttention, slopes) {
   for (const bool causal : {true, false})
     for (const double softcap : {0.0, 2.0}) {

@@ -45,8 +45,9 @@ public:
   AttentionCheck(AttentionProblem problem, mgc_type type, RunOnDevice run)
       : problem(std::move(problem)), type_(type), run_(std::move(run)) {
     if (type_ == MGC_BF16)
-      for (auto *values : {&this->problem.q, &this->problem.k, &this->problem.v,
-                           &this->problem.outputGradient, &this->problem.joined, &this->problem.sinks})
+      for (auto *values :
+           {&this->problem.q, &this->problem.k, &this->problem.v, &this->problem.outputGradient,
+            &this->problem.joined, &this->problem.sinks, &this->problem.bias})
         for (float &value : *values)
           value = fromBf16(toBf16(value));
     makeFacts();
@@ -69,10 +70,14 @@ public:
     cpu.joined.clear(),
         cpu.a.qStride = cpu.a.kStride = cpu.a.vStride = cpu.a.dqStride = cpu.a.dkStride = cpu.a.dvStride = 0;
     cpu.a.type = plan::DType::f32;
+    cpu.dbias.assign(cpu.bias.size(), 0);
     cpu.pass(true, 1);
     expectNear(dq, wide(cpu.dq), true, "dq of " + where);
     expectNear(dk, wide(cpu.dk), true, "dk of " + where);
     expectNear(dv, wide(cpu.dv), true, "dv of " + where);
+    for (size_t i = 0; i < dbias.size(); ++i)
+      ASSERT_NEAR(dbias[i], cpu.dbias[i], 4e-6 * std::max(expected.biasTerms[i], 1.0))
+          << "dbias of " << where;
   }
 
   void forward() {
@@ -85,6 +90,7 @@ public:
     device.facts.backward = 1;
     write(kO, o); // of the operands' type, as the merged one
     runNow();
+    dbias = readFloats(kDbias, problem.bias.size());
     if (problem.joined.empty()) {
       dq = read(kDq, problem.q.size(), resultBytes());
       dk = read(kDk, problem.k.size(), resultBytes()), dv = read(kDv, problem.v.size(), resultBytes());
@@ -99,7 +105,7 @@ public:
 
   AttentionProblem problem;
   DeviceAttention device;
-  std::vector<float> o, lse, dq, dk, dv; // what the device gave
+  std::vector<float> o, lse, dq, dk, dv, dbias; // what the device gave
 
 private:
   enum Memory {
@@ -115,9 +121,11 @@ private:
     kEnds,
     kSamples,
     kSinks,
+    kBias,
     kDq,
     kDk,
     kDv,
+    kDbias,
     kWorkspace,
     kCount
   };
@@ -137,7 +145,7 @@ private:
                        type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined") +
            (a.resultsInF32 ? " results in f32" : "") + (a.causal ? "" : " bidirectional") +
            (a.documents ? " documents" : "") + (a.ends ? " ends" : "") + (a.slopes.empty() ? "" : " slopes") +
-           fmt::format(" softcap={}", a.softcap);
+           fmt::format(" softcap={} biases={}", a.softcap, a.biasBuckets);
   }
 
   void makeFacts() {
@@ -146,6 +154,7 @@ private:
     f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.sinks = a.sinks, f.type = type_;
     f.results_in_f32 = a.resultsInF32;
     f.causal = a.causal, f.ends = a.ends, f.softcap = a.softcap;
+    f.bias_buckets = a.biasBuckets, f.bias_max_distance = a.biasMaxDistance;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
@@ -164,13 +173,14 @@ private:
     write(kK, problem.k), write(kV, problem.v), write(kOutputGradient, problem.outputGradient);
     writeRaw(kQueryPositions, problem.queryPositions), writeRaw(kKeyPositions, problem.keyPositions);
     writeRaw(kStarts, problem.starts), writeRaw(kEnds, problem.ends), writeRaw(kSamples, problem.samples),
-        write(kSinks, problem.sinks);
+        write(kSinks, problem.sinks), write(kBias, problem.bias);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
     unset(kO, problem.outputGradient.size() * resultBytes()), unset(kLse, rows * 4),
         unset(kWorkspace, workspaceBytes);
     unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * resultBytes());
     unset(kDk, problem.k.size() * resultBytes()), unset(kDv, problem.v.size() * resultBytes());
+    unset(kDbias, problem.bias.size() * 4);
     const auto place = [&](mgc_address mgc_attention_operands::*field, Memory memory, int64_t begin = 0) {
       device.operands.push_back({field, memory, begin});
     };
@@ -189,6 +199,8 @@ private:
       place(&Operands::ends, kEnds);
     if (a.sinks)
       place(&Operands::sinks, kSinks);
+    if (a.hasBias())
+      place(&Operands::bias, kBias), place(&Operands::dbias, kDbias);
     place(&Operands::samples, kSamples), place(&Operands::workspace, kWorkspace);
   }
 

@@ -432,9 +432,11 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
     MGC_TRY(follow(stream, from.ends, to.ends));
     MGC_TRY(follow(stream, from.samples, to.samples));
     MGC_TRY(follow(stream, from.sinks, to.sinks));
+    MGC_TRY(follow(stream, from.bias, to.bias));
     MGC_TRY(follow(stream, from.dq, to.dq));
     MGC_TRY(follow(stream, from.dk, to.dk));
     MGC_TRY(follow(stream, from.dv, to.dv));
+    MGC_TRY(follow(stream, from.dbias, to.dbias));
     MGC_ASSIGN(workspace, stream->device().at(from.workspace, facts.workspace_bytes));
     to.workspace = workspace;
     mgc::attention(call.plan, to, {uint64_t(facts.seed), facts.instance, facts.head_offset}, 1);
