@@ -456,11 +456,12 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts,
-      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()), Value(),
-      builder.getF64FloatAttr(attention.scale), builder.getI64IntegerAttr(attention.window),
-      attention.causal ? BoolAttr() : builder.getBoolAttr(false), orNone(attention.softcap),
+      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
+      parameter((names.role + ".relative_bias").str()), builder.getF64FloatAttr(attention.scale),
+      builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
+      orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
-      IntegerAttr(),
+      attention.relativeBias ? builder.getI64IntegerAttr(attention.relativeBias->maxDistance) : IntegerAttr(),
       builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());

@@ -191,6 +191,8 @@ private:
     expect(attention.slopes.empty() || int64_t(attention.slopes.size()) == attention.heads,
            "attention.slopes has {} numbers; expected one for each of heads = {}", attention.slopes.size(),
            attention.heads);
+    if (attention.relativeBias)
+      check(*attention.relativeBias, attention.causal);
     if (attention.rope)
       check(*attention.rope, attention.latent ? attention.latent->rotaryDim : attention.headDim);
     if (!attention.latent)
@@ -212,6 +214,11 @@ private:
            "attention.qk_norm of {} with an offset; expected 0", wordOf(norms.span));
   }
 
+  void check(const RelativeBias &bias, bool causal) {
+    const Status found = plan::verifyBuckets(bias.buckets, bias.maxDistance, causal);
+    expect(found.isOk(), "attention.relative_bias: {}", found.message());
+  }
+
   void check(const RopeScaling &scaling, double theta) {
     const bool hasContext = scaling.kind != RopeKind::none && scaling.kind != RopeKind::linear;
     expect(!hasContext || scaling.originalPositions >= 1,
@@ -227,8 +234,8 @@ private:
   // Keys are of another sequence: no distance to them, and no masks but its end, means anything.
   void checkCross(const AttentionDescription &cross) {
     expect(!cross.causal, "cross.causal: true; expected false, the encoder's sequence is whole");
-    expect(!cross.rope && cross.slopes.empty() && cross.window == 0 && !cross.latent,
-           "cross with rope, slopes, window or latent; expected none of them");
+    expect(!cross.rope && cross.slopes.empty() && !cross.relativeBias && cross.window == 0 && !cross.latent,
+           "cross with rope, slopes, relative_bias, window or latent; expected none of them");
     check(cross);
   }
 
@@ -313,6 +320,9 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
     problems.add(
         "attention.causal: false with the objective causal: tokens would see what they are to predict; "
         "expected the objective masked");
+  const auto biasOf = [](const BlockDescription &block) { return block.attention.relativeBias; };
+  if (std::ranges::any_of(layers, [&](const auto &block) { return biasOf(block) != biasOf(layers.front()); }))
+    problems.add("layers with different attention.relative_bias; expected one, whose table is that of all");
   for (size_t layer = 0; layer < layers.size(); ++layer)
     if (layer == 0 || layers[layer] != layers[layer - 1])
       DescriptionChecks(fmt::format("layer {}: ", layer), problems).check(layers[layer]);

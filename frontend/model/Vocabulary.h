@@ -9,6 +9,7 @@
 #include "frontend/model/Description.h"
 #include "frontend/model/SizeLimits.h"
 #include "plan/Reflection.h"
+#include "plan/RelativeBuckets.h"
 
 #include <array>
 
@@ -100,6 +101,13 @@ template <typename V> void fields(V &v, Of<LatentAttention>) {
   v(Field{"norm", "of the latents"}, &LatentAttention::norm);
 }
 
+template <typename V> void fields(V &v, Of<RelativeBias>) {
+  v(Field{"buckets", "of distances; of both directions where attention is not causal", 2, kMaxBiasBuckets},
+    &RelativeBias::buckets);
+  v(Field{"max_distance", "from which on all share a bucket", 1, plan::kMostBiasDistance},
+    &RelativeBias::maxDistance);
+}
+
 template <typename V> void fields(V &v, Of<AttentionDescription>) {
   using T = AttentionDescription;
   v(Field{"causal", "a token sees none of the tokens after it"}, &T::causal);
@@ -117,6 +125,9 @@ template <typename V> void fields(V &v, Of<AttentionDescription>) {
   v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score",
           0, 1e3},
     &T::slopes);
+  v(Field{"relative_bias", "a learned number of each head and bucket of distances is added to scores, one "
+                           "table for all layers (T5)"},
+    &T::relativeBias);
   v(Field{"window", "keys that a token sees, itself and those before; 0: all", 0, kMaxPositions}, &T::window);
   v(Field{"scale", "of the scores; 0: 1 / sqrt(head_dim)", 0, kAnyNumber}, &T::scale);
   v(Field{"softcap", "scores become softcap tanh(score / softcap); 0: none", 0, kAnyNumber}, &T::softcap);
