@@ -25,9 +25,8 @@ constexpr int64_t kFlightBytes =
 constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a row: so many are tried for,
 constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
 constexpr double kDearFlops = 10;       // a value to keep rather than to make again
-constexpr double kMostDearFlops =
-    512; // of all dear values that a thread makes at once: each has registers of its own
-constexpr int64_t kRowsPerClass = 32; // of a part with an index, about
+constexpr double kMostDearFlops = 512;  // of the dear values that a thread makes at once, in registers
+constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
 constexpr int64_t kMostClasses = 256;
 constexpr int64_t kMostSharedFloats = 8192; // of a block: 48 KiB is what every kernel may have
 
@@ -152,11 +151,8 @@ private:
         shape_.lanes = most;
       // The rows that are worked on stay in the cache from pass to pass.
       while (layout_.passes() > 1 && shape_.lanes < kMostThreadsOfBlock &&
-             streamedBytesOfRow() * (kThreadsAtOnce / shape_.lanes) > kCacheBytes) {
+             streamedBytesOfRow() * (kThreadsAtOnce / shape_.lanes) > kCacheBytes)
         shape_.lanes *= 2;
-        if (shape_.lanes > kMostThreads) // half the registers
-          shape_.unroll = std::max<int64_t>(shape_.unroll / 2, 1);
-      }
       while (shape_.lanes < most && perThread() > 2 * shape_.unroll)
         shape_.lanes *= 2;
       shape_.unroll = std::min(shape_.unroll, perThread());
