@@ -140,7 +140,7 @@ struct Experts {
 };
 
 // A parameter, named by its role for the importer; per layer, its name, tensor and aliases hold "{}" for the layer
-// number.
+// number. Of a layer's parameters those without it are one for all layers of the stack.
 struct ModelParameter {
   std::string role; // "attn.q.weight"; the list is in Parameters.h
   std::string part; // "q" when several parameters are views of one tensor, else empty
