@@ -127,14 +127,21 @@ NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<
   return tensors;
 }
 
-void complete(std::vector<BlockDescription> &layers) {
+static void complete(AttentionDescription &attention) {
+  if (attention.scale == 0 && attention.headDim > 0)
+    attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  if (attention.rope && attention.rope->dim == 0)
+    attention.rope->dim = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+}
+
+void complete(ModelDescription &model, std::vector<BlockDescription> &layers) {
   for (BlockDescription &block : layers) {
-    AttentionDescription &attention = block.attention;
-    if (attention.scale == 0 && attention.headDim > 0)
-      attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
-    if (attention.rope && attention.rope->dim == 0)
-      attention.rope->dim = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+    complete(block.attention);
+    if (block.cross)
+      complete(*block.cross);
   }
+  if (model.encoder)
+    complete(model.encoder->layer.attention);
 }
 
 namespace {

@@ -34,7 +34,8 @@ std::vector<plan::Parameter> allParameters(const ModelDescription &model) {
   std::vector<plan::Parameter> result;
   const auto addInside = [&](const plan::Parameter &parameter, int64_t layer) {
     const plan::Parameter found = atLayer(parameter, layer);
-    if (std::ranges::find(result, found.name, &plan::Parameter::name) == result.end()) // else all layers share it
+    if (std::ranges::find(result, found.name, &plan::Parameter::name) ==
+        result.end()) // else all layers share it
       result.push_back(found);
   };
   for (const ModelParameter &outside : model.parameters)
