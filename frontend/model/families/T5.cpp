@@ -7,9 +7,8 @@
 namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}};
-// Heads of other classes, and what the class derives from feed_forward_proj or does not read.
-static constexpr std::string_view kIgnored[] = {"classifier_dropout", "n_positions", "output_past",
-                                                "dense_act_fn", "is_gated_act"};
+// Heads of other classes, and what the class does not read.
+static constexpr std::string_view kIgnored[] = {"classifier_dropout", "n_positions", "output_past"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "shared.weight", "v h"},
@@ -121,20 +120,45 @@ static constexpr std::string_view kIgnoredTensors[] = {
     "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
-// "relu", or "gated-" before the word of an activation; of GELU a gate has the form with tanh.
+static std::optional<Activation> activationOf(std::string_view name) {
+  const auto words = wordsOf(Of<Activation>());
+  const auto row = std::ranges::find(words, name, [](auto &word) { return word.first; });
+  return row == words.end() ? std::nullopt : std::optional(row->second);
+}
+
+// feed_forward_proj is "relu", or "gated-" before the word of an activation; of GELU a gate has the form with tanh. What newer
+// files say of the two parts wins.
 static void readMlp(Config &config, Mlp &mlp) {
   constexpr std::string_view kGated = "gated-";
   const std::string text = config.word("feed_forward_proj", "relu");
-  mlp.gated = text.starts_with(kGated);
-  std::string name = mlp.gated ? text.substr(kGated.size()) : text;
-  if (text == "gated-gelu")
-    name = "gelu_new";
-  const auto words = wordsOf(Of<Activation>());
-  const auto row = std::ranges::find(words, name, [](auto &word) { return word.first; });
-  if (row == words.end())
-    return config.refuse("feed_forward_proj", "is not supported",
-                         "expected a word of transformers' activations, or gated- and such a word");
-  mlp.activation = row->second;
+  mlp.gated = config.flag("is_gated_act", text.starts_with(kGated));
+  const std::string name = text == "gated-gelu"       ? "gelu_new"
+                           : text.starts_with(kGated) ? text.substr(kGated.size())
+                                                      : text;
+  const char *key = config.isSet("dense_act_fn") ? "dense_act_fn" : "feed_forward_proj";
+  const std::optional<Activation> given = activationOf(name),
+                                  found = activationOf(config.word("dense_act_fn", name));
+  if (given && found)
+    mlp.activation = *found;
+  else
+    config.refuse(
+        given ? key : "feed_forward_proj", "is not supported",
+        "expected a word of transformers' activations, in feed_forward_proj also gated- and such a word");
+}
+
+static RelativeBias readBias(Config &config) {
+  constexpr std::string_view kBuckets = "relative_attention_num_buckets",
+                             kDistance = "relative_attention_max_distance";
+  const RelativeBias bias = {.buckets = config.sizeOr(kBuckets, 32, kMaxBiasBuckets),
+                             .maxDistance = config.sizeOr(kDistance, 128, plan::kMostBiasDistance)};
+  for (const bool causal : {false, true})
+    if (const Status found = plan::verifyBuckets(bias.buckets, bias.maxDistance, causal);
+        !found.isOk() && config.report().empty()) {
+      config.report().add("{} and {}: {}", kBuckets, kDistance, found.message());
+      config.report().hint("the encoder has {} for each direction, the decoder {} for one", bias.buckets / 2,
+                           bias.buckets);
+    }
+  return bias;
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
@@ -161,9 +185,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.attention.scale = 1;
   block.cross = block.attention;
   block.cross->causal = false;
-  block.attention.relativeBias = {
-      .buckets = config.sizeOr("relative_attention_num_buckets", 32, kMaxBiasBuckets),
-      .maxDistance = config.sizeOr("relative_attention_max_distance", 128, plan::kMostBiasDistance)};
+  block.attention.relativeBias = readBias(config);
   readMlp(config, block.mlp);
   block.mlp.dropout = dropout;
   block.crossBranch = block.attentionBranch;

@@ -346,6 +346,10 @@ TEST(T5, ActivationsAndTheirGates) {
   EXPECT_EQ(mlpOf("gated-gelu").activation, Activation::geluTanh); // transformers takes gelu_new for it
   EXPECT_EQ(mlpOf("gated-silu").activation, Activation::silu);
   EXPECT_TRUE(mlpOf("gated-silu").gated);
+  const Mlp said =
+      model(with(tinyT5(), {{"dense_act_fn", "silu"}, {"is_gated_act", true}})).kinds[0].block.mlp;
+  EXPECT_EQ(said.activation, Activation::silu);
+  EXPECT_TRUE(said.gated);
 }
 
 TEST(T5, TheDecoderHasTheEncodersDepthWhereNoOtherIsSaid) {
