@@ -207,6 +207,7 @@ private:
     expect(attention.groups == attention.heads, "attention.latent with groups = {}; expected heads = {}",
            attention.groups, attention.heads);
     expect(attention.rope.has_value(), "attention.latent without rope, which its rotary_dim is for");
+    expect(!attention.rope || attention.rope->queryGrowth == 0, "attention.latent with rope.query_growth");
     expect(attention.latent->rotaryDim < attention.headDim, "latent.rotary_dim = {} of head_dim = {}",
            attention.latent->rotaryDim, attention.headDim);
     expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
@@ -248,6 +249,11 @@ private:
 
   void check(const Rope &rope, int64_t size) {
     check(rope.scaling, rope.theta);
+    expect(rope.queryGrowth == 0 || (rope.dim == size && rope.scaling.originalPositions >= 1),
+           "rope.query_growth with rope.dim = {} of a head of {} and scaling.original_positions = {}; "
+           "expected that all of a "
+           "head rotates, and 1 position or more",
+           rope.dim, size, rope.scaling.originalPositions);
     expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
            "rope.dim = {} of dynamic; expected 4 or more", rope.dim);
     expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,

@@ -89,6 +89,11 @@ template <typename V> void fields(V &v, Of<Rope>) {
   v(Field{"interleaved", "pairs are neighbours, not of the two halves"}, &Rope::interleaved);
   v(Field{"scaling", "of the frequencies"}, &Rope::scaling);
   v(Field{"scale", "what rotates is multiplied by it", 1e-6, 1e6}, &Rope::scale);
+  v(Field{"query_growth",
+          "queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / "
+          "scaling.original_positions)); 0: not",
+          0, 1e3},
+    &Rope::queryGrowth);
 }
 
 template <typename V> void fields(V &v, Of<LatentAttention>) {
