@@ -20,15 +20,29 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
   return success();
 }
 
-// A view of the checkpoint is a parameter, or part of one, the same wherever it stands.
-LogicalResult verifyParameterViews(func::FuncOp block, std::map<std::string, std::string> &parameterOf) {
+// Numbers of each block's instances in the chain.
+using Instances = llvm::DenseMap<StringAttr, SmallVector<int64_t>>;
+
+Instances instancesIn(ModuleOp module) {
+  Instances numbers;
+  module.walk([&](InstanceOp instance) {
+    for (int64_t i = 0; i < int64_t(instance.getCount()); ++i)
+      numbers[instance.getBlockAttr().getAttr()].push_back(int64_t(instance.getFirst()) + i);
+  });
+  return numbers;
+}
+
+// A view of the checkpoint is a parameter, or part of one, the same wherever it stands. `parameterOf`: by view of an instance.
+LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instances,
+                                   std::map<std::string, std::string> &parameterOf) {
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
     auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
     for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
-      if (auto known = parameterOf.try_emplace(nameOf(view), nameOf(param)).first;
-          known->second != nameOf(param))
-        return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
-                              << nameOf(param) << " here, of " << known->second << " elsewhere";
+      for (int64_t number : instances)
+        if (auto known = parameterOf.try_emplace(nameForInstance(nameOf(view), number), nameOf(param)).first;
+            known->second != nameOf(param))
+          return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
+                                << nameOf(param) << " here, of " << known->second << " elsewhere";
   }
   return success();
 }
@@ -38,14 +52,20 @@ LogicalResult verifyParameterViews(func::FuncOp block, std::map<std::string, std
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
   if (failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
-  std::map<std::string, std::string> parameterOf; // by view
+  static constexpr int64_t kOutsideChain[] = {0};
+  const Instances instances = instancesIn(module);
+  std::map<std::string, std::string> parameterOf;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr))
       continue;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
-    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, parameterOf)))
+    const auto own = instances.find(function.getNameAttr());
+    const ArrayRef<int64_t> numbers =
+        own == instances.end() ? ArrayRef(kOutsideChain) : ArrayRef(own->second);
+    if (failed(verifyParameterTypes(function)) ||
+        failed(verifyParameterViews(function, numbers, parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

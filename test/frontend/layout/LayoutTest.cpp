@@ -409,6 +409,13 @@ TEST(LayoutViolation, Context) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"a2a", "all_gather", "a2a"}}}),
             "config.json: --cp-comm-type: 3 types for n_layer = 4\n"
             "  possible: one type for all layers, or one per layer");
+  const json bias = {{"buckets", 8}, {"max_distance", 16}};
+  const json sharesBias = {{"model", {{"layer", {{"attention", {{"relative_bias", bias}}}}}}}};
+  EXPECT_EQ(errorOf(with(tinyDecoder("llama"), {{"mgc", sharesBias}}),
+                    {.cp = 2, .contextTypes = {{"p2p", "a2a", "all_gather", "p2p"}}}),
+            "config.json: --cp-comm-type p2p, a2a, all_gather, p2p: layers that share one table of biases "
+            "(attention.relative_bias) exchange heads in several ways\n"
+            "  possible: one type for all layers, or any of those that exchange no heads");
   EXPECT_EQ(errorOf(tinyGpt2(), {.contextTypes = {{"a2a"}}}),
             "config.json: --cp-comm-type with cp = 1: each rank has the whole sequence\n"
             "  possible: --cp-comm-type with --cp 2 or more, or without --cp-comm-type");
