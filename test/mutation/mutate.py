@@ -55,7 +55,7 @@ GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 
 BART = {"model_type": "bart", "d_model": 16, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 2,
         "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 12, "vocab_size": 100,
         "dropout": 0.1, "attention_dropout": 0.1, "pad_token_id": 1, "decoder_start_token_id": 2, "init_std": 0.2}
-T5 = {"model_type": "t5", "d_model": 16, "d_kv": 4, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 2, "d_ff": 32,
+T5 = {"model_type": "t5", "d_model": 16, "d_kv": 4, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 32,
       "vocab_size": 100, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 8, "dropout_rate": 0.1,
       "pad_token_id": 0, "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu", "is_encoder_decoder": True}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
