@@ -47,7 +47,9 @@ int64_t mgc::positionsOf(DictionaryAttr view) {
 bool mgc::decays(DictionaryAttr view) {
   auto fileShape = view.getAs<DenseI64ArrayAttr>("file_shape"),
        tensorShape = view.getAs<DenseI64ArrayAttr>("tensor_shape");
-  return fileShape && (tensorShape ? tensorShape : fileShape).size() >= 2;
+  auto tensor = view.getAs<StringAttr>("tensor");
+  const int64_t ofStack = tensor && tensor.getValue().contains(plan::kStackHole) ? 1 : 0;
+  return fileShape && (tensorShape ? tensorShape : fileShape).size() - ofStack >= 2;
 }
 
 double mgc::meanLoadOf(DictionaryAttr param) {

@@ -32,8 +32,8 @@ std::vector<std::string> textsIn(mlir::DictionaryAttr dictionary, llvm::StringRe
 // A name, of a tensor or an identity, for an instance.
 using plan::nameForInstance;
 
-// The number of positions of `along` that a view takes; whether the optimizer decays the view (its tensor has two or
-// more dimensions).
+// The number of positions of `along` that a view takes; whether the optimizer decays the view (its tensor, of a stack each
+// of its tensors, has two or more dimensions).
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 

@@ -105,8 +105,8 @@ private:
   const Place &place_;
 };
 
-// A stack's tensors lie behind each other along the first file dimension, which is one logical dimension, whole and without
-// padding; their names have the number.
+// A stack's tensors lie behind each other along the first file dimension, whose logical dimensions are whole and without padding;
+// their names have the number.
 void ParameterChecks::verifyStack() {
   const auto isNumbered = [](const std::string &name) {
     const size_t hole = name.find(kStackHole);
@@ -126,12 +126,14 @@ void ParameterChecks::verifyStack() {
   const auto beginsWithStack = [&](const std::vector<int64_t> &shape) {
     return shape.size() > 1 && shape[0] == stacked;
   };
+  const int64_t count = parameter_.grouping.empty() ? 0 : parameter_.grouping[0];
+  Checked size = count > 0 && count < static_cast<int64_t>(dims.size()) ? Checked(1) : std::nullopt;
+  for (int64_t i = 0; size && i < count; ++i)
+    size = dims[i].size == dims[i].valid ? checkedMultiply(size, dims[i].size) : std::nullopt;
   violations_.expect(
-      stacked > 0 && !dims.empty() && dims[0].size == stacked && dims[0].valid == stacked &&
-          beginsWithStack(parameter_.fileShape) && beginsWithStack(parameter_.shapeOfTensor()) &&
-          !parameter_.grouping.empty() && parameter_.grouping[0] == 1,
-      place_,
-      "a stack of {} tensors; expected its first dimension of that size, alone in the first of the file",
+      stacked > 0 && size == Checked(stacked) && beginsWithStack(parameter_.fileShape) &&
+          beginsWithStack(parameter_.shapeOfTensor()),
+      place_, "a stack of {} tensors; expected the first dimension of the file of that size, without padding",
       stacked);
 }
 

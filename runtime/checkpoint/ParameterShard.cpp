@@ -176,16 +176,21 @@ std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard) {
     return shard;
   if (tensor.elements() == 0)
     return std::nullopt;
-  const int64_t first = shard.fileBase / tensor.elements(), own = tensor.index - first;
-  if (own < 0 || own >= shard.count[0])
-    return std::nullopt;
+  const int64_t first = shard.fileBase / tensor.elements();
+  int64_t left = tensor.index - first;
   Shard part = shard;
-  if (shard.rows > 1)
-    part.rows = shard.rows / shard.count[0];
-  else if (shard.count[0] > 1)
-    part.rowElements = shard.localStride[0];
-  part.count[0] = 1;
-  part.localBase += own * shard.localStride[0];
+  for (size_t dim = 0; dim < shard.count.size() && shard.fileStride[dim] >= tensor.elements(); ++dim) {
+    const int64_t stride = shard.fileStride[dim] / tensor.elements(), own = left / stride;
+    if (left < 0 || own >= shard.count[dim])
+      return std::nullopt;
+    left -= own * stride;
+    if (part.rows > 1)
+      part.rows /= shard.count[dim];
+    else if (shard.count[dim] > 1)
+      part.rowElements = shard.localStride[dim];
+    part.count[dim] = 1;
+    part.localBase += own * shard.localStride[dim];
+  }
   part.fileBase -= first * tensor.elements();
   return part;
 }

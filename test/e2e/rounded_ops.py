@@ -5,6 +5,7 @@ import math
 import numpy
 
 KEPT = 52 - 7  # bits of a float64's fraction that bf16 lacks
+BEYOND = 2.0**128  # all that bf16 holds is smaller
 
 
 def nearest(values):
@@ -34,9 +35,11 @@ class Rounding:
         mixed >>= numpy.uint64(12)
         mixed |= numpy.uint64(0x3FF << 52)
         error = mixed.view(numpy.float64) - 1.5
-        error *= (bits & numpy.uint64(0x7FF << 52)).view(numpy.float64) * 2.0**-7
-        error *= bits & numpy.uint64((1 << KEPT) - 1) != 0
-        return values + error
+        with numpy.errstate(invalid="ignore", over="ignore"):  # of what is not in bf16's range, which stays: masks' least numbers
+            error *= (bits & numpy.uint64(0x7FF << 52)).view(numpy.float64) * 2.0**-7
+            error *= bits & numpy.uint64((1 << KEPT) - 1) != 0
+            rounded = values + error
+        return numpy.where(numpy.abs(values) < BEYOND, rounded, values)
 
 
 class Value:

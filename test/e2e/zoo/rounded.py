@@ -15,6 +15,8 @@ from rounded_models import AdamW
 from rounded_ops import Rounding, nearest
 from zoo import models
 
+MOST = torch.finfo(torch.bfloat16).max
+
 # Ops of aten that move numbers and make none.
 MOVES = {"clone", "cat", "stack", "index", "index_select", "gather", "embedding", "masked_fill", "where", "neg", "abs", "relu",
          "repeat", "roll", "sort", "topk", "slice_backward", "select_backward", "masked_select", "index_put", "scatter", "fill",
@@ -41,8 +43,9 @@ class Rounded(TorchDispatchMode):
         if computes:
             for tensor in result if isinstance(result, (tuple, list)) else [result]:
                 if isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float64:
-                    with numpy.errstate(over="ignore"):  # of masks' least numbers
-                        tensor.copy_(torch.from_numpy(self.rounding(tensor.detach().numpy())))
+                    # Masks add float64's least number where bf16's would be added, which float32 has too.
+                    rounded = numpy.clip(self.rounding(tensor.detach().numpy()), -MOST, MOST)
+                    tensor.copy_(torch.from_numpy(rounded))
         return result
 
 

@@ -48,7 +48,7 @@ const Broken kParameters[] = {
        makeStack(plan, "h.0.attn.{#}.weight");
        mergeTensor(plan, {32});
      },
-     "parameters[1]: a stack of 4 tensors; expected its first dimension of that size"},
+     "parameters[1]: a stack of 4 tensors; expected the first dimension of the file of that size"},
     {"OtherAliases", [](Plan &plan) { plan.parameters[2].aliases = {"x"}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' has the aliases [x] in 'h.0.attn.c_attn.weight[v]', but [] "
      "in"},
@@ -86,14 +86,14 @@ const Broken kParameters[] = {
        makeStack(plan, "h.0.attn.{#}.weight");
        plan.parameters[2].stacked = 2;
      },
-     "parameters[2]: a stack of 2 tensors; expected its first dimension of that size, alone in the first of "
-     "the file"},
+     "parameters[2]: a stack of 2 tensors; expected the first dimension of the file of that size, without "
+     "padding"},
     {"StackOfScalars",
      [](Plan &plan) {
        plan.parameters[3].tensor = "ln_f.{#}";
        plan.parameters[3].stacked = 4;
      },
-     "parameters[3]: a stack of 4 tensors; expected its first dimension of that size"},
+     "parameters[3]: a stack of 4 tensors; expected the first dimension of the file of that size"},
     {"StackOfATensor",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
