@@ -161,10 +161,15 @@ Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype,
   return plan;
 }
 
-// In: a parameter whose first dimension is alone in the first of the file.
+// In: a parameter with dimensions in the first of the file: all of them become whole.
 static void makeStack(Parameter &parameter) {
   parameter.tensor += ".{#}.w";
-  parameter.stacked = parameter.fileShape[0] = parameter.dims[0].valid = parameter.dims[0].size;
+  parameter.stacked = 1;
+  for (int64_t i = 0; i < parameter.grouping[0]; ++i) {
+    parameter.dims[i].valid = parameter.dims[i].size;
+    parameter.stacked *= parameter.dims[i].size;
+  }
+  parameter.fileShape[0] = parameter.stacked;
   parameter.offset[0] = 0;
 }
 
@@ -204,7 +209,7 @@ Plan makeRandomPlan(uint32_t seed) {
       parameter.offset.push_back(below(3));
       parameter.fileShape.push_back(parameter.offset.back() + extent + below(3));
     }
-    const bool canStack = parameter.fileShape.size() > 1 && parameter.grouping[0] == 1;
+    const bool canStack = parameter.fileShape.size() > 1 && parameter.grouping[0] > 0;
     if (canStack && below(2) == 0)
       makeStack(parameter);
     mergeSome(parameter, below);
