@@ -114,10 +114,22 @@ def parse_arguments():
     parser.add_argument("--only-references", action="store_true", help="make the references and end")
     parser.add_argument("--required", action="store_true", help="what mgc refuses is a failure")
     parser.add_argument("--page", type=pathlib.Path, help="write docs/models.md here")
+    parser.add_argument("--records", type=pathlib.Path, help="file (JSON) of what is measured: what runs now takes "
+                        "its place there, and the page has all")
     options = parser.parse_args()
     if not options.only_references:
         options.bin = os.path.abspath(options.bin)
     return options
+
+
+def with_earlier(path, records):
+    """Those of a file with what has run now in its place; the file then has all."""
+    known = {record["name"]: record for record in (json.loads(path.read_text(encoding="utf-8")) if path.exists() else [])}
+    for record in records:
+        known[record["name"]] = record | {"runs": known.get(record["name"], {}).get("runs", {}) | record["runs"]}
+    every = [known[tiny.name] for tiny in zoo.TINY if tiny.name in known]
+    path.write_text(json.dumps(every, indent=1), encoding="utf-8")
+    return every
 
 
 def main():
@@ -135,6 +147,8 @@ def main():
             cells = records[-1]["runs"].values()
             failed += any(not cell.get("ratio", 0) <= 1 or options.required and "refused" in cell for cell in cells)
             report(records[-1])
+    if options.records:
+        records = with_earlier(options.records, records)
     if options.page:
         options.page.write_text(models_page.page(records, options), encoding="utf-8")
     if records:
