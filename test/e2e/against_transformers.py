@@ -147,10 +147,9 @@ def main():
             cells = records[-1]["runs"].values()
             failed += any(not cell.get("ratio", 0) <= 1 or options.required and "refused" in cell for cell in cells)
             report(records[-1])
-    if options.records:
-        records = with_earlier(options.records, records)
+    known = with_earlier(options.records, records) if options.records else records
     if options.page:
-        options.page.write_text(models_page.page(records, options), encoding="utf-8")
+        options.page.write_text(models_page.page(known, options), encoding="utf-8")
     if records:
         refused = sum("refused" in cell for record in records for cell in record["runs"].values())
         print(f"{len(records) - failed} of {len(records)} tiny models agree with transformers "
