@@ -32,8 +32,9 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                    .paddingToken = 32000});
   const RopeKind kind = block.attention.rope->scaling.kind;
   if (kind != RopeKind::none && kind != RopeKind::longrope)
-    config.report().add("rope of type {} is not supported by the class; supported: default, longrope",
-                        wordOf(kind));
+    config.refuse(config.isSet("rope_parameters") ? "rope_parameters" : "rope_scaling",
+                  fmt::format("has the rope_type {}, which the class does not know", wordOf(kind)),
+                  "supported: default, longrope");
   block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability("resid_pdrop", 0);
   if (isUsable && config.report().empty())
     layers.assign(count, block);
