@@ -30,6 +30,8 @@ public:
   const std::vector<Instance> &instances() const { return instances_; }
   const std::vector<const ModelBlock *> &blocks() const { return blocks_; } // each once
   const schedule::Sizes &bytes() const { return bytes_; }
+  // Whether an instance's function for the task does something.
+  bool computes(plan::Task task) const;
   int64_t flowBytes() const { return 2 * flowHalf_; }
   Spot argument(size_t instance, const BlockFunction &function, size_t argument) const;
   Spot result(size_t instance, const BlockFunction &function, size_t result) const;
@@ -37,17 +39,18 @@ public:
 private:
   Spot activation(size_t instance, int64_t index) const; // what enters an instance
   Spot out(size_t instance, int64_t index) const;        // what leaves it
-  Spot gradient(size_t instance, int64_t index) const;   // of what enters it
+  // Of what enters it; those without gradient have no bytes.
+  Spot gradient(size_t instance, int64_t index) const;
   Spot saved(size_t instance, int64_t index) const;
 
   std::vector<Instance> instances_;
   std::vector<const ModelBlock *> blocks_;
   schedule::Sizes bytes_ = {};
   int64_t flowHalf_ = 0;
-  // Per block, by index: offsets of activations, outs, saved and split values from the start of their group;
+  // Per block, by index: offsets of activations, outs, gradients of both, saved and split values from the start of their group;
   // then the bytes of the group.
   struct BlockOffsets {
-    std::vector<int64_t> in, out, saved, split;
+    std::vector<int64_t> in, out, gradientOfIn, gradientOfOut, saved, split;
   };
   std::map<const ModelBlock *, BlockOffsets> offsets_;
   std::vector<int64_t> entering_, savedStart_, splitStart_; // per instance: start of its groups

@@ -18,6 +18,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   plan::Bucket bucket;
   bucket.meanLoad = op.getMeanLoad().convertToDouble();
   bucket.counts = op.getCounts();
+  bucket.frozen = op.getFrozen();
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());

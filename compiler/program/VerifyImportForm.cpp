@@ -20,15 +20,37 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
   return success();
 }
 
-// A view of the checkpoint is a parameter, or part of one, the same wherever it stands.
-LogicalResult verifyParameterViews(func::FuncOp block, std::map<std::string, std::string> &parameterOf) {
+// The numbers of the instances of each block; of one outside the chain 0.
+class InstanceNumbers {
+public:
+  explicit InstanceNumbers(ModuleOp module) {
+    module.walk([&](InstanceOp instance) {
+      for (int64_t i = 0; i < int64_t(instance.getCount()); ++i)
+        numbers_[instance.getBlock()].push_back(int64_t(instance.getFirst()) + i);
+    });
+  }
+  ArrayRef<int64_t> of(func::FuncOp block) const {
+    static constexpr int64_t kOutsideChain[] = {0};
+    auto known = numbers_.find(block.getName());
+    return known == numbers_.end() ? ArrayRef(kOutsideChain) : ArrayRef(known->second);
+  }
+
+private:
+  llvm::StringMap<SmallVector<int64_t>> numbers_;
+};
+
+// A view of the checkpoint is a parameter, or part of one, the same wherever it stands, and trained everywhere or nowhere.
+LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instances,
+                                   std::map<std::string, std::string> &parameterOf) {
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
     auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    const auto textOf = [&] { return nameOf(param) + (isFrozen(param) ? ", frozen" : ""); };
     for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
-      if (auto known = parameterOf.try_emplace(nameOf(view), nameOf(param)).first;
-          known->second != nameOf(param))
-        return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
-                              << nameOf(param) << " here, of " << known->second << " elsewhere";
+      for (int64_t number : instances)
+        if (auto known = parameterOf.try_emplace(nameForInstance(nameOf(view), number), textOf()).first;
+            known->second != textOf())
+          return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
+                                << textOf() << " here, of " << known->second << " elsewhere";
   }
   return success();
 }
@@ -38,14 +60,15 @@ LogicalResult verifyParameterViews(func::FuncOp block, std::map<std::string, std
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
   if (failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
-  std::map<std::string, std::string> parameterOf; // by view
+  const InstanceNumbers instances(module);
+  std::map<std::string, std::string> parameterOf; // by view of an instance
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr))
       continue;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
-    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, parameterOf)))
+    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, instances.of(function), parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

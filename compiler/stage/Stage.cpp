@@ -114,11 +114,12 @@ private:
     RankedTensorType gradient = block.gradientType(argument);
     DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
-    if (!type || !gradient || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
+    const bool frozen = isFrozen(param);
+    if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
       return errorIn(forward)
              << "parameter " << argument
              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
-    LayoutAttr layout = layoutOf(type), pending = layoutOf(gradient);
+    LayoutAttr layout = layoutOf(type), pending = gradient ? layoutOf(gradient) : LayoutAttr();
     BlockParameter result;
     result.argument = argument;
     result.tensor = tensor.str();
@@ -127,12 +128,15 @@ private:
     result.key.split = inMeshOrder([&](StringAttr axis) {
       return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
     });
-    auto isPending = [&](StringAttr axis) { return llvm::is_contained(pending.getPending(), axis); };
+    auto isPending = [&](StringAttr axis) {
+      return pending && llvm::is_contained(pending.getPending(), axis);
+    };
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = decays(first);
     result.key.meanLoad = meanLoadOf(param);
     result.key.counts = isCounter(param);
+    result.key.frozen = frozen;
     llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }
@@ -167,21 +171,24 @@ private:
   }
 
   // --- Parts
+  // Of gradients.
   int64_t elementsOf(const Instance &instance) {
     int64_t elements = 0;
     for (const BlockParameter &parameter : parameters_[blockIndex_.at(instance.block)])
-      elements += parameter.elements;
+      elements += parameter.key.frozen ? 0 : parameter.elements;
     return elements;
   }
 
-  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts.
+  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. No part begins with an
+  // instance without gradients.
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingInt(module_, "bucket_elements", 0);
     std::vector<int64_t> parts;
-    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }))
+    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
+        llvm::all_of(chunk, [&](const Instance &instance) { return elementsOf(instance) == 0; }))
       return parts;
     for (int64_t i = int64_t(chunk.size()) - 1, elements = least; i >= 0; --i) {
-      if (elements >= least) {
+      if (parts.empty() || (elements >= least && elementsOf(chunk[i]) > 0)) {
         parts.push_back(0);
         elements = 0;
       }
@@ -272,7 +279,7 @@ private:
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
                        axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
                        bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad),
-                       bucket.key.counts);
+                       bucket.key.counts, bucket.key.frozen);
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

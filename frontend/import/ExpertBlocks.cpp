@@ -14,9 +14,13 @@ double BlockBuilder::meanLoad(const Experts &experts) const {
 }
 
 // The counter is called as its router is: "model.layers.{}.mlp.gate.weight" has "model.layers.{}.mlp.gate.load".
-void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts) {
-  if (!layout.countsLoad || llvm::any_of(parameters, [](auto &entry) { return entry.movedByLoad; }))
+void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, const std::vector<bool> &frozen,
+                              const Experts &experts) {
+  if (!layout.countsLoad)
     return;
+  for (const auto &[i, entry] : llvm::enumerate(parameters))
+    if (entry.movedByLoad && !frozen[i])
+      return;
   const auto isRouter = [](const ModelParameter &entry) { return entry.role == "router.weight"; };
   const StringRef router = llvm::find_if(parameters, isRouter)->parameter.tensor;
   ModelParameter counter;

@@ -26,6 +26,7 @@ struct LayoutOptions { // what was given
   std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
+  std::optional<std::vector<std::string>> freeze = {};       // parts of the model, and patterns of tensors
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
 
@@ -109,6 +110,7 @@ struct Layout {
   // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
   int64_t laterTokens = 0;
   double laterTokensFactor = 0;
+  std::string freeze; // what is not trained: words of --freeze, with commas between (frontend/layout/Frozen.h)
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own

@@ -211,7 +211,8 @@ private:
     frameBefore_ = &flow.frame;
   }
 
-  // Every bucket gets new values, moments and masters, but one that only counts.
+  // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but update
+  // writes parameters (verifyRegion).
   void verifyUpdated(const ByteSet &writes) {
     const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements,
                             DType type) {
@@ -219,17 +220,27 @@ private:
         report("does not write all of the {} of bucket '{}'", what, bucket.name);
     };
     for (const Bucket &bucket : stage_.buckets) {
+      if (bucket.frozen) {
+        verifyKept(bucket, writes);
+        continue;
+      }
       if (bucket.counts)
         continue;
       const int64_t own = shardElements(plan_, bucket);
       expect(bucket, "values", bucket.valueOffset, bucket.elements, valueType(plan_, bucket));
-      if (!bucket.hasLoad()) {
+      if (bucket.hasMoments()) {
         expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
         expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
       }
       if (bucket.masterOffset >= 0)
         expect(bucket, "masters", bucket.masterOffset, own, DType::f32);
     }
+  }
+
+  void verifyKept(const Bucket &bucket, const ByteSet &writes) {
+    const int64_t bytes = bucket.elements * sizeInBytes(valueType(plan_, bucket));
+    if (writes.meets({bucket.valueOffset, bucket.valueOffset + bytes}))
+      report("writes some of the values of bucket '{}', which is frozen", bucket.name);
   }
 
   // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.

@@ -111,6 +111,8 @@ private:
           message.target = shape.stageOf(to);
           message.bytes = bytesOf(problem, message.source, shape.chunkOf(from),
                                   gradient ? BufferKind::gradientOut : BufferKind::output);
+          if (message.bytes == 0)
+            continue;
           message.sourceRun = at(gradient, from, m).last;
           message.targetRun = at(gradient, to, m).first;
           messages.push_back(message);
@@ -206,7 +208,8 @@ private:
     Step step;
     step.task = task;
     step.microbatch = task.microbatch;
-    for (int64_t k = 0; k < kBufferKinds && task.microbatch >= 0; ++k) {
+    const bool isIdle = task.chunk >= 0 && problem.isIdle(stage, task.chunk, task.kind);
+    for (int64_t k = 0; k < kBufferKinds && task.microbatch >= 0 && !isIdle; ++k) {
       BufferKind kind = BufferKind(k);
       BufferAccess access = problem.access[int(task.kind)][k];
       if (access != BufferAccess::none && bytesOf(problem, stage, task.chunk, kind) > 0)
