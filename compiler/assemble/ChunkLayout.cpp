@@ -45,6 +45,12 @@ std::vector<int64_t> activationOffsets(const ModelBlock &block) {
   return group.finish();
 }
 
+// Whether backward reads some activation that the block takes.
+bool savesActivation(const ModelBlock &block) {
+  return llvm::any_of(block.forward.results,
+                      [](const BlockFunction::Result &result) { return result.activation >= 0; });
+}
+
 // Of the gradients of what enters the block, and of what leaves it.
 std::vector<int64_t> offsetsOfDins(const ModelBlock &block) {
   SharedInput group;
@@ -76,9 +82,13 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
                  resultOffsets(block.forward, Res::saved),
                  resultOffsets(block.input, Res::split)};
     }
-    entering_.push_back(i == 0 ? 0 : activation);
+    isKept_.push_back(i == 0 || savesActivation(block));
+    entering_.push_back(i == 0 ? 0 : isKept_[i] ? activation : int64_t(i % 2)); // of the flow: which half
     if (i > 0) {
-      activation += plan::aligned(offsets.in.back());
+      if (isKept_[i])
+        activation += plan::aligned(offsets.in.back());
+      else
+        forwardFlowHalf_ = std::max(forwardFlowHalf_, plan::aligned(offsets.in.back()));
       flowHalf_ = std::max(flowHalf_, plan::aligned(offsets.gradientOfIn.back()));
     }
     savedStart_.push_back(activation);
@@ -98,7 +108,10 @@ bool ChunkLayout::computes(plan::Task task) const {
 }
 
 ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const {
-  int64_t offset = entering_[instance] + offsets_.at(instances_[instance].block).in[index];
+  const int64_t inside = offsets_.at(instances_[instance].block).in[index];
+  if (!isKept_[instance])
+    return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
+  const int64_t offset = entering_[instance] + inside;
   return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), offset};
 }
 
