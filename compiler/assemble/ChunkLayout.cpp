@@ -96,7 +96,8 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     splitStart_.push_back(split);
     split += plan::aligned(offsets.split.back());
   }
-  const BlockOffsets &front = offsets_.at(instances_.front().block), &back = offsets_.at(instances_.back().block);
+  const BlockOffsets &front = offsets_.at(instances_.front().block),
+                     &back = offsets_.at(instances_.back().block);
   bytes_[kind(BufferKind::input)] = front.in.back();
   bytes_[kind(BufferKind::output)] = back.out.back();
   bytes_[kind(BufferKind::gradientOut)] = front.gradientOfIn.back();

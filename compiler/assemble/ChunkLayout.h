@@ -19,7 +19,8 @@ namespace mgc {
 
 class ChunkLayout {
 public:
-  static constexpr int64_t kFlow = schedule::kBufferKinds, kForwardFlow = kFlow + 1; // further kinds of places
+  static constexpr int64_t kFlow = schedule::kBufferKinds,
+                           kForwardFlow = kFlow + 1; // further kinds of places
   struct Spot {
     // schedule::BufferKind, kFlow or kForwardFlow; -1: in no buffer of the chunk (parameters, data, results).
     int64_t buffer = -1;

@@ -294,9 +294,9 @@ double modelFlops(const Plan &plan) {
   for (const plan::Parameter &parameter : plan.parameters) {
     const bool counts = !isCounter(plan, parameter) &&
                         (!isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true));
-    products += counts ? double(elementsOf(parameter)) * parameter.activeShare *
-                             productsWith(plan, parameter, bound)
-                       : 0;
+    products +=
+        counts ? double(elementsOf(parameter)) * parameter.activeShare * productsWith(plan, parameter, bound)
+               : 0;
   }
   const double tokens = double(plan.globalBatchSize) * double(plan.sequenceLength);
   return 2 * products * tokens + attentionFlops(plan);

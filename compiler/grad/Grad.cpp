@@ -18,8 +18,8 @@
 // Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
 // they are gradients of.
 //
-// Of frozen parameters there is no grad, of activations without gradients no dout and no din (GradientFlow.h). Gradients that nobody
-// needs are built nowhere, and what only they would read is not saved.
+// Of frozen parameters there is no grad, of activations without gradients no dout and no din (GradientFlow.h). Gradients that
+// nobody needs are built nowhere, and what only they would read is not saved.
 //
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of

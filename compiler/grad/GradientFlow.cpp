@@ -97,10 +97,12 @@ private:
   };
 
   const Variant &variantOf(StringRef block, const FrozenSet &takes) {
-    std::map<FrozenSet, Variant> &variants = variants_[block.str()];
-    auto [known, isNew] = variants.try_emplace(takes);
+    Variants &of = variants_[block.str()];
+    if (!of.original) // clones have its name for a while
+      of.original = module_.lookupSymbol<func::FuncOp>(block);
+    auto [known, isNew] = of.byTaken.try_emplace(takes);
     if (isNew) {
-      auto original = module_.lookupSymbol<func::FuncOp>(block);
+      func::FuncOp original = of.original;
       known->second.block = cast<func::FuncOp>(OpBuilder(original).clone(*original));
       known->second.gives = mark(known->second.block, takes);
     }
@@ -127,10 +129,10 @@ private:
 
   // @layer, and @layer_frozen0 where others take its first activation frozen; @layer where all take the same.
   void nameVariants() {
-    for (auto &[name, variants] : variants_) {
-      module_.lookupSymbol(name).erase();
-      for (auto &[takes, variant] : variants)
-        variant.block.setName(variants.size() == 1 ? name : nameOf(name, takes));
+    for (auto &[name, of] : variants_) {
+      of.original.erase();
+      for (auto &[takes, variant] : of.byTaken)
+        variant.block.setName(of.byTaken.size() == 1 ? name : nameOf(name, takes));
     }
   }
 
@@ -146,7 +148,11 @@ private:
 
   ModuleOp module_;
   ChainOp chain_;
-  std::map<std::string, std::map<FrozenSet, Variant>> variants_; // by the block's name
+  struct Variants {
+    func::FuncOp original;
+    std::map<FrozenSet, Variant> byTaken;
+  };
+  std::map<std::string, Variants> variants_; // by the block's name
   std::vector<Run> runs_;
 };
 

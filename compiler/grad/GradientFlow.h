@@ -22,8 +22,8 @@ private:
 // before:  mg.chain { mg.instance @embed  mg.instance @layer count 4  mg.instance @head }         the table is frozen
 // after:   mg.chain { mg.instance @embed  mg.instance @layer_frozen0  mg.instance @layer first 1 count 3  mg.instance @head }
 //
-// Activations that have no gradient get kFrozenAttr, where they are made and where they are taken. A block that takes such ones in
-// some of its instances, and others elsewhere, becomes a block for each set of them.
+// Activations that have no gradient get kFrozenAttr, where they are made and where they are taken. A block that takes such ones
+// in some of its instances, and others elsewhere, becomes a block for each set of them.
 void markFrozenActivations(mlir::ModuleOp module);
 
 } // namespace mgc

@@ -48,7 +48,8 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
   for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
     if (argument.kind == Arg::parameter && gradients[i] != (argument.frozen ? 0 : 1))
       return errorIn(forward) << "argument " << i << ": the parameter has " << gradients[i]
-                              << " gradients; expected " << (argument.frozen ? "none, as it is frozen" : "one");
+                              << " gradients; expected "
+                              << (argument.frozen ? "none, as it is frozen" : "one");
   return success();
 }
 
@@ -62,8 +63,9 @@ LogicalResult verifyFrozenResults(const ModelBlock &block) {
   for (int64_t i : outs)
     if (block.forward.results[i].frozen &&
         trained.contains(forward.getBody().front().getTerminator()->getOperand(i)))
-      return errorIn(forward) << "result " << i << " is " << kFrozenAttr
-                              << ", but is made of a trained parameter, or of an activation that has a gradient";
+      return errorIn(forward)
+             << "result " << i << " is " << kFrozenAttr
+             << ", but is made of a trained parameter, or of an activation that has a gradient";
   return success();
 }
 
@@ -77,9 +79,9 @@ LogicalResult verifyChain(ChainOp chain, const Blocks &blocks) {
         if (const bool isFrozen = before->forward.results[given].frozen;
             isFrozen != block->forward.arguments[taken].frozen)
           return errorIn(block->forward.function)
-                 << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr << ", but result "
-                 << given << " of " << func::FuncOp(before->forward.function).getName() << " is "
-                 << (isFrozen ? "" : "not");
+                 << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr
+                 << ", but result " << given << " of " << func::FuncOp(before->forward.function).getName()
+                 << " is " << (isFrozen ? "" : "not");
     before = block;
   }
   return success();

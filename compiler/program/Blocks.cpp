@@ -124,8 +124,7 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
       result.arguments.push_back(
           {Arg::parameter, i, isFrozen(function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))});
     else if (!kind)
-      result.arguments.push_back(
-          {Arg::activation, activations++, bool(function.getArgAttr(i, kFrozenAttr))});
+      result.arguments.push_back({Arg::activation, activations++, bool(function.getArgAttr(i, kFrozenAttr))});
     else if (kind == "dout" || kind == "saved" || kind == "split")
       result.arguments.push_back({kind == "dout"    ? Arg::dout
                                   : kind == "saved" ? Arg::saved

@@ -25,7 +25,7 @@ struct BlockFunction {
   enum class ResultKind { out, saved, lossSum, tokens, term, din, split, grad };
   struct Argument {
     ArgumentKind kind;
-    int64_t index; // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
+    int64_t index;       // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
     bool frozen = false; // activation: it has no gradient; parameter: it is not trained
   };
   struct Result {

@@ -68,7 +68,8 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
-    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, instances.of(function), parameterOf)))
+    if (failed(verifyParameterTypes(function)) ||
+        failed(verifyParameterViews(function, instances.of(function), parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

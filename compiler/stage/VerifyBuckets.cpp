@@ -1,6 +1,6 @@
 // Each bucket says of its parameters what their types say: the axes that split them (mg.type of the parameter), those over
-// which their gradients are pending (mg.type of the gradient; none where they are frozen), whether they decay, load moves them, they
-// count it or are frozen, and which stages have the same ones. The step's end is proved by what the bucket says.
+// which their gradients are pending (mg.type of the gradient; none where they are frozen), whether they decay, load moves them,
+// they count it or are frozen, and which stages have the same ones. The step's end is proved by what the bucket says.
 #include "compiler/stage/StepFunction.h"
 #include "compiler/stage/VerifyStepEnd.h"
 #include "dialects/mg/Parameter.h"

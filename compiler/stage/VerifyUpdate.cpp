@@ -4,8 +4,8 @@
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value
 //
-// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters. Counters and frozen parameters have
-// no update.
+// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters. Counters and frozen
+// parameters have no update.
 //
 // Over another axis ranks would update or get each other's part.
 #include "compiler/stage/StateBuffers.h"

@@ -463,8 +463,7 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
       builder.getF64FloatAttr(attention.scale), builder.getI64IntegerAttr(attention.window),
       attention.causal ? BoolAttr() : builder.getBoolAttr(false), orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
-      IntegerAttr(),
-      builder.getF64FloatAttr(attention.dropout),
+      IntegerAttr(), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
@@ -580,7 +579,8 @@ void BlockBuilder::loss(Value x) {
   addResult(sumTo(weights, {}), "tokens");
 }
 
-// The file has one matrix [h, 2 h], whose columns are first of the embedding, then of the hidden state: a product of each, added.
+// The file has one matrix [h, 2 h], whose columns are first of the embedding, then of the hidden state: a product of each,
+// added.
 Value BlockBuilder::joinLaterToken(Value x, int64_t depth) {
   Value token = embed(shifted("tokens", depth), "embed.tokens", model.paddingToken);
   const auto product = [&](Value value, StringRef name) {

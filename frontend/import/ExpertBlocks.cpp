@@ -1,4 +1,5 @@
-// BlockBuilder's part for layers with experts: rows of experts, their products, and the terms that balance them (docs/experts.md).
+// BlockBuilder's part for layers with experts: rows of experts, their products, and the terms that balance them
+// (docs/experts.md).
 #include "frontend/import/BlockBuilder.h"
 
 #include <cmath>
@@ -158,8 +159,8 @@ RankedTensorType BlockBuilder::pooledType() {
   return type({kind->block.experts->count}, {"e"}, builder.getF32Type());
 }
 
-// The auxiliary loss of a sequence is E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and the mean of their
-// probabilities of it. The term is the mean over the sequences of the step.
+// The auxiliary loss of a sequence is E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and
+// the mean of their probabilities of it. The term is the mean over the sequences of the step.
 void BlockBuilder::sequenceAuxLoss(Value hot, Value probabilities, const Experts &experts) {
   const double s = double(tensorOf(hot).getDimSize(0));
   Value counts = sumTo(hot, {"b", "e"}), sums = sumTo(probabilities, {"b", "e"});

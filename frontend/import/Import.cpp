@@ -343,14 +343,14 @@ static std::string nameOfLaterToken(int64_t depth) { return "later" + std::to_st
 template <typename Kind> struct LayerBlocks {
   std::string name;
   std::vector<Kind> ofLayers, distinct;
-  LayerBlocks(std::string name, std::vector<Kind> layers) : name(std::move(name)), ofLayers(std::move(layers)) {
+  LayerBlocks(std::string name, std::vector<Kind> layers)
+      : name(std::move(name)), ofLayers(std::move(layers)) {
     for (const Kind &kind : ofLayers)
       if (!llvm::is_contained(distinct, kind))
         distinct.push_back(kind);
   }
   std::string nameOf(const Kind &kind) const {
-    return distinct.size() == 1 ? name
-                                : name + std::to_string(llvm::find(distinct, kind) - distinct.begin());
+    return distinct.size() == 1 ? name : name + std::to_string(llvm::find(distinct, kind) - distinct.begin());
   }
 };
 using EncoderBlocks = LayerBlocks<std::vector<bool>>; // which parameters are frozen
@@ -366,7 +366,8 @@ static EncoderBlocks encoderBlocks(const ModelDescription &model, const Layout &
 // --- Chain -------------------------------------------------------------------------------------------------
 
 // One instance op per run of layers of one kind; an instance's number is its layer.
-template <typename Kind> static void addLayers(OpBuilder &builder, Location loc, const LayerBlocks<Kind> &blocks) {
+template <typename Kind>
+static void addLayers(OpBuilder &builder, Location loc, const LayerBlocks<Kind> &blocks) {
   const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
   for (int64_t first = 0, end; first < layers; first = end) {
     end = first + 1;

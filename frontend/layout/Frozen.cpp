@@ -179,7 +179,9 @@ std::vector<bool> FrozenParameters::of(const std::vector<ModelParameter> &parame
   return frozen;
 }
 
-std::string freezeText(const std::vector<std::string> &words) { return fmt::format("{}", fmt::join(words, ",")); }
+std::string freezeText(const std::vector<std::string> &words) {
+  return fmt::format("{}", fmt::join(words, ","));
+}
 
 bool movesAllRouters(const ModelDescription &model, const Layout &layout) {
   const FrozenParameters frozen(model, layout);
@@ -238,13 +240,15 @@ private:
     if (word.last < layers)
       return true;
     problems_.add("{} {}: the model has {} such layers", flag(), word.text, layers);
-    problems_.hint("possible: {}", layers == 0 ? possible() : fmt::format("{}:0-{}", word.part->name, layers - 1));
+    problems_.hint("possible: {}",
+                   layers == 0 ? possible() : fmt::format("{}:0-{}", word.part->name, layers - 1));
     return false;
   }
 
   void refuseNothing(const FrozenWord &word) {
     problems_.add("{} {}: {}", flag(), word.text,
-                  word.part ? "the model has no such part" : "no part is called so, and no tensor has such a name");
+                  word.part ? "the model has no such part"
+                            : "no part is called so, and no tensor has such a name");
     problems_.hint("possible: {}", possible());
   }
 
@@ -254,7 +258,8 @@ private:
     for (const ModelPart &part : kParts)
       if (std::ranges::any_of(
               all_, [&](const PlacedParameter &at) { return part.has(model_, at.site, at.parameter.role); }))
-        names.push_back(std::string(part.name) + (part.hasNumbers ? ", " + std::string(part.name) + ":0" : ""));
+        names.push_back(std::string(part.name) +
+                        (part.hasNumbers ? ", " + std::string(part.name) + ":0" : ""));
     const PlacedParameter &at = *std::ranges::find(all_, layer, &PlacedParameter::site);
     const std::string tensor = plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, 0), 0);
     return fmt::format("{}, or tensors, such as {}", fmt::join(names, ", "), tensor);
@@ -281,9 +286,8 @@ private:
   }
 
   void checkSomethingTrains() {
-    if (std::ranges::any_of(all_, [&](const PlacedParameter &at) {
-          return !isFrozen(at) && !at.parameter.movedByLoad;
-        }))
+    if (std::ranges::any_of(
+            all_, [&](const PlacedParameter &at) { return !isFrozen(at) && !at.parameter.movedByLoad; }))
       return;
     problems_.add("{} {}: the optimizer would train nothing", flag(), layout_.freeze);
     problems_.hint("expected some parameter that is not frozen");
@@ -291,9 +295,8 @@ private:
 
   // Parts that the table of tokens is of, though none of the words names them.
   void warnOfTied() {
-    const auto table = std::ranges::find_if(all_, [](const PlacedParameter &at) {
-      return at.site == outside && at.parameter.role == kTable;
-    });
+    const auto table = std::ranges::find_if(
+        all_, [](const PlacedParameter &at) { return at.site == outside && at.parameter.role == kTable; });
     if (table == all_.end() || !isFrozen(*table))
       return;
     std::vector<std::string_view> others;
@@ -301,8 +304,9 @@ private:
       if (part.has(model_, outside, kTable) && !isCovered(part))
         others.push_back(part.name);
     if (!others.empty())
-      layout_.warnings.push_back(fmt::format("{} {}: {} is tied, and so frozen for {} too", flag(), layout_.freeze,
-                                             table->parameter.parameter.tensor, fmt::join(others, " and ")));
+      layout_.warnings.push_back(fmt::format("{} {}: {} is tied, and so frozen for {} too", flag(),
+                                             layout_.freeze, table->parameter.parameter.tensor,
+                                             fmt::join(others, " and ")));
   }
 
   // By itself, or by a word for the part that it is of.

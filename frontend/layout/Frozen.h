@@ -34,7 +34,8 @@ public:
   // instance: the number in its names: the layer; modules that predict later tokens are numbered on.
   bool has(const ModelParameter &parameter, ParameterSite site, int64_t instance) const;
   // Of each of the parameters.
-  std::vector<bool> of(const std::vector<ModelParameter> &parameters, ParameterSite site, int64_t instance = 0) const;
+  std::vector<bool> of(const std::vector<ModelParameter> &parameters, ParameterSite site,
+                       int64_t instance = 0) const;
 
 private:
   const ModelDescription &model_;
@@ -47,8 +48,8 @@ std::string freezeText(const std::vector<std::string> &words);
 // Whether load moves the bias of every router, and so counts it.
 bool movesAllRouters(const ModelDescription &model, const Layout &layout);
 
-// Refuses words that name nothing, and a model of which the optimizer trains nothing. Warns where a tied parameter is frozen in parts
-// that are not named.
+// Refuses words that name nothing, and a model of which the optimizer trains nothing. Warns where a tied parameter is frozen in
+// parts that are not named.
 void checkFrozen(const ModelDescription &model, Layout &layout, Problems &problems);
 bool canFreeze(const ModelDescription &model, Layout layout);
 

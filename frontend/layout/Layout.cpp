@@ -439,8 +439,7 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
-  layout.countsLoad =
-      given(&LayoutOptions::countsLoad).value_or(false) && !movesAllRouters(model, layout);
+  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !movesAllRouters(model, layout);
 }
 
 // Nothing is said of it unless something is frozen.

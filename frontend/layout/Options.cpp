@@ -287,7 +287,8 @@ std::vector<LayoutOption> makeOptions() {
        .ofBlocks = &Layout::laterTokensFactor},
       {.flag = "--freeze",
        .field = &Options::freeze,
-       .help = "Parameters that are not trained: parts of the model, layers:0-7 among them, or tensors' names with *",
+       .help = "Parameters that are not trained: parts of the model, layers:0-7 among them, or tensors' "
+               "names with *",
        .standard = "none",
        .reason = "all parameters are trained",
        .ofBlocks = &Layout::freeze},

@@ -1,6 +1,7 @@
-// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration is that
-// after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of the repeat is
-// passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m + skipped_.
+// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration
+// is that after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of
+// the repeat is passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m
+// + skipped_.
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
@@ -157,8 +158,8 @@ private:
   }
 
   // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
-  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as behind
-  // any run, all before it have completed, the first among them.
+  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as
+  // behind any run, all before it have completed, the first among them.
   void startAfter(const ScheduleStep &step) {
     const int64_t stream = step.kind == Kind::run
                                ? -1 - static_cast<int64_t>(id_.stream)
@@ -211,8 +212,8 @@ private:
     frameBefore_ = &flow.frame;
   }
 
-  // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but update
-  // writes parameters (verifyRegion).
+  // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but
+  // update writes parameters (verifyRegion).
   void verifyUpdated(const ByteSet &writes) {
     const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements,
                             DType type) {

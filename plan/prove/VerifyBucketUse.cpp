@@ -43,7 +43,8 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
-  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters alone.
+  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
+  // alone.
   const bool isPending = !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
   if (!bucket.hasLoad() || isPending) {
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);

@@ -343,15 +343,17 @@ std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_
 
 // A frozen bucket has values alone, and nothing is reduced.
 void verifyFrozen(Checks &checks, const Bucket &bucket, const Place &place) {
-  checks.violations.expect(!bucket.counts, place, "is frozen and counts; what counts load is not trained anyway");
+  checks.violations.expect(!bucket.counts, place,
+                           "is frozen and counts; what counts load is not trained anyway");
   checks.violations.expect(bucket.gradientOffset == -1 && bucket.gradientShardOffset == -1, place,
                            "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no "
                            "gradients",
                            bucket.gradientOffset, bucket.gradientShardOffset);
-  checks.violations.expect(bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
-                           "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
-                           "gradient is reduced",
-                           fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+  checks.violations.expect(
+      bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
+      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
+      "gradient is reduced",
+      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
 }
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
@@ -370,11 +372,12 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                            "parameters that AdamW updates",
                            bucket.meanLoad);
   for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-    checks.violations.expect(
-        bucket.hasMoments() == (offset != -1), place,
-        "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where there is a mean load{}, and "
-        "nowhere else",
-        offset, bucket.meanLoad, bucket.frozen ? " and frozen" : "", bucket.frozen ? " or nothing is trained" : "");
+    checks.violations.expect(bucket.hasMoments() == (offset != -1), place,
+                             "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where "
+                             "there is a mean load{}, and "
+                             "nowhere else",
+                             offset, bucket.meanLoad, bucket.frozen ? " and frozen" : "",
+                             bucket.frozen ? " or nothing is trained" : "");
   checks.violations.expect(!bucket.counts || bucket.hasLoad(), place,
                            "counts, but meanLoad = 0; expected how many tokens an expert has on average");
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,

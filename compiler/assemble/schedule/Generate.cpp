@@ -123,7 +123,8 @@ private:
     postAndRelease();
   }
 
-  // The first run of the pair that the run belongs to, and the first run behind it; the run itself, and the next, where it has none.
+  // The first run of the pair that the run belongs to, and the first run behind it; the run itself, and the next, where it has
+  // none.
   int64_t firstOfPair(int64_t stage, int64_t run) const { return run - runs[stage][run].task.paired; }
   int64_t behindPair(int64_t stage, int64_t run) const {
     const std::vector<Run> &list = runs[stage];

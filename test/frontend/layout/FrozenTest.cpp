@@ -31,7 +31,8 @@ std::vector<int64_t> frozenOfLayers(const json &config, const Words &words) {
   const FrozenParameters frozen(described, resolved);
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < described.layerCount(); ++i)
-    counts.push_back(std::ranges::count(frozen.of(described.kinds[described.layers[i]].parameters, layer, i), true));
+    counts.push_back(
+        std::ranges::count(frozen.of(described.kinds[described.layers[i]].parameters, layer, i), true));
   return counts;
 }
 
@@ -86,7 +87,8 @@ TEST(LayoutFrozen, PartsOfAnEncoder) {
   const ModelDescription described = model(bart);
   const Layout resolved = layout(bart, {.freeze = Words{"encoder.layers:1", "encoder.norm"}});
   const FrozenParameters frozen(described, resolved);
-  const auto isFrozen = [&](const std::vector<ModelParameter> &parameters, ParameterSite site, int64_t instance) {
+  const auto isFrozen = [&](const std::vector<ModelParameter> &parameters, ParameterSite site,
+                            int64_t instance) {
     return std::ranges::count(frozen.of(parameters, site, instance), true) > 0;
   };
   EXPECT_FALSE(isFrozen(described.encoderLayer, encoderLayer, 0));
@@ -95,7 +97,8 @@ TEST(LayoutFrozen, PartsOfAnEncoder) {
   EXPECT_EQ(frozenOutside(bart, {"encoder.embeddings"}).find("embed.positions encoder."), std::string::npos);
   const Words warnings = layout(bart, {.freeze = Words{"encoder"}}).warnings;
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("is tied, and so frozen for embeddings and head too"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("is tied, and so frozen for embeddings and head too"), std::string::npos)
+      << warnings[0];
 }
 
 TEST(LayoutFrozen, Refused) {
@@ -104,14 +107,17 @@ TEST(LayoutFrozen, Refused) {
                                "model.layers.0.input_layernorm.weight";
   const auto refusal = [&](const std::string &word) { return errorOf(llama, {.freeze = Words{word}}); };
   EXPECT_EQ(refusal("layer"),
-            "config.json: --freeze layer: no part is called so, and no tensor has such a name\n  possible: " + possible);
-  EXPECT_EQ(refusal("encoder"), "config.json: --freeze encoder: the model has no such part\n  possible: " + possible);
-  EXPECT_EQ(refusal("layers:x"),
-            "config.json: --freeze layers:x: expected one layer or a range of layers behind the colon\n  possible: " +
+            "config.json: --freeze layer: no part is called so, and no tensor has such a name\n  possible: " +
                 possible);
-  EXPECT_EQ(refusal("head:1"),
-            "config.json: --freeze head:1: expected one layer or a range of layers behind the colon\n  possible: " +
-                possible);
+  EXPECT_EQ(refusal("encoder"),
+            "config.json: --freeze encoder: the model has no such part\n  possible: " + possible);
+  EXPECT_EQ(refusal("layers:x"), "config.json: --freeze layers:x: expected one layer or a range of layers "
+                                 "behind the colon\n  possible: " +
+                                     possible);
+  EXPECT_EQ(
+      refusal("head:1"),
+      "config.json: --freeze head:1: expected one layer or a range of layers behind the colon\n  possible: " +
+          possible);
   EXPECT_EQ(refusal("layers:3-1").substr(0, 40), "config.json: --freeze layers:3-1: expect");
   EXPECT_EQ(refusal("layers:2-4"),
             "config.json: --freeze layers:2-4: the model has 4 such layers\n  possible: layers:0-3");
@@ -126,7 +132,8 @@ TEST(LayoutFrozen, AStackIsFrozenAsAWhole) {
   EXPECT_NE(layout(mixtral, {.freeze = Words{"*.experts.*"}}).freeze, "");
   const std::string message = errorOf(mixtral, {.freeze = Words{"*.0.*.experts.1.*"}});
   EXPECT_NE(message.find("matches 1 of the "), std::string::npos) << message;
-  EXPECT_NE(message.find("expected all experts of a layer or none: one parameter holds them"), std::string::npos);
+  EXPECT_NE(message.find("expected all experts of a layer or none: one parameter holds them"),
+            std::string::npos);
 }
 
 // A bias that load moves is nothing that the optimizer trains.

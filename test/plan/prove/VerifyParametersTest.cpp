@@ -233,7 +233,8 @@ const Broken kParameters[] = {
      "one "
      "0 and false; expected the same"},
     {"FrozenInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].frozen = true; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the same"},
+     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the "
+     "same"},
     {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].counts = true; },
      "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one "
      "0 and false; expected the same"},
@@ -402,14 +403,17 @@ TEST_P(VerifyFrozen, RefusesABrokenRule) { refuses(makeFrozenPlan(), GetParam())
 
 const Broken kFrozen[] = {
     {"Gradients", [](Plan &plan) { plan.stages[0].buckets[1].gradientOffset = 512; },
-     "stages[0].buckets[1]: is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, no "
+     "stages[0].buckets[1]: is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, "
+     "no "
      "gradients"},
     {"Moments", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 768; },
      "stages[0].buckets[1]: a moment's offset = 768, but meanLoad = 0 and frozen; expected -1, no moments"},
     {"Masters", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 768; },
-     "stages[0].buckets[1]: masterOffset = 768, but is frozen and its values are f32; expected -1: no masters"},
+     "stages[0].buckets[1]: masterOffset = 768, but is frozen and its values are f32; expected -1: no "
+     "masters"},
     {"Reduced", [](Plan &plan) { plan.stages[0].buckets[1].dataAxes = {"dp"}; },
-     "stages[0].buckets[1]: is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
+     "stages[0].buckets[1]: is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected "
+     "none"},
     {"Counts",
      [](Plan &plan) {
        plan.stages[0].buckets[1].counts = true;
