@@ -141,7 +141,7 @@ ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
 
 ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function,
                                         size_t argument) const {
-  const auto &[what, index] = function.arguments[argument];
+  const auto &[what, index, isFrozen] = function.arguments[argument];
   switch (what) {
   case Arg::activation:
     return activation(instance, index);

@@ -47,7 +47,7 @@ InFlightDiagnostic argumentError(const BlockFunction &function, size_t i) {
 
 // The types of what an argument is given; an error when nothing gives it.
 FailureOr<Types> givenTo(const ModelBlock &block, const BlockFunction &function, size_t i) {
-  const auto &[kind, index] = function.arguments[i];
+  const auto &[kind, index, isFrozen] = function.arguments[i];
   func::FuncOp op = function.function, forward = block.forward.function;
   if (kind == Arg::parameter) {
     if (index < 0)
