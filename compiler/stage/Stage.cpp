@@ -158,7 +158,18 @@ private:
           list.push_back(std::move(*described));
         }
       }
+    for (const std::vector<Instance> &chunk : chunks_)
+      for (const Instance &instance : chunk)
+        for (const BlockParameter &parameter : parametersOf(instance))
+          ++uses_[nameOf(parameter, instance)];
     return success();
+  }
+
+  const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
+    return parameters_[blockIndex_.at(instance.block)];
+  }
+  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter, const Instance &instance) {
+    return {nameForInstance(parameter.tensor, instance.number), parameter.part};
   }
 
   LogicalResult readTotals() {
@@ -174,26 +185,36 @@ private:
   // Of gradients.
   int64_t elementsOf(const Instance &instance) {
     int64_t elements = 0;
-    for (const BlockParameter &parameter : parameters_[blockIndex_.at(instance.block)])
+    for (const BlockParameter &parameter : parametersOf(instance))
       elements += parameter.key.frozen ? 0 : parameter.elements;
     return elements;
   }
+  // Whether it has gradients that no other instance adds to: those of its part.
+  bool hasOwnGradients(const Instance &instance) const {
+    return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
+      return !parameter.key.frozen && uses_.at(nameOf(parameter, instance)) == 1;
+    });
+  }
 
-  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. No part begins with an
-  // instance without gradients.
+  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. Each part has
+  // gradients of its own.
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingInt(module_, "bucket_elements", 0);
     std::vector<int64_t> parts;
     if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
-        llvm::all_of(chunk, [&](const Instance &instance) { return elementsOf(instance) == 0; }))
+        llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
-    for (int64_t i = int64_t(chunk.size()) - 1, elements = least; i >= 0; --i) {
-      if (parts.empty() || (elements >= least && elementsOf(chunk[i]) > 0)) {
+    bool isFilled = false; // the last part
+    for (int64_t i = int64_t(chunk.size()) - 1, elements = 0; i >= 0; --i) {
+      const bool hasOwn = hasOwnGradients(chunk[i]);
+      if (parts.empty() || (isFilled && hasOwn && elements >= least)) {
         parts.push_back(0);
         elements = 0;
+        isFilled = false;
       }
       ++parts.back();
       elements += elementsOf(chunk[i]);
+      isFilled |= hasOwn;
     }
     return parts;
   }
@@ -307,6 +328,7 @@ private:
   std::map<const ModelBlock *, int64_t> blockIndex_;
   std::map<int64_t, std::string> names_;
   std::vector<std::vector<BlockParameter>> parameters_;
+  std::map<std::pair<std::string, std::string>, int64_t> uses_; // instances, by tensor and part
   TotalAxes totals_;
   std::map<std::string, StringAttr> functions_;
 };

@@ -278,8 +278,9 @@ def write(name, start, base, facts, losses_of):
              if tensor not in frozen and (part == "final" or tensor not in facts["untrained"])]
     gaps = {f"{part}.{tensor}": gap(exact[part][tensor], [other[part][tensor] for other in others]) for part, tensor in names}
     facts |= {"loss": narrow["loss"], "grad_norm": narrow["grad_norm"], "loss_f64": exact["loss"],
-              "grad_norm_f64": exact["grad_norm"], "terms_f64": exact["terms"], "loss_spread": losses, "terms_spread": terms,
-              "route_gap": exact["route_gap"], "gap": gaps}
+              "grad_norm_f64": exact["grad_norm"], "loss_spread": losses, "route_gap": exact["route_gap"], "gap": gaps}
+    if len(terms) > 1:  # the log says terms where the loss has several
+        facts |= {"terms_f64": exact["terms"], "terms_spread": terms}
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "expect.json"), "w", encoding="utf-8") as file:

@@ -41,7 +41,7 @@ func.func @bias(%x: !sh, %w: !hf {mg.param = {tensor = "w", frozen}}, %b: !f {mg
 // CHECK:         %[[Y:.*]] = mg.einsum %[[G]]
 // CHECK:         return %[[Y]], %[[G]]
 // CHECK-LABEL: func.func @leaf.backward(
-// CHECK-SAME:    %[[DY:[a-z0-9]+]]: tensor<4x8xf32, {{[^%]*}}mg.arg = "dout"{{[^%]*}}, %[[G:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved"{{[^%]*}})
+// CHECK-SAME:    %[[DY:[a-z0-9]+]]: tensor<4x8xf32, {{[^%]*}}mg.arg = "dout"{{[^%]*}}, %[[G:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved", mg.index = 0 : i64})
 // CHECK-SAME:    -> (tensor<16x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "d"}, mg.result = "grad"})
 // CHECK-NEXT:    %[[DW:.*]] = mg.einsum %[[G]], %[[DY]]
 // CHECK-NEXT:    return %[[DW]]
