@@ -196,6 +196,18 @@ private:
     });
   }
 
+  // The first instance of a chunk whose part runs something in the task that completes gradients: those of a loss are complete
+  // before weight. No part lies wholly before it.
+  int64_t firstCompleted(const std::vector<Instance> &chunk) const {
+    const bool isSplit = trainingFlag(module_, "split_backward");
+    return llvm::find_if(chunk,
+                         [&](const Instance &instance) {
+                           return hasOwnGradients(instance) &&
+                                  instance.block->computes(isSplit ? plan::Task::weight : plan::Task::backward);
+                         }) -
+           chunk.begin();
+  }
+
   // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. Each part has
   // gradients of its own.
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
@@ -205,9 +217,10 @@ private:
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
     bool isFilled = false; // the last part
+    const int64_t first = firstCompleted(chunk);
     for (int64_t i = int64_t(chunk.size()) - 1, elements = 0; i >= 0; --i) {
       const bool hasOwn = hasOwnGradients(chunk[i]);
-      if (parts.empty() || (isFilled && hasOwn && elements >= least)) {
+      if (parts.empty() || (isFilled && hasOwn && i >= first && elements >= least)) {
         parts.push_back(0);
         elements = 0;
         isFilled = false;

@@ -108,7 +108,7 @@ struct Problem {
   std::string schedule = "1f1b"; // a row of schedules(), or the name of `orders`
   Shape shape;
   // [stage][chunk]. The first global chunk has no input and gradientOut, the last no output and gradientIn:
-  // those sizes are ignored. The two ends of a boundary must agree. No gradient is sent where it has no bytes: nothing before is trained.
+  // those sizes are ignored. The two ends of a boundary must agree. A gradient of no bytes is not sent: nothing before is trained.
   std::vector<std::vector<Sizes>> bytes;
   AccessTable access = defaultAccess();
   // [stage][chunk]: the tasks of a chunk that compute nothing, and touch no buffer. Empty: none.
