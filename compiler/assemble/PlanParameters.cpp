@@ -85,8 +85,8 @@ bool isSame(const plan::Plan &plan, const plan::Parameter &a, const plan::Parame
 void add(plan::Parameter parameter, const plan::Parameter::Place &place, plan::Plan &plan) {
   std::vector<plan::Parameter> &parameters = plan.parameters;
   parameter.places = {place};
-  auto it = llvm::find_if(parameters,
-                          [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
+  auto it =
+      llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
   if (it == parameters.end())
     it = parameters.insert(it, std::move(parameter));
   if (!llvm::is_contained(it->places, place))

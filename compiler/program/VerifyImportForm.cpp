@@ -20,26 +20,20 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
   return success();
 }
 
-// The numbers of the instances of each block; of one outside the chain 0.
-class InstanceNumbers {
-public:
-  explicit InstanceNumbers(ModuleOp module) {
-    module.walk([&](InstanceOp instance) {
-      for (int64_t i = 0; i < int64_t(instance.getCount()); ++i)
-        numbers_[instance.getBlock()].push_back(int64_t(instance.getFirst()) + i);
-    });
-  }
-  ArrayRef<int64_t> of(func::FuncOp block) const {
-    static constexpr int64_t kOutsideChain[] = {0};
-    auto known = numbers_.find(block.getName());
-    return known == numbers_.end() ? ArrayRef(kOutsideChain) : ArrayRef(known->second);
-  }
+// Numbers of each block's instances in the chain.
+using Instances = llvm::DenseMap<StringAttr, SmallVector<int64_t>>;
 
-private:
-  llvm::StringMap<SmallVector<int64_t>> numbers_;
-};
+Instances instancesIn(ModuleOp module) {
+  Instances numbers;
+  module.walk([&](InstanceOp instance) {
+    for (int64_t i = 0; i < int64_t(instance.getCount()); ++i)
+      numbers[instance.getBlockAttr().getAttr()].push_back(int64_t(instance.getFirst()) + i);
+  });
+  return numbers;
+}
 
 // A view of the checkpoint is a parameter, or part of one, the same wherever it stands, and trained everywhere or nowhere.
+// `parameterOf`: by view of an instance.
 LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instances,
                                    std::map<std::string, std::string> &parameterOf) {
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
@@ -60,16 +54,20 @@ LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instanc
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
   if (failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
-  const InstanceNumbers instances(module);
-  std::map<std::string, std::string> parameterOf; // by view of an instance
+  static constexpr int64_t kOutsideChain[] = {0};
+  const Instances instances = instancesIn(module);
+  std::map<std::string, std::string> parameterOf;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr))
       continue;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
+    const auto own = instances.find(function.getNameAttr());
+    const ArrayRef<int64_t> numbers =
+        own == instances.end() ? ArrayRef(kOutsideChain) : ArrayRef(own->second);
     if (failed(verifyParameterTypes(function)) ||
-        failed(verifyParameterViews(function, instances.of(function), parameterOf)))
+        failed(verifyParameterViews(function, numbers, parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

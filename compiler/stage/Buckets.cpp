@@ -41,6 +41,12 @@ struct Uses {
   std::set<int64_t> stages;
 };
 
+plan::Axes pendingOver(const BucketKey &key) {
+  plan::Axes axes = key.reduce;
+  axes.insert(axes.end(), key.data.begin(), key.data.end());
+  return axes;
+}
+
 class BucketPlanner {
 public:
   explicit BucketPlanner(const BucketProblem &problem) : problem_(problem) {}
@@ -83,7 +89,7 @@ private:
       return errorf(
           "parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
           "agree",
-          parameter.tensor, fmt::join(a.reduce, ", "), fmt::join(b.reduce, ", "));
+          parameter.tensor, fmt::join(pendingOver(a), ", "), fmt::join(pendingOver(b), ", "));
     uses.count += 1;
     uses.stages.insert(stage);
     return Status::ok();

@@ -168,7 +168,8 @@ private:
   const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
     return parameters_[blockIndex_.at(instance.block)];
   }
-  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter, const Instance &instance) {
+  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter,
+                                                    const Instance &instance) {
     return {nameForInstance(parameter.tensor, instance.number), parameter.part};
   }
 
@@ -203,7 +204,8 @@ private:
     return llvm::find_if(chunk,
                          [&](const Instance &instance) {
                            return hasOwnGradients(instance) &&
-                                  instance.block->computes(isSplit ? plan::Task::weight : plan::Task::backward);
+                                  instance.block->computes(isSplit ? plan::Task::weight
+                                                                   : plan::Task::backward);
                          }) -
            chunk.begin();
   }

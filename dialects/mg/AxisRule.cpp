@@ -184,15 +184,20 @@ SmallVector<Attribute> AxisRule::reducedAxes(ArrayRef<StringAttr> result, AxesOf
     return !isMerged(factor) && !isIn(result, factor) &&
            llvm::any_of(operands, [&](const Factors &names) { return isIn(names, factor); });
   };
-  SmallVector<Attribute> reduced;
+  SmallVector<Attribute> reduced, reducedByOthers; // by others than rings
   for (StringAttr factor : factors())
-    if (isReduced(factor))
+    if (isReduced(factor)) {
       llvm::copy_if(axes(factor), std::back_inserter(reduced), // those of a ring split two factors
                     [&](Attribute axis) { return !llvm::is_contained(reduced, axis); });
+      if (!llvm::is_contained(rings, factor))
+        llvm::append_range(reducedByOthers, axes(factor));
+    }
+  // What travels round a ring meets all parts of the other factor: a sum over both has each rank's part of that one.
   SmallVector<Attribute> added = exchanged(axes);
   for (StringAttr ring : rings)
     llvm::copy_if(axes(ring), std::back_inserter(added), [&](Attribute axis) {
-      return llvm::any_of(result, [&](StringAttr name) { return llvm::is_contained(axes(name), axis); });
+      return !llvm::is_contained(reducedByOthers, axis) ||
+             llvm::any_of(result, [&](StringAttr name) { return llvm::is_contained(axes(name), axis); });
     });
   llvm::erase_if(reduced, [&](Attribute axis) { return llvm::is_contained(added, axis); });
   return reduced;

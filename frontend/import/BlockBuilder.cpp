@@ -382,15 +382,20 @@ BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescriptio
           join({heads[0], key}, "d"), heads[1]};
 }
 
-Value BlockBuilder::angles(const Rope &rope, StringRef name) {
+Value BlockBuilder::angles(const Rope &rope, StringRef name, bool ofQueries) {
   const std::vector<double> inverse = inverseFrequencies(rope, layout.sequenceLength);
   SmallVector<float> frequencies(inverse.begin(), inverse.end());
   Value positions = data(positionsRead(layout));
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
   RankedTensorType result =
       type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", name}, builder.getF32Type());
-  return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies),
-                          builder.getF64FloatAttr(rope.scale));
+  auto op = CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies),
+                             builder.getF64FloatAttr(rope.scale), FloatAttr(), IntegerAttr());
+  if (ofQueries) {
+    op.setGrowthAttr(builder.getF64FloatAttr(rope.queryGrowth));
+    op.setPeriod(int64_t(rope.scaling.originalPositions));
+  }
+  return op;
 }
 
 Value BlockBuilder::renamed(Value x, StringRef from, StringRef to, StringRef tag) {
@@ -423,13 +428,16 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   const bool isWhole = attention.rope && attention.rope->dim == attention.headDim;
   Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u")
                                 : Value(); // of a token: the same for all heads
+  Value ofQueries = attention.rope && attention.rope->queryGrowth > 0
+                        ? angles(*attention.rope, "d", /*ofQueries=*/true)
+                        : cosSin;
   const auto asKeys = [&](Value value) { return renamed(value, "s", "t", contextType); };
   Heads all;
   if (attention.latent) {
     const Heads made = latentHeads(x, attention, cosSin);
     all = {made.q, asKeys(made.k), asKeys(made.v)};
   } else {
-    all.q = heads(x, "attn.q", attention, cosSin);
+    all.q = heads(x, "attn.q", attention, ofQueries);
     all.k = asKeys(heads(x, "attn.k", attention, cosSin));
     all.v = asKeys(bounded(linear(x, "attn.v"), attention.clip));
   }
@@ -459,11 +467,13 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts,
-      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()), Value(),
-      builder.getF64FloatAttr(attention.scale), builder.getI64IntegerAttr(attention.window),
-      attention.causal ? BoolAttr() : builder.getBoolAttr(false), orNone(attention.softcap),
+      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
+      parameter((names.role + ".relative_bias").str()), builder.getF64FloatAttr(attention.scale),
+      builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
+      orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
-      IntegerAttr(), builder.getF64FloatAttr(attention.dropout),
+      attention.relativeBias ? builder.getI64IntegerAttr(attention.relativeBias->maxDistance) : IntegerAttr(),
+      builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);

@@ -113,8 +113,9 @@ private:
   mlir::Value normOfAllHeads(mlir::Value x, const Norm &norm); // without its parameters
   mlir::Value bounded(mlir::Value x, double bound);            // within it and its negative; 0: x
   mlir::Value capped(mlir::Value x, double cap);               // cap * tanh(x / cap); 0: x
-  mlir::Value angles(const Rope &rope, llvm::StringRef name); // cosines and sines of each token: [s, b, name]
-  void setTag(mlir::Operation *op, llvm::StringRef tag);      // nothing where it is empty
+  // Cosines and sines of each token, [s, b, name], scaled as rope says of queries or of keys.
+  mlir::Value angles(const Rope &rope, llvm::StringRef name, bool ofQueries = false);
+  void setTag(mlir::Operation *op, llvm::StringRef tag); // nothing where it is empty
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::FloatAttr orNone(double value);                    // an attribute that is left out where it is 0

@@ -101,7 +101,7 @@ static void addOutside(BlockBuilder &block, const ModelDescription &model, const
   for (const ModelParameter &entry : model.parameters)
     if (llvm::is_contained(roles, entry.role))
       selected.push_back(entry);
-  block.addParameters(selected, FrozenParameters(model, layout).of(selected, ParameterSite::outside));
+  block.addParameters(selected, FrozenParameters(model, layout).of(selected));
 }
 
 // As a class that keeps the factor in the type of its weights.
@@ -178,7 +178,7 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : "",
                      model.encoder && layer + 1 == model.layerCount(),
-                     frozen.of(model.kinds[model.layers[layer]].parameters, ParameterSite::layer, layer)});
+                     frozen.of(model.kinds[model.layers[layer]].parameters, layer)});
   return kinds;
 }
 
@@ -326,9 +326,8 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
   addOutside(block, model, layout, {"embed.tokens", tableOfHead(model), "head.bias"});
   const FrozenParameters frozen(model, layout);
   const int64_t number = model.layerCount() + depth - 1;
-  block.addParameters(model.later.parameters,
-                      frozen.of(model.later.parameters, ParameterSite::laterToken, number));
-  addLayerParameters(block, kind, frozen.of(kind.parameters, ParameterSite::laterToken, number));
+  block.addParameters(model.later.parameters, frozen.of(model.later.parameters, number));
+  addLayerParameters(block, kind, frozen.of(kind.parameters, number));
   x = block.joinLaterToken(x, depth);
   x = block.norm(block.layer(x, kind.block, last.contextType), "later.norm", model.finalNorm);
   if (depth < layout.laterTokens)
@@ -359,7 +358,7 @@ static EncoderBlocks encoderBlocks(const ModelDescription &model, const Layout &
   const FrozenParameters frozen(model, layout);
   std::vector<std::vector<bool>> layers;
   for (int64_t layer = 0; layer < model.encoderLayerCount(); ++layer)
-    layers.push_back(frozen.of(model.encoderLayer, ParameterSite::encoderLayer, layer));
+    layers.push_back(frozen.of(model.encoderLayer, layer));
   return {"encoder_layer", std::move(layers)};
 }
 

@@ -25,6 +25,12 @@ static const ContextType &typeOf(std::string_view name) {
 }
 
 bool exchangesHeads(std::string_view name) { return typeOf(name).exchangesHeads; }
+bool mayShareBias(const ModelDescription &model, const std::vector<std::string> &types) {
+  return types.empty() || !model.kinds.front().block.attention.relativeBias ||
+         std::ranges::all_of(types, [&](const std::string &name) {
+           return name == types.front() || !(exchangesHeads(name) || exchangesHeads(types.front()));
+         });
+}
 bool gathersKeys(std::string_view name) { return typeOf(name).gathersKeys; }
 bool readsAllPositions(std::string_view name) { return !typeOf(name).isRing || typeOf(name).exchangesHeads; }
 
@@ -135,7 +141,7 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
   for (std::string &type : types)
     type = typeOf(type).name;
   const bool areEqual = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
-  if (!types.empty() && (areEqual || std::ssize(types) != model.layerCount()))
+  if (!types.empty() && (areEqual || std::ssize(types) != model.layerCount() || !mayShareBias(model, types)))
     types.resize(1);
   return types;
 }

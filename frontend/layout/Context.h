@@ -19,6 +19,9 @@ struct ContextType {
 const std::vector<ContextType> &contextTypes();
 // Whether ranks exchange heads under the type of this name; empty: cp is 1, and none do.
 bool exchangesHeads(std::string_view name);
+// Whether layers of these types may share one table of biases, if the model has one: ranks add up the gradient of all heads, or
+// each has that of its own.
+bool mayShareBias(const ModelDescription &model, const std::vector<std::string> &types);
 // Whether it gathers keys. A name that is not known stands for the type that is taken in its place.
 bool gathersKeys(std::string_view name);
 // Whether attention under the type of this name reads the positions of all keys; else those of the rank's own keys travel

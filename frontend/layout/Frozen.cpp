@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/ranges.h>
+#include <map>
 
 namespace mgc::frontend {
 
@@ -14,7 +15,16 @@ namespace mgc::frontend {
 
 namespace {
 
+// Which block has a parameter: one of those around the layers, a layer of either stack, a module that predicts a later token.
+enum class ParameterSite { outside, layer, encoderLayer, laterToken };
 using enum ParameterSite;
+
+// A part that --freeze can name.
+struct ModelPart {
+  std::string_view name;
+  bool hasNumbers; // ":4" or ":0-7" may follow: of layers
+  bool (*has)(const ModelDescription &model, ParameterSite site, std::string_view role);
+};
 
 constexpr std::string_view kTable = "embed.tokens";
 
@@ -63,6 +73,7 @@ struct PlacedParameter {
   const ModelParameter &parameter;
   ParameterSite site;
   int64_t instance;
+  std::string tensor() const { return plan::nameForInstance(parameter.parameter.tensor, instance); }
 };
 
 std::vector<PlacedParameter> allParameters(const ModelDescription &model, const Layout &layout) {
@@ -84,6 +95,13 @@ std::vector<PlacedParameter> allParameters(const ModelDescription &model, const 
 }
 
 // --- Words -------------------------------------------------------------------------------------------------
+
+// A word of --freeze: a part with layers, or a pattern.
+struct FrozenWord {
+  const ModelPart *part = nullptr; // null: a pattern
+  int64_t first = 0, last = INT64_MAX;
+  std::string text;
+};
 
 std::optional<int64_t> numberIn(std::string_view text) {
   int64_t number = 0;
@@ -160,22 +178,23 @@ bool freezes(const FrozenWord &word, const ModelDescription &model, const Placed
 
 // --- Which are frozen --------------------------------------------------------------------------------------
 
-FrozenParameters::FrozenParameters(const ModelDescription &model, const Layout &layout) : model_(model) {
+FrozenParameters::FrozenParameters(const ModelDescription &model, const Layout &layout) {
   for (std::string_view text : wordsIn(layout.freeze))
-    if (std::optional<FrozenWord> word = readWord(text))
-      words_.push_back(std::move(*word));
+    if (const std::optional<FrozenWord> word = readWord(text))
+      for (const PlacedParameter &at : allParameters(model, layout))
+        if (freezes(*word, model, at))
+          tensors_.insert(at.tensor());
 }
 
-bool FrozenParameters::has(const ModelParameter &parameter, ParameterSite site, int64_t instance) const {
-  return std::ranges::any_of(
-      words_, [&](const FrozenWord &word) { return freezes(word, model_, {parameter, site, instance}); });
+bool FrozenParameters::has(const ModelParameter &parameter, int64_t instance) const {
+  return tensors_.contains(plan::nameForInstance(parameter.parameter.tensor, instance));
 }
 
-std::vector<bool> FrozenParameters::of(const std::vector<ModelParameter> &parameters, ParameterSite site,
+std::vector<bool> FrozenParameters::of(const std::vector<ModelParameter> &parameters,
                                        int64_t instance) const {
   std::vector<bool> frozen;
   for (const ModelParameter &parameter : parameters)
-    frozen.push_back(has(parameter, site, instance));
+    frozen.push_back(has(parameter, instance));
   return frozen;
 }
 
@@ -188,7 +207,7 @@ bool movesAllRouters(const ModelDescription &model, const Layout &layout) {
   for (int64_t i = 0; i < model.layerCount(); ++i) {
     const BlockKind &kind = model.kinds[model.layers[i]];
     if (kind.hasExperts() && std::ranges::none_of(kind.parameters, [&](const ModelParameter &parameter) {
-          return parameter.movedByLoad && !frozen.has(parameter, layer, i);
+          return parameter.movedByLoad && !frozen.has(parameter, i);
         }))
       return false;
   }
@@ -281,38 +300,42 @@ private:
     }
   }
 
-  bool isFrozen(const PlacedParameter &at) const {
-    return std::ranges::any_of(words_, [&](const FrozenWord &word) { return freezes(word, model_, at); });
-  }
-
   void checkSomethingTrains() {
-    if (std::ranges::any_of(
-            all_, [&](const PlacedParameter &at) { return !isFrozen(at) && !at.parameter.movedByLoad; }))
+    const FrozenParameters frozen(model_, layout_);
+    if (std::ranges::any_of(all_, [&](const PlacedParameter &at) {
+          return !frozen.has(at.parameter, at.instance) && !at.parameter.movedByLoad;
+        }))
       return;
     problems_.add("{} {}: the optimizer would train nothing", flag(), layout_.freeze);
     problems_.hint("expected some parameter that is not frozen");
   }
 
-  // Parts that the table of tokens is of, though none of the words names them.
+  // Parts that have a tensor which is frozen, though no word freezes it there.
   void warnOfTied() {
-    const auto table = std::ranges::find_if(
-        all_, [](const PlacedParameter &at) { return at.site == outside && at.parameter.role == kTable; });
-    if (table == all_.end() || !isFrozen(*table))
-      return;
-    std::vector<std::string_view> others;
-    for (const ModelPart &part : kParts)
-      if (part.has(model_, outside, kTable) && !isCovered(part))
-        others.push_back(part.name);
-    if (!others.empty())
+    const FrozenParameters frozen(model_, layout_);
+    std::map<std::string, std::vector<std::string_view>> others; // by tensor
+    for (const PlacedParameter &at : all_) {
+      if (!frozen.has(at.parameter, at.instance))
+        continue;
+      for (const ModelPart &part : kParts)
+        if (part.has(model_, at.site, at.parameter.role) && !isMeant(part, at))
+          if (std::vector<std::string_view> &of = others[at.tensor()]; std::ranges::count(of, part.name) == 0)
+            of.push_back(part.name);
+    }
+    for (const auto &[tensor, parts] : others)
       layout_.warnings.push_back(fmt::format("{} {}: {} is tied, and so frozen for {} too", flag(),
-                                             layout_.freeze, table->parameter.parameter.tensor,
-                                             fmt::join(others, " and ")));
+                                             layout_.freeze, tensor, fmt::join(parts, " and ")));
   }
 
-  // By itself, or by a word for the part that it is of.
-  bool isCovered(const ModelPart &part) const {
+  // A word freezes the parameter in this part, or in one that it is part of or has as a part; or names its tensor.
+  bool isMeant(const ModelPart &part, const PlacedParameter &at) const {
+    const auto isOf = [](std::string_view part, std::string_view whole) {
+      return part.starts_with(std::string(whole) + ".");
+    };
     return std::ranges::any_of(words_, [&](const FrozenWord &word) {
-      return word.part && (word.part == &part || part.name.starts_with(std::string(word.part->name) + "."));
+      return freezes(word, model_, at) &&
+             (!word.part || word.part == &part || isOf(part.name, word.part->name) ||
+              isOf(word.part->name, part.name));
     });
   }
 

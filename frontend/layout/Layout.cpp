@@ -272,6 +272,12 @@ void LayoutResolver::resolveContextTypes() {
     problems.add("{}: {} types for {} = {}", flag, types.size(), model.names.layers, layers);
     problems.hint("possible: one type for all layers, or one per layer");
   }
+  if (!mayShareBias(model, types)) {
+    problems.add("{} {}: layers that share one table of biases (attention.relative_bias) exchange heads in "
+                 "several ways",
+                 flag, listOf(types));
+    problems.hint("possible: one type for all layers, or any of those that exchange no heads");
+  }
   layout.contextTypes = types.size() == 1 ? std::vector(layers, types.front()) : types;
 }
 

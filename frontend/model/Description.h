@@ -60,6 +60,14 @@ struct LatentAttention {
   bool operator==(const LatentAttention &) const = default;
 };
 
+// A learned number of each head is added to scores, by the bucket of the distance from query to key (T5). One table serves all
+// layers of a stack.
+struct RelativeBias {
+  int64_t buckets = 32;      // of both directions where attention is not causal
+  int64_t maxDistance = 128; // from which on all distances share a bucket (plan/RelativeBuckets.h)
+  bool operator==(const RelativeBias &) const = default;
+};
+
 struct AttentionDescription {
   bool causal = true;
   int64_t heads = 0, groups = 0, headDim = 0; // query heads, key/value heads, size of one
@@ -72,7 +80,8 @@ struct AttentionDescription {
   std::optional<HeadNorms> qkNorm;       // before rope
   std::optional<Rope> rope;
   std::vector<double>
-      slopes;         // ALiBi: of each query head, times the distance of the key, is taken from its score
+      slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
+  std::optional<RelativeBias> relativeBias;
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
   double scale = 0; // of the scores, before softmax; 0, until the description is complete: 1 / sqrt(headDim)
   double softcap = 0; // > 0: scores become softcap * tanh(score / softcap)
@@ -131,7 +140,7 @@ struct Experts {
 };
 
 // A parameter, named by its role for the importer; per layer, its name, tensor and aliases hold "{}" for the layer
-// number.
+// number. Of a layer's parameters those without it are one for all layers of the stack.
 struct ModelParameter {
   std::string role; // "attn.q.weight"; the list is in Parameters.h
   std::string part; // "q" when several parameters are views of one tensor, else empty
@@ -211,8 +220,8 @@ struct LaterTokens {
 
 // The file's keys of facts, for messages.
 struct KeyNames {
-  std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
-              experts = "num_experts", expertFfn = "moe_intermediate_size",
+  std::string heads = "num_attention_heads", groups = "num_key_value_heads", headDim = "head_dim",
+              ffn = "intermediate_size", experts = "num_experts", expertFfn = "moe_intermediate_size",
               sharedFfn = "shared_expert_intermediate_size", layers = "num_hidden_layers",
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
               activation = "hidden_act", attentionDropout = "attention_dropout",

@@ -127,14 +127,21 @@ NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<
   return tensors;
 }
 
-void complete(std::vector<BlockDescription> &layers) {
+static void complete(AttentionDescription &attention) {
+  if (attention.scale == 0 && attention.headDim > 0)
+    attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  if (attention.rope && attention.rope->dim == 0)
+    attention.rope->dim = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+}
+
+void complete(ModelDescription &model, std::vector<BlockDescription> &layers) {
   for (BlockDescription &block : layers) {
-    AttentionDescription &attention = block.attention;
-    if (attention.scale == 0 && attention.headDim > 0)
-      attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
-    if (attention.rope && attention.rope->dim == 0)
-      attention.rope->dim = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+    complete(block.attention);
+    if (block.cross)
+      complete(*block.cross);
   }
+  if (model.encoder)
+    complete(model.encoder->layer.attention);
 }
 
 namespace {
@@ -191,6 +198,8 @@ private:
     expect(attention.slopes.empty() || int64_t(attention.slopes.size()) == attention.heads,
            "attention.slopes has {} numbers; expected one for each of heads = {}", attention.slopes.size(),
            attention.heads);
+    if (attention.relativeBias)
+      check(*attention.relativeBias, attention.causal);
     if (attention.rope)
       check(*attention.rope, attention.latent ? attention.latent->rotaryDim : attention.headDim);
     if (!attention.latent)
@@ -198,6 +207,7 @@ private:
     expect(attention.groups == attention.heads, "attention.latent with groups = {}; expected heads = {}",
            attention.groups, attention.heads);
     expect(attention.rope.has_value(), "attention.latent without rope, which its rotary_dim is for");
+    expect(!attention.rope || attention.rope->queryGrowth == 0, "attention.latent with rope.query_growth");
     expect(attention.latent->rotaryDim < attention.headDim, "latent.rotary_dim = {} of head_dim = {}",
            attention.latent->rotaryDim, attention.headDim);
     expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
@@ -210,6 +220,11 @@ private:
            "attention.qk_norm of all_heads and kind {}; expected rms", wordOf(norms.norm.kind));
     expect(norms.span == NormSpan::head || norms.norm.offset == 0,
            "attention.qk_norm of {} with an offset; expected 0", wordOf(norms.span));
+  }
+
+  void check(const RelativeBias &bias, bool causal) {
+    const Status found = plan::verifyBuckets(bias.buckets, bias.maxDistance, causal);
+    expect(found.isOk(), "attention.relative_bias: {}", found.message());
   }
 
   void check(const RopeScaling &scaling, double theta) {
@@ -227,13 +242,18 @@ private:
   // Keys are of another sequence: no distance to them, and no masks but its end, means anything.
   void checkCross(const AttentionDescription &cross) {
     expect(!cross.causal, "cross.causal: true; expected false, the encoder's sequence is whole");
-    expect(!cross.rope && cross.slopes.empty() && cross.window == 0 && !cross.latent,
-           "cross with rope, slopes, window or latent; expected none of them");
+    expect(!cross.rope && cross.slopes.empty() && !cross.relativeBias && cross.window == 0 && !cross.latent,
+           "cross with rope, slopes, relative_bias, window or latent; expected none of them");
     check(cross);
   }
 
   void check(const Rope &rope, int64_t size) {
     check(rope.scaling, rope.theta);
+    expect(rope.queryGrowth == 0 || (rope.dim == size && rope.scaling.originalPositions >= 1),
+           "rope.query_growth with rope.dim = {} of a head of {} and scaling.original_positions = {}; "
+           "expected that all of a "
+           "head rotates, and 1 position or more",
+           rope.dim, size, rope.scaling.originalPositions);
     expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
            "rope.dim = {} of dynamic; expected 4 or more", rope.dim);
     expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,
@@ -313,6 +333,9 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
     problems.add(
         "attention.causal: false with the objective causal: tokens would see what they are to predict; "
         "expected the objective masked");
+  const auto biasOf = [](const BlockDescription &block) { return block.attention.relativeBias; };
+  if (std::ranges::any_of(layers, [&](const auto &block) { return biasOf(block) != biasOf(layers.front()); }))
+    problems.add("layers with different attention.relative_bias; expected one, whose table is that of all");
   for (size_t layer = 0; layer < layers.size(); ++layer)
     if (layer == 0 || layers[layer] != layers[layer - 1])
       DescriptionChecks(fmt::format("layer {}: ", layer), problems).check(layers[layer]);

@@ -24,7 +24,7 @@ using NamedTensors = std::map<std::string, std::string>; // role -> tensor
 NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
 
 // Sets what follows from other fields and was not said: the scale of scores, how much of a head rotates.
-void complete(std::vector<BlockDescription> &layers);
+void complete(ModelDescription &model, std::vector<BlockDescription> &layers);
 
 // Checks the fields against each other, whoever wrote them; problems go to `problems`.
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,

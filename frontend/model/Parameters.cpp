@@ -70,6 +70,8 @@ static void addAttention(Roles &roles, const std::string &of, const AttentionDes
   roles.addLinear(of + ".o", attention.outBias);
   if (attention.sinks)
     roles.add(of + ".sinks");
+  if (attention.relativeBias)
+    roles.add(of + ".relative_bias");
 }
 
 static void addExperts(Roles &roles, const Experts &experts, bool bias) {
@@ -177,12 +179,10 @@ struct Sizes {
   const BlockDescription &block;
   const Embedding &embedding;
   const AttentionDescription &attention;
-  Sizes(const TensorRow &row, const ModelDescription &model, const BlockDescription &block)
-      : model(model), block(block), embedding(isOfEncoder(row) ? model.encoder->embedding : model.embedding),
-        attention(row.role.starts_with("cross") ? *block.cross : block.attention) {}
-
-private:
-  static bool isOfEncoder(const TensorRow &row) { return row.role.starts_with(kOfEncoderRole); }
+  Sizes(std::string_view role, const ModelDescription &model, const BlockDescription &block)
+      : model(model), block(block),
+        embedding(role.starts_with(kOfEncoderRole) ? model.encoder->embedding : model.embedding),
+        attention(role.starts_with("cross") ? *block.cross : block.attention) {}
 };
 
 static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
@@ -205,6 +205,8 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
     return full(attention.headDim);
   case 'w':
     return full(attention.valueDim());
+  case 'n':
+    return full(attention.relativeBias->buckets);
   case 'q':
     return full(attention.latent->queryRank);
   case 'l':
@@ -227,12 +229,15 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
 }
 
 static void setInit(plan::Parameter &parameter, plan::InitKind init, const TensorRow &row,
-                    const ModelDescription &model) {
+                    const Sizes &sizes) {
   parameter.init = init;
   parameter.initStd = 0;
-  if (init == plan::InitKind::normal)
-    parameter.initStd = model.initializerRange /
-                        (row.residualInit ? std::sqrt(2.0 * static_cast<double>(model.layers.size())) : 1.0);
+  if (init != plan::InitKind::normal)
+    return;
+  double divisor = row.residualInit ? 2.0 * static_cast<double>(sizes.model.layers.size()) : 1.0;
+  for (char letter : row.fan)
+    divisor *= static_cast<double>(dimOf(letter, sizes).valid);
+  parameter.initStd = sizes.model.initializerRange / std::sqrt(divisor);
 }
 
 static const TensorRow *findRow(const TensorNames &names, std::string_view role) {
@@ -242,23 +247,34 @@ static const TensorRow *findRow(const TensorNames &names, std::string_view role)
   return nullptr;
 }
 
-// A tied embedding is stored once, under its own name or the head's.
+// The row of a role, and what stands before its tensor's name.
+struct FoundRow {
+  const TensorRow *row = nullptr; // null: there is none
+  std::string_view before = {};
+};
+static FoundRow findRowOrOfEncoder(const TensorNames &names, std::string_view role) {
+  if (const TensorRow *row = findRow(names, role);
+      row || names.ofEncoder.empty() || !role.starts_with(kOfEncoderRole))
+    return {row};
+  return {findRow(names, role.substr(kOfEncoderRole.size())), names.ofEncoder};
+}
+
 static std::string tensorOf(const TensorRow &row, const TensorNames &names) {
   return row.tensor.starts_with('.') ? fmt::format("{}{}", names.prefix, row.tensor.substr(1))
                                      : std::string(row.tensor);
 }
 
-static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorNames &names,
-                                          const ModelDescription &model) {
+// A tied embedding is stored once, under its own name or the head's.
+static std::vector<std::string> aliasesOf(std::string_view role, const std::string &tensor,
+                                          const TensorNames &names, const ModelDescription &model) {
   std::vector<std::string> aliases;
-  const std::string tensor = tensorOf(row, names);
-  if (tensor.starts_with(names.prefix))
+  if (!names.prefix.empty() && tensor.starts_with(names.prefix))
     aliases.emplace_back(tensor.substr(names.prefix.size()));
   for (const auto &[end, old] : names.oldEnds)
     if (tensor.ends_with(end))
       aliases.push_back(fmt::format("{}{}", tensor.substr(0, tensor.size() - end.size()), old));
   const TensorRow *head = findRow(names, "head.weight");
-  if (row.role == "embed.tokens" && model.head.tied && head)
+  if (role == "embed.tokens" && model.head.tied && head)
     aliases.push_back(tensorOf(*head, names));
   return aliases;
 }
@@ -348,33 +364,34 @@ static void setFileView(plan::Parameter &parameter, const std::vector<FileWord> 
     parameter.tensorShape = shape;
 }
 
-static Result<plan::Parameter> parameterOf(const TensorRow &row, plan::InitKind init,
-                                           const TensorNames &names, const ModelDescription &model,
-                                           const BlockDescription &block) {
+static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &found, const TensorNames &names,
+                                           const ModelDescription &model, const BlockDescription &block) {
+  const TensorRow &row = *found.row;
   plan::Parameter parameter;
-  parameter.tensor = tensorOf(row, names);
-  parameter.aliases = aliasesOf(row, names, model);
+  parameter.tensor = fmt::format("{}{}", found.before, tensorOf(row, names));
+  parameter.aliases = aliasesOf(role.name, parameter.tensor, names, model);
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
+  const Sizes sizes(role.name, model, block);
   setFileView(parameter, words, static_cast<size_t>(row.part),
-              [&, sizes = Sizes(row, model, block)](char letter) { return dimOf(letter, sizes); });
+              [&](char letter) { return dimOf(letter, sizes); });
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))
     parameter.activeShare = double(block.experts->chosen) / double(block.experts->count);
-  setInit(parameter, init, row, model);
+  setInit(parameter, role.init, row, sizes);
   return parameter;
 }
 
 static Status bind(const std::vector<Role> &roles, const TensorNames &names, const ModelDescription &model,
                    const BlockDescription &block, std::vector<ModelParameter> &result) {
   result.clear();
-  for (const auto &[role, init] : roles) {
-    const TensorRow *row = findRow(names, role);
-    if (!row)
-      return errorf("the family {} does not say which tensor holds {}", model.family, role);
-    MGC_ASSIGN(parameter, parameterOf(*row, init, names, model, block));
-    result.push_back({role, std::string(row->view), std::move(parameter), row->movedByLoad});
+  for (const Role &role : roles) {
+    const FoundRow found = findRowOrOfEncoder(names, role.name);
+    if (!found.row)
+      return errorf("the family {} does not say which tensor holds {}", model.family, role.name);
+    MGC_ASSIGN(parameter, parameterOf(role, found, names, model, block));
+    result.push_back({role.name, std::string(found.row->view), std::move(parameter), found.row->movedByLoad});
   }
   return Status::ok();
 }
@@ -385,7 +402,7 @@ static std::vector<std::string> spellings(const Names &all, std::string_view pre
   std::vector<std::string> spelled;
   for (std::string_view name : all) {
     spelled.emplace_back(name);
-    if (name.starts_with(prefix))
+    if (!prefix.empty() && name.starts_with(prefix))
       spelled.emplace_back(name.substr(prefix.size()));
   }
   return spelled;
@@ -403,7 +420,8 @@ static std::string copyOf(std::string_view role) { return fmt::format("later.{}"
 // has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
   // They embed tokens by the table alone, and attend to no encoder.
-  if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
+  if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() ||
+      !model.finalNorm)
     return Status::ok();
   const std::vector<Role> roles = rolesOfLater(model);
   if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))

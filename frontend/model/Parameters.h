@@ -16,7 +16,7 @@
 //   attn.o.weight g r d h     attn.o.bias h
 //   attn.q_a.weight h q       attn.q_b.weight q g r d    attn.kv_a.weight h z       attn.kv_b.weight l g x
 //   attn.q_a.bias q           attn.q_a_norm.weight q     attn.kv_a.bias z           attn.kv_a_norm.weight l
-//   attn.sinks g r
+//   attn.sinks g r            attn.relative_bias n g r
 //   router.bias e             router.logits.bias e
 //   router.weight e h         experts.{gate,up}.weight e m h                            experts.down.weight e h m
 //   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
@@ -45,12 +45,13 @@ struct TensorRow {
   std::string_view view = {}; // the name of the part: "k"
   int64_t part = 0;           // its number among those listed
   bool residualInit = false;  // standard deviation divided by sqrt(2 * layers)
+  std::string_view fan = {};  // standard deviation divided by the root of the product of these sizes
   bool movedByLoad = false;   // by that of the experts, not by the optimizer (docs/experts.md, Routers)
 };
 
 // The names in the checkpoints of a family.
 struct TensorNames {
-  // Every tensor but the head's begins with it. Checkpoints of the model without its head lack it: "model.norm.weight" is
+  // Every tensor but the head's begins with it; empty: with nothing of the kind. Checkpoints of the model without its head lack it: "model.norm.weight" is
   // "norm.weight" there.
   std::string_view prefix;
   std::span<const TensorRow> rows;
@@ -59,6 +60,9 @@ struct TensorNames {
   std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
   // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
   std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};
+  // What stands before the names of an encoder's tensors, which else are those of the same roles without "encoder."; empty: all of
+  // them have rows.
+  std::string_view ofEncoder = {};
 };
 
 // The role of the norms of queries ("attn.q") or keys, without ".weight" or ".bias": attn.q_norm or attn.q_norms.

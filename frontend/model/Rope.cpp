@@ -108,7 +108,7 @@ static void readYarn(Config &config, RopeScaling &scaling, RopeOfFile &file) {
   scaling.fastTurns = config.number("beta_fast", 32, 1e-6, kLargest);
   scaling.slowTurns = config.number("beta_slow", 1, 1e-6, kLargest);
   scaling.truncate = config.flag("truncate", true);
-  config.expect("llama_4_scaling_beta", "0.0"); // of queries far from the beginning (Ministral 3)
+  file.rope.queryGrowth = config.number("llama_4_scaling_beta", 0, 0, 1e3);
   const double mscale = config.number("mscale", 0, 0, 1e3), all = config.number("mscale_all_dim", 0, 0, 1e3);
   if (scaling.factor < 1) // refused
     return;

@@ -38,6 +38,8 @@ struct Rope {
   bool interleaved = false; // neighbours
   RopeScaling scaling = {};
   double scale = 1; // what is rotated is multiplied by it
+  // Queries at position p are multiplied by 1 + queryGrowth ln(1 + floor(p / scaling.originalPositions)) (Llama 4).
+  double queryGrowth = 0;
   bool operator==(const Rope &) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include "frontend/model/Description.h"
 #include "frontend/model/SizeLimits.h"
 #include "plan/Reflection.h"
+#include "plan/RelativeBuckets.h"
 
 #include <array>
 
@@ -88,6 +89,11 @@ template <typename V> void fields(V &v, Of<Rope>) {
   v(Field{"interleaved", "pairs are neighbours, not of the two halves"}, &Rope::interleaved);
   v(Field{"scaling", "of the frequencies"}, &Rope::scaling);
   v(Field{"scale", "what rotates is multiplied by it", 1e-6, 1e6}, &Rope::scale);
+  v(Field{"query_growth",
+          "queries at position p are multiplied by 1 + query_growth ln(1 + floor(p / "
+          "scaling.original_positions)); 0: not",
+          0, 1e3},
+    &Rope::queryGrowth);
 }
 
 template <typename V> void fields(V &v, Of<LatentAttention>) {
@@ -98,6 +104,13 @@ template <typename V> void fields(V &v, Of<LatentAttention>) {
     &LatentAttention::rotaryDim);
   v(Field{"value_dim", "size of a head of values", 1, kMaxHeadDim}, &LatentAttention::valueDim);
   v(Field{"norm", "of the latents"}, &LatentAttention::norm);
+}
+
+template <typename V> void fields(V &v, Of<RelativeBias>) {
+  v(Field{"buckets", "of distances; of both directions where attention is not causal", 2, kMaxBiasBuckets},
+    &RelativeBias::buckets);
+  v(Field{"max_distance", "from which on all share a bucket", 1, plan::kMostBiasDistance},
+    &RelativeBias::maxDistance);
 }
 
 template <typename V> void fields(V &v, Of<AttentionDescription>) {
@@ -117,6 +130,9 @@ template <typename V> void fields(V &v, Of<AttentionDescription>) {
   v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score",
           0, 1e3},
     &T::slopes);
+  v(Field{"relative_bias", "a learned number of each head and bucket of distances is added to scores, one "
+                           "table for all layers (T5)"},
+    &T::relativeBias);
   v(Field{"window", "keys that a token sees, itself and those before; 0: all", 0, kMaxPositions}, &T::window);
   v(Field{"scale", "of the scores; 0: 1 / sqrt(head_dim)", 0, kAnyNumber}, &T::scale);
   v(Field{"softcap", "scores become softcap tanh(score / softcap); 0: none", 0, kAnyNumber}, &T::softcap);

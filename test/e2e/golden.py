@@ -33,9 +33,9 @@ import prediction
 import tensor_files
 
 PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "llama_frozen", "olmo2", "phi3", "starcoder2")
-EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_frozen", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux",
-           "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
+DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "llama_frozen", "olmo2", "phi3", "starcoder2", "t5")
+EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_frozen", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss",
+           "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
@@ -300,7 +300,7 @@ def predict_all(options, goldens, chosen):
 def layouts_of(golden, text):
     """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
     the others become such."""
-    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS)
+    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS, "t" in golden.expect)
     if golden.expect.get("aux_in_loss"):
         return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)
                                   for layout in chosen))

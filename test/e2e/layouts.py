@@ -127,9 +127,10 @@ def covering(everything, seed):
     return chosen
 
 
-def select(text, has_experts=False):
+def select(text, has_experts=False, has_encoder=False):
     """all | context (those with cp) | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
-    everything = list(matrix(has_experts))
+    # The sequences of an encoder and its decoder are not split.
+    everything = [layout for layout in matrix(has_experts) if layout.cp == 1 or not has_encoder]
     if text == "all":
         return everything
     if text == "context":
@@ -139,8 +140,8 @@ def select(text, has_experts=False):
     if text.startswith("sample:"):
         _, number, seed = text.split(":")
         return random.Random(int(seed)).sample(everything, min(int(number), len(everything)))
-    by_name = {str(layout): layout for layout in everything}
+    by_name = {str(layout): layout for layout in matrix(has_experts)}
     unknown = [name for name in text.split(",") if name not in by_name]
     if unknown:
         raise SystemExit(f"no such layout: {', '.join(unknown)}; one is {everything[-1]}")
-    return [by_name[name] for name in text.split(",")]
+    return [by_name[name] for name in text.split(",") if by_name[name] in everything]

@@ -55,12 +55,16 @@ GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 
 BART = {"model_type": "bart", "d_model": 16, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 2,
         "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 12, "vocab_size": 100,
         "dropout": 0.1, "attention_dropout": 0.1, "pad_token_id": 1, "decoder_start_token_id": 2, "init_std": 0.2}
+T5 = {"model_type": "t5", "d_model": 16, "d_kv": 4, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 32,
+      "vocab_size": 100, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 8, "dropout_rate": 0.1,
+      "pad_token_id": 0, "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu", "is_encoder_decoder": True}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
     "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
+    "t5": (T5, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
     "qwen3-v": (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --dp 2 --zero 1 --gbs 8 --seq 8 --schedule zb-v"),

@@ -25,6 +25,7 @@ constexpr int64_t kFlightBytes =
 constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a row: so many are tried for,
 constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
 constexpr double kDearFlops = 10;       // a value to keep rather than to make again
+constexpr double kMostDearFlops = 512;  // of the dear values that a thread makes at once, in registers
 constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
 constexpr int64_t kMostClasses = 256;
 constexpr int64_t kMostSharedFloats = 8192; // of a block: 48 KiB is what every kernel may have
@@ -123,6 +124,15 @@ private:
     return std::max<int64_t>(count, 1) * shape_.width;
   }
 
+  // Of one vector.
+  double dearFlops() const {
+    double flops = 0;
+    for (int id = 0; id < int(graph_.nodes().size()); ++id)
+      if (layout_.isUsed({id}) && layout_.varies({id}) && graph_[Node{id}].flops >= kDearFlops)
+        flops += graph_[Node{id}].flops;
+    return flops * double(shape_.width);
+  }
+
   void chooseRows() {
     const int64_t most = std::min(kMostThreads, powerAbove(shape_.vectors));
     auto perThread = [&] { return divideUp(shape_.vectors, shape_.lanes); };
@@ -202,7 +212,8 @@ private:
            sums * shape_.threads / kWarp * shape_.lanes * shape_.width > kMostSharedFloats)
       shape_.lanes /= 2;
     shape_.unroll = powerBelow(unrollFor(2 * kFlightBytes, 8));
-    while (shape_.unroll > 1 && shape_.rowsAtOnce() * shape_.unroll / 2 >= layout_.rows())
+    while (shape_.unroll > 1 && (shape_.rowsAtOnce() * shape_.unroll / 2 >= layout_.rows() ||
+                                 dearFlops() * double(shape_.unroll) > kMostDearFlops))
       shape_.unroll /= 2;
     shape_.blocks = 0;
     for (GpuPart &part : shape_.parts) {

@@ -36,6 +36,14 @@ Node log(RowGraph &g, Node a) { return g.map("log", unary(emitLog), {a}, Element
 Node sin(RowGraph &g, Node a) { return g.map("sin", unary(emitSin), {a}, Element::f32, 20); }
 Node cos(RowGraph &g, Node a) { return g.map("cos", unary(emitCos), {a}, Element::f32, 20); }
 Node sqrt(RowGraph &g, Node a) { return g.map("sqrt", unary(emitSqrt), {a}); }
+Node truncate(RowGraph &g, Node a) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Type type = x[0].getType();
+    Value whole = mlir::arith::FPToSIOp::create(b, loc, withElement(type, b.getI32Type()), x[0]);
+    return mlir::arith::SIToFPOp::create(b, loc, type, whole);
+  };
+  return g.map("truncate", body, {a}, Element::f32, 2);
+}
 Node rsqrt(RowGraph &g, Node a) { return g.map("rsqrt", unary(emitRsqrt), {a}, Element::f32, 2); }
 Node sigmoid(RowGraph &g, Node a) { return g.map("sigmoid", unary(emitSigmoid), {a}, Element::f32, 19); }
 

@@ -17,6 +17,7 @@ Node log(RowGraph &graph, Node a);
 Node sin(RowGraph &graph, Node a);
 Node cos(RowGraph &graph, Node a);
 Node sqrt(RowGraph &graph, Node a);
+Node truncate(RowGraph &graph, Node a); // towards 0, to a whole number below 2^31
 Node rsqrt(RowGraph &graph, Node a);
 Node sigmoid(RowGraph &graph, Node a);
 Node softplus(RowGraph &graph, Node a);

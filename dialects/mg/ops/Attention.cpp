@@ -17,6 +17,9 @@ using namespace mgc;
 
 LogicalResult CosSinOp::verify() {
   int64_t size = tensorOf(getY()).getShape().back();
+  if ((getGrowth().convertToDouble() != 0) != (getPeriod() > 0))
+    return emitOpError() << "has growth = " << getGrowth().convertToDouble()
+                         << " and period = " << getPeriod() << "; expected both or neither (cos_sin_c2)";
   return int64_t(getFrequencies().size()) * 2 == size
              ? success()
              : emitOpError() << getFrequencies().size() << " frequencies for a last dimension of " << size
@@ -437,8 +440,16 @@ LogicalResult CosSinOp::emitRow(RowEmitter &e) {
   rowgen::Dim pair = e.dims(getY()).back();
   rowgen::Node position = rowgen::toF32(g, e.value(getPositions()));
   rowgen::Node angle = rowgen::mul(g, position, lookUp(g, getFrequencies(), g.index(pair)));
-  const double factor = getScale().convertToDouble();
-  const auto scaled = [&](rowgen::Node node) { return factor == 1 ? node : rowgen::scale(g, node, factor); };
+  const double factor = getScale().convertToDouble(), growth = getGrowth().convertToDouble();
+  std::optional<rowgen::Node> grown;
+  if (getPeriod() > 0) {
+    rowgen::Node periods = rowgen::truncate(g, rowgen::div(g, position, g.constant(double(getPeriod()))));
+    grown = rowgen::shift(g, rowgen::scale(g, rowgen::log(g, rowgen::shift(g, periods, 1)), growth), 1);
+  }
+  const auto scaled = [&](rowgen::Node node) {
+    node = factor == 1 ? node : rowgen::scale(g, node, factor);
+    return grown ? rowgen::mul(g, node, *grown) : node;
+  };
   Pairs(e, pair).store(getY(), {scaled(rowgen::cos(g, angle)), scaled(rowgen::sin(g, angle))});
   return success();
 }

@@ -4,12 +4,15 @@ include "dialects/mg/ops/OpBase.td"
 def Mg_CosSinOp : Mg_ComputeOp<"cos_sin", [MgHalvedRow]> {
   let summary = "Cosines, then sines, of position * frequency: what mg.rope rotates all heads of a token by";
   let description = [{
-    y[i] = scale cos(position * frequencies[i]); y[i + n/2] = scale sin(position * frequencies[i]), i < n/2.
+    y[i] = f cos(position * frequencies[i]); y[i + n/2] = f sin(position * frequencies[i]), i < n/2, where f is
+    scale (1 + growth ln(1 + floor(position / period))), without a period scale.
 
     1. as many frequencies as half the last dimension (cos_sin_c1)
+    2. growth is not 0 exactly when period is 1 or more (cos_sin_c2)
   }];
   let arguments = (ins Mg_I32:$positions, DenseF32ArrayAttr:$frequencies,
-                       DefaultValuedAttr<F64Attr, "1.0">:$scale);
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$growth, DefaultValuedAttr<I64Attr, "0">:$period);
   let results = (outs Mg_F32:$y);
   let rule = "* -> * n!";
   let hasVerifier = 1;

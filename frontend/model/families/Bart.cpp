@@ -99,7 +99,6 @@ static BlockDescription readEncoderLayer(Config &config, const ModelDescription 
     return block;
   }
   attention.headDim = model.hidden / attention.heads;
-  attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
   return block;
 }
 

@@ -32,6 +32,7 @@ static constexpr TensorRow kTensorRows[] = {
     {"attn.gate.weight", "model.layers.{}.self_attn.gate_proj.weight", "grd h"},
     {"attn.gate.bias", "model.layers.{}.self_attn.gate_proj.bias", "grd"},
     {"attn.sinks", "model.layers.{}.self_attn.sinks", "gr"},
+    {"attn.relative_bias", "model.relative_attention_bias.weight", "n gr"},
     {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grd"},
     {"attn.q_a.weight", "model.layers.{}.self_attn.q_a_proj.weight", "q h"},
     {"attn.q_a.bias", "model.layers.{}.self_attn.q_a_proj.bias", "q"},
@@ -54,6 +55,31 @@ static constexpr TensorRow kTensorRows[] = {
     {"mlp.up.bias", "model.layers.{}.mlp.up_proj.bias", "f"},
     {"mlp.down.weight", "model.layers.{}.mlp.down_proj.weight", "h f"},
     {"mlp.down.bias", "model.layers.{}.mlp.down_proj.bias", "h"},
+    {"cross.q.weight", "model.layers.{}.cross_attn.q_proj.weight", "grd h"},
+    {"cross.q.bias", "model.layers.{}.cross_attn.q_proj.bias", "grd"},
+    {"cross.k.weight", "model.layers.{}.cross_attn.k_proj.weight", "gd h"},
+    {"cross.k.bias", "model.layers.{}.cross_attn.k_proj.bias", "gd"},
+    {"cross.v.weight", "model.layers.{}.cross_attn.v_proj.weight", "gd h"},
+    {"cross.v.bias", "model.layers.{}.cross_attn.v_proj.bias", "gd"},
+    {"cross.q_norm.weight", "model.layers.{}.cross_attn.q_norm.weight", "d"},
+    {"cross.k_norm.weight", "model.layers.{}.cross_attn.k_norm.weight", "d"},
+    {"cross.q_norm.bias", "model.layers.{}.cross_attn.q_norm.bias", "d"},
+    {"cross.k_norm.bias", "model.layers.{}.cross_attn.k_norm.bias", "d"},
+    {"cross.q_norms.weight", "model.layers.{}.cross_attn.q_norm.weight", "grd"},
+    {"cross.k_norms.weight", "model.layers.{}.cross_attn.k_norm.weight", "gd"},
+    {"cross.q_norms.bias", "model.layers.{}.cross_attn.q_norm.bias", "grd"},
+    {"cross.k_norms.bias", "model.layers.{}.cross_attn.k_norm.bias", "gd"},
+    {"cross.gate.weight", "model.layers.{}.cross_attn.gate_proj.weight", "grd h"},
+    {"cross.gate.bias", "model.layers.{}.cross_attn.gate_proj.bias", "grd"},
+    {"cross.sinks", "model.layers.{}.cross_attn.sinks", "gr"},
+    {"cross.o.weight", "model.layers.{}.cross_attn.o_proj.weight", "h grd"},
+    {"cross.o.bias", "model.layers.{}.cross_attn.o_proj.bias", "h"},
+    {"cross_norm.weight", "model.layers.{}.cross_layernorm.weight", "h"},
+    {"cross_norm.bias", "model.layers.{}.cross_layernorm.bias", "h"},
+    {"cross_after_norm.weight", "model.layers.{}.post_cross_attn_layernorm.weight", "h"},
+    {"cross_after_norm.bias", "model.layers.{}.post_cross_attn_layernorm.bias", "h"},
+    {"cross_sum_norm.weight", "model.layers.{}.cross_sum_layernorm.weight", "h"},
+    {"cross_sum_norm.bias", "model.layers.{}.cross_sum_layernorm.bias", "h"},
     {"router.weight", "model.layers.{}.mlp.gate.weight", "e h"},
     {.role = "router.bias",
      .tensor = "model.layers.{}.mlp.gate.e_score_correction_bias",
@@ -108,9 +134,9 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
                         attention.heads);
     config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
   }
-  const bool isDerived = !fields.hasHeadDim || (!config.isSet("head_dim") && fields.headDim == 0);
+  const bool isDerived = !fields.hasHeadDim || (!config.isSet(names.headDim) && fields.headDim == 0);
   if (fields.hasHeadDim)
-    attention.headDim = config.sizeOr("head_dim", fields.headDim, kMaxHeadDim);
+    attention.headDim = config.sizeOr(names.headDim, fields.headDim, kMaxHeadDim);
   if (!isDerived || !attention.heads || !model.hidden)
     return;
   attention.headDim = model.hidden / attention.heads;

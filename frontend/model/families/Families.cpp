@@ -181,7 +181,7 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
     renamed = renamedRows(tensors, named, *overrides);
     tensors.ownRows = renamed;
   }
-  complete(layers);
+  complete(model, layers);
   if (config.report().empty())
     checkDescription(model, layers, config.report());
   if (!config.report().empty())

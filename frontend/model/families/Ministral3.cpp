@@ -1,5 +1,4 @@
-// Ministral 3, text: Mistral with yarn. Queries far from the beginning are scaled by the class; that is supported only where
-// it is off.
+// Ministral 3, text: Mistral with yarn, and queries that grow with their distance from the beginning.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {

@@ -9,6 +9,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kWritten;
-const Family kWritten = {"mgc", "", {}, {}, kDecoderTensors, read};
+const Family kWritten = [] {
+  Family family = {"mgc", "", {}, {}, kDecoderTensors, read};
+  family.tensors.ofEncoder = "encoder.";
+  return family;
+}();
 
 } // namespace mgc::frontend

@@ -220,6 +220,23 @@ TEST(Elementwise, BroadcastRepeats) {
   expectClose(y[0], expected, 0);
 }
 
+TEST(Elementwise, AnglesOfQueriesGrowWithThePeriods) {
+  const std::vector<float> frequencies = {1.0f, 0.3f};
+  const std::vector<int32_t> places = {0, 7, 8, 15, 16, 4000};
+  Buffer positions(places);
+  auto found = runRowOps(oneOp("cos_sin", {i32("s:6")}, {f32("s:6 d:4")},
+                               "{frequencies = array<f32: 1.0, 0.3>, scale = 2.0, growth = 0.1, period = 8}"),
+                         {positions});
+  std::vector<double> expected;
+  for (int32_t position : places)
+    for (double (*function)(double) :
+         {static_cast<double (*)(double)>(std::cos), static_cast<double (*)(double)>(std::sin)})
+      for (float frequency : frequencies)
+        expected.push_back(2 * (1 + 0.1 * std::log(1 + position / 8)) *
+                           function(float(position) * frequency));
+  expectClose(found[0], expected, 3e-6);
+}
+
 TEST(Elementwise, RopeRotatesHalvesAndBack) {
   constexpr int s = 7, b = 2, g = 3, d = 10;
   const std::vector<float> frequencies = {1.0f, 0.3f, 0.07f, 0.011f, 0.002f};

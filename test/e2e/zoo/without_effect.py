@@ -10,6 +10,7 @@ REASONS = {  # (model_type or "" for all, field): reason
     ("", "router_aux_loss_coef"): "a factor of the auxiliary loss, which output_router_logits adds",
     ("", "rope_parameters"): "a scaling that begins behind max_position_embeddings (dynamic), or the class's defaults",
     ("", "rope_parameters.beta_fast"): "yarn rounds the places that its turns stand for (truncate)",
+    ("", "rope_parameters.beta_slow"): "yarn rounds the places that its turns stand for (truncate)",
     ("", "rope_parameters.original_max_position_embeddings"): "yarn rounds the places that its turns stand for (truncate)",
     ("", "hidden_act"): "names of one function, or the class has its own",
     ("", "hidden_activation"): "names of one function",

@@ -9,7 +9,6 @@ using namespace mgc::frontend;
 
 namespace {
 
-using enum ParameterSite;
 using Words = std::vector<std::string>;
 
 // Roles outside the layers that are frozen, in the order of the model's parameters.
@@ -19,7 +18,7 @@ std::string frozenOutside(const json &config, const Words &words) {
   const FrozenParameters frozen(described, resolved);
   std::vector<std::string> roles;
   for (const ModelParameter &parameter : described.parameters)
-    if (frozen.has(parameter, outside, 0))
+    if (frozen.has(parameter, 0))
       roles.push_back(parameter.role);
   return fmt::format("{}", fmt::join(roles, " "));
 }
@@ -31,8 +30,7 @@ std::vector<int64_t> frozenOfLayers(const json &config, const Words &words) {
   const FrozenParameters frozen(described, resolved);
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < described.layerCount(); ++i)
-    counts.push_back(
-        std::ranges::count(frozen.of(described.kinds[described.layers[i]].parameters, layer, i), true));
+    counts.push_back(std::ranges::count(frozen.of(described.kinds[described.layers[i]].parameters, i), true));
   return counts;
 }
 
@@ -87,13 +85,12 @@ TEST(LayoutFrozen, PartsOfAnEncoder) {
   const ModelDescription described = model(bart);
   const Layout resolved = layout(bart, {.freeze = Words{"encoder.layers:1", "encoder.norm"}});
   const FrozenParameters frozen(described, resolved);
-  const auto isFrozen = [&](const std::vector<ModelParameter> &parameters, ParameterSite site,
-                            int64_t instance) {
-    return std::ranges::count(frozen.of(parameters, site, instance), true) > 0;
+  const auto isFrozen = [&](const std::vector<ModelParameter> &parameters, int64_t instance) {
+    return std::ranges::count(frozen.of(parameters, instance), true) > 0;
   };
-  EXPECT_FALSE(isFrozen(described.encoderLayer, encoderLayer, 0));
-  EXPECT_TRUE(isFrozen(described.encoderLayer, encoderLayer, 1));
-  EXPECT_FALSE(isFrozen(described.kinds[0].parameters, layer, 1));
+  EXPECT_FALSE(isFrozen(described.encoderLayer, 0));
+  EXPECT_TRUE(isFrozen(described.encoderLayer, 1));
+  EXPECT_FALSE(isFrozen(described.kinds[0].parameters, 1));
   EXPECT_EQ(frozenOutside(bart, {"encoder.embeddings"}).find("embed.positions encoder."), std::string::npos);
   const Words warnings = layout(bart, {.freeze = Words{"encoder"}}).warnings;
   ASSERT_EQ(warnings.size(), 1u);

@@ -57,7 +57,8 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
       "moe_token_dispatcher_type, pp, dp, world, vpp, "
-      "num_layers_per_virtual_pipeline_stage, sp, seq, encoder_seq_length, mbs, gbs, zero, schedule, schedule_memory, "
+      "num_layers_per_virtual_pipeline_stage, sp, seq, encoder_seq_length, mbs, gbs, zero, schedule, "
+      "schedule_memory, "
       "machine, dtype, grad_dtype, "
       "reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, moe_aux_loss_coeff, "
       "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
@@ -408,6 +409,13 @@ TEST(LayoutViolation, Context) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"a2a", "all_gather", "a2a"}}}),
             "config.json: --cp-comm-type: 3 types for n_layer = 4\n"
             "  possible: one type for all layers, or one per layer");
+  const json bias = {{"buckets", 8}, {"max_distance", 16}};
+  const json sharesBias = {{"model", {{"layer", {{"attention", {{"relative_bias", bias}}}}}}}};
+  EXPECT_EQ(errorOf(with(tinyDecoder("llama"), {{"mgc", sharesBias}}),
+                    {.cp = 2, .contextTypes = {{"p2p", "a2a", "all_gather", "p2p"}}}),
+            "config.json: --cp-comm-type p2p, a2a, all_gather, p2p: layers that share one table of biases "
+            "(attention.relative_bias) exchange heads in several ways\n"
+            "  possible: one type for all layers, or any of those that exchange no heads");
   EXPECT_EQ(errorOf(tinyGpt2(), {.contextTypes = {{"a2a"}}}),
             "config.json: --cp-comm-type with cp = 1: each rank has the whole sequence\n"
             "  possible: --cp-comm-type with --cp 2 or more, or without --cp-comm-type");

@@ -313,6 +313,60 @@ TEST(Glm4Moe, DenseLayersFirstThenGroupsOfExperts) {
 }
 
 // A config.json without the keys is of what the classes of transformers have.
+json tinyT5() {
+  return {{"model_type", "t5"}, {"vocab_size", 96}, {"d_model", 64},  {"d_kv", 24},
+          {"d_ff", 80},         {"num_layers", 2},  {"num_heads", 4}, {"is_encoder_decoder", true},
+          {"dropout_rate", 0.0}};
+}
+
+TEST(T5, WeightsBeginByTheSizesOfTheirProducts) {
+  const ModelDescription found = model(tinyT5());
+  EXPECT_DOUBLE_EQ(inLayer(found, "attn.q.weight").initStd, 1 / std::sqrt(64.0 * 24));
+  EXPECT_DOUBLE_EQ(inLayer(found, "attn.o.weight").initStd, 1 / std::sqrt(4.0 * 24));
+  EXPECT_DOUBLE_EQ(inLayer(found, "cross.k.weight").initStd, 1 / std::sqrt(64.0));
+  EXPECT_DOUBLE_EQ(inLayer(found, "mlp.down.weight").initStd, 1 / std::sqrt(80.0));
+  EXPECT_DOUBLE_EQ(inLayer(found, "attn.relative_bias").initStd, 1 / std::sqrt(64.0));
+  EXPECT_DOUBLE_EQ(findParameter(found.parameters, "embed.tokens")->initStd, 1);
+}
+
+TEST(T5, ATiedHeadIsScaledAndAnOwnOneIsNot) {
+  EXPECT_DOUBLE_EQ(model(tinyT5()).head.scale, 1 / std::sqrt(64.0));
+  const ModelDescription own = model(with(tinyT5(), {{"tie_word_embeddings", false}}));
+  EXPECT_FALSE(own.head.tied);
+  EXPECT_DOUBLE_EQ(own.head.scale, 1);
+  EXPECT_DOUBLE_EQ(model(with(tinyT5(), {{"scale_decoder_outputs", false}})).head.scale, 1);
+}
+
+TEST(T5, ActivationsAndTheirGates) {
+  const auto mlpOf = [](const char *text) {
+    return model(with(tinyT5(), {{"feed_forward_proj", text}})).kinds[0].block.mlp;
+  };
+  EXPECT_EQ(mlpOf("relu").activation, Activation::relu);
+  EXPECT_FALSE(mlpOf("relu").gated);
+  EXPECT_EQ(mlpOf("gated-gelu").activation, Activation::geluTanh); // transformers takes gelu_new for it
+  EXPECT_EQ(mlpOf("gated-silu").activation, Activation::silu);
+  EXPECT_TRUE(mlpOf("gated-silu").gated);
+  const Mlp said =
+      model(with(tinyT5(), {{"dense_act_fn", "silu"}, {"is_gated_act", true}})).kinds[0].block.mlp;
+  EXPECT_EQ(said.activation, Activation::silu);
+  EXPECT_TRUE(said.gated);
+}
+
+TEST(T5, TheDecoderHasTheEncodersDepthWhereNoOtherIsSaid) {
+  EXPECT_EQ(model(tinyT5()).layerCount(), 2);
+  const ModelDescription found = model(with(tinyT5(), {{"num_decoder_layers", 3}}));
+  EXPECT_EQ(found.layerCount(), 3);
+  EXPECT_EQ(found.encoderLayerCount(), 2);
+}
+
+TEST(Bart, AllAttentionIsScaledByTheHead) {
+  const ModelDescription found = model(with(tinyBart(), {{"encoder_attention_heads", 2}}));
+  const BlockDescription &layer = found.kinds[0].block;
+  EXPECT_DOUBLE_EQ(layer.attention.scale, 1 / std::sqrt(8.0));
+  EXPECT_DOUBLE_EQ(layer.cross->scale, 1 / std::sqrt(8.0));
+  EXPECT_DOUBLE_EQ(found.encoder->layer.attention.scale, 0.25);
+}
+
 TEST(Experts, MissingKeysHaveTheDefaultsOfTheClass) {
   const auto experts = [](const char *family, json edit) {
     json config = tinyDecoder(family);

@@ -32,24 +32,33 @@ static bool before(const ModelParameter &parameter) { // used before the first l
 
 std::vector<plan::Parameter> allParameters(const ModelDescription &model) {
   std::vector<plan::Parameter> result;
+  const auto addInside = [&](const plan::Parameter &parameter, int64_t layer) {
+    const plan::Parameter found = atLayer(parameter, layer);
+    if (std::ranges::find(result, found.name, &plan::Parameter::name) ==
+        result.end()) // else all layers share it
+      result.push_back(found);
+  };
   for (const ModelParameter &outside : model.parameters)
     if (before(outside))
       result.push_back(outside.parameter);
   for (int64_t layer = 0; layer < model.encoderLayerCount(); ++layer)
     for (const ModelParameter &inside : model.encoderLayer)
-      result.push_back(atLayer(inside.parameter, layer));
+      addInside(inside.parameter, layer);
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     for (const ModelParameter &inside : model.kinds[model.layers[layer]].parameters)
-      result.push_back(atLayer(inside.parameter, layer));
+      addInside(inside.parameter, layer);
   for (const ModelParameter &outside : model.parameters)
     if (!before(outside))
       result.push_back(outside.parameter);
   return result;
 }
 
-static int64_t elementsOf(const std::vector<ModelParameter> &parameters) {
+// Of parameters that each layer has, or of those that all layers of a stack share.
+static int64_t elementsOf(const std::vector<ModelParameter> &parameters, bool ofEachLayer) {
   int64_t total = 0;
   for (const ModelParameter &entry : parameters) {
+    if ((entry.parameter.name.find("{}") != std::string::npos) != ofEachLayer)
+      continue;
     int64_t elements = 1;
     for (const plan::ParameterDim &dim : entry.parameter.dims)
       elements *= dim.valid;
@@ -59,9 +68,11 @@ static int64_t elementsOf(const std::vector<ModelParameter> &parameters) {
 }
 
 int64_t parameterCount(const ModelDescription &model) {
-  int64_t total = elementsOf(model.parameters) + model.encoderLayerCount() * elementsOf(model.encoderLayer);
+  int64_t total = elementsOf(model.parameters, false) + elementsOf(model.encoderLayer, false) +
+                  elementsOf(model.kinds.front().parameters, false) +
+                  model.encoderLayerCount() * elementsOf(model.encoderLayer, true);
   for (int64_t kind : model.layers)
-    total += elementsOf(model.kinds[kind].parameters);
+    total += elementsOf(model.kinds[kind].parameters, true);
   return total;
 }
 

@@ -17,6 +17,14 @@ func.func @cos_sin_frequencies(%p: tensor<4x2xi32, #mg.layout<s, b>>) {
 
 // -----
 
+func.func @cos_sin_growth(%p: tensor<4x2xi32, #mg.layout<s, b>>) {
+  // expected-error@+1 {{has growth = 1.000000e-01 and period = 0; expected both or neither (cos_sin_c2)}}
+  %0 = mg.cos_sin %p {frequencies = array<f32: 1.0, 0.1>, growth = 0.1} : (tensor<4x2xi32, #mg.layout<s, b>>) -> tensor<4x2x4xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
 func.func @rope_odd(%x: tensor<4x2x7xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x7xf32, #mg.layout<s, b, d>>) {
   // expected-error@+1 {{the last dimension of cosSin has 7 elements; expected an even number (rope_c1)}}
   %0 = mg.rope %x, %t : (tensor<4x2x7xf32, #mg.layout<s, b, d>>, tensor<4x2x7xf32, #mg.layout<s, b, d>>) -> tensor<4x2x7xf32, #mg.layout<s, b, d>>

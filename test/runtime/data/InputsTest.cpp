@@ -61,9 +61,9 @@ TEST(Inputs, theEncodersAreOfItsOwnSequence) {
   plan.stages[0].inputs = {
       {.kind = Kind::tokens,
        .dims = {{"s", 3, {}}, {"b", 2, {}}},
-       .ring = addRing(plan, 0, 24, 0, 1),
+       .ring = addRing(plan, 0, 0, 24),
        .ofEncoder = true},
-      {.kind = Kind::encoderEnds, .dims = {{"s", 2, {}}, {"b", 2, {}}}, .ring = addRing(plan, 32, 16, 0, 1)}};
+      {.kind = Kind::encoderEnds, .dims = {{"s", 2, {}}, {"b", 2, {}}}, .ring = addRing(plan, 0, 32, 16)}};
   GlobalBatch batch = GlobalBatch::create(plan).take();
   batch.encoderTokens = {1, 2, 3, /**/ 4, 5, 6};
   batch.encoderEnds = {3, 3, 3, /**/ 2, 2, 2};

@@ -113,6 +113,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
                                    x.dq.data(),
                                    x.dk.data(),
                                    x.dv.data(),
+                                   x.dbias.data(),
                                    aligned};
   const auto product = [&](int threads) {
     gemm({.m = 50, .n = 16, .k = 30}, x.q.data(), x.k.data(), x.dq.data(), threads);

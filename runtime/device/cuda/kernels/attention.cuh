@@ -293,7 +293,7 @@ __device__ float keepFactor(const AttentionArguments &a, uint32_t kept, int pair
 
 // --- What products become before softmax: caps, slopes and biases.
 
-__device__ int64_t bucketOf(const AttentionArguments &a, int query, int key) { // of positions
+__device__ int bucketOf(const AttentionArguments &a, int query, int key) { // of positions
   const bool isBehind = key > query;
   const uint32_t reach = uint32_t(a.bias.maxDistance);
   uint32_t distance = isBehind ? uint32_t(key) - uint32_t(query) : uint32_t(query) - uint32_t(key); // 32 bits hold all
@@ -302,6 +302,7 @@ __device__ int64_t bucketOf(const AttentionArguments &a, int query, int key) { /
 }
 
 // The score, and its derivative by the product times scale.
+template <bool kBias>
 __device__ float scoreOf(const AttentionArguments &a, const Side &queries, int query, const Side &keys, int key,
                          float product, float &derivative) {
   derivative = 1;
@@ -314,9 +315,9 @@ __device__ float scoreOf(const AttentionArguments &a, const Side &queries, int q
     const float distance = float(keys.position[key]) - float(queries.position[query]);
     product -= queries.slope[query] * (distance < 0 ? -distance : distance);
   }
-  if (a.bias.buckets) {
-    const int64_t bucket = bucketOf(a, queries.position[query], keys.position[key]);
-    product += load(a, a.bias.table, bucket * a.g * a.r + queries.head[query]) / kLn2;
+  if constexpr (kBias) {
+    const int bucket = bucketOf(a, queries.position[query], keys.position[key]);
+    product += load(a, a.bias.table, bucket * int(a.g * a.r) + queries.head[query]) / kLn2;
   }
   return product;
 }
@@ -365,7 +366,7 @@ __device__ void softmaxStep(Shared &x, float (&scores)[4][4]) {
   }
 }
 
-template <int kSlices> __device__ void forward(const AttentionArguments &a) {
+template <int kSlices, bool kBias> __device__ void forward(const AttentionArguments &a) {
   __shared__ Shared x;
   const int64_t blocks = (a.s * a.r + kTile - 1) / kTile;
   const int64_t head = blockIdx.x / blocks, firstRow = (blocks - 1 - blockIdx.x % blocks) * kTile; // the longest first
@@ -385,7 +386,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
     for (int i = 0; i < 16; ++i) {
       const int query = 4 * row() + i / 4, key = 4 * column() + i % 4;
       float &score = scores[i / 4][i % 4], unused;
-      score = isVisible(x.own, query, x.other, key) ? scoreOf(a, x.own, query, x.other, key, score, unused)
+      score = isVisible(x.own, query, x.other, key) ? scoreOf<kBias>(a, x.own, query, x.other, key, score, unused)
                                                     : minusInfinity();
     }
     softmaxStep(x, scores);
@@ -423,23 +424,25 @@ __device__ void loadStatistics(const AttentionArguments &a, Shared &x, const Sid
 
 // `probability` is a product before. With the factor f of dropout: p = 2^(score - shift); probability <- p f; gradient <-
 // p (gradient f - delta), that of the score; derivative: the score's by the product times scale.
+template <bool kBias>
 __device__ void scoreGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query, const Side &keys,
                               int key, float factor, float &probability, float &gradient, float &derivative) {
   if (!isVisible(queries, query, keys, key)) {
     probability = gradient = 0, derivative = 1;
     return;
   }
-  const float exponent = scoreOf(a, queries, query, keys, key, probability, derivative) - x.shift[query];
+  const float exponent = scoreOf<kBias>(a, queries, query, keys, key, probability, derivative) - x.shift[query];
   const float p = powerOfTwo(exponent > 127 ? 127 : exponent); // above 0 by rounding only
   probability = p * factor;
   gradient = p * (gradient * factor - x.sum[query]);
 }
 
 // The same, but gradient <- that of the product times scale.
+template <bool kBias>
 __device__ void softmaxGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query,
                                 const Side &keys, int key, float factor, float &probability, float &gradient) {
   float derivative;
-  scoreGradient(a, x, queries, query, keys, key, factor, probability, gradient, derivative);
+  scoreGradient<kBias>(a, x, queries, query, keys, key, factor, probability, gradient, derivative);
   gradient *= derivative;
 }
 
@@ -504,9 +507,9 @@ template <int kSlices, bool kBias> __device__ void queryGradients(const Attentio
       float &score = scores[i / 4][i % 4], &gradient = gradients[i / 4][i % 4];
       if constexpr (kBias) { // the score becomes its derivative
         float probability = score;
-        scoreGradient(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), probability, gradient, score);
+        scoreGradient<kBias>(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), probability, gradient, score);
       } else {
-        softmaxGradient(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), score, gradient);
+        softmaxGradient<kBias>(a, x, x.own, query, x.other, key, keepFactor(a, kept, i), score, gradient);
       }
     }
     keepWeights(x, gradients);
@@ -522,7 +525,7 @@ template <int kSlices, bool kBias> __device__ void queryGradients(const Attentio
   storeRows<kSlices>(a, x, a.dq, int(a.d), a.s * a.r - firstRow, a.scale, dq);
 }
 
-template <int kSlices> __device__ void keyGradients(const AttentionArguments &a) {
+template <int kSlices, bool kBias> __device__ void keyGradients(const AttentionArguments &a) {
   __shared__ Shared x;
   const int64_t blocks = (a.t + kTile - 1) / kTile;
   const int64_t head = blockIdx.x / blocks, firstKey = blockIdx.x % blocks * kTile;
@@ -543,7 +546,7 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
     const uint32_t kept = keptPairs(a, x, false, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
-      softmaxGradient(a, x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
+      softmaxGradient<kBias>(a, x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, scores);
     mix<kSlices>(a, x, a.outputGradient, int(a.w), dv);
@@ -556,21 +559,22 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
 
 } // namespace
 
-// Least blocks of a multiprocessor at once; 0: ptxas chooses. Two have registers enough for the results of 64 columns, of which
-// ptxas 13.0 spills some for the sake of a third.
-constexpr int attentionBlocks(int columns) { return columns <= 64 ? 2 : 0; }
+// Least blocks of a multiprocessor at once. Two have registers enough for the results of 64 columns; without a number ptxas 13.0
+// spills some for the sake of another block.
+constexpr int attentionBlocks(int columns) { return columns <= 64 ? 2 : 1; }
 
 #define MGC_ATTENTION_BOUNDS(columns) __launch_bounds__(kAttentionThreads, attentionBlocks(columns))
-#define MGC_ATTENTION_KERNELS(columns)                                                                                 \
-  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_forward(const AttentionArguments a) {             \
-    forward<columns / kAttentionSlice>(a);                                                                             \
+#define MGC_ATTENTION_THREE(columns, ending, bias)                                                                     \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_forward##ending(const AttentionArguments a) {     \
+    forward<columns / kAttentionSlice, bias>(a);                                                                       \
   }                                                                                                                    \
-  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq(const AttentionArguments a) {                  \
-    queryGradients<columns / kAttentionSlice, false>(a);                                                               \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq##ending(const AttentionArguments a) {          \
+    queryGradients<columns / kAttentionSlice, bias>(a);                                                                \
   }                                                                                                                    \
-  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq_bias(const AttentionArguments a) {             \
-    queryGradients<columns / kAttentionSlice, true>(a);                                                                \
-  }                                                                                                                    \
-  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dkdv(const AttentionArguments a) {                \
-    keyGradients<columns / kAttentionSlice>(a);                                                                        \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dkdv##ending(const AttentionArguments a) {        \
+    keyGradients<columns / kAttentionSlice, bias>(a);                                                                  \
   }
+// Kernels of their own where there is a bias, which takes registers.
+#define MGC_ATTENTION_KERNELS(columns)                                                                                 \
+  MGC_ATTENTION_THREE(columns, , false)                                                                                \
+  MGC_ATTENTION_THREE(columns, _bias, true)
