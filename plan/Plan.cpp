@@ -67,12 +67,20 @@ std::vector<size_t> lossTermsOf(const Plan &plan) {
   return terms;
 }
 
-bool isCounter(const Plan &plan, const Parameter &parameter) {
+static const Bucket &bucketOf(const Plan &plan, const Parameter &parameter) {
   const Parameter::Place &place = parameter.places.front();
-  return plan.stages[place.stage].buckets[place.bucket].counts;
+  return plan.stages[place.stage].buckets[place.bucket];
 }
 
+bool isCounter(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).counts; }
+
+bool isFrozen(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).frozen; }
+
 DType valueType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.dtype; }
+
+bool hasMasters(const Plan &plan, const Bucket &bucket) {
+  return !bucket.frozen && valueType(plan, bucket) == DType::bf16;
+}
 
 DType gradientType(const Plan &plan, const Bucket &bucket) {
   return bucket.hasLoad() ? DType::f32 : plan.gradientType;

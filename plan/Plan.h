@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 19;
+inline constexpr int64_t kVersion = 20;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -123,7 +123,7 @@ struct Parameter {
 // bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
 // Parameters with a meanLoad have the load of experts, the tokens that chose each, in the place of gradients; values and gradients
 // are f32, and there are no moments. Biases of routers are moved by the load. Counters (counts) are there for their load alone: their
-// values are zero, and they are in no file.
+// values are zero, and they are in no file. Frozen parameters are not trained: they have values alone, which no task writes.
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
@@ -132,15 +132,20 @@ struct Bucket {
   Axes dataAxes;   // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
   bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
-  // Bytes in the rank.
+  // Bytes in the rank; -1: none.
   int64_t valueOffset = 0, gradientOffset = 0;
-  int64_t firstMomentOffset = 0, secondMomentOffset = 0; // -1: none, where there is a mean load
+  int64_t firstMomentOffset = 0, secondMomentOffset = 0;
   int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
-  int64_t masterOffset = -1; // the weights in f32, of which the values are the rounding; -1: values are f32
+  int64_t masterOffset = -1;       // the weights in f32, of which the values are the rounding
   double meanLoad = 0; // tokens that an expert has in a step on average; 0: parameters that AdamW updates
   bool counts = false;
+  bool frozen = false;
   bool hasLoad() const { return meanLoad > 0; }
-  bool isMovedByLoad() const { return hasLoad() && !counts; }
+  bool isRouterBias() const { return hasLoad() && !counts; }
+  bool receivesLoad() const { return hasLoad() && !frozen; }
+  bool isMovedByLoad() const { return isRouterBias() && !frozen; }
+  bool hasGradients() const { return !frozen; } // or load in their place
+  bool hasMoments() const { return !frozen && !hasLoad(); }
   bool operator==(const Bucket &) const = default;
 };
 
@@ -367,9 +372,13 @@ struct Plan {
 
 // Whether it only counts load: Bucket::counts. It has a place.
 bool isCounter(const Plan &plan, const Parameter &parameter);
+// Whether it is not trained: Bucket::frozen. It has a place.
+bool isFrozen(const Plan &plan, const Parameter &parameter);
 
 // The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.
 DType valueType(const Plan &plan, const Bucket &bucket);
+// Whether it has f32 masters: of narrower values that are trained.
+bool hasMasters(const Plan &plan, const Bucket &bucket);
 DType gradientType(const Plan &plan, const Bucket &bucket);
 
 // Whether it says where the elements of a sequence stand, whatever the data.

@@ -63,7 +63,7 @@ Result<AssembledPlan> assemble(ModuleOp module) {
   ProgramDecisions &programs = decisions.programs;
   for (const StageDecisions &stage : decisions.stages) {
     out.plan.stages.push_back(assembleStage(stage, {module, programs.programs, programs.byFunction}));
-    MGC_TRY(addParameters(stage.op, decisions.blocks, out.plan.parameters));
+    MGC_TRY(addParameters(stage.op, decisions.blocks, out.plan));
   }
   for (AssembledProgram &program : programs.programs)
     out.plan.programs.push_back(std::move(program.program));

@@ -45,6 +45,26 @@ std::vector<int64_t> activationOffsets(const ModelBlock &block) {
   return group.finish();
 }
 
+// Whether backward reads some activation that the block takes.
+bool savesActivation(const ModelBlock &block) {
+  return llvm::any_of(block.forward.results,
+                      [](const BlockFunction::Result &result) { return result.activation >= 0; });
+}
+
+// Of the gradients of what enters the block, and of what leaves it.
+std::vector<int64_t> offsetsOfDins(const ModelBlock &block) {
+  SharedInput group;
+  for (int64_t argument : block.activations)
+    group.add(block.forward.arguments[argument].frozen ? 0 : bytesOf(block.forward.argumentType(argument)));
+  return group.finish();
+}
+std::vector<int64_t> offsetsOfDouts(const BlockFunction &forward) {
+  SharedInput group;
+  for (int64_t i : forward.resultsOf(Res::out))
+    group.add(forward.results[i].frozen ? 0 : bytesOf(forward.resultType(i)));
+  return group.finish();
+}
+
 } // namespace
 
 ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move(instances)) {
@@ -55,27 +75,44 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     BlockOffsets &offsets = it->second;
     if (isNew) {
       blocks_.push_back(&block);
-      offsets = {activationOffsets(block), resultOffsets(block.forward, Res::out),
-                 resultOffsets(block.forward, Res::saved), resultOffsets(block.input, Res::split)};
+      offsets = {activationOffsets(block),
+                 resultOffsets(block.forward, Res::out),
+                 offsetsOfDins(block),
+                 offsetsOfDouts(block.forward),
+                 resultOffsets(block.forward, Res::saved),
+                 resultOffsets(block.input, Res::split)};
     }
-    entering_.push_back(i == 0 ? 0 : activation);
+    isKept_.push_back(i == 0 || savesActivation(block));
+    entering_.push_back(i == 0 ? 0 : isKept_[i] ? activation : int64_t(i % 2)); // of the flow: which half
     if (i > 0) {
-      activation += plan::aligned(offsets.in.back());
-      flowHalf_ = std::max(flowHalf_, plan::aligned(offsets.in.back()));
+      if (isKept_[i])
+        activation += plan::aligned(offsets.in.back());
+      else
+        forwardFlowHalf_ = std::max(forwardFlowHalf_, plan::aligned(offsets.in.back()));
+      flowHalf_ = std::max(flowHalf_, plan::aligned(offsets.gradientOfIn.back()));
     }
     savedStart_.push_back(activation);
     activation += plan::aligned(offsets.saved.back());
     splitStart_.push_back(split);
     split += plan::aligned(offsets.split.back());
   }
-  bytes_[kind(BufferKind::input)] = bytes_[kind(BufferKind::gradientOut)] =
-      offsets_.at(instances_.front().block).in.back();
-  bytes_[kind(BufferKind::output)] = bytes_[kind(BufferKind::gradientIn)] =
-      offsets_.at(instances_.back().block).out.back();
+  const BlockOffsets &front = offsets_.at(instances_.front().block),
+                     &back = offsets_.at(instances_.back().block);
+  bytes_[kind(BufferKind::input)] = front.in.back();
+  bytes_[kind(BufferKind::output)] = back.out.back();
+  bytes_[kind(BufferKind::gradientOut)] = front.gradientOfIn.back();
+  bytes_[kind(BufferKind::gradientIn)] = back.gradientOfOut.back();
+}
+
+bool ChunkLayout::computes(plan::Task task) const {
+  return llvm::any_of(blocks_, [&](const ModelBlock *block) { return block->computes(task); });
 }
 
 ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const {
-  int64_t offset = entering_[instance] + offsets_.at(instances_[instance].block).in[index];
+  const int64_t inside = offsets_.at(instances_[instance].block).in[index];
+  if (!isKept_[instance])
+    return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
+  const int64_t offset = entering_[instance] + inside;
   return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), offset};
 }
 
@@ -87,8 +124,8 @@ ChunkLayout::Spot ChunkLayout::out(size_t instance, int64_t index) const {
 
 ChunkLayout::Spot ChunkLayout::gradient(size_t instance, int64_t index) const {
   if (instance == instances_.size())
-    return {kind(BufferKind::gradientIn), offsets_.at(instances_.back().block).out[index]};
-  int64_t offset = offsets_.at(instances_[instance].block).in[index];
+    return {kind(BufferKind::gradientIn), offsets_.at(instances_.back().block).gradientOfOut[index]};
+  int64_t offset = offsets_.at(instances_[instance].block).gradientOfIn[index];
   if (instance == 0)
     return {kind(BufferKind::gradientOut), offset};
   return {kFlow, int64_t(instance % 2) * flowHalf_ + offset};
@@ -104,7 +141,7 @@ ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
 
 ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function,
                                         size_t argument) const {
-  const auto &[what, index] = function.arguments[argument];
+  const auto &[what, index, isFrozen] = function.arguments[argument];
   switch (what) {
   case Arg::activation:
     return activation(instance, index);

@@ -9,6 +9,7 @@
 //   gradientOut  gradients of the input
 //   split        what input halves hand to weight halves
 //   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+//   forwardFlow  the same of activations between instances that no backward reads, as in front of frozen layers
 #pragma once
 
 #include "compiler/assemble/schedule/Schedule.h"
@@ -18,10 +19,11 @@ namespace mgc {
 
 class ChunkLayout {
 public:
-  static constexpr int64_t kFlow = schedule::kBufferKinds; // a seventh kind of place
+  static constexpr int64_t kFlow = schedule::kBufferKinds,
+                           kForwardFlow = kFlow + 1; // further kinds of places
   struct Spot {
-    int64_t buffer =
-        -1; // schedule::BufferKind or kFlow; -1: in no buffer of the chunk (parameters, data, results)
+    // schedule::BufferKind, kFlow or kForwardFlow; -1: in no buffer of the chunk (parameters, data, results).
+    int64_t buffer = -1;
     int64_t offset = 0;
   };
 
@@ -30,27 +32,32 @@ public:
   const std::vector<Instance> &instances() const { return instances_; }
   const std::vector<const ModelBlock *> &blocks() const { return blocks_; } // each once
   const schedule::Sizes &bytes() const { return bytes_; }
+  // Whether an instance's function for the task does something.
+  bool computes(plan::Task task) const;
   int64_t flowBytes() const { return 2 * flowHalf_; }
+  int64_t forwardFlowBytes() const { return 2 * forwardFlowHalf_; }
   Spot argument(size_t instance, const BlockFunction &function, size_t argument) const;
   Spot result(size_t instance, const BlockFunction &function, size_t result) const;
 
 private:
   Spot activation(size_t instance, int64_t index) const; // what enters an instance
   Spot out(size_t instance, int64_t index) const;        // what leaves it
-  Spot gradient(size_t instance, int64_t index) const;   // of what enters it
+  // Of what enters it; those without gradient have no bytes.
+  Spot gradient(size_t instance, int64_t index) const;
   Spot saved(size_t instance, int64_t index) const;
 
   std::vector<Instance> instances_;
   std::vector<const ModelBlock *> blocks_;
   schedule::Sizes bytes_ = {};
-  int64_t flowHalf_ = 0;
-  // Per block, by index: offsets of activations, outs, saved and split values from the start of their group;
+  int64_t flowHalf_ = 0, forwardFlowHalf_ = 0;
+  // Per block, by index: offsets of activations, outs, gradients of both, saved and split values from the start of their group;
   // then the bytes of the group.
   struct BlockOffsets {
-    std::vector<int64_t> in, out, saved, split;
+    std::vector<int64_t> in, out, gradientOfIn, gradientOfOut, saved, split;
   };
   std::map<const ModelBlock *, BlockOffsets> offsets_;
   std::vector<int64_t> entering_, savedStart_, splitStart_; // per instance: start of its groups
+  std::vector<bool> isKept_; // per instance: what enters it is saved for backward
 };
 
 } // namespace mgc

@@ -59,8 +59,14 @@ bool sharesTotals(const StageDecisions &stage) {
 void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
   problem.sharesTotals.push_back(sharesTotals(stage));
   auto &sizes = problem.bytes.emplace_back();
-  for (const ChunkLayout &chunk : stage.chunks)
+  auto &idle = problem.idle.emplace_back();
+  for (const ChunkLayout &chunk : stage.chunks) {
     sizes.push_back(chunk.bytes());
+    idle.emplace_back();
+    for (plan::Task task : plan::kBlockTasks)
+      if (task != plan::Task::forward && !chunk.computes(task))
+        idle.back().push_back(task);
+  }
   std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
   for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
     if (reduction.getChunk() < parts.size())

@@ -74,16 +74,19 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   return parameter;
 }
 
-// Equal but for their places.
-bool isSame(plan::Parameter a, const plan::Parameter &b) {
-  a.places = b.places;
-  return a == b;
+// Equal but for their places, and frozen both or neither.
+bool isSame(const plan::Plan &plan, const plan::Parameter &a, const plan::Parameter &b) {
+  plan::Parameter moved = a;
+  moved.places = b.places;
+  return moved == b && isFrozen(plan, a) == isFrozen(plan, b);
 }
 
 // Adds the place to the parameter that is equal otherwise, or the parameter.
-void add(plan::Parameter parameter, const plan::Parameter::Place &place,
-         std::vector<plan::Parameter> &parameters) {
-  auto it = llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(parameter, other); });
+void add(plan::Parameter parameter, const plan::Parameter::Place &place, plan::Plan &plan) {
+  std::vector<plan::Parameter> &parameters = plan.parameters;
+  parameter.places = {place};
+  auto it =
+      llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
   if (it == parameters.end())
     it = parameters.insert(it, std::move(parameter));
   if (!llvm::is_contained(it->places, place))
@@ -92,7 +95,7 @@ void add(plan::Parameter parameter, const plan::Parameter::Place &place,
 
 // A place of the parameters that the argument of forward joins, or of the one that it is.
 Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, const plan::Parameter::Place &place,
-                std::vector<plan::Parameter> &parameters) {
+                plan::Plan &plan) {
   auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
   RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
   int64_t begin = 0;
@@ -102,15 +105,14 @@ Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, const pla
     begin += positionsOf(view);
     const bool isNumbered = plan::isNumbered(parameter);
     add(std::move(parameter),
-        isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset},
-        parameters);
+        isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset}, plan);
   }
   return Status::ok();
 }
 
 } // namespace
 
-Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters) {
+Status addParameters(StageOp stage, const Blocks &blocks, plan::Plan &plan) {
   auto mesh = stage->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
   for (PlaceOp op : stage.all<PlaceOp>()) {
     const auto count = int64_t(op.getCount());
@@ -120,7 +122,7 @@ Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Para
                                           int64_t(op.getFirst()),
                                           count,
                                           count > 1 ? int64_t(op.getStride()) : 0};
-    MGC_TRY(addPlace(blocks.at(op.getBlock()).forward.function, mesh, op.getArgument(), place, parameters));
+    MGC_TRY(addPlace(blocks.at(op.getBlock()).forward.function, mesh, op.getArgument(), place, plan));
   }
   return Status::ok();
 }

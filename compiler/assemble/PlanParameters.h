@@ -5,7 +5,7 @@
 
 namespace mgc {
 
-// Adds the stage's parameters, or its places to those that are there.
-Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters);
+// Adds the parameters of the plan's last stage, or its places to those that are there.
+Status addParameters(StageOp stage, const Blocks &blocks, plan::Plan &plan);
 
 } // namespace mgc

@@ -18,6 +18,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   plan::Bucket bucket;
   bucket.meanLoad = op.getMeanLoad().convertToDouble();
   bucket.counts = op.getCounts();
+  bucket.frozen = op.getFrozen();
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
@@ -174,10 +175,13 @@ private:
   }
 
   void placeFrames() {
-    int64_t flow = 0;
-    for (const ChunkLayout &chunk : chunks_)
+    int64_t flow = 0, forwardFlow = 0;
+    for (const ChunkLayout &chunk : chunks_) {
       flow = std::max(flow, chunk.flowBytes());
+      forwardFlow = std::max(forwardFlow, chunk.forwardFlowBytes());
+    }
     out_.flow = take(flow);
+    out_.forwardFlow = take(forwardFlow);
     out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
     if (hasPairs_)
       out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);

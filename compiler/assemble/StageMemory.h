@@ -4,8 +4,9 @@
 //   scalars                            the step's scalars and results, the clip factor
 //   inputs                             of all microbatches; positions once
 //   activations                        the schedule's area
-//   frame                              gradients that flow between the instances of a chunk, then the largest frame; where the
-//                                      schedule has pairs of runs, those of forward have a place of their own behind it
+//   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
+//                                      frame; where the schedule has pairs of runs, those of forward have a place of their own
+//                                      behind it
 #pragma once
 
 #include "compiler/assemble/ChunkLayout.h"
@@ -24,7 +25,7 @@ struct StageMemory {
   std::map<std::string, StageInput> inputs;         // by name of the kind of data
   std::vector<plan::Region> regions;                // by offset
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
-  int64_t activations = 0, flow = 0, frame = 0, forwardFrame = 0;
+  int64_t activations = 0, flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
   int64_t frameOf(plan::Task task) const { return task == plan::Task::forward ? forwardFrame : frame; }
   int64_t bytes = 0;
   // The bytes that the stage would take if the area and the frame were as large as the most that lives together.

@@ -253,6 +253,8 @@ private:
   plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {
     if (spot.buffer == ChunkLayout::kFlow)
       return {-1, memory_.flow + spot.offset};
+    if (spot.buffer == ChunkLayout::kForwardFlow)
+      return {-1, memory_.forwardFlow + spot.offset};
     return {slotOf(ringOf_.at({schedule::BufferKind(spot.buffer), int64_t(caller.number)}), caller.chunk),
             spot.offset};
   }

@@ -130,6 +130,7 @@ void addParameters(PlanFacts &facts, const Plan &plan) {
     const int64_t elements = isCounter(plan, parameter) ? 0 : elementsOf(parameter);
     facts.parameters += elements;
     facts.activeParameters += std::llround(double(elements) * parameter.activeShare);
+    facts.trainedParameters += isFrozen(plan, parameter) ? 0 : elements;
   }
 }
 

@@ -30,10 +30,11 @@ struct StageFacts {
 
 struct PlanFacts {
   std::vector<StageFacts> stages;
-  int64_t parameters = 0;       // of the model, tied ones once, without padding
-  int64_t activeParameters = 0; // of them, those that a token meets (Parameter::activeShare)
-  double flops = 0;             // of all ranks in a training step
-  std::string picture;          // the schedule, a backward two and everything else one unit long
+  int64_t parameters = 0;        // of the model, tied ones once, without padding
+  int64_t activeParameters = 0;  // of them, those that a token meets (Parameter::activeShare)
+  int64_t trainedParameters = 0; // of them, those that are not frozen
+  double flops = 0;              // of all ranks in a training step
+  std::string picture;           // the schedule, a backward two and everything else one unit long
 };
 
 // `columns`: of the picture.

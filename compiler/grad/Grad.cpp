@@ -18,9 +18,13 @@
 // Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
 // they are gradients of.
 //
+// Of frozen parameters there is no grad, of activations without gradients no dout and no din (GradientFlow.h). Gradients that
+// nobody needs are built nowhere, and what only they would read is not saved.
+//
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
 // the din values.
+#include "compiler/grad/GradientFlow.h"
 #include "compiler/grad/GradientTypes.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Gradient.h"
@@ -54,7 +58,11 @@ class BlockGradient : public GradientBuilder {
 public:
   BlockGradient(func::FuncOp block)
       : block_(block), terminator_(cast<func::ReturnOp>(block.getBody().front().getTerminator())),
-        builder_(terminator_) {}
+        builder_(terminator_), trained_(block) {
+    for (BlockArgument argument : block.getArguments())
+      if (auto param = paramOf(argument); meanLoadOf(param) > 0 && !isFrozen(param))
+        loads_.insert(argument);
+  }
 
   OpBuilder &builder() override { return builder_; }
   Location loc() override { return loc_; }
@@ -62,7 +70,7 @@ public:
     begun_.insert(result);
     return seeds_.contains(result);
   }
-  bool wants(Value operand) override { return active_.contains(operand); }
+  bool wants(Value operand) override { return trained_.contains(operand) || loads_.contains(operand); }
   void contribute(Value operand, Value contribution) override {
     contributions_[operand].push_back(contribution);
   }
@@ -83,7 +91,6 @@ public:
 
   // Builds everything; afterwards gradient ops stand between the last forward op and the terminator.
   LogicalResult build() {
-    findActive();
     Block &body = block_.getBody().front();
     const size_t deferred = deferLoss();
     SmallVector<Operation *> forward;
@@ -93,9 +100,7 @@ public:
     seedResults();
     for (Operation *op : llvm::reverse(forward)) {
       loc_ = op->getLoc();
-      if (!llvm::any_of(op->getResults(),
-                        [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
-          !llvm::any_of(op->getOperands(), [&](Value v) { return wants(v); }))
+      if (!isBegun(op) || !llvm::any_of(op->getOperands(), [&](Value v) { return wants(v); }))
         continue;
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
       if (!differentiable)
@@ -104,13 +109,44 @@ public:
         return failure();
     }
     loc_ = block_.getLoc();
-    return verifyBegun();
+    if (failed(verifyBegun()))
+      return failure();
+    prune();
+    return success();
   }
 
   SmallVector<Value> douts; // placeholders: extra block arguments
   bool hasLoss = false;     // over logits
 
 private:
+  DictionaryAttr paramOf(BlockArgument argument) {
+    return block_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
+  }
+
+  // Whether the op has something to hand on: a cotangent, or load to count.
+  bool isBegun(Operation *op) {
+    return llvm::any_of(op->getResults(),
+                        [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
+           llvm::any_of(op->getOperands(), [&](Value v) { return loads_.contains(v); });
+  }
+
+  // Erases gradient ops that no wanted gradient needs.
+  void prune() {
+    llvm::DenseSet<Value> needed;
+    for (BlockArgument argument : block_.getArguments())
+      if (wants(argument))
+        if (auto known = contributions_.find(argument); known != contributions_.end())
+          needed.insert(known->second.begin(), known->second.end());
+    SmallVector<Operation *> made;
+    for (auto [i, op] : llvm::enumerate(block_.getBody().front().without_terminator()))
+      if (i >= firstGradient_)
+        made.push_back(&op);
+    for (Operation *op : llvm::reverse(made))
+      if (op->use_empty() &&
+          llvm::none_of(op->getResults(), [&](Value result) { return needed.contains(result); }))
+        op->erase();
+  }
+
   // Moves the ops that no activation needs behind the others, where a loss over logits is among them; how many these are.
   size_t deferLoss() {
     Block &body = block_.getBody().front();
@@ -137,24 +173,13 @@ private:
   // A loss result that depends on a parameter has a gradient that some op begins.
   LogicalResult verifyBegun() {
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
-      if (seeds_.contains(value) && active_.contains(value) && !begun_.contains(value))
+      if (seeds_.contains(value) && trained_.contains(value) && !begun_.contains(value))
         return block_.emitError() << "result " << i << " is added to the step's "
                                   << block_.getResultAttr(i, kResultAttr)
                                   << ", but what makes it begins no gradient; "
                                   << "expected " << CrossEntropyOp::getOperationName() << " or "
                                   << LossTermOp::getOperationName();
     return success();
-  }
-
-  void findActive() {
-    Block &body = block_.getBody().front();
-    for (BlockArgument argument : body.getArguments())
-      if (isa<FloatType>(elementOf(argument)) && !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
-        active_.insert(argument);
-    for (Operation &op : body)
-      if (llvm::any_of(op.getOperands(), [&](Value v) { return active_.contains(v); }))
-        for (Value result : op.getResults())
-          active_.insert(result);
   }
 
   void seedResults() {
@@ -165,7 +190,7 @@ private:
       }
       Value dout = block_.getBody().front().addArgument(value.getType(), loc_);
       douts.push_back(dout);
-      if (active_.contains(value))
+      if (trained_.contains(value))
         contribute(value, dout);
     }
   }
@@ -174,7 +199,8 @@ private:
   func::ReturnOp terminator_;
   OpBuilder builder_;
   Location loc_ = UnknownLoc::get(block_.getContext());
-  llvm::DenseSet<Value> active_;
+  const TrainedValues trained_;
+  llvm::DenseSet<Value> loads_; // parameters in the place of whose gradients load stands
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
   llvm::DenseSet<Value> seeds_; // what it adds to the results of the step
   llvm::DenseSet<Value> begun_; // whose gradients ops have begun
@@ -284,7 +310,9 @@ private:
     for (BlockArgument argument : original_.getArguments()) {
       unsigned i = argument.getArgNumber();
       Value value = forward_.getArgument(i);
-      if (!isa<FloatType>(elementOf(value)) || original_.getArgAttr(i, kDataAttr))
+      if (!isa<FloatType>(elementOf(value)) || original_.getArgAttr(i, kDataAttr) ||
+          original_.getArgAttr(i, kFrozenAttr) ||
+          isFrozen(original_.getArgAttrOfType<DictionaryAttr>(i, kParamAttr)))
         continue;
       Value cotangent = gradient.cotangent(value);
       if (!cotangent)
@@ -502,6 +530,7 @@ private:
 struct GradPass : mgc::impl::GradBase<GradPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    markFrozenActivations(module);
     auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
     auto split = training ? training.getAs<BoolAttr>("split_backward") : BoolAttr();
     SmallVector<func::FuncOp> blocks;

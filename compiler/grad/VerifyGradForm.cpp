@@ -1,6 +1,8 @@
 // See VerifyGradForm.h.
 #include "compiler/grad/VerifyGradForm.h"
 
+#include "compiler/grad/GradientFlow.h"
+
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
 #include "compiler/program/TrainingNumbers.h"
@@ -40,13 +42,48 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
       ++gradients[function->results[i].index];
   }
   func::FuncOp forward = block.forward.function;
-  if (dins != block.activations.size())
-    return errorIn(forward) << "takes " << block.activations.size()
-                            << " activations; backward returns the gradients of " << dins;
+  if (dins != block.differentiated.size())
+    return errorIn(forward) << "takes " << block.differentiated.size()
+                            << " activations that have gradients; backward returns those of " << dins;
   for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
-    if (argument.kind == Arg::parameter && gradients[i] != 1)
+    if (argument.kind == Arg::parameter && gradients[i] != (argument.frozen ? 0 : 1))
       return errorIn(forward) << "argument " << i << ": the parameter has " << gradients[i]
-                              << " gradients; expected one";
+                              << " gradients; expected "
+                              << (argument.frozen ? "none, as it is frozen" : "one");
+  return success();
+}
+
+// A result without gradient is made of nothing that has one.
+LogicalResult verifyFrozenResults(const ModelBlock &block) {
+  func::FuncOp forward = block.forward.function;
+  const std::vector<int64_t> outs = block.forward.resultsOf(Res::out);
+  if (llvm::none_of(outs, [&](int64_t i) { return block.forward.results[i].frozen; }))
+    return success();
+  const TrainedValues trained(forward);
+  for (int64_t i : outs)
+    if (block.forward.results[i].frozen &&
+        trained.contains(forward.getBody().front().getTerminator()->getOperand(i)))
+      return errorIn(forward)
+             << "result " << i << " is " << kFrozenAttr
+             << ", but is made of a trained parameter, or of an activation that has a gradient";
+  return success();
+}
+
+// What an instance takes has a gradient if what the instance before it gives has one.
+LogicalResult verifyChain(ChainOp chain, const Blocks &blocks) {
+  const ModelBlock *before = nullptr;
+  for (const Instance &instance : blocks.instancesOf(chain.getBody())) {
+    const ModelBlock *block = instance.block;
+    if (before)
+      for (auto [given, taken] : llvm::zip(before->forward.resultsOf(Res::out), block->activations))
+        if (const bool isFrozen = before->forward.results[given].frozen;
+            isFrozen != block->forward.arguments[taken].frozen)
+          return errorIn(block->forward.function)
+                 << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr
+                 << ", but result " << given << " of " << func::FuncOp(before->forward.function).getName()
+                 << " is " << (isFrozen ? "" : "not");
+    before = block;
+  }
   return success();
 }
 
@@ -88,8 +125,11 @@ LogicalResult mgc::verifyGradForm(ModuleOp module) {
     }
     if (failed(verifyHandedOver(block, Res::saved, Arg::saved, backward)) ||
         failed(verifyHandedOver(block, Res::split, Arg::split, backward)) ||
-        failed(verifyGradients(block, backward)))
+        failed(verifyGradients(block, backward)) || failed(verifyFrozenResults(block)))
       return failure();
   }
+  for (ChainOp chain : module.getOps<ChainOp>())
+    if (failed(verifyChain(chain, *blocks)))
+      return failure();
   return success();
 }

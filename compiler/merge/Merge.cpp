@@ -193,7 +193,7 @@ private:
   bool tryToAdd(Set &set, const MergedProduct &product) {
     const MergedProduct &first = set.products.front();
     if (product.summed != first.summed || product.summedFirst != first.summedFirst ||
-        decays(paramOf(product.parameter())) != decays(paramOf(first.parameter())))
+        !areTreatedAlike(product.parameter(), first.parameter()))
       return false;
     Set larger = set;
     larger.products.push_back(product);
@@ -212,6 +212,11 @@ private:
 
   DictionaryAttr paramOf(BlockArgument parameter) {
     return block_.getArgAttrOfType<DictionaryAttr>(parameter.getArgNumber(), kParamAttr);
+  }
+
+  // One matrix is trained, and decays, as one.
+  bool areTreatedAlike(BlockArgument a, BlockArgument b) {
+    return decays(paramOf(a)) == decays(paramOf(b)) && isFrozen(paramOf(a)) == isFrozen(paramOf(b));
   }
 
   // Whether an axis splits the dimension that would be positions of j.
@@ -236,8 +241,7 @@ private:
   bool haveBiases(const Set &set) {
     const MergedProduct &first = set.products.front();
     return llvm::all_of(set.products, [&](const MergedProduct &product) {
-      return product.biasAdd && first.biasAdd &&
-             decays(paramOf(product.bias())) == decays(paramOf(first.bias()));
+      return product.biasAdd && first.biasAdd && areTreatedAlike(product.bias(), first.bias());
     });
   }
 

@@ -73,6 +73,11 @@ static BlockFunction ModelBlock::*memberOf(plan::Task task) {
                                         : &ModelBlock::weight;
 }
 
+bool ModelBlock::computes(plan::Task task) const {
+  const BlockFunction *function = functionOf(task);
+  return function && !llvm::hasSingleElement(func::FuncOp(function->function).getBody().front());
+}
+
 const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
   const BlockFunction &function = this->*memberOf(task);
   return function ? &function : nullptr;
@@ -116,9 +121,10 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
     if (function.getArgAttr(i, kDataAttr))
       result.arguments.push_back({Arg::data, -1});
     else if (function.getArgAttr(i, kParamAttr))
-      result.arguments.push_back({Arg::parameter, i});
+      result.arguments.push_back(
+          {Arg::parameter, i, isFrozen(function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))});
     else if (!kind)
-      result.arguments.push_back({Arg::activation, activations++});
+      result.arguments.push_back({Arg::activation, activations++, bool(function.getArgAttr(i, kFrozenAttr))});
     else if (kind == "dout" || kind == "saved" || kind == "split")
       result.arguments.push_back({kind == "dout"    ? Arg::dout
                                   : kind == "saved" ? Arg::saved
@@ -159,7 +165,8 @@ int64_t parameterArgument(func::FuncOp forward, DictionaryAttr param) {
   return -1;
 }
 
-LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
+LogicalResult readResults(BlockFunction &block, const ModelBlock &of) {
+  func::FuncOp forward = of.forward.function;
   func::FuncOp function = block.function;
   Operation *terminator = function.getBody().front().getTerminator();
   std::map<Res, int64_t> counts;
@@ -168,6 +175,9 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
     if (!kind)
       return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
     BlockFunction::Result result{*kind, counts[*kind]++};
+    result.frozen = *kind == Res::out && function.getResultAttr(i, kFrozenAttr);
+    if (*kind == Res::din && result.index < int64_t(of.differentiated.size())) // others are refused
+      result.index = of.differentiated[result.index];
     if (*kind == Res::term)
       result.index = termNumber(function.getResultAttrOfType<StringAttr>(i, kResultAttr).getValue());
     if (*kind == Res::grad) {
@@ -189,11 +199,14 @@ LogicalResult finish(ModuleOp module, ModelBlock &block) {
   if (!block.forward)
     return module.emitError() << "block " << block.name << " has no forward function: run mg-grad first";
   for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
-    if (argument.kind == Arg::activation)
+    if (argument.kind == Arg::activation) {
+      if (!argument.frozen)
+        block.differentiated.push_back(int64_t(block.activations.size()));
       block.activations.push_back(i);
+    }
   func::FuncOp forward = block.forward.function;
   for (BlockFunction *function : {&block.forward, &block.backward, &block.input, &block.weight}) {
-    if (*function && failed(readResults(*function, forward)))
+    if (*function && failed(readResults(*function, block)))
       return failure();
     for (auto [i, argument] : llvm::enumerate(function->arguments))
       if (argument.kind == Arg::parameter)

@@ -25,12 +25,15 @@ struct BlockFunction {
   enum class ResultKind { out, saved, lossSum, tokens, term, din, split, grad };
   struct Argument {
     ArgumentKind kind;
-    int64_t index; // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
+    int64_t index;       // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
+    bool frozen = false; // activation: it has no gradient; parameter: it is not trained
   };
   struct Result {
     ResultKind kind;
-    int64_t index; // which of its kind; grad: the forward's argument; term: its number in plan::kResults
+    // Which of its kind; din: of the forward's activations; grad: the forward's argument; term: its number in plan::kResults.
+    int64_t index;
     int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
+    bool frozen = false;     // out: it has no gradient
     // Which of the step's results it adds to, a number in plan::kResults; nothing: none.
     std::optional<int64_t> total() const;
     // Adds to what its place holds: gradients and sums over microbatches.
@@ -50,12 +53,14 @@ struct ModelBlock {
   std::string name;
   BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
+  std::vector<int64_t> differentiated;                  // of the activations: those with gradients
   std::vector<const BlockFunction *> functions() const; // those that it has
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
   // The one that computes a loss with its gradient: backward or input, which adds to the step's results; null: none of this
   // block does.
   const BlockFunction *lossFunction() const;
   bool returnsLoss() const; // one of its functions adds one loss_sum and one tokens: it is the head
+  bool computes(plan::Task task) const; // its function does something
   // The sharded type of the gradient of forward's argument; null: none, or before local.
   mlir::RankedTensorType gradientType(int64_t argument) const;
   bool isLayer() const;                                   // takes and gives activations

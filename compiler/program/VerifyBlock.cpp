@@ -47,7 +47,7 @@ InFlightDiagnostic argumentError(const BlockFunction &function, size_t i) {
 
 // The types of what an argument is given; an error when nothing gives it.
 FailureOr<Types> givenTo(const ModelBlock &block, const BlockFunction &function, size_t i) {
-  const auto &[kind, index] = function.arguments[i];
+  const auto &[kind, index, isFrozen] = function.arguments[i];
   func::FuncOp op = function.function, forward = block.forward.function;
   if (kind == Arg::parameter) {
     if (index < 0)
@@ -67,6 +67,9 @@ FailureOr<Types> givenTo(const ModelBlock &block, const BlockFunction &function,
   std::vector<int64_t> given = giver ? giver.resultsOf(wanted) : std::vector<int64_t>();
   if (index < 0 || index >= int64_t(given.size()))
     return argumentError(function, i) << "has " << kIndexAttr << " " << index << " of " << given.size();
+  if (kind == Arg::dout && giver.results[given[index]].frozen)
+    return argumentError(function, i) << "is the gradient of result " << given[index]
+                                      << " of forward, which is " << kFrozenAttr << " and has none";
   return resultTypes(giver, given[index]);
 }
 
@@ -85,13 +88,15 @@ LogicalResult verifyArguments(const ModelBlock &block, const BlockFunction &func
 LogicalResult verifyGradients(const ModelBlock &block, const BlockFunction &function) {
   func::FuncOp op = function.function;
   std::vector<int64_t> dins = function.resultsOf(Res::din);
-  if (!dins.empty() && dins.size() != block.activations.size())
-    return errorIn(op) << "returns " << dins.size() << " din for " << block.activations.size()
-                       << " activations";
-  for (auto [din, activation] : llvm::zip(dins, block.activations))
+  if (!dins.empty() && dins.size() != block.differentiated.size())
+    return errorIn(op) << "returns " << dins.size() << " din for " << block.differentiated.size()
+                       << " activations that have gradients";
+  for (int64_t din : dins) {
+    const int64_t activation = block.activations[function.results[din].index];
     if (resultTypes(function, din) != argumentTypes(block.forward, activation))
       return errorIn(op) << "result " << din << " is " << describe(resultTypes(function, din))
                          << ", but the activation " << describe(argumentTypes(block.forward, activation));
+  }
   for (int64_t grad : function.resultsOf(Res::grad)) {
     Types parameter = argumentTypes(block.forward, function.results[grad].index);
     Types gradient = resultTypes(function, grad);

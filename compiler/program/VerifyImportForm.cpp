@@ -32,17 +32,19 @@ Instances instancesIn(ModuleOp module) {
   return numbers;
 }
 
-// A view of the checkpoint is a parameter, or part of one, the same wherever it stands. `parameterOf`: by view of an instance.
+// A view of the checkpoint is a parameter, or part of one, the same wherever it stands, and trained everywhere or nowhere.
+// `parameterOf`: by view of an instance.
 LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instances,
                                    std::map<std::string, std::string> &parameterOf) {
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
     auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    const auto textOf = [&] { return nameOf(param) + (isFrozen(param) ? ", frozen" : ""); };
     for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
       for (int64_t number : instances)
-        if (auto known = parameterOf.try_emplace(nameForInstance(nameOf(view), number), nameOf(param)).first;
-            known->second != nameOf(param))
+        if (auto known = parameterOf.try_emplace(nameForInstance(nameOf(view), number), textOf()).first;
+            known->second != textOf())
           return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
-                                << nameOf(param) << " here, of " << known->second << " elsewhere";
+                                << textOf() << " here, of " << known->second << " elsewhere";
   }
   return success();
 }

@@ -179,7 +179,7 @@ private:
       if (isShared(parameters[p], range))
         continue;
       BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)));
-      key.part = range.part;
+      key.part = key.frozen ? -1 : range.part;
       int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
       stage.places.push_back({range.block, int64_t(p), range.first, range.count, bucket,

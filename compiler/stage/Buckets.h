@@ -20,6 +20,7 @@ struct BucketKey {
   bool decay = false;
   double meanLoad = 0; // where load stands in the place of gradients; 0: of what the optimizer updates
   bool counts = false; // nothing updates them
+  bool frozen = false; // they have values alone: neither reduce nor data, and no part
   int64_t part = -1; // of the stage, whose gradients are completed together; -1: with all others, at the end
   auto operator<=>(const BucketKey &) const = default;
 };
@@ -60,6 +61,8 @@ struct BucketProblem {
   int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
+// A bucket of frozen parameters has no gradient, and is never sharded.
+//
 // Parameters start at multiples of the unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied

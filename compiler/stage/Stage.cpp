@@ -114,11 +114,12 @@ private:
     RankedTensorType gradient = block.gradientType(argument);
     DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
-    if (!type || !gradient || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
+    const bool frozen = isFrozen(param);
+    if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
       return errorIn(forward)
              << "parameter " << argument
              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
-    LayoutAttr layout = layoutOf(type), pending = layoutOf(gradient);
+    LayoutAttr layout = layoutOf(type), pending = gradient ? layoutOf(gradient) : LayoutAttr();
     BlockParameter result;
     result.argument = argument;
     result.tensor = tensor.str();
@@ -127,12 +128,15 @@ private:
     result.key.split = inMeshOrder([&](StringAttr axis) {
       return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
     });
-    auto isPending = [&](StringAttr axis) { return llvm::is_contained(pending.getPending(), axis); };
+    auto isPending = [&](StringAttr axis) {
+      return pending && llvm::is_contained(pending.getPending(), axis);
+    };
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = decays(first);
     result.key.meanLoad = meanLoadOf(param);
     result.key.counts = isCounter(param);
+    result.key.frozen = frozen;
     llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }
@@ -154,7 +158,19 @@ private:
           list.push_back(std::move(*described));
         }
       }
+    for (const std::vector<Instance> &chunk : chunks_)
+      for (const Instance &instance : chunk)
+        for (const BlockParameter &parameter : parametersOf(instance))
+          ++uses_[nameOf(parameter, instance)];
     return success();
+  }
+
+  const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
+    return parameters_[blockIndex_.at(instance.block)];
+  }
+  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter,
+                                                    const Instance &instance) {
+    return {nameForInstance(parameter.tensor, instance.number), parameter.part};
   }
 
   LogicalResult readTotals() {
@@ -167,26 +183,53 @@ private:
   }
 
   // --- Parts
+  // Of gradients.
   int64_t elementsOf(const Instance &instance) {
     int64_t elements = 0;
-    for (const BlockParameter &parameter : parameters_[blockIndex_.at(instance.block)])
-      elements += parameter.elements;
+    for (const BlockParameter &parameter : parametersOf(instance))
+      elements += parameter.key.frozen ? 0 : parameter.elements;
     return elements;
   }
+  // Whether it has gradients that no other instance adds to: those of its part.
+  bool hasOwnGradients(const Instance &instance) const {
+    return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
+      return !parameter.key.frozen && uses_.at(nameOf(parameter, instance)) == 1;
+    });
+  }
 
-  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts.
+  // The first instance of a chunk whose part runs something in the task that completes gradients: those of a loss are complete
+  // before weight. No part lies wholly before it.
+  int64_t firstCompleted(const std::vector<Instance> &chunk) const {
+    const bool isSplit = trainingFlag(module_, "split_backward");
+    return llvm::find_if(chunk,
+                         [&](const Instance &instance) {
+                           return hasOwnGradients(instance) &&
+                                  instance.block->computes(isSplit ? plan::Task::weight
+                                                                   : plan::Task::backward);
+                         }) -
+           chunk.begin();
+  }
+
+  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. Each part has
+  // gradients of its own.
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingInt(module_, "bucket_elements", 0);
     std::vector<int64_t> parts;
-    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }))
+    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
+        llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
-    for (int64_t i = int64_t(chunk.size()) - 1, elements = least; i >= 0; --i) {
-      if (elements >= least) {
+    bool isFilled = false; // the last part
+    const int64_t first = firstCompleted(chunk);
+    for (int64_t i = int64_t(chunk.size()) - 1, elements = 0; i >= 0; --i) {
+      const bool hasOwn = hasOwnGradients(chunk[i]);
+      if (parts.empty() || (isFilled && hasOwn && i >= first && elements >= least)) {
         parts.push_back(0);
         elements = 0;
+        isFilled = false;
       }
       ++parts.back();
       elements += elementsOf(chunk[i]);
+      isFilled |= hasOwn;
     }
     return parts;
   }
@@ -272,7 +315,7 @@ private:
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
                        axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
                        bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad),
-                       bucket.key.counts);
+                       bucket.key.counts, bucket.key.frozen);
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);
@@ -300,6 +343,7 @@ private:
   std::map<const ModelBlock *, int64_t> blockIndex_;
   std::map<int64_t, std::string> names_;
   std::vector<std::vector<BlockParameter>> parameters_;
+  std::map<std::pair<std::string, std::string>, int64_t> uses_; // instances, by tensor and part
   TotalAxes totals_;
   std::map<std::string, StringAttr> functions_;
 };

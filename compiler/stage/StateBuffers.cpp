@@ -21,15 +21,16 @@ Type StateBuffer::elementOf(BucketOp bucket) const {
 }
 
 static bool always(BucketOp) { return true; }
-static bool hasMasters(BucketOp bucket) { return precisionOf(bucket).hasMasters(); }
-static bool hasMoments(BucketOp bucket) { return !bucket.hasLoad(); }
+static bool hasGradients(BucketOp bucket) { return bucket.hasGradients(); }
+static bool hasMasters(BucketOp bucket) { return !bucket.getFrozen() && precisionOf(bucket).hasMasters(); }
+static bool hasMoments(BucketOp bucket) { return !bucket.getFrozen() && !bucket.hasLoad(); }
 
 ArrayRef<StateBuffer> stateBuffers() {
   using plan::Bucket;
   static const StateBuffer table[] = {
       {"value", "parameters", false, &Precision::values, always, &Bucket::valueOffset},
-      {"gradient", "gradients", false, &Precision::gradients, always, &Bucket::gradientOffset},
-      {"gradient_shard", "gradients", true, &Precision::gradients, always, &Bucket::gradientShardOffset,
+      {"gradient", "gradients", false, &Precision::gradients, hasGradients, &Bucket::gradientOffset},
+      {"gradient_shard", "gradients", true, &Precision::gradients, hasGradients, &Bucket::gradientShardOffset,
        &Bucket::gradientOffset},
       {"master", "optimizer", true, nullptr, hasMasters, &Bucket::masterOffset},
       {"first_moment", "optimizer", true, nullptr, hasMoments, &Bucket::firstMomentOffset},

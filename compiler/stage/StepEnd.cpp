@@ -151,7 +151,8 @@ func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buck
   FunctionBuilder f(module, plan::Task::begin, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    f.result(ZeroOp::create(f.builder, f.loc, f.gradient(bucket, wholeParts(mesh, bucket))), "gradient", i);
+    if (!bucket.key.frozen)
+      f.result(ZeroOp::create(f.builder, f.loc, f.gradient(bucket, wholeParts(mesh, bucket))), "gradient", i);
   f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size())), "result", 0);
   return f.finish();
 }
@@ -180,7 +181,7 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   FunctionBuilder f(module, plan::Task::gradients, Twine(stage) + "." + Twine(part));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
-    if (bucket.key.part != part)
+    if (bucket.key.frozen || bucket.key.part != part)
       continue;
     Value gradient = f.argument(f.gradient(bucket, wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
@@ -190,13 +191,14 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   return f.finish();
 }
 
-// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients.
+// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients. Of a frozen
+// bucket the gradient is null.
 Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
                  ArrayRef<Value> gradients) {
   SmallVector<Value> squares;
   for (auto [bucket, gradient] : llvm::zip(buckets.buckets, gradients)) {
     const BucketKey &key = bucket.key;
-    if (key.meanLoad > 0 || (!key.tied.empty() && key.tied.front() != stage))
+    if (key.frozen || key.meanLoad > 0 || (!key.tied.empty() && key.tied.front() != stage))
       continue;
     Type parts = f.vector(shardParts(mesh, bucket).count, "part");
     Value sums = SumSquaresOp::create(f.builder, f.loc, parts, gradient);
@@ -226,6 +228,10 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
+    if (bucket.key.frozen) {
+      gradients.push_back(Value());
+      continue;
+    }
     if (bucket.key.part >= 0) { // complete
       gradients.push_back(
           f.argument(f.gradient(bucket, shardParts(mesh, bucket)), completeGradient(bucket.sharded), i));
@@ -314,7 +320,7 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    if (!bucket.key.counts)
+    if (!bucket.key.counts && !bucket.key.frozen)
       updateBucket(f, mesh, bucket, i, factor, scalars);
   return f.finish();
 }

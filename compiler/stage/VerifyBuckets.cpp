@@ -1,6 +1,6 @@
 // Each bucket says of its parameters what their types say: the axes that split them (mg.type of the parameter), those over
-// which their gradients are pending (mg.type of the gradient), whether they decay, load moves them or they count it, and which stages
-// have the same ones. The step's end is proved by what the bucket says.
+// which their gradients are pending (mg.type of the gradient; none where they are frozen), whether they decay, load moves them,
+// they count it or are frozen, and which stages have the same ones. The step's end is proved by what the bucket says.
 #include "compiler/stage/StepFunction.h"
 #include "compiler/stage/VerifyStepEnd.h"
 #include "dialects/mg/Parameter.h"
@@ -72,8 +72,9 @@ private:
     Attribute type = func::FuncOp(use.forward).getArgAttr(use.argument, kTypeAttr);
     for (ArrayAttr axes : layoutOf(shardedType(type)).getAxes())
       llvm::append_range(split, axesOf(axes));
-    for (const std::string &axis : axesOf(layoutOf(use.block->gradientType(use.argument)).getPending()))
-      (isData(axis) ? data : reduce).push_back(axis);
+    if (RankedTensorType gradient = use.block->gradientType(use.argument))
+      for (const std::string &axis : axesOf(layoutOf(gradient).getPending()))
+        (isData(axis) ? data : reduce).push_back(axis);
     const std::tuple<StringRef, plan::Axes, plan::Axes, StringRef> rows[] = {
         {"split", axesOf(bucket.getSplit()), split, "which its type splits"},
         {"reduce", axesOf(bucket.getReduce()), reduce, "over which its gradient is pending"},
@@ -97,6 +98,9 @@ private:
     if (const bool counts = isCounter(param); bucket.getCounts() != counts)
       return error(use) << (counts ? "a counter" : "which is no counter") << "; expected a bucket "
                         << (counts ? "that counts" : "that does not count");
+    if (const bool frozen = isFrozen(param); bucket.getFrozen() != frozen)
+      return error(use) << (frozen ? "which is frozen" : "which is trained") << "; expected a bucket that is "
+                        << (frozen ? "frozen" : "not frozen");
     const bool sharded = trainingInt(module_, "zero", 0) > 0 && !bucket.getData().empty();
     if (bucket.getSharded() != sharded)
       return error(use) << "and is " << (sharded ? "not sharded" : "sharded")

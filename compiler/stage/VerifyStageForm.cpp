@@ -35,22 +35,25 @@ FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, Arr
   return instances;
 }
 
-std::vector<Type> activationsInto(const ModelBlock &block) {
-  std::vector<Type> types;
+// Of what crosses from an instance to the next: its type, and whether it has no gradient.
+using Crossing = std::pair<Type, bool>;
+
+std::vector<Crossing> activationsInto(const ModelBlock &block) {
+  std::vector<Crossing> crossings;
   for (int64_t argument : block.activations)
-    types.push_back(block.forward.argumentType(argument));
-  return types;
+    crossings.emplace_back(block.forward.argumentType(argument), block.forward.arguments[argument].frozen);
+  return crossings;
 }
-std::vector<Type> activationsFrom(const ModelBlock &block) {
-  std::vector<Type> types;
+std::vector<Crossing> activationsFrom(const ModelBlock &block) {
+  std::vector<Crossing> crossings;
   for (int64_t result : block.forward.resultsOf(Res::out))
-    types.push_back(block.forward.resultType(result));
-  return types;
+    crossings.emplace_back(block.forward.resultType(result), block.forward.results[result].frozen);
+  return crossings;
 }
 
 LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances) {
   std::set<std::pair<const ModelBlock *, int64_t>> seen;
-  std::vector<Type> flow;
+  std::vector<Crossing> flow;
   for (const Instance &instance : instances) {
     if (!seen.insert({instance.block, instance.number}).second)
       return module.emitError() << "instance " << instance.number << " of " << instance.block->name

@@ -91,7 +91,8 @@ public:
       return failure();
     SmallVector<Bound> expected = {{"result", 0}};
     for (int64_t i = 0; i < int64_t(buckets_.size()); ++i)
-      expected.push_back({"gradient", i});
+      if (buckets_[i].hasGradients())
+        expected.push_back({"gradient", i});
     for (const Bound &bound : expected) {
       auto zero = begin.resultAt(bound);
       if (failed(zero))
@@ -128,8 +129,7 @@ public:
       }
     }
     for (auto [bucket, found] : llvm::zip(buckets_, sums)) {
-      const int64_t expected =
-          !(bucket.getReduce().empty() && bucket.getData().empty() && bucket.getTied().empty());
+      const int64_t expected = bucket.isReduced();
       if (found != expected)
         return bucket.emitOpError() << "its gradient is reduced " << found
                                     << " times by reduce and the reductions of stage " << stage_.getNumber()

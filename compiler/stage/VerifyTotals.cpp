@@ -173,12 +173,13 @@ private:
     return isComplete ? bound.index : -1;
   }
 
-  // A tied gradient is the same on all its stages, and counts on the first. Loads are no gradients, and do not count.
+  // A tied gradient is the same on all its stages, and counts on the first. Loads are no gradients, and do not count; frozen
+  // parameters have none.
   LogicalResult verifyCounts(ArrayRef<int64_t> counts) {
     for (auto [i, found] : llvm::enumerate(counts)) {
       ArrayRef<int64_t> tied = buckets_[i].getTied();
-      const int64_t expected =
-          !BucketOp(buckets_[i]).hasLoad() && (tied.empty() || tied.front() == int64_t(stage_.getNumber()));
+      const int64_t expected = BucketOp(buckets_[i]).hasGradients() && !BucketOp(buckets_[i]).hasLoad() &&
+                               (tied.empty() || tied.front() == int64_t(stage_.getNumber()));
       if (found != expected)
         return reduce_.error() << "the norm has the squares of bucket " << i << " " << found
                                << " times; expected " << expected

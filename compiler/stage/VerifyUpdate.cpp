@@ -4,7 +4,8 @@
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value
 //
-// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters. Counters have no update.
+// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters. Counters and frozen
+// parameters have no update.
 //
 // Over another axis ranks would update or get each other's part.
 #include "compiler/stage/StateBuffers.h"
@@ -22,13 +23,13 @@ public:
       : update_(update), bucket_(bucket), index_(index), hasMasters_(precisionOf(bucket).hasMasters()) {}
 
   size_t results() {
-    if (bucket_.getCounts())
+    if (isLeftAlone())
       return 0;
     return bucket_.hasLoad() ? 1 : hasMasters_ ? 4 : 3;
   }
 
   LogicalResult verify() {
-    if (bucket_.getCounts())
+    if (isLeftAlone())
       return success();
     auto value = update_.resultAt({"value", index_});
     if (failed(value) || failed(takeGather(*value)))
@@ -46,6 +47,7 @@ public:
   }
 
 private:
+  bool isLeftAlone() { return bucket_.getCounts() || bucket_.getFrozen(); }
   InFlightDiagnostic error() { return update_.error() << "bucket " << index_ << ": "; }
 
   // Whether a move or collective goes between the rank's part and the whole, as mg.bucket says.

@@ -87,6 +87,9 @@ inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
 // From grad on: what a backward function's argument is ("dout" | "saved" | "split"), and which of its kind.
 inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
 inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
+// From grad on, of an activation, on the argument that takes it and the result of forward that it is: a unit. No trained parameter
+// is before it, so it has no gradient: no din, no dout (docs/frozen-parameters.md).
+inline constexpr llvm::StringLiteral kFrozenAttr = "mg.frozen";
 // Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // Keys of mg.training for what is learned: how many token types the model has (plan::Plan::tokenTypes; absent: none), and

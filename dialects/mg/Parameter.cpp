@@ -59,6 +59,13 @@ double mgc::meanLoadOf(DictionaryAttr param) {
 
 bool mgc::isCounter(DictionaryAttr param) { return param && param.contains("counts"); }
 
+bool mgc::isFrozen(DictionaryAttr param) {
+  const auto views = param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>();
+  return !views.empty() && views.front().contains("frozen");
+}
+
+bool mgc::isTrained(DictionaryAttr param) { return !isFrozen(param) && meanLoadOf(param) == 0; }
+
 Precision mgc::precisionOf(ModuleOp module, double meanLoad) {
   Type f32 = Float32Type::get(module.getContext());
   return meanLoad > 0 ? Precision{f32, f32} : precisionOf(module);
@@ -101,6 +108,9 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
     if (decays(part) != decays(cast<DictionaryAttr>(parts[0])))
       return errorf("{}: part {} decays or the first one does, not both; one matrix is updated as one",
                     kParamAttr.str(), nameOfView(part));
+    if (isFrozen(part) != isFrozen(cast<DictionaryAttr>(parts[0])))
+      return errorf("{}: part {} is frozen or the first one is, not both; one matrix is trained as one",
+                    kParamAttr.str(), nameOfView(part));
     if (meanLoadOf(part) != 0 || isCounter(part))
       return errorf("{}: part {} has a mean load or counts; what load stands for is in no other matrix",
                     kParamAttr.str(), nameOfView(part));
@@ -119,6 +129,8 @@ Status mgc::verifyParameter(Attribute param, Type type) {
   if (isCounter(dictionary) && meanLoadOf(dictionary) == 0)
     return errorf("{}: counts, but has no mean_load; expected the tokens that an expert has on average",
                   kParamAttr.str());
+  if (isCounter(dictionary) && isFrozen(dictionary))
+    return errorf("{}: counts and is frozen; nothing trains a counter", kParamAttr.str());
   if (!parts)
     return namesTensor(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
   if (parts.empty() || !llvm::all_of(parts, namesTensor))

@@ -43,14 +43,19 @@ double meanLoadOf(mlir::DictionaryAttr param);
 // Whether it is a counter, with `counts`: nothing moves it, and it is in no file. Others with a mean load are biases of routers,
 // which the load moves.
 bool isCounter(mlir::DictionaryAttr param);
+// Whether it is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does not move it. Of joined views
+// all are, or none.
+bool isFrozen(mlir::DictionaryAttr param);
+// Whether the optimizer updates it.
+bool isTrained(mlir::DictionaryAttr param);
 // The element types of values and gradients. Where load stands in the place of the gradient both are f32; the module says it of
 // all others.
 Precision precisionOf(mlir::ModuleOp module, double meanLoad);
 // Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
 std::string reasonOfType(double meanLoad, llvm::StringRef attribute);
 
-// That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of
-// the type along which they are joined.
+// That it names its tensors; that joined views are different ones, all decay or none does, all are frozen or none is, and fill the
+// dimension of the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

@@ -138,8 +138,9 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
   return description.getDictionary(builder.getContext());
 }
 
-void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters, const Experts *experts) {
-  for (const ModelParameter &entry : parameters) {
+void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters,
+                                 const std::vector<bool> &frozen, const Experts *experts) {
+  for (const auto &[i, entry] : llvm::enumerate(parameters)) {
     SmallVector<int64_t> shape;
     SmallVector<StringRef> names;
     for (const plan::ParameterDim &dim : entry.parameter.dims) {
@@ -150,6 +151,8 @@ void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters, 
     const bool isMoved = entry.movedByLoad && experts;
     if (isMoved)
       description.append("mean_load", builder.getF64FloatAttr(meanLoad(*experts)));
+    if (!frozen.empty() && frozen[i])
+      description.append("frozen", builder.getUnitAttr());
     addParameter(entry.role, type(shape, names, isMoved ? builder.getF32Type() : Type()), description);
   }
 }
@@ -586,7 +589,8 @@ void BlockBuilder::loss(Value x) {
   addResult(sumTo(weights, {}), "tokens");
 }
 
-// The file has one matrix [h, 2 h], whose columns are first of the embedding, then of the hidden state: a product of each, added.
+// The file has one matrix [h, 2 h], whose columns are first of the embedding, then of the hidden state: a product of each,
+// added.
 Value BlockBuilder::joinLaterToken(Value x, int64_t depth) {
   Value token = embed(shifted("tokens", depth), "embed.tokens", model.paddingToken);
   const auto product = [&](Value value, StringRef name) {

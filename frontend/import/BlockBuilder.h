@@ -40,10 +40,13 @@ public:
   void beginPooled();
   void takePooled();
   void addData(llvm::StringRef kind, Names names, bool integer);
-  // experts: of the block, whose load moves parameters; null: none does.
-  void addParameters(const std::vector<ModelParameter> &parameters, const Experts *experts = nullptr);
-  // A parameter that counts the load of these experts, where the layout asks for it and none of `parameters` has it.
-  void addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts);
+  // frozen: of each of them, whether it is not trained; empty: none. experts: of the block, whose load moves parameters; null:
+  // none does.
+  void addParameters(const std::vector<ModelParameter> &parameters, const std::vector<bool> &frozen = {},
+                     const Experts *experts = nullptr);
+  // A parameter that counts the load of these experts, where the layout asks for it and none of `parameters` is moved by it.
+  void addCounter(const std::vector<ModelParameter> &parameters, const std::vector<bool> &frozen,
+                  const Experts &experts);
 
   mlir::Value data(llvm::StringRef kind) const { return lookup(kind); }
   mlir::Value parameter(llvm::StringRef role) const { return lookup(role); }
@@ -68,8 +71,8 @@ public:
   void addPooledResults();  // with those of the block, for the next one
   void pooledLoss();        // the term that they make
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
-  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its layer
-  // takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
+  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its
+  // layer takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
   void laterLoss(mlir::Value x, int64_t depth);
 

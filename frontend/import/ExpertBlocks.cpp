@@ -1,4 +1,5 @@
-// BlockBuilder's part for layers with experts: rows of experts, their products, and the terms that balance them (docs/experts.md).
+// BlockBuilder's part for layers with experts: rows of experts, their products, and the terms that balance them
+// (docs/experts.md).
 #include "frontend/import/BlockBuilder.h"
 
 #include <cmath>
@@ -14,9 +15,13 @@ double BlockBuilder::meanLoad(const Experts &experts) const {
 }
 
 // The counter is called as its router is: "model.layers.{}.mlp.gate.weight" has "model.layers.{}.mlp.gate.load".
-void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts) {
-  if (!layout.countsLoad || llvm::any_of(parameters, [](auto &entry) { return entry.movedByLoad; }))
+void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, const std::vector<bool> &frozen,
+                              const Experts &experts) {
+  if (!layout.countsLoad)
     return;
+  for (const auto &[i, entry] : llvm::enumerate(parameters))
+    if (entry.movedByLoad && !frozen[i])
+      return;
   const auto isRouter = [](const ModelParameter &entry) { return entry.role == "router.weight"; };
   const StringRef router = llvm::find_if(parameters, isRouter)->parameter.tensor;
   ModelParameter counter;
@@ -154,8 +159,8 @@ RankedTensorType BlockBuilder::pooledType() {
   return type({kind->block.experts->count}, {"e"}, builder.getF32Type());
 }
 
-// The auxiliary loss of a sequence is E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and the mean of their
-// probabilities of it. The term is the mean over the sequences of the step.
+// The auxiliary loss of a sequence is E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and
+// the mean of their probabilities of it. The term is the mean over the sequences of the step.
 void BlockBuilder::sequenceAuxLoss(Value hot, Value probabilities, const Experts &experts) {
   const double s = double(tensorOf(hot).getDimSize(0));
   Value counts = sumTo(hot, {"b", "e"}), sums = sumTo(probabilities, {"b", "e"});

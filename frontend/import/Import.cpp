@@ -2,6 +2,7 @@
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/import/RuleTable.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/Frozen.h"
 #include "frontend/layout/Options.h"
 #include "frontend/model/Parameters.h"
 #include "frontend/model/Vocabulary.h"
@@ -93,12 +94,14 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
 
 // --- Blocks ------------------------------------------------------------------------------------------------
 
-static std::vector<ModelParameter> select(const ModelDescription &model, llvm::ArrayRef<StringRef> roles) {
+// Adds parameters outside the layers.
+static void addOutside(BlockBuilder &block, const ModelDescription &model, const Layout &layout,
+                       llvm::ArrayRef<StringRef> roles) {
   std::vector<ModelParameter> selected;
   for (const ModelParameter &entry : model.parameters)
     if (llvm::is_contained(roles, entry.role))
       selected.push_back(entry);
-  return selected;
+  block.addParameters(selected, FrozenParameters(model, layout).of(selected));
 }
 
 // As a class that keeps the factor in the type of its weights.
@@ -134,13 +137,14 @@ static Value embedded(BlockBuilder &block, const Embedding &embedding, const Mod
 }
 
 // Those of the embedding, of the encoder's behind "encoder.".
-static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model, Stack stack) {
+static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model, const Layout &layout,
+                               Stack stack) {
   static constexpr StringRef kOwn[] = {"embed.positions", "embed.types",          "embed_norm.weight",
                                        "embed_norm.bias", "embed.project.weight", "embed.project.bias"};
   std::vector<std::string> roles = {"embed.tokens"};
   for (StringRef role : kOwn)
     roles.push_back((stack == Stack::encoder ? StringRef(kOfEncoderRole) + role : Twine(role)).str());
-  block.addParameters(select(model, llvm::to_vector_of<StringRef>(roles)));
+  addOutside(block, model, layout, llvm::to_vector_of<StringRef>(roles));
 }
 
 static void buildEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
@@ -149,7 +153,7 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
-  addEmbedParameters(block, model, Stack::decoder);
+  addEmbedParameters(block, model, layout, Stack::decoder);
   block.addResult(embedded(block, model.embedding, model, layout));
   if (pools) {
     block.beginPooled();
@@ -158,19 +162,23 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
   block.finish();
 }
 
-// Layers of one kind are instances of one block: equal layers of the model with equal attention over cp.
+// Layers of one kind are instances of one block: equal layers of the model with equal attention over cp, of which the same
+// parameters are frozen.
 struct LayerKind {
   int64_t model = 0;            // of ModelDescription::kinds
   std::string contextType;      // empty: cp is 1
   bool isLastOfDecoder = false; // which does not give on what the encoder has made
+  std::vector<bool> frozen;     // of the kind's parameters
   bool operator==(const LayerKind &) const = default;
 };
 
 static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const Layout &layout) {
+  const FrozenParameters frozen(model, layout);
   std::vector<LayerKind> kinds;
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : "",
-                     model.encoder && layer + 1 == model.layerCount()});
+                     model.encoder && layer + 1 == model.layerCount(),
+                     frozen.of(model.kinds[model.layers[layer]].parameters, layer)});
   return kinds;
 }
 
@@ -203,11 +211,11 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 
-static void addLayerParameters(BlockBuilder &block, const BlockKind &kind) {
+static void addLayerParameters(BlockBuilder &block, const BlockKind &kind, const std::vector<bool> &frozen) {
   const Experts *experts = kind.block.experts ? &*kind.block.experts : nullptr;
-  block.addParameters(kind.parameters, experts);
+  block.addParameters(kind.parameters, frozen, experts);
   if (experts)
-    block.addCounter(kind.parameters, *experts);
+    block.addCounter(kind.parameters, frozen, *experts);
 }
 
 static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, const ModelDescription &model,
@@ -224,7 +232,7 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
   addLayerData(block, spec, layer.contextType, layout);
   if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
     block.addData("step_tokens", {}, /*integer=*/false);
-  addLayerParameters(block, kind);
+  addLayerParameters(block, kind, layer.frozen);
   block.addResult(block.layer(x, spec, layer.contextType));
   if (pools)
     block.addPooledResults();
@@ -238,16 +246,17 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
 static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
   addEmbedData(block, model.encoder->embedding, layout);
-  addEmbedParameters(block, model, Stack::encoder);
+  addEmbedParameters(block, model, layout, Stack::encoder);
   block.addResult(embedded(block, model.encoder->embedding, model, layout));
   block.finish();
 }
 
-static void buildEncoderLayer(ModuleOp module, const ModelDescription &model, const Layout &layout) {
-  BlockBuilder block(module, "encoder_layer", model, layout, Stack::encoder);
+static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescription &model,
+                              const Layout &layout, const std::vector<bool> &frozen) {
+  BlockBuilder block(module, name, model, layout, Stack::encoder);
   Value x = block.addActivation();
   addLayerData(block, model.encoder->layer, "", layout);
-  block.addParameters(model.encoderLayer);
+  block.addParameters(model.encoderLayer, frozen);
   block.addResult(block.layer(x, model.encoder->layer, ""));
   block.finish();
 }
@@ -263,8 +272,8 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
   addEmbedData(block, model.embedding, layout);
   if (encoder.dropout > 0 && model.embedding.dropout == 0)
     block.addData("samples", {"b"}, /*integer=*/true);
-  block.addParameters(select(model, {"encoder.final_norm.weight", "encoder.final_norm.bias"}));
-  addEmbedParameters(block, model, Stack::decoder);
+  addOutside(block, model, layout, {"encoder.final_norm.weight", "encoder.final_norm.bias"});
+  addEmbedParameters(block, model, layout, Stack::decoder);
   block.addResult(embedded(block, model.embedding, model, layout));
   block.enter(Stack::encoder);
   x = block.dropout(block.norm(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
@@ -290,9 +299,9 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
     block.addData("positions", {"s", "b"}, /*integer=*/true);
     block.addData("samples", {"b"}, /*integer=*/true);
   }
-  block.addParameters(select(model, {"final_norm.weight", "final_norm.bias", "head.transform.weight",
-                                     "head.transform.bias", "head.transform_norm.weight",
-                                     "head.transform_norm.bias", tableOfHead(model), "head.bias"}));
+  addOutside(block, model, layout,
+             {"final_norm.weight", "final_norm.bias", "head.transform.weight", "head.transform.bias",
+              "head.transform_norm.weight", "head.transform_norm.bias", tableOfHead(model), "head.bias"});
   Value normed = block.dropout(block.norm(x, "final_norm", model.finalNorm), model.finalDropout, "final");
   if (layout.laterTokens > 0)
     block.addResult(normed);
@@ -314,9 +323,11 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
   block.addData(shifted("loss_shares", depth), {"s", "b"}, /*integer=*/false);
   addLayerData(block, kind.block, last.contextType, layout);
   block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(select(model, {"embed.tokens", tableOfHead(model), "head.bias"}));
-  block.addParameters(model.later.parameters);
-  addLayerParameters(block, kind);
+  addOutside(block, model, layout, {"embed.tokens", tableOfHead(model), "head.bias"});
+  const FrozenParameters frozen(model, layout);
+  const int64_t number = model.layerCount() + depth - 1;
+  block.addParameters(model.later.parameters, frozen.of(model.later.parameters, number));
+  addLayerParameters(block, kind, frozen.of(kind.parameters, number));
   x = block.joinLaterToken(x, depth);
   x = block.norm(block.layer(x, kind.block, last.contextType), "later.norm", model.finalNorm);
   if (depth < layout.laterTokens)
@@ -327,38 +338,35 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
 
 static std::string nameOfLaterToken(int64_t depth) { return "later" + std::to_string(depth); }
 
-// Blocks of layers are numbered where there are several.
-struct LayerBlocks {
-  std::vector<LayerKind> ofLayers, distinct;
-  LayerBlocks(const ModelDescription &model, const Layout &layout) : ofLayers(kindsOfLayers(model, layout)) {
-    for (const LayerKind &kind : ofLayers)
+// Blocks of a stack's layers are numbered where there are several.
+template <typename Kind> struct LayerBlocks {
+  std::string name;
+  std::vector<Kind> ofLayers, distinct;
+  LayerBlocks(std::string name, std::vector<Kind> layers)
+      : name(std::move(name)), ofLayers(std::move(layers)) {
+    for (const Kind &kind : ofLayers)
       if (!llvm::is_contained(distinct, kind))
         distinct.push_back(kind);
   }
-  std::string nameOf(const LayerKind &kind) const {
-    return distinct.size() == 1 ? "layer"
-                                : "layer" + std::to_string(llvm::find(distinct, kind) - distinct.begin());
+  std::string nameOf(const Kind &kind) const {
+    return distinct.size() == 1 ? name : name + std::to_string(llvm::find(distinct, kind) - distinct.begin());
   }
 };
+using EncoderBlocks = LayerBlocks<std::vector<bool>>; // which parameters are frozen
+
+static EncoderBlocks encoderBlocks(const ModelDescription &model, const Layout &layout) {
+  const FrozenParameters frozen(model, layout);
+  std::vector<std::vector<bool>> layers;
+  for (int64_t layer = 0; layer < model.encoderLayerCount(); ++layer)
+    layers.push_back(frozen.of(model.encoderLayer, layer));
+  return {"encoder_layer", std::move(layers)};
+}
 
 // --- Chain -------------------------------------------------------------------------------------------------
 
-// One instance op per run of layers of one kind; an instance's number is its layer. Modules that predict later tokens are
-// numbered on.
-static void buildChain(ModuleOp module, const LayerBlocks &blocks, int64_t encoderLayers,
-                       int64_t laterTokens) {
-  OpBuilder builder(module.getContext());
-  Location loc = builder.getUnknownLoc();
-  builder.setInsertionPointToEnd(module.getBody());
-  auto chain = ChainOp::create(builder, loc);
-  builder.setInsertionPointToStart(&chain.getBody().emplaceBlock());
-  if (encoderLayers > 0) {
-    InstanceOp::create(builder, loc, "encoder_embed");
-    InstanceOp::create(builder, loc, "encoder_layer", 0, encoderLayers);
-    InstanceOp::create(builder, loc, "bridge");
-  } else {
-    InstanceOp::create(builder, loc, "embed");
-  }
+// One instance op per run of layers of one kind; an instance's number is its layer.
+template <typename Kind>
+static void addLayers(OpBuilder &builder, Location loc, const LayerBlocks<Kind> &blocks) {
   const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
   for (int64_t first = 0, end; first < layers; first = end) {
     end = first + 1;
@@ -366,7 +374,26 @@ static void buildChain(ModuleOp module, const LayerBlocks &blocks, int64_t encod
       ++end;
     InstanceOp::create(builder, loc, blocks.nameOf(blocks.ofLayers[first]), first, end - first);
   }
+}
+
+// Modules that predict later tokens are numbered on behind the layers.
+static void buildChain(ModuleOp module, const EncoderBlocks &encoder, const LayerBlocks<LayerKind> &blocks,
+                       int64_t laterTokens) {
+  OpBuilder builder(module.getContext());
+  Location loc = builder.getUnknownLoc();
+  builder.setInsertionPointToEnd(module.getBody());
+  auto chain = ChainOp::create(builder, loc);
+  builder.setInsertionPointToStart(&chain.getBody().emplaceBlock());
+  if (!encoder.ofLayers.empty()) {
+    InstanceOp::create(builder, loc, "encoder_embed");
+    addLayers(builder, loc, encoder);
+    InstanceOp::create(builder, loc, "bridge");
+  } else {
+    InstanceOp::create(builder, loc, "embed");
+  }
+  addLayers(builder, loc, blocks);
   InstanceOp::create(builder, loc, "head");
+  const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
   for (int64_t depth = 1; depth <= laterTokens; ++depth)
     InstanceOp::create(builder, loc, nameOfLaterToken(depth), layers + depth - 1);
 }
@@ -375,20 +402,22 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
   context.loadDialect<MgDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setAttributes(*module, model, layout);
+  const EncoderBlocks encoder = encoderBlocks(model, layout);
   if (model.encoder) {
     buildEncoderEmbed(*module, model, layout);
-    buildEncoderLayer(*module, model, layout);
+    for (const std::vector<bool> &frozen : encoder.distinct)
+      buildEncoderLayer(*module, encoder.nameOf(frozen), model, layout, frozen);
     buildBridge(*module, model, layout);
   } else {
     buildEmbed(*module, model, layout);
   }
-  const LayerBlocks blocks(model, layout);
+  const LayerBlocks blocks("layer", kindsOfLayers(model, layout));
   for (const LayerKind &kind : blocks.distinct)
     buildLayer(*module, blocks.nameOf(kind), kind, model, layout);
   buildHead(*module, model, layout);
   for (int64_t depth = 1; depth <= layout.laterTokens; ++depth)
     buildLaterToken(*module, nameOfLaterToken(depth), depth, blocks.ofLayers.back(), model, layout);
-  buildChain(*module, blocks, model.encoderLayerCount(), layout.laterTokens);
+  buildChain(*module, encoder, blocks, layout.laterTokens);
   setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))
     return nullptr;

@@ -1,6 +1,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertRanks.h"
+#include "frontend/layout/Frozen.h"
 #include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
@@ -34,6 +35,7 @@ public:
     resolveTarget();
     resolveLossTile();
     resolveOverlap();
+    resolveFrozen();
     resolveBalance();
     resolveLaterTokens();
     return std::move(layout);
@@ -121,6 +123,7 @@ private:
   void resolveOverlap();
   void resolveBalance();
   void resolveLaterTokens();
+  void resolveFrozen();
   void resolveMachine();
   void resolveGradientType();
 
@@ -442,10 +445,13 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
-  const bool countAnyway = layout.hasExperts && std::ranges::all_of(model.kinds, [](const BlockKind &kind) {
-                             return !kind.block.experts || kind.block.experts->bias;
-                           });
-  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !countAnyway;
+  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !movesAllRouters(model, layout);
+}
+
+// Nothing is said of it unless something is frozen.
+void LayoutResolver::resolveFrozen() {
+  if (flags.freeze || defaults.freeze)
+    layout.freeze = freezeText(*given(&LayoutOptions::freeze));
 }
 
 // Nothing is said of later tokens unless something is asked for.
@@ -531,7 +537,7 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
     if (const auto *word = std::get_if<OptionField<std::string>>(&option.field); word && ofFile.**word)
       refuse(option, *(ofFile.**word));
     if (const auto *words = std::get_if<OptionField<std::vector<std::string>>>(&option.field);
-        words && ofFile.**words)
+        words && option.words && ofFile.**words)
       for (const std::string &word : *(ofFile.**words))
         refuse(option, word);
   }

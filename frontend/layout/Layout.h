@@ -26,6 +26,7 @@ struct LayoutOptions { // what was given
   std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
+  std::optional<std::vector<std::string>> freeze = {};       // parts of the model, and patterns of tensors
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
 
@@ -80,8 +81,8 @@ struct Layout {
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
-  // Of experts, if the model has them: ep ranks share them out, and etp ranks the columns of each. Both are taken from the ranks
-  // of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
+  // Of experts, if the model has them: ep ranks share them out, and etp ranks the columns of each. Both are taken from the
+  // ranks of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
   int64_t ep = 1, etp = 1;
   bool hasExperts = false;
   bool exchangesRows =
@@ -109,6 +110,8 @@ struct Layout {
   // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
   int64_t laterTokens = 0;
   double laterTokensFactor = 0;
+  std::string
+      freeze; // what is not trained: words of --freeze, with commas between (frontend/layout/Frozen.h)
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own

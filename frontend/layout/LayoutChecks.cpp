@@ -2,6 +2,7 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/ExpertRanks.h"
+#include "frontend/layout/Frozen.h"
 #include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/Options.h"
 #include "plan/Limits.h"
@@ -358,6 +359,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkSchedule(layout, supported, problems);
   checkBalance(model, layout, problems);
   checkLaterTokens(model, layout, problems);
+  checkFrozen(model, layout, problems);
 }
 
 // --- The nearest layout that works -------------------------------------------------------------------------
@@ -482,6 +484,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (options.capacityFactor.value_or(0) == 0)
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
+  if (!canFreeze(model, layout))
+    options.freeze.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.encoderLength.reset();

@@ -285,6 +285,13 @@ std::vector<LayoutOption> makeOptions() {
        .standard = fmt::format("{}", kStandardLaterFactor),
        .reason = "as Megatron-LM",
        .ofBlocks = &Layout::laterTokensFactor},
+      {.flag = "--freeze",
+       .field = &Options::freeze,
+       .help = "Parameters that are not trained: parts of the model, layers:0-7 among them, or tensors' "
+               "names with *",
+       .standard = "none",
+       .reason = "all parameters are trained",
+       .ofBlocks = &Layout::freeze},
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,

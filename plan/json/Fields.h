@@ -105,6 +105,7 @@ template <typename V> void fields(V &v, Of<Bucket>) {
   v.optional("masterOffset", &Bucket::masterOffset);
   v.optional("meanLoad", &Bucket::meanLoad);
   v.optional("counts", &Bucket::counts);
+  v.optional("frozen", &Bucket::frozen);
 }
 
 template <typename V> void fields(V &v, Of<Operand>) {

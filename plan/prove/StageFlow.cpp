@@ -1,6 +1,7 @@
-// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration is that
-// after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of the repeat is
-// passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m + skipped_.
+// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration
+// is that after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of
+// the repeat is passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m
+// + skipped_.
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
@@ -157,8 +158,8 @@ private:
   }
 
   // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
-  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as behind
-  // any run, all before it have completed, the first among them.
+  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as
+  // behind any run, all before it have completed, the first among them.
   void startAfter(const ScheduleStep &step) {
     const int64_t stream = step.kind == Kind::run
                                ? -1 - static_cast<int64_t>(id_.stream)
@@ -211,7 +212,8 @@ private:
     frameBefore_ = &flow.frame;
   }
 
-  // Every bucket gets new values, moments and masters, but one that only counts.
+  // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but
+  // update writes parameters (verifyRegion).
   void verifyUpdated(const ByteSet &writes) {
     const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements,
                             DType type) {
@@ -219,17 +221,27 @@ private:
         report("does not write all of the {} of bucket '{}'", what, bucket.name);
     };
     for (const Bucket &bucket : stage_.buckets) {
+      if (bucket.frozen) {
+        verifyKept(bucket, writes);
+        continue;
+      }
       if (bucket.counts)
         continue;
       const int64_t own = shardElements(plan_, bucket);
       expect(bucket, "values", bucket.valueOffset, bucket.elements, valueType(plan_, bucket));
-      if (!bucket.hasLoad()) {
+      if (bucket.hasMoments()) {
         expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
         expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
       }
       if (bucket.masterOffset >= 0)
         expect(bucket, "masters", bucket.masterOffset, own, DType::f32);
     }
+  }
+
+  void verifyKept(const Bucket &bucket, const ByteSet &writes) {
+    const int64_t bytes = bucket.elements * sizeInBytes(valueType(plan_, bucket));
+    if (writes.meets({bucket.valueOffset, bucket.valueOffset + bytes}))
+      report("writes some of the values of bucket '{}', which is frozen", bucket.name);
   }
 
   // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.

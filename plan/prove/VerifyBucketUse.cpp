@@ -31,6 +31,8 @@ std::map<Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
 
 void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map<Task, Places> &bound,
                  Problems &problems) {
+  if (bucket.frozen)
+    return;
   const int64_t all = bucket.elements, shard = shardElements(plan, bucket);
   auto check = [&](Task task, const char *name, int64_t offset, int64_t elements, DType type) {
     if (elements > 0 && !bound[task].contains({offset, elements * sizeInBytes(type)}))
@@ -41,7 +43,8 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
-  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters alone.
+  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
+  // alone.
   const bool isPending = !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
   if (!bucket.hasLoad() || isPending) {
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
@@ -51,7 +54,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
     return;
   check(Task::update, "gradientShard", bucket.gradientShardOffset, shard, gradients);
   check(Task::update, "value", bucket.valueOffset, all, values);
-  if (!bucket.hasLoad()) {
+  if (bucket.hasMoments()) {
     check(Task::update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
     check(Task::update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
   }
@@ -82,10 +85,13 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        for (auto [base, type] : {std::pair(bucket.valueOffset, valueType(plan, bucket)),
-                                  std::pair(bucket.gradientOffset, gradientType(plan, bucket))})
+        const auto add = [&](int64_t base, DType type) {
           stages[place.stage][base + (place.elementOffset + i * place.stride) * sizeInBytes(type)] = {
               elements * sizeInBytes(type), isNumbered(parameter) ? place.first + i : -1};
+        };
+        add(bucket.valueOffset, valueType(plan, bucket));
+        if (bucket.hasGradients())
+          add(bucket.gradientOffset, gradientType(plan, bucket));
       }
   }
   return stages;

@@ -269,6 +269,9 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
         buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].counts == known->counts, place,
         "the bucket of '{}' has meanLoad = {} and counts = {}, an earlier one {} and {}; expected the same",
         parameter_.name, buckets[bucket].meanLoad, buckets[bucket].counts, known->meanLoad, known->counts);
+    violations_.expect(buckets[bucket].frozen == known->frozen, place,
+                       "the bucket of '{}' is {}, an earlier one is not; expected the same", parameter_.name,
+                       buckets[bucket].frozen ? "frozen" : "trained");
     const int64_t begin = parameter_.places.front().elementOffset;
     violations_.expect(offset == begin, place,
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
@@ -326,10 +329,12 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
 
 std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_t shard) {
   const DType gradients = gradientType(plan, bucket);
-  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, valueType(plan, bucket)},
-                                     {"gradient", bucket.gradientOffset, bucket.elements, gradients},
-                                     {"gradientShard", bucket.gradientShardOffset, shard, gradients}};
-  if (!bucket.hasLoad()) {
+  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, valueType(plan, bucket)}};
+  if (bucket.hasGradients()) {
+    buffers.push_back({"gradient", bucket.gradientOffset, bucket.elements, gradients});
+    buffers.push_back({"gradientShard", bucket.gradientShardOffset, shard, gradients});
+  }
+  if (bucket.hasMoments()) {
     buffers.push_back({"firstMoment", bucket.firstMomentOffset, shard, DType::f32});
     buffers.push_back({"secondMoment", bucket.secondMomentOffset, shard, DType::f32});
   }
@@ -338,24 +343,43 @@ std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_
   return buffers;
 }
 
+// A frozen bucket has values alone, and nothing is reduced.
+void verifyFrozen(Checks &checks, const Bucket &bucket, const Place &place) {
+  checks.violations.expect(!bucket.counts, place,
+                           "is frozen and counts; what counts load is not trained anyway");
+  checks.violations.expect(bucket.gradientOffset == -1 && bucket.gradientShardOffset == -1, place,
+                           "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no "
+                           "gradients",
+                           bucket.gradientOffset, bucket.gradientShardOffset);
+  checks.violations.expect(
+      bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
+      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
+      "gradient is reduced",
+      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+}
+
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
   const int64_t shard = verifyShards(checks, bucket, place);
   const bool hasMasters = bucket.masterOffset != -1;
   const DType values = valueType(checks.plan, bucket);
-  checks.violations.expect(hasMasters == (values == DType::bf16), place,
-                           "masterOffset = {}, but values are {}; expected {}", bucket.masterOffset,
-                           nameOf(values), hasMasters ? "-1: no masters" : "where the f32 masters lie");
+  checks.violations.expect(hasMasters == mgc::plan::hasMasters(checks.plan, bucket), place,
+                           "masterOffset = {}, but {}values are {}; expected {}", bucket.masterOffset,
+                           bucket.frozen ? "is frozen and its " : "", nameOf(values),
+                           hasMasters ? "-1: no masters" : "where the f32 masters lie");
+  if (bucket.frozen)
+    verifyFrozen(checks, bucket, place);
   checks.violations.expect(std::isfinite(bucket.meanLoad) && bucket.meanLoad >= 0, place,
                            "meanLoad = {}; expected how many tokens an expert has on average, or 0 for "
                            "parameters that AdamW updates",
                            bucket.meanLoad);
   for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-    checks.violations.expect(
-        bucket.hasLoad() == (offset == -1), place,
-        "a moment's offset = {}, but meanLoad = {}; expected -1, no moments, where there is a mean load, and "
-        "nowhere else",
-        offset, bucket.meanLoad);
+    checks.violations.expect(bucket.hasMoments() == (offset != -1), place,
+                             "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where "
+                             "there is a mean load{}, and "
+                             "nowhere else",
+                             offset, bucket.meanLoad, bucket.frozen ? " and frozen" : "",
+                             bucket.frozen ? " or nothing is trained" : "");
   checks.violations.expect(!bucket.counts || bucket.hasLoad(), place,
                            "counts, but meanLoad = 0; expected how many tokens an expert has on average");
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,

@@ -63,6 +63,10 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
                              "one of '{}' and '{}' counts, and is in no file; expected both or none, as both "
                              "are of tensor '{}'",
                              first.name, parameter.name, first.tensor);
+    checks.violations.expect(
+        isFrozen(checks.plan, parameter) == isFrozen(checks.plan, first), place,
+        "one of '{}' and '{}' is frozen; expected both or none, as both are of tensor '{}'", first.name,
+        parameter.name, first.tensor);
     covered = checkedAdd(covered, productOf(extentsOf(parameter)));
     for (size_t j = 0; j < i; ++j)
       checks.violations.expect(!overlap(parameter, *parameters[j]), place,

@@ -21,7 +21,7 @@ BufferPlace placeOf(const plan::Plan &plan, const plan::Bucket &bucket, BucketBu
   case BucketBuffer::Kind::values:
     break;
   case BucketBuffer::Kind::masters:
-    if (bucket.masterOffset < 0) // values are f32
+    if (bucket.masterOffset < 0) // values are f32, or nothing trains them
       break;
     return {plan::DType::f32, bucket.masterOffset, bucket.sharded};
   case BucketBuffer::Kind::gradients:

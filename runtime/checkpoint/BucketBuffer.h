@@ -20,7 +20,7 @@ public:
   enum class Kind {
     values,
     masters,   // sliced if the bucket is sharded; there if it has them
-    gradients, // after the chunk "reduce": sliced if the bucket is sharded
+    gradients, // after the chunk "reduce": sliced if the bucket is sharded; there if it has them
   };
   // The buffer of the bucket in which the holder has the parameter.
   BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
@@ -39,6 +39,7 @@ public:
   std::byte *data(int64_t element) const {
     return slices_[mine_] + (element - mine_ * slice_) * elementBytes_;
   }
+  plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
   bool isSliced() const { return slices_.size() > 1; }
 

@@ -212,7 +212,7 @@ template <typename Wants> static std::vector<FileTensor> tensorsIn(const Plan &p
       std::ranges::move(tensorsOf(parameter), std::back_inserter(tensors));
     for (int64_t index = 0; index < std::max<int64_t>(parameter.stacked, 1); ++index) {
       tensors[entry->second + index].parameters.push_back(&parameter);
-      tensors[entry->second + index].isMovedByLoad = bucket.isMovedByLoad();
+      tensors[entry->second + index].isRouterBias = bucket.isRouterBias();
     }
   }
   std::ranges::sort(tensors, {}, &FileTensor::name); // not by stages: a file is the same for every layout
@@ -223,8 +223,12 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
   return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.counts; });
 }
 
+std::vector<FileTensor> tensorsWithGradients(const Plan &plan) {
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.counts && bucket.hasGradients(); });
+}
+
 std::vector<FileTensor> tensorsWithLoad(const Plan &plan) {
-  return tensorsIn(plan, [](const plan::Bucket &bucket) { return bucket.hasLoad(); });
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return bucket.receivesLoad(); });
 }
 
 Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {

@@ -54,18 +54,20 @@ struct FileTensor {
   std::vector<std::string> aliases; // as Parameter's
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
-  bool isMovedByLoad = false; // bucketOf: then it is f32 in every file
-  int64_t index = -1;         // of a stack: which of its tensors; -1: it is none
+  bool isRouterBias = false; // bucketOf: then it is f32 in every file
+  int64_t index = -1;        // of a stack: which of its tensors; -1: it is none
   int64_t elements() const;
-  plan::DType savedType(plan::DType asked) const { return isMovedByLoad ? plan::DType::f32 : asked; }
+  plan::DType savedType(plan::DType asked) const { return isRouterBias ? plan::DType::f32 : asked; }
   int64_t savedBytes(plan::DType asked) const { return elements() * sizeInBytes(savedType(asked)); }
 };
 // The part of the shard that lies in the tensor; its file elements count from where the tensor begins. Of a stack: nothing where the
 // rank has another part.
 std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard);
 
-// By name: those of a checkpoint, and those in the place of whose gradients the load of experts stands, counters too.
+// By name: those of a checkpoint, those of them that have gradients, and those in the place of whose gradients the load of experts
+// stands, counters too.
 std::vector<FileTensor> fileTensors(const plan::Plan &plan);
+std::vector<FileTensor> tensorsWithGradients(const plan::Plan &plan);
 std::vector<FileTensor> tensorsWithLoad(const plan::Plan &plan);
 
 // Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters

@@ -51,7 +51,7 @@ public:
                 partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
           MGC_TRY(gatherPart(*parameter, holders[0], *part, whole.data()));
     for (float &value : whole)
-      value *= tensor.isMovedByLoad ? 1 : source_.scale;
+      value *= tensor.isRouterBias ? 1 : source_.scale;
     return whole;
   }
 
@@ -227,7 +227,7 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
                      Communicator *communicator) {
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas, communicator).at(file));
-  std::vector<FileTensor> tensors = fileTensors(plan);
+  std::vector<FileTensor> tensors = tensorsWithGradients(plan);
   const Source source = {BucketBuffer::Kind::gradients, plan::DType::f32, scale};
   RankMemory memory(arenas, communicator);
   Gatherer gatherer(plan, source, memory, arenas);

@@ -31,7 +31,7 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
     const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
     std::memset(arena + bucket.valueOffset, 0,
                 size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
-    if (!bucket.hasLoad()) {
+    if (bucket.hasMoments()) {
       std::memset(arena + bucket.firstMomentOffset, 0, slice);
       std::memset(arena + bucket.secondMomentOffset, 0, slice);
     }
@@ -80,7 +80,7 @@ std::string problemWith(const Checkpoint &checkpoint, const TensorView *found, c
   if (!isFloat(found->type))
     return fmt::format("found {} {}, expected F32, BF16, F16 or F64", toString(found->type), shape);
   // A bias that only orders experts would never show in the loss.
-  if (const std::string bad = expected.isMovedByLoad ? describeNotFinite(*found) : ""; !bad.empty())
+  if (const std::string bad = expected.isRouterBias ? describeNotFinite(*found) : ""; !bad.empty())
     return fmt::format("{}, expected finite numbers: experts are chosen by this bias", bad);
   return "";
 }
@@ -222,6 +222,7 @@ private:
     Shard shard;
   };
   void fillPiece(const Piece &piece) const;
+  static void fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &values, const Fill &fill);
   void fillWithMasters(const Piece &piece, const Fill &fill) const;
   void copyRows(const FillBlock &block, const Holder &to, BucketBuffer::Kind kind) const;
   BucketBuffer bufferOf(const FillBlock &block, const Holder &holder, BucketBuffer::Kind kind) const {
@@ -258,9 +259,24 @@ void Filler::fillPiece(const Piece &piece) const {
   if (bucketOf(plan_, *piece.block->parameter, piece.holder).masterOffset >= 0)
     return fillWithMasters(piece, fill);
   const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values);
-  auto *values = reinterpret_cast<float *>(buffer.data(beginOf(*piece.block->parameter, piece.holder)));
+  const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
+  if (buffer.type() != plan::DType::f32)
+    return fillRounded(piece.shard, begin, buffer, fill);
+  auto *values = reinterpret_cast<float *>(buffer.data(begin));
   forEachRun(piece.shard,
              [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
+}
+
+// Values without masters, as frozen parameters have them.
+void Filler::fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &values, const Fill &fill) {
+  forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+    float staged[kStaged];
+    for (int64_t done = 0; done < count; done += kStaged) {
+      const BucketRange now = {begin + local + done, std::min(kStaged, count - done)};
+      fill(file + done, now.count, staged);
+      values.write(now, staged);
+    }
+  });
 }
 
 // The block's filler has all values to write, each holder its part of the masters.

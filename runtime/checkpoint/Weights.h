@@ -3,7 +3,7 @@
 //
 // The plan is one that verifyPlan accepts. `arenas` has one allocation (StagePlan::bytes of the rank's stage) per
 // rank of the mesh. All functions work on the bucket buffers in them: values of the plan's dtype and, where that is
-// bf16, the f32 masters of which they are the rounding.
+// bf16 and they are trained, the f32 masters of which they are the rounding.
 #pragma once
 
 #include "runtime/checkpoint/BucketBuffer.h"
@@ -70,7 +70,8 @@ Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &dir
 // writable.
 Status verifySavable(const std::string &directory);
 
-// Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file.
+// Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file. Frozen
+// parameters have none.
 // They must be complete: after the chunk "reduce", before "update". The communicator is as in SaveOptions.
 Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
                      Communicator *communicator = nullptr);

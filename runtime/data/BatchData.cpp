@@ -16,7 +16,7 @@ namespace {
 bool countsAllTokens(const Plan &plan) {
   const auto isOfRouters = [](size_t term) { return plan::kResults[term] != "mtp_loss"; };
   const auto counts = [](const plan::StagePlan &stage) {
-    return std::ranges::any_of(stage.buckets, &plan::Bucket::hasLoad);
+    return std::ranges::any_of(stage.buckets, &plan::Bucket::receivesLoad);
   };
   const auto drops = [](const plan::Program &program) {
     return std::ranges::any_of(program.instructions, [](const plan::Instruction &instruction) {

@@ -43,7 +43,7 @@ std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &s
       ranges.push_back({bucket.valueOffset, bucket.elements * sizeInBytes(valueType(plan, bucket))});
       if (bucket.masterOffset >= 0)
         ranges.push_back({bucket.masterOffset, shard * plan::sizeInBytes(plan::DType::f32)});
-    } else {
+    } else if (bucket.hasGradients()) {
       const int64_t gradientBytes = sizeInBytes(gradientType(plan, bucket));
       ranges.push_back({bucket.gradientOffset, bucket.elements * gradientBytes});
       if (bucket.sharded)
@@ -57,7 +57,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets)
     for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-      if (!bucket.hasLoad())
+      if (bucket.hasMoments())
         ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
   return ranges;
 }

@@ -87,6 +87,7 @@ private:
   DeviceOptions deviceOptions() const;
   Status loadData(const plan::Plan &plan);
   std::string describeData() const;
+  void noteFrozen();
   Status loadParameters();
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
@@ -292,10 +293,22 @@ std::string Training::describeData() const {
                                      : "");
 }
 
+// Nobody wants to keep values that were drawn.
+void Training::noteFrozen() {
+  const plan::Plan &plan = engine_->plan();
+  const auto frozen = std::ranges::count_if(
+      plan.parameters, [&](const plan::Parameter &parameter) { return isFrozen(plan, parameter); });
+  if (frozen > 0)
+    observer_.noted(
+        fmt::format("without --weights the {} frozen parameters of the plan keep what --seed {} draws",
+                    frozen, options_.seed));
+}
+
 Status Training::loadParameters() {
   const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
                          engine_->arenasAreZero()};
   if (!options_.weights) {
+    noteFrozen();
     MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
     return engine_->upload(Part::weights);
   }

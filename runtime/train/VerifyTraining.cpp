@@ -53,7 +53,7 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
         "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
         "leave it out",
         options.optimizer.routerBiasRate, plan.modelType);
-  if (options.logsLoads && !has(&plan::Bucket::hasLoad))
+  if (options.logsLoads && !has(&plan::Bucket::receivesLoad))
     return errorf("--moe-per-layer-logging: the plan of the {} model does not count the load of experts; "
                   "expected one of a model with experts that mgc compile --moe-per-layer-logging has made",
                   plan.modelType);

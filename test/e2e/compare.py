@@ -94,6 +94,14 @@ def compare_untrained(expect, start, routes, gradients, weights):
     return comparisons + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
 
 
+def compare_frozen(expect, start, gradients, weights):
+    """Frozen tensors have no gradient, and keep the bits that they began with."""
+    names = expect.get("frozen", [])
+    comparisons = [(f"gradient {name} of a frozen tensor", 1, 0) for name in names if name in gradients]
+    return comparisons + compare_bits("frozen weight", {name: start[name] for name in names},
+                                      {name: weights[name] for name in names if name in weights})
+
+
 def compare_loads(start, routes, found):
     """Of each router the least, mean and largest load of step 0, to the last token those of the reference's choices, where it
     has them."""

@@ -33,9 +33,9 @@ import prediction
 import tensor_files
 
 PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "olmo2", "phi3", "starcoder2", "t5")
-EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux",
-           "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
+DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "llama_frozen", "olmo2", "phi3", "starcoder2", "t5")
+EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_frozen", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss",
+           "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
@@ -191,7 +191,9 @@ def compare_all(options, golden, layout, folder):
     gradients, weights = (tensor_files.load(os.path.join(folder, name)) for name in RESULTS)
     comparisons = compare.compare_steps(golden.expect, log)
     comparisons += compare.compare_untrained(golden.expect, golden.start, golden.routes, gradients, weights)
-    trained = lambda tensors: {n: t for n, t in tensors.items() if n not in golden.expect["untrained"]}
+    comparisons += compare.compare_frozen(golden.expect, golden.start, gradients, weights)
+    kept = golden.expect["untrained"] + golden.expect.get("frozen", [])
+    trained = lambda tensors: {n: t for n, t in tensors.items() if n not in kept}
     comparisons += compare.compare_gradients(golden.expect, golden.gradients, trained(gradients))
     return comparisons + compare.compare_weights(golden.expect, trained(golden.weights), golden.gradients, trained(weights))
 

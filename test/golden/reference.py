@@ -158,9 +158,9 @@ def chosen_of(router):
     return numpy.nonzero(router["hot"])[-1].reshape(*router["hot"].shape[:2], -1)
 
 
-def train(start, batches, expect, losses_of):
+def train(start, batches, expect, losses_of, frozen=()):
     """losses_of: from the weights by name, values, and a step's batch to {"cross_entropy": value, ..}, all terms of the loss, and
-    what each router did."""
+    what each router did. Weights whose names are `frozen` are not trained: they count in no norm and keep their values."""
     optimizer = expect["optimizer"]
     beta1, beta2 = optimizer["betas"]
     weights = {name: tensor.copy() for name, tensor in start.items()}
@@ -173,7 +173,7 @@ def train(start, batches, expect, losses_of):
         loss = total(terms)
         differentiate(loss)
         gradients = {name: numpy.zeros_like(value.data) if value.gradient is None else value.gradient
-                     for name, value in values.items()}
+                     for name, value in values.items() if name not in frozen}
         norm = numpy.sqrt(sum(float(numpy.square(g, dtype=numpy.float64).sum()) for g in gradients.values()))
         if step == 0:
             run["grad"] = gradients
@@ -186,6 +186,8 @@ def train(start, batches, expect, losses_of):
         run["route_gap"].append(min((router["gap"] for router in routers), default=1))
         clip, rate, t = min(1, optimizer["clip"] / (norm + 1e-6)), expect["lr"][step], step + 1
         for name, weight in weights.items():
+            if name in frozen:
+                continue
             g = gradients[name] * weight.dtype.type(clip)
             if weight.ndim >= 2:
                 weight *= weight.dtype.type(1 - rate * optimizer["weight_decay"])
@@ -261,9 +263,10 @@ def spread(exact, others):
 def write(name, start, base, facts, losses_of):
     """Trains from `start` and writes name/expect.json and name/expect.safetensors; `facts` go into expect.json. Where there are routers,
     nothing that rounding does may change what they choose."""
-    exact = train(start, base.batches, base.expect, losses_of)
-    narrow = train({n: t.astype(numpy.float32) for n, t in start.items()}, base.batches, base.expect, losses_of)
-    others = [narrow] + [train(shaken(start, seed), base.batches, base.expect, losses_of) for seed in range(SHAKES)]
+    frozen = facts.get("frozen", ())
+    training = lambda weights: train(weights, base.batches, base.expect, losses_of, frozen)
+    exact, narrow = training(start), training({n: t.astype(numpy.float32) for n, t in start.items()})
+    others = [narrow] + [training(shaken(start, seed)) for seed in range(SHAKES)]
     for other in others:
         if any((a != b).any() for one, two in zip(exact["routes"], other["routes"]) for a, b in zip(one, two)):
             sys.exit(f"{name}: rounding changes a choice of the routers; expected other coefficients or weights")
@@ -272,11 +275,12 @@ def write(name, start, base, facts, losses_of):
     kept = {key: base.expect[key] for key in ("kind", "steps", "gbs", "s", "optimizer", "lr", "untrained", "valid_tokens")}
     facts = {"name": name} | facts | {key: value for key, value in kept.items() if key not in facts}
     names = [(part, tensor) for part in ("grad", "final") for tensor in sorted(exact[part])
-             if part == "final" or tensor not in facts["untrained"]]
+             if tensor not in frozen and (part == "final" or tensor not in facts["untrained"])]
     gaps = {f"{part}.{tensor}": gap(exact[part][tensor], [other[part][tensor] for other in others]) for part, tensor in names}
     facts |= {"loss": narrow["loss"], "grad_norm": narrow["grad_norm"], "loss_f64": exact["loss"],
-              "grad_norm_f64": exact["grad_norm"], "terms_f64": exact["terms"], "loss_spread": losses, "terms_spread": terms,
-              "route_gap": exact["route_gap"], "gap": gaps}
+              "grad_norm_f64": exact["grad_norm"], "loss_spread": losses, "route_gap": exact["route_gap"], "gap": gaps}
+    if len(terms) > 1:  # the log says terms where the loss has several
+        facts |= {"terms_f64": exact["terms"], "terms_spread": terms}
     folder = os.path.join(HERE, name)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "expect.json"), "w", encoding="utf-8") as file:

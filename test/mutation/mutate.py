@@ -86,6 +86,9 @@ MODELS = {  # name: config.json, layout
     "qwen3-load": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --moe-per-layer-logging"),
     "gpt-oss": (GPT_OSS, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "qwen3-later": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --mtp-num-layers 1 --loss-tile 4"),
+    # Stage 0 has layers of which one is frozen, and one that is half frozen; the table is tied over both stages, and frozen too.
+    "qwen3-frozen": (QWEN3 | {"num_hidden_layers": 4}, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --freeze "
+                     "embeddings,layers:0,model.layers.1.mlp.*"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
@@ -446,6 +449,7 @@ def bucket_mutants(plan, stage, bucket):
             yield f"no {name}", lambda b, name=name: b.pop(name)
     for name in ("valueOffset", "gradientOffset", "firstMomentOffset", "secondMomentOffset"):
         yield f"other {name}", lambda b, name=name: b.update({name: b[name] + 64})
+    yield "frozen, or not", lambda b: b.update(frozen=not b.get("frozen", False))
     if "meanLoad" in bucket:
         yield "no meanLoad", lambda b: b.pop("meanLoad")
         yield "counts, or does not", lambda b: b.update(counts=not b.get("counts", False))

@@ -116,7 +116,7 @@ def bound_mutants(line, kinds):
 def stage_mutants(line, functions, buckets):
     """Lines of mg.stage and of what is in it."""
     if "mg.bucket" in line:
-        for flag in ("decay", "sharded"):
+        for flag in ("decay", "frozen", "sharded"):
             has = f"{flag}, " in line
             yield f"{flag} flipped", line.replace(f"{flag}, ", "") if has else line.replace("{", f"{{{flag}, ", 1)
         tied = re.search(r"tied = array<i64(: [\d, ]+)?>", line)[0]

@@ -81,10 +81,13 @@ void printModel(const plan::Plan &plan) {
 }
 
 void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost &step) {
-  say(stdout, "model      {}, {} parameters{}, {}{}\n", plan.modelType, countText(double(facts.parameters)),
+  say(stdout, "model      {}, {} parameters{}{}, {}{}\n", plan.modelType, countText(double(facts.parameters)),
       facts.activeParameters == facts.parameters
           ? ""
           : fmt::format(" ({} active)", countText(double(facts.activeParameters))),
+      facts.trainedParameters == facts.parameters
+          ? ""
+          : fmt::format(", {} trained", countText(double(facts.trainedParameters))),
       plan::nameOf(plan.dtype), precisionText(plan));
   printModel(plan);
   say(stdout, "target     {}\n", plan::describeTarget(plan));
@@ -271,6 +274,7 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Mach
           {"gradient_dtype", plan::nameOf(plan.gradientType)},
           {"parameters", facts.parameters},
           {"active_parameters", facts.activeParameters},
+          {"trained_parameters", facts.trainedParameters},
           {"loss_terms", termsOf(plan)},
           {"expert_capacity", drops ? nlohmann::json(drops->capacity) : nlohmann::json()},
           {"flops", facts.flops},

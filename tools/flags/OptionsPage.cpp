@@ -22,6 +22,8 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
     return fmt::format("{}", fmt::join(option.words(supported), ", "));
   if (std::holds_alternative<OptionField<bool>>(option.field))
     return option.hasNegation ? "switch; `" + option.negation() + "`" : "switch";
+  if (std::holds_alternative<OptionField<std::vector<std::string>>>(option.field))
+    return "words";
   if (option.most == std::numeric_limits<int64_t>::max())
     return "whole numbers";
   return fmt::format("{} to {}", option.least, option.most);
@@ -53,8 +55,10 @@ Json schemaOf(const LayoutOption &option, const frontend::Supported &supported) 
       return Json{{"type", "number"}, {"minimum", option.least}, {"maximum", option.most}};
     else if constexpr (std::is_same_v<decltype(tag), bool>)
       return Json{{"type", "boolean"}};
-    else
+    else if (option.words)
       return Json{{"type", "string"}, {"enum", option.words(supported)}};
+    else
+      return Json{{"type", "string"}};
   };
   std::visit(
       [&]<typename T>(OptionField<T>) {

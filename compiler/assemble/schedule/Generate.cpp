@@ -111,6 +111,8 @@ private:
           message.target = shape.stageOf(to);
           message.bytes = bytesOf(problem, message.source, shape.chunkOf(from),
                                   gradient ? BufferKind::gradientOut : BufferKind::output);
+          if (message.bytes == 0)
+            continue;
           message.sourceRun = at(gradient, from, m).last;
           message.targetRun = at(gradient, to, m).first;
           messages.push_back(message);
@@ -121,7 +123,8 @@ private:
     postAndRelease();
   }
 
-  // The first run of the pair that the run belongs to, and the first run behind it; the run itself, and the next, where it has none.
+  // The first run of the pair that the run belongs to, and the first run behind it; the run itself, and the next, where it has
+  // none.
   int64_t firstOfPair(int64_t stage, int64_t run) const { return run - runs[stage][run].task.paired; }
   int64_t behindPair(int64_t stage, int64_t run) const {
     const std::vector<Run> &list = runs[stage];
@@ -206,7 +209,8 @@ private:
     Step step;
     step.task = task;
     step.microbatch = task.microbatch;
-    for (int64_t k = 0; k < kBufferKinds && task.microbatch >= 0; ++k) {
+    const bool isIdle = task.chunk >= 0 && problem.isIdle(stage, task.chunk, task.kind);
+    for (int64_t k = 0; k < kBufferKinds && task.microbatch >= 0 && !isIdle; ++k) {
       BufferKind kind = BufferKind(k);
       BufferAccess access = problem.access[int(task.kind)][k];
       if (access != BufferAccess::none && bytesOf(problem, stage, task.chunk, kind) > 0)

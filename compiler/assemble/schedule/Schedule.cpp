@@ -51,6 +51,10 @@ AccessTable defaultAccess() {
   return table;
 }
 
+bool Problem::isIdle(int64_t stage, int64_t chunk, TaskKind task) const {
+  return !idle.empty() && std::ranges::find(idle[stage][chunk], task) != idle[stage][chunk].end();
+}
+
 char letterOf(TaskKind kind) { return "ZFBIWGRU"[int(kind)]; }
 
 double ChunkCost::*costOf(TaskKind kind) {
@@ -180,17 +184,16 @@ Status checkSizes(const Problem &problem) {
     const Sizes &front = problem.bytes[shape.stageOf(global)][shape.chunkOf(global)];
     const Sizes &back = problem.bytes[shape.stageOf(global + 1)][shape.chunkOf(global + 1)];
     auto agree = [&](BufferKind sent, const Sizes &from, BufferKind received, const Sizes &to) {
-      return from[int(sent)] > 0 && from[int(sent)] == to[int(received)];
+      return from[int(sent)] == to[int(received)];
     };
-    if (!agree(BufferKind::output, front, BufferKind::input, back))
+    if (front[int(BufferKind::output)] == 0 || !agree(BufferKind::output, front, BufferKind::input, back))
       return errorf(
           "global chunk {} has an output of {} bytes and chunk {} an input of {}; they must be equal and "
           "positive",
           global, front[int(BufferKind::output)], global + 1, back[int(BufferKind::input)]);
     if (!agree(BufferKind::gradientOut, back, BufferKind::gradientIn, front))
       return errorf(
-          "global chunk {} has a gradientOut of {} bytes and chunk {} a gradientIn of {}; they must be equal "
-          "and positive",
+          "global chunk {} has a gradientOut of {} bytes and chunk {} a gradientIn of {}; they must be equal",
           global + 1, back[int(BufferKind::gradientOut)], global, front[int(BufferKind::gradientIn)]);
   }
   return Status::ok();

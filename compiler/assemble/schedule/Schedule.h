@@ -108,9 +108,12 @@ struct Problem {
   std::string schedule = "1f1b"; // a row of schedules(), or the name of `orders`
   Shape shape;
   // [stage][chunk]. The first global chunk has no input and gradientOut, the last no output and gradientIn:
-  // those sizes are ignored. The two ends of a boundary must agree.
+  // those sizes are ignored. The two ends of a boundary must agree. A gradient of no bytes is not sent: nothing before is trained.
   std::vector<std::vector<Sizes>> bytes;
   AccessTable access = defaultAccess();
+  // [stage][chunk]: the tasks of a chunk that compute nothing, and touch no buffer. Empty: none.
+  std::vector<std::vector<std::vector<TaskKind>>> idle = {};
+  bool isIdle(int64_t stage, int64_t chunk, TaskKind task) const;
   // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
   // so many parts, each followed by the task gradients for the part, which runs beside what comes after. 0: in one,
   // and its gradients are left to reduce. Empty: 0 everywhere.

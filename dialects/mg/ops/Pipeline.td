@@ -38,12 +38,17 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
     `elements` per rank, padded. With `meanLoad` the load of experts stands in the place of their gradients: f32, without
-    moments, and not in the norm. The load moves them, not the optimizer; where they are `counts`, nothing does.
+    moments, and not in the norm. The load moves them, not the optimizer; where they are `counts`, nothing does. `frozen`
+    ones have values alone.
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
-                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, UnitAttr:$counts);
-  let extraClassDeclaration = "bool hasLoad() { return getMeanLoad().convertToDouble() > 0; }";
+                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, UnitAttr:$counts, UnitAttr:$frozen);
+  let extraClassDeclaration = [{
+    bool hasLoad() { return getMeanLoad().convertToDouble() > 0; }
+    bool hasGradients() { return !getFrozen(); } // or load in their place
+    bool isReduced() { return hasGradients() && !(getReduce().empty() && getData().empty() && getTied().empty()); }
+  }];
   let assemblyFormat = "$elements attr-dict";
 }
 

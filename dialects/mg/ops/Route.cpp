@@ -50,8 +50,6 @@ LogicalResult RouteOp::verify() {
   const int64_t left = experts / groups * kept;
   if (chosen < 1 || chosen > left)
     return emitOpError() << chosen << " experts are chosen of " << left << " (route_c5)";
-  if (getBias() && getLoad())
-    return emitOpError("has a bias and a load; expected one of them, for the load of the experts (route_c6)");
   return success();
 }
 LogicalResult RouteGradOp::verify() { return verifyWeights(*this); }
@@ -66,6 +64,8 @@ static Value loadOf(GradientBuilder &g, RouteOp op, Value counter) {
 }
 
 LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
+  if (getBias() && getLoad() && g.wants(getBias()))
+    return emitOpError("has a bias and a load; expected one of them, for the load of the experts (route_c6)");
   if (Value dw = g.cotangent(getWeights()); dw && g.wants(getLogits()))
     g.contribute(getLogits(),
                  g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),

@@ -42,7 +42,7 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
     4. there are 1 to 32 groups of equal size, keptGroups is at most groups, groupTop at most the size of a group
        (route_c4)
     5. the kept groups have k experts or more (route_c5)
-    6. bias and load are not both given: the load has one place (route_c6)
+    6. the load has one place: of bias and load, where both are given, the bias is frozen (route_c6)
   }];
   let arguments = (ins Mg_Float:$logits, Optional<Mg_F32>:$bias, Optional<Mg_F32>:$load, StrAttr:$score,
                        DefaultValuedAttr<StrAttr, "\"gather\"">:$post, DefaultValuedAttr<I64Attr, "1">:$groups,

@@ -121,6 +121,43 @@ TEST(Buckets, LargeSlicesAreWholeParts) {
   EXPECT_EQ(elementsWith(large + 16), large + 3 * kPartElements);
 }
 
+// A bucket of its own, of no part and not divided by ZeRO-1, where others like it are.
+TEST(Buckets, FrozenParametersHaveValuesAlone) {
+  BucketProblem p = problem(4, 1, false, true);
+  p.blocks[1][2].key = key({"tp"}, {}, {}, true);
+  p.blocks[1][2].key.frozen = true;
+  for (InstanceRange &range : p.stages[0])
+    range.part = 0;
+  auto planned = planBuckets(p);
+  ASSERT_TRUE(planned.isOk()) << planned.status().message();
+  checkStage(p, 0, (*planned)[0]);
+  int64_t frozen = 0;
+  for (const PlannedBucket &bucket : (*planned)[0].buckets) {
+    EXPECT_EQ(bucket.sharded, !bucket.key.frozen);
+    EXPECT_EQ(bucket.key.part, bucket.key.frozen ? -1 : 0);
+    frozen += bucket.key.frozen ? bucket.elements : 0;
+  }
+  EXPECT_EQ(frozen, 4 * 16); // h.{}.v of 4 layers
+}
+
+// One tensor is trained by all who use it or by none: the view says it.
+TEST(Buckets, TiedUsesAreFrozenTogether) {
+  BucketProblem p = problem(2, 2, true, false);
+  for (BlockParameter *use : {&p.blocks[0][0], &p.blocks[2][1]}) {
+    use->key = key({"tp"}, {}, {}, true);
+    use->key.frozen = true;
+  }
+  auto planned = planBuckets(p);
+  ASSERT_TRUE(planned.isOk()) << planned.status().message();
+  for (const StageBuckets &stage : *planned) {
+    EXPECT_TRUE(stage.buckets[0].key.frozen);
+    EXPECT_EQ(stage.buckets[0].key.tied, (std::vector<int64_t>{0, 1}));
+  }
+  p.blocks[2][1].key.frozen = false;
+  p.blocks[2][1].view = "trained";
+  EXPECT_NE(planBuckets(p).status().message().find("another trained"), std::string::npos);
+}
+
 TEST(Buckets, TiedOverStagesHasABucketOfItsOwn) {
   auto planned = planBuckets(problem(4, 2, true, false));
   ASSERT_TRUE(planned.isOk());

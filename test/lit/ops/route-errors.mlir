@@ -212,14 +212,6 @@ func.func @product_of_pending_sums(%x: tensor<2x16xf32, #mg.layout<b, e, sum [cp
 
 // -----
 
-func.func @two_loads(%x: tensor<4x16xf32, #mg.layout<s, e>>, %b: tensor<16xf32, #mg.layout<e>>) {
-  // expected-error@+1 {{has a bias and a load; expected one of them, for the load of the experts (route_c6)}}
-  %w, %i = mg.route %x, %b load %b {score = "sigmoid"} : (tensor<4x16xf32, #mg.layout<s, e>>, tensor<16xf32, #mg.layout<e>>, tensor<16xf32, #mg.layout<e>>) -> (tensor<4x3xf32, #mg.layout<s, k>>, tensor<4x3xi32, #mg.layout<s, k>>)
-  return
-}
-
-// -----
-
 func.func @load_of_others(%x: tensor<4x16xf32, #mg.layout<s, e>>, %l: tensor<4xf32, #mg.layout<s>>) {
   // expected-error@+1 {{letter e of the rule is bound to 'e' and to 's'}}
   %w, %i = mg.route %x load %l {score = "sigmoid"} : (tensor<4x16xf32, #mg.layout<s, e>>, tensor<4xf32, #mg.layout<s>>) -> (tensor<4x3xf32, #mg.layout<s, k>>, tensor<4x3xi32, #mg.layout<s, k>>)

@@ -232,6 +232,9 @@ const Broken kParameters[] = {
      "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and counts = false, an earlier "
      "one "
      "0 and false; expected the same"},
+    {"FrozenInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].frozen = true; },
+     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the "
+     "same"},
     {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].counts = true; },
      "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one "
      "0 and false; expected the same"},
@@ -376,6 +379,51 @@ TEST(VerifyParameters, ACounterHasATensorOfItsOwn) {
                  "parameters: one of 'ln_f.weight' and 'gate.load' counts, and is in no file; expected both "
                  "or none, as both are of tensor 'ln_f.weight'"});
 }
+
+// The small plan, in which the matrix of h.0.attn.c_attn.weight is frozen.
+Plan makeFrozenPlan() {
+  Plan plan = makeSmallPlan();
+  Bucket &bucket = plan.stages[0].buckets[1];
+  bucket.frozen = true;
+  bucket.reduceAxes = bucket.dataAxes = {};
+  bucket.gradientOffset = bucket.gradientShardOffset = -1;
+  bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+  return plan;
+}
+
+TEST(VerifyParameters, AFrozenBucketHasValuesAlone) {
+  const Plan plan = makeFrozenPlan();
+  EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
+  EXPECT_TRUE(isFrozen(plan, plan.parameters[1]));
+  EXPECT_FALSE(isFrozen(plan, plan.parameters[0]));
+}
+
+class VerifyFrozen : public Verify {};
+TEST_P(VerifyFrozen, RefusesABrokenRule) { refuses(makeFrozenPlan(), GetParam()); }
+
+const Broken kFrozen[] = {
+    {"Gradients", [](Plan &plan) { plan.stages[0].buckets[1].gradientOffset = 512; },
+     "stages[0].buckets[1]: is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, "
+     "no "
+     "gradients"},
+    {"Moments", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 768; },
+     "stages[0].buckets[1]: a moment's offset = 768, but meanLoad = 0 and frozen; expected -1, no moments"},
+    {"Masters", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 768; },
+     "stages[0].buckets[1]: masterOffset = 768, but is frozen and its values are f32; expected -1: no "
+     "masters"},
+    {"Reduced", [](Plan &plan) { plan.stages[0].buckets[1].dataAxes = {"dp"}; },
+     "stages[0].buckets[1]: is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected "
+     "none"},
+    {"Counts",
+     [](Plan &plan) {
+       plan.stages[0].buckets[1].counts = true;
+       plan.stages[0].buckets[1].meanLoad = 4;
+     },
+     "stages[0].buckets[1]: is frozen and counts"},
+    {"Trained", [](Plan &plan) { plan.stages[0].buckets[1].frozen = false; },
+     "stages[0].buckets[1]: a moment's offset = -1, but meanLoad = 0"},
+};
+INSTANTIATE_TEST_SUITE_P(Frozen, VerifyFrozen, testing::ValuesIn(kFrozen), ruleName);
 
 TEST(VerifyParameters, TensorsOfAStackMayBeCutIntoParameters) {
   Plan plan = makeSmallPlan();

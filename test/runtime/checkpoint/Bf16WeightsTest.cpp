@@ -156,6 +156,32 @@ TEST(Bf16Weights, mastersComeBackBitForBitAndValuesRounded) {
   }
 }
 
+// A file of bf16 goes in and comes out by the values alone.
+TEST(Bf16Weights, frozenValuesHaveNoMasters) {
+  TempDir file;
+  {
+    const Plan plan = makePlan({});
+    ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, 9).arenas(), file.path(), {.type = DType::bf16})));
+  }
+  forEachPlan([&](Plan plan) {
+    for (plan::StagePlan &stage : plan.stages)
+      for (Bucket &bucket : stage.buckets) {
+        bucket.frozen = true;
+        bucket.sharded = false;
+        bucket.reduceAxes = bucket.dataAxes = {};
+        bucket.masterOffset = bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+        bucket.gradientOffset = bucket.gradientShardOffset = -1;
+      }
+    Memory memory(plan);
+    ASSERT_TRUE(
+        isOk(loadWeights(plan, *Checkpoint::open(file.path()), memory.arenas(), {}, {.pieceElements = 7})));
+    TempDir saved;
+    ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), saved.path())));
+    EXPECT_EQ(saved.read("model.safetensors"), file.read("model.safetensors"));
+    EXPECT_TRUE(tensorsWithGradients(plan).empty());
+  });
+}
+
 TEST(Bf16Weights, shardsOfFilesAreCountedInTheirBytes) {
   const Plan plan = makePlan({}, false, false, DType::bf16);
   TempDir f32, bf16;
