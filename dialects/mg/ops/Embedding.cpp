@@ -1,4 +1,4 @@
-// Embedding: gradient, indexed factor.
+// Embedding: gradient, indexed factor; rows of another sequence.
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 
@@ -61,5 +61,22 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
     dy = rowgen::select(graph, isPadding, graph.constant(0), dy);
   }
   e.addAt(getResult(), rowOf(e, getResult(), getIds(), getOffset()), dy);
+  return success();
+}
+
+// --- place
+// ------------------------------------------------------------------------------------------------------------
+
+LogicalResult PlaceOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<PlaceOp>(getX(), dy, getSources(), getPlaces()));
+  return success();
+}
+
+RowSpace PlaceOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }
+Value PlaceOp::getLookupTable() { return getX(); }
+bool PlaceOp::looksUpInRow() { return false; }
+LogicalResult PlaceOp::emitRow(RowEmitter &e) {
+  e.define(getY(), e.value(getX(), {rowDims(getX()).front().name, e.value(getPlaces())}));
   return success();
 }

@@ -33,6 +33,38 @@ const Broken kNumbers[] = {
     {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
     {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"ImagesOfNobody", [](Plan &plan) { plan.images.channels = 3; },
+     "images: found images, expected none: no stage reads them"},
+    {"ImagesWithoutSizes",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 0, .rows = 1, .columns = 2};
+     },
+     "images.patchSize: found 0, expected 1 to 1048576"},
+    {"ImagesLongerThanTheEncoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2};
+     },
+     "images: 2 positions of an image, expected no more than encoderLength = 0"},
+    {"ImagesLongerThanTheDecoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 3, .columns = 2};
+     },
+     "images: an image takes the places of 6 tokens, expected no more than sequenceLength = 4"},
+    {"ImageTokenOutside",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2, .token = plan.vocabulary};
+     },
+     "images.token: found "},
+    {"FirstFeatureOutside",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2, .firstFeature = 2};
+     },
+     "images.firstFeature: found 2, expected 0 to 1"},
     {"EncoderOfNobody", [](Plan &plan) { plan.encoderLength = 4; },
      "encoderLength: found 4, expected 0, for no stage reads an encoder's sequence"},
     {"EncoderLengthMissing",
