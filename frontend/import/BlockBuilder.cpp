@@ -474,7 +474,7 @@ Value BlockBuilder::placed(Value x) {
   Value places = arguments.lookup("image_places"), sources = arguments.lookup(ofStack("image_places"));
   SmallVector<int64_t> shape(tensorOf(from).getShape());
   shape[0] = layout.sequenceLength;
-  return PlaceOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources);
+  return RelocateOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources);
 }
 
 BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,

@@ -288,9 +288,12 @@ static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorName
     if (tensor.ends_with(end))
       aliases.push_back(fmt::format("{}{}", tensor.substr(0, tensor.size() - end.size()), old));
   const TensorRow *head = findRow(names, "head.weight");
-  if (row.role == "embed.tokens" && model.head.tied && head)
-    aliases.push_back(tensorOf(*head, names));
   addOtherBegins(tensor, names, aliases);
+  if (row.role == "embed.tokens" && model.head.tied && head) {
+    const std::string untied = tensorOf(*head, names);
+    aliases.push_back(untied);
+    addOtherBegins(untied, names, aliases);
+  }
   return aliases;
 }
 

@@ -78,6 +78,7 @@ inline json tinyBart() {
 // A tower of 3 layers over 3 x 3 patches and a class token, of which 2 layers make features; a Llama of 2 layers.
 inline json tinyLlava() {
   json text = tinyDecoder("llama");
+  text["num_hidden_layers"] = 2;
   return {{"model_type", "llava"},
           {"text_config", text},
           {"image_token_index", 99},

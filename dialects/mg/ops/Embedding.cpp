@@ -64,19 +64,19 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
   return success();
 }
 
-// --- place
+// --- relocate
 // ------------------------------------------------------------------------------------------------------------
 
-LogicalResult PlaceOp::buildGradient(GradientBuilder &g) {
+LogicalResult RelocateOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<PlaceOp>(getX(), dy, getSources(), getPlaces()));
+    g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), getPlaces()));
   return success();
 }
 
-RowSpace PlaceOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }
-Value PlaceOp::getLookupTable() { return getX(); }
-bool PlaceOp::looksUpInRow() { return false; }
-LogicalResult PlaceOp::emitRow(RowEmitter &e) {
+RowSpace RelocateOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }
+Value RelocateOp::getLookupTable() { return getX(); }
+bool RelocateOp::looksUpInRow() { return false; }
+LogicalResult RelocateOp::emitRow(RowEmitter &e) {
   e.define(getY(), e.value(getX(), {rowDims(getX()).front().name, e.value(getPlaces())}));
   return success();
 }

@@ -28,7 +28,7 @@ def Mg_EmbedGradOp : Mg_IndexedOp<"embed_grad", [MgAddingRow]> {
   let hasVerifier = 1;
 }
 
-def Mg_PlaceOp : Mg_ComputeOp<"place", [MgGradient, MgGatheringRow]> {
+def Mg_RelocateOp : Mg_ComputeOp<"relocate", [MgGradient, MgGatheringRow]> {
   let summary = "Rows of another sequence at the places of this one that say which: y[s, b] = x[places[s, b], b]; 0 where it is -1";
   let description = [{
     `places` has for each position s the position t of x that stands there, or -1. `sources` is its inverse: for each position t

@@ -75,14 +75,14 @@ TEST(Indexed, EmbedGradLeavesThePaddingOut) {
 }
 
 // Of 4 positions t, each sample's own stand at some of its 5 places; the gradient is the same with both exchanged.
-TEST(Indexed, PlaceReadsThePositionOfItsSample) {
+TEST(Indexed, RelocateReadsThePositionOfItsSample) {
   constexpr int kT = 4;
   const std::string rows = f32("t:4 b:2 h:19"), sources = i32("t:4 b:2");
   Buffer x(randomFloats(kT * kB * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
   Buffer places(std::vector<int32_t>{-1, 3, 2, -1, 0, -1, -1, 0, 1, -1}); // [s, b]
   Buffer inverse(std::vector<int32_t>{2, 3, 4, -1, 1, -1, -1, 0});        // [t, b]
-  auto y = runRowOps(oneOp("place", {rows, kIds, sources}, {kX}), {x, places, inverse});
-  auto dx = runRowOps(oneOp("place", {kX, sources, kIds}, {rows}), {dy, inverse, places});
+  auto y = runRowOps(oneOp("relocate", {rows, kIds, sources}, {kX}), {x, places, inverse});
+  auto dx = runRowOps(oneOp("relocate", {kX, sources, kIds}, {rows}), {dy, inverse, places});
   std::vector<double> expected(kS * kB * kH, 0), gradient(kT * kB * kH, 0);
   for (int s = 0; s < kS; ++s)
     for (int b = 0; b < kB; ++b)

@@ -58,9 +58,10 @@ def changes(config, fields, names):
     """(path, value) for each field of the names; fields of an object have paths of two names."""
     for name in names:
         value = fields[name]
-        if isinstance(value, dict) and name in ("rope_parameters", "attn_config"):
+        if isinstance(value, dict) and name in ("rope_parameters", "attn_config", "vision_config"):
             for path, leaf in leaves(value):
-                yield from (((name, *path), other) for other in values_of(path[-1], leaf, set()) if path[-1] != "rope_type")
+                if path[-1] not in LEFT_OUT | {"rope_type"}:
+                    yield from (((name, *path), other) for other in values_of(path[-1], leaf, set()))
             if name == "rope_parameters" and "rope_theta" in value:
                 yield from (((name,), value | other) for other in ROPES if other["rope_type"] != value["rope_type"])
                 yield (name,), value | {"no_such_field": 1.0}

@@ -35,7 +35,7 @@ TEST(LayoutImages, HeadsOfTheTowerDivideAndSplitAsTheDecoders) {
             "  possible tp: 1, 3");
   EXPECT_EQ(errorOf(tinyLlava(), {.tp = 4, .seq = 16}),
             "config.json: tp = 4: layers with 2 and with 4 groups of keys split over it in different ways\n"
-            "  possible tp: the divisors of both");
+            "  possible tp: 1, 2");
 }
 
 TEST(LayoutImages, StagesShareOutTheLayersOfBoth) {
