@@ -468,13 +468,12 @@ Value BlockBuilder::projected(Value x, const Projector &projector) {
   return linear(inner, "project.down");
 }
 
-// The rename has a tag, by which the rule table leaves its sequence whole.
 Value BlockBuilder::placed(Value x) {
-  Value from = renamed(x, "s", "t", "placed");
+  Value from = asEncoded(x);
   Value places = arguments.lookup("image_places"), sources = arguments.lookup(ofStack("image_places"));
   SmallVector<int64_t> shape(tensorOf(from).getShape());
   shape[0] = layout.sequenceLength;
-  return RelocateOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources);
+  return RelocateOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources, DictionaryAttr());
 }
 
 BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,

@@ -62,7 +62,7 @@ public:
   // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts
   // it adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
-  // The keys of cross-attention, split as x is: rows of the rule table for the tag.
+  // What the decoder has of the encoder, split as x is: rows of the rule table for the tag.
   mlir::Value asEncoded(mlir::Value x) { return renamed(x, "s", "t", "encoded"); }
   void passEncoded() { addResult(encoded); }
   // Data in the model's type.

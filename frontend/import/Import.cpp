@@ -194,9 +194,9 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
   return kinds;
 }
 
-// Data that a layer reads, but for `step_tokens`.
+// Data that a layer reads, but for `step_tokens`. isPadded: its sequences may end before their length.
 static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType,
-                         const Layout &layout) {
+                         const Layout &layout, bool isPadded = true) {
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (readsAllPositions(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
@@ -211,7 +211,7 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
   };
   if (layout.resetAttentionMask)
     addBounds("document_starts");
-  if (!spec.attention.causal)
+  if (!spec.attention.causal && isPadded)
     addBounds("document_ends");
   if (spec.cross) {
     block.addData("encoder.key_positions", {"t", "b"}, /*integer=*/true);
@@ -286,7 +286,9 @@ static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, co
 static void buildEncoderLayer(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   BlockBuilder block(module, "encoder_layer", model, layout, Stack::encoder);
   Value x = block.addActivation();
-  addLayerData(block, model.encoder->layer, "", layout);
+  const bool isWhole =
+      model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
+  addLayerData(block, model.encoder->layer, "", layout, !isWhole);
   block.addParameters(model.encoderLayer);
   block.addResult(block.layer(x, model.encoder->layer, ""));
   block.finish();

@@ -69,14 +69,16 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
 
 LogicalResult RelocateOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), getPlaces()));
+    g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), getPlaces(), DictionaryAttr()));
   return success();
 }
 
+SmallVector<StringAttr> RelocateOp::getIndexedFactors() { return {layoutOf(getX()).getNames()[0]}; }
 RowSpace RelocateOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }
 Value RelocateOp::getLookupTable() { return getX(); }
 bool RelocateOp::looksUpInRow() { return false; }
 LogicalResult RelocateOp::emitRow(RowEmitter &e) {
-  e.define(getY(), e.value(getX(), {rowDims(getX()).front().name, e.value(getPlaces())}));
+  const RowSpace::NamedDim from = rowDims(getX()).front();
+  e.define(getY(), e.value(getX(), {from.name, e.localIndex(e.value(getPlaces()), from.name, from.size)}));
   return success();
 }
