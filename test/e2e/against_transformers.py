@@ -84,7 +84,7 @@ def check(options, tiny, pool):
     record = {"name": tiny.name, "family": tiny.family.model_type, "parameters": reference.expect["parameters"], "runs": {}}
     for name in options.run or RUNS:
         if RUNS[name][1] == "bf16":
-            if any("refused" in cell for cell in record["runs"].values()):
+            if record["runs"] and all("refused" in cell for cell in record["runs"].values()):
                 record["runs"][name] = next(iter(record["runs"].values()))
                 continue
             predict(tiny, reference, pool)

@@ -37,10 +37,10 @@ std::string write(const TempDir &folder, const std::vector<int64_t> &tokens, int
     pixels.resize(images * kPixelsOfOne);
     std::iota(pixels.begin(), pixels.end(), 0.0F);
   }
-  Result<SafetensorsWriter> writer =
-      SafetensorsWriter::create(path, {{"input_ids", ElementType::I64, {1, 2, 5}},
-                                       {"labels", ElementType::I64, {1, 2, 5}},
-                                       {"pixel_values", ElementType::F32, {1, images, 2, 2, 4}}});
+  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I64, {1, 2, 5}},
+                                         {"labels", ElementType::I64, {1, 2, 5}},
+                                         {"pixel_values", ElementType::F32, {1, images, 2, 2, 4}}};
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
   EXPECT_TRUE(isOk(writer));
   EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
   EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(labels)))));
