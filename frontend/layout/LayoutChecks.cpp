@@ -82,27 +82,37 @@ static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRul
 }
 
 // One axis of the mesh has the groups of all layers, of tower and decoder.
-static void checkSplits(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  const AttentionDescription &first = model.kinds.front().block.attention;
+static std::vector<const AttentionDescription *> attentionsOf(const ModelDescription &model) {
   std::vector<const AttentionDescription *> all;
   for (const BlockKind &kind : model.kinds)
     all.push_back(&kind.block.attention);
   if (model.encoder)
     all.push_back(&model.encoder->layer.attention);
-  const auto splitsAsFirst = [&](const AttentionDescription *other, int64_t tp) {
-    const auto split = splitTensorAxis(*other, tp), wanted = splitTensorAxis(first, tp);
-    return !split || !wanted || split == wanted;
-  };
-  const auto other =
-      std::ranges::find_if(all, [&](const auto *each) { return !splitsAsFirst(each, layout.tp); });
-  if (other == all.end())
+  return all;
+}
+
+// The first whose groups tp splits in another way than those of the first layer; null: none. Heads that tp does not divide are
+// refused by rules of their own.
+static const AttentionDescription *splitOtherwise(const ModelDescription &model, int64_t tp) {
+  const std::vector<const AttentionDescription *> all = attentionsOf(model);
+  const auto first = splitTensorAxis(*all.front(), tp);
+  for (const AttentionDescription *other : all)
+    if (const auto split = splitTensorAxis(*other, tp); split && first && split != first)
+      return other;
+  return nullptr;
+}
+
+static void checkSplits(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  const AttentionDescription *other = splitOtherwise(model, layout.tp);
+  if (!other)
     return;
-  problems.add("tp = {}: layers with {} and with {} groups of keys split over it in different ways", layout.tp,
-               first.groups, (*other)->groups);
+  problems.add("tp = {}: layers with {} and with {} groups of keys split over it in different ways",
+               layout.tp, model.kinds.front().block.attention.groups, other->groups);
   const TensorRule rule{"", [&](int64_t tp) {
-                          return std::ranges::all_of(all, [&](const auto *each) {
-                            return splitTensorAxis(*each, tp) && splitsAsFirst(each, tp);
-                          });
+                          return !splitOtherwise(model, tp) &&
+                                 std::ranges::all_of(attentionsOf(model), [&](const auto *each) {
+                                   return splitTensorAxis(*each, tp).has_value();
+                                 });
                         }};
   problems.hint("possible tp: {}", listOf(tensorSizesThatFit({&rule})));
 }
@@ -167,8 +177,8 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
   refuse(layout.resetAttentionMask, optionOf(&LayoutOptions::resetAttentionMask).flag,
          "whose samples are no packed documents");
   if (model.readsImages() && layout.sequenceLength < model.encoder->features()) {
-    problems.add("{} {}: an image takes the places of {} tokens", optionOf(&LayoutOptions::seq).flag,
-                 layout.sequenceLength, model.encoder->features());
+    problems.add("{} {}: an image of {} takes the places of {} tokens", optionOf(&LayoutOptions::seq).flag,
+                 layout.sequenceLength, model.names.image, model.encoder->features());
     problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, model.encoder->features());
   }
   if (model.readsImages() || layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
@@ -394,7 +404,8 @@ static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
   layout.sequenceParallel = false; // where the sequence alone does not divide, it stays whole
   const std::vector<TensorRule> rules = tensorRules(model, layout);
   auto fits = [&](int64_t tp) {
-    return std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
+    return !splitOtherwise(model, tp) &&
+           std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
   };
   int64_t tp = layout.tp;
   while (tp > 1 && !fits(tp))

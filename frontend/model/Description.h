@@ -251,7 +251,7 @@ struct KeyNames {
               activation = "hidden_act", attentionDropout = "attention_dropout",
               hiddenDropout = "resid_pdrop", encoderHeads = "encoder_attention_heads",
               encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers",
-              encoderHidden = "d_model";
+              encoderHidden = "d_model", image = "image_size";
 };
 
 using plan::Objective;

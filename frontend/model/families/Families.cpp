@@ -173,14 +173,16 @@ static const Family *readNested(Config &config, const Family &family, ModelDescr
   const Family *nested = findFamily(*part);
   if (!nested)
     return nullptr;
+  if (!nested->decoder.field.empty()) {
+    part->refuse("model_type", "has parts itself", "expected a decoder");
+    return nullptr;
+  }
   checkCommon(*part, *nested);
   part->setDefaults(nested->classDefaults);
   nested->read(*part, model, layers);
   part->finish(nested->modelType);
-  if (config.report().empty() && (model.encoder || !nested->decoder.field.empty())) {
-    part->refuse("model_type", "is no decoder", "");
-    return nullptr;
-  }
+  if (model.encoder || model.objective != Objective::causal)
+    part->refuse("model_type", "is no decoder alone", "expected one that predicts the next token");
   return config.report().empty() ? nested : nullptr;
 }
 
@@ -199,9 +201,10 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   model.family = family->modelType;
   checkCommon(config, *family);
   std::vector<BlockDescription> layers;
-  const Family *nested = nullptr;
-  if (!family->decoder.field.empty())
-    nested = readNested(config, *family, model, layers);
+  const bool isNested = !family->decoder.field.empty();
+  const Family *nested = isNested ? readNested(config, *family, model, layers) : nullptr;
+  if (isNested && !nested) // the problems of the decoder come first
+    return;
   family->read(config, model, layers);
   config.finish(model.family);
   if (!config.report().empty())

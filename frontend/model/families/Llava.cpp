@@ -39,14 +39,15 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   names.encoderFfn = "vision_config.intermediate_size";
   names.encoderLayers = "vision_config.num_hidden_layers";
   names.encoderHidden = "vision_config.hidden_size";
+  names.image = "vision_config.image_size";
   const TowerFeatures features = readFeatures(config);
   const Activation activation =
       config.choice("projector_hidden_act", "gelu", wordsOf(Of<Activation>()));
   const bool bias = config.flag("multimodal_projector_bias", true);
   std::optional<int64_t> token = config.integer("image_token_index", 0, kMaxVocabulary - 1);
-  if (!config.has("image_token_index"))
+  if (!token)
     token = kImageToken;
-  if (token && model.vocabulary > 0 && *token >= model.vocabulary)
+  if (model.vocabulary > 0 && *token >= model.vocabulary)
     config.refuse("image_token_index",
                   fmt::format("is none of the text_config.vocab_size = {} tokens", model.vocabulary),
                   "expected a token of the vocabulary, whose embedding is not read");
@@ -60,7 +61,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   tower->finish("vision_config");
   if (!config.report().empty())
     return;
-  model.encoder->imageTokens->token = token.value_or(kImageToken);
+  model.encoder->imageTokens->token = *token;
   model.encoder->projector = Projector{.ffn = model.hidden, .activation = activation, .bias = bias};
 }
 

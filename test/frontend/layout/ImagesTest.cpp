@@ -14,12 +14,13 @@ json tower(const json &edit) {
 TEST(LayoutImages, PositionsAreThoseOfAnImage) {
   EXPECT_EQ(layout(tinyLlava(), {.seq = 16}).encoderLength, 10);
   EXPECT_EQ(layout(tinyLlava(), {.tp = 2, .seq = 16}).encoderLength, 10);
-  EXPECT_EQ(layout(tinyLlava(), {.tp = 4, .sp = false, .seq = 16}).encoderLength, 10);
+  EXPECT_EQ(layout(tinyLlava(), {.tp = 2, .sp = false, .seq = 16}).encoderLength, 10);
   EXPECT_EQ(errorOf(tinyLlava(), {.seq = 16, .encoderLength = 24}),
             "config.json: --encoder-seq-length 24: the encoder reads images\n"
             "  possible: without it, which is 10 positions of an image");
   EXPECT_EQ(errorOf(tinyLlava(), {.seq = 8}),
-            "config.json: --seq 8: an image takes the places of 9 tokens\n  possible --seq: 9 or more");
+            "config.json: --seq 8: an image of vision_config.image_size takes the places of 9 tokens\n"
+            "  possible --seq: 9 or more");
   EXPECT_NE(suggestion(tinyLlava(), {.seq = 8}).find("--seq 9"), std::string::npos);
 }
 

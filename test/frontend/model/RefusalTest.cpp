@@ -63,8 +63,7 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
           "config.json: vision_config.model_type = \"pixtral\" is not supported\n"
           "  supported: clip_vision_model, siglip_vision_model"},
          {"an encoder behind it", llava("text_config", {{"model_type", "llava"}}),
-          "config.json: text_config.text_config is missing, but required\n"
-          "  expected the config of the decoder, an object with model_type"},
+          "config.json: text_config.model_type = \"llava\" has parts itself\n  expected a decoder"},
          {"patches of a part", llava("vision_config", {{"image_size", 13}}),
           "config.json: vision_config.image_size = 13 is no multiple of patch_size = 4\n"
           "  possible image_size: 4 and its multiples"},

@@ -65,8 +65,8 @@ const Broken kStages[] = {
      "stages[0].inputs[1].kind: documentEnds: attention up to the end of a document sees the token that the "
      "objective causal predicts; expected the objective masked"},
     {"InputOfNoEncoder",
-     [](Plan &plan) { plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
-     "stages[0].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions and ends"},
+     [](Plan &plan) { plan.stages[1].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
+     "stages[1].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions, ends"},
     {"InputShiftedOfEncoder",
      [](Plan &plan) {
        plan.stages[0].inputs[1].kind = Input::Kind::tokens, plan.stages[0].inputs[1].shift = 1;
@@ -88,6 +88,7 @@ const Broken kStages[] = {
      [](Plan &plan) {
        plan.stages[0].inputs[1].kind = Input::Kind::patches, plan.stages[0].inputs[1].type = DType::f32;
        plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 4;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 2, .columns = 2};
      },
      "stages[0].inputs[1].dims: 2 dimensions of patches, expected s, b, n, o and u"},
     {"PixelsOfAnother",
