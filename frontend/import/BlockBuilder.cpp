@@ -476,6 +476,12 @@ Value BlockBuilder::placed(Value x) {
   return RelocateOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources, DictionaryAttr());
 }
 
+Value BlockBuilder::addPlaced(Value embedded, Value placed) {
+  auto op = AddOp::create(builder, embedded.getType(), embedded, placed);
+  setTag(op, "placed");
+  return op;
+}
+
 BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,
                                             const AttentionDescription &attention,
                                             const AttentionNames &names, StringRef contextType) {

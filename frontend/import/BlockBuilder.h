@@ -73,6 +73,8 @@ public:
   mlir::Value projected(mlir::Value x, const Projector &projector);
   // What the encoder has made, at the decoder's positions where it stands; 0 elsewhere.
   mlir::Value placed(mlir::Value x);
+  // Both added before either is reduced: a row of the rule table for the tag.
+  mlir::Value addPlaced(mlir::Value embedded, mlir::Value placed);
   void addPooledResults();  // with those of the block, for the next one
   void pooledLoss();        // the term that they make
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens

@@ -150,7 +150,7 @@ static Value embedded(BlockBuilder &block, const Embedding &embedding, const Mod
                       const Layout &layout, Value placed = {}) {
   Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
                         roundedTo(layout.dtype, embedding.scale));
-  return completed(block, placed ? block.add(x, placed) : x, embedding, layout);
+  return completed(block, placed ? block.addPlaced(x, placed) : x, embedding, layout);
 }
 
 // Those of the embedding, of the encoder's behind "encoder.".

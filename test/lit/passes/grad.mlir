@@ -40,8 +40,8 @@ func.func @bias(%x: !sf, %b: !f {mg.param = {tensor = "b"}}) -> !sf attributes {
 // What stands at places of another sequence has its cotangent from there: places and sources change roles.
 // CHECK-LABEL: func.func @relocated.backward(
 // CHECK-SAME:    %[[DY:[a-z0-9]+]]: tensor<4x2x8xf32, #mg.layout<s, b, h>> {mg.arg = "dout"
-// CHECK-SAME:    %[[PLACES:[a-z0-9]+]]: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"}
 // CHECK-SAME:    %[[SOURCES:[a-z0-9]+]]: tensor<6x2xi32, #mg.layout<t, b>> {mg.data = "encoder.image_places"}
+// CHECK-SAME:    %[[PLACES:[a-z0-9]+]]: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"}
 // CHECK:         %[[DX:.*]] = mg.relocate %[[DY]], %[[SOURCES]], %[[PLACES]] : {{.*}} -> tensor<6x2x8xf32, #mg.layout<t, b, h>>
 // CHECK:         return %[[DX]]
 func.func @relocated(%x: tensor<6x2x8xf32, #mg.layout<t, b, h>>, %places: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"},
