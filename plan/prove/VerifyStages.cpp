@@ -110,8 +110,9 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
   std::set<bool> roles; // samples or positions
   Place dims = place.field("dims");
   const bool hasPixels = input.kind == Input::Kind::patches;
-  const size_t outer = hasPixels && input.dims.size() >= 3 ? input.dims.size() - 3 : input.dims.size();
-  for (size_t i = outer; hasPixels && i < input.dims.size(); ++i)
+  const size_t pixels = hasPixels ? std::min(std::size(kPixelDims), input.dims.size()) : 0;
+  const size_t outer = input.dims.size() - pixels;
+  for (size_t i = outer; i < input.dims.size(); ++i)
     checks.violations.expect(input.dims[i].name == kPixelDims[i - outer], dims.element(i),
                              "'{}' of the pixels of a patch, expected n, o and u behind the others",
                              input.dims[i].name);

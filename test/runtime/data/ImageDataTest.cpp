@@ -83,9 +83,9 @@ TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
       {.kind = Kind::patches,
        .type = plan::DType::f32,
        .dims = {{"s", 4, {}}, {"b", 2, {}}, {"n", 2, {}}, {"o", 2, {}}, {"u", 2, {}}},
-       .ring = addRing(plan, 0, 4 * 2 * 8 * 4, 0, 1),
+       .ring = addRing(plan, 0, 0, 4 * 2 * 8 * 4),
        .ofEncoder = true},
-      {.kind = Kind::tokens, .dims = {{"s", 5, {}}, {"b", 2, {}}}, .ring = addRing(plan, 256, 40, 0, 1)}};
+      {.kind = Kind::tokens, .dims = {{"s", 5, {}}, {"b", 2, {}}}, .ring = addRing(plan, 0, 256, 40)}};
   const GlobalBatch batch = read(write(folder, kTokens), plan);
   std::vector<std::byte> arena(512);
   for (const InputRecord &record : resolveInputs(plan, 0))
@@ -131,7 +131,7 @@ TEST(ImageData, OtherFormatsAreRefused) {
   const TempDir folder;
   EXPECT_NE(errorOf(folder.path("tokens.npy"), planOf()).find("holds tokens alone, but the model reads images"),
             std::string::npos);
-  EXPECT_NE(errorOf(write(folder, kTokens), planOf(), {.documents = {.endToken = 2}}).find("--eod-token-id"),
+  EXPECT_NE(errorOf(write(folder, kTokens), planOf(), {.documents = {.endToken = 2}}).find("are no packed documents"),
             std::string::npos);
 }
 
