@@ -31,7 +31,7 @@ template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds",
      "documentStarts", "keyDocumentStarts", "stepTokens", "lossShares", "tokenTypes", "documentEnds",
-     "keyDocumentEnds", "encoderEnds"});
+     "keyDocumentEnds", "encoderEnds", "patches", "imagePlaces"});
 template <>
 inline constexpr auto enumNames<Objective> = std::to_array<std::string_view>({"causal", "masked"});
 

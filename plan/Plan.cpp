@@ -18,8 +18,8 @@ bool isShiftable(Input::Kind kind) {
 }
 
 DType typeOf(Input::Kind kind) {
-  const bool isReal =
-      kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens || kind == Input::Kind::lossShares;
+  const bool isReal = kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens ||
+                      kind == Input::Kind::lossShares || kind == Input::Kind::patches;
   return isReal ? DType::f32 : DType::i32;
 }
 
@@ -34,8 +34,13 @@ bool isEnd(Input::Kind kind) {
 }
 
 bool isOfEither(Input::Kind kind) {
-  return kind == Input::Kind::tokens || kind == Input::Kind::documentEnds || isPosition(kind);
+  return kind == Input::Kind::tokens || kind == Input::Kind::documentEnds ||
+         kind == Input::Kind::imagePlaces || isOfEncoderAlone(kind) || isPosition(kind);
 }
+
+bool isOfEncoderAlone(Input::Kind kind) { return kind == Input::Kind::patches; }
+
+bool readsImages(const Plan &plan) { return plan.images.channels > 0; }
 
 bool isTokenType(Input::Kind kind) { return kind == Input::Kind::tokenTypes; }
 

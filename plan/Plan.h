@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 20;
+inline constexpr int64_t kVersion = 21;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -256,7 +256,10 @@ struct ScheduleStep {
 // with n labels that count in the whole step. Shifted by n, position i has what i + n has; where that is behind the end of the
 // sequence, or in another document of a plan that reads documents, there is token 0 and no label. Of a model with an encoder a
 // sample has two sequences: an input is of the decoder's, unless it is `ofEncoder`. encoderEnds is of the decoder's: the place
-// behind the last of the encoder's tokens that is no padding, which cross-attention ends at.
+// behind the last of the encoder's tokens that is no padding, which cross-attention ends at. Of a model that reads images a
+// sample has one or none: patches are the pixels at each of the encoder's positions, zeros where there is no patch. imagePlaces
+// say for each of the decoder's positions which of the encoder's stands there, and for each of the encoder's where it stands, -1:
+// none; a token in whose place one stands is -1.
 struct Input {
   enum class Kind {
     tokens,
@@ -273,10 +276,12 @@ struct Input {
     tokenTypes,
     documentEnds,
     keyDocumentEnds,
-    encoderEnds
+    encoderEnds,
+    patches,
+    imagePlaces
   } kind;
   DType type = DType::i32;
-  struct Dim { // names are s (or t: key positions), b
+  struct Dim { // names are s (or t: key positions), b; of patches also n, o, u: channels, rows and columns of pixels
     std::string name;
     int64_t size = 0; // global, of one microbatch over all data ranks
     Axes axes;
@@ -336,6 +341,20 @@ struct KernelFile {
 // What the label of a token is: causal: the token behind it; masked: the token itself, where it was chosen to be predicted.
 enum class Objective { causal, masked };
 
+// Images of a plan whose encoder reads them: squares of pixels, row by row, behind the class token if there is one. What the
+// decoder has of an image are the encoder's positions from firstFeature to its last patch.
+struct Images {
+  int64_t channels = 0, patchSize = 0, rows = 0, columns = 0; // 0: none are read
+  int64_t classTokens = 0;                                    // 0 or 1
+  int64_t token = 0, firstFeature = 0;                        // of the decoder's tokens, in whose places they stand
+  int64_t positions() const { return classTokens + rows * columns; }
+  int64_t features() const { return positions() - firstFeature; }
+  int64_t height() const { return rows * patchSize; }
+  int64_t width() const { return columns * patchSize; }
+  int64_t pixels() const { return channels * height() * width(); }
+  bool operator==(const Images &) const = default;
+};
+
 struct Plan {
   int64_t version = kVersion;
   std::string
@@ -349,6 +368,7 @@ struct Plan {
   // The decoder reads its labels a place later, behind startToken and with paddingToken where there is no label, if data do not
   // say what it reads; -1: they must.
   int64_t startToken = -1, paddingToken = -1;
+  Images images = {}; // of the encoder
   Objective objective = Objective::causal;
   int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
   int64_t longestDocument =
@@ -406,8 +426,12 @@ bool separatesDocuments(Input::Kind kind);
 bool isEnd(Input::Kind kind);
 
 bool isTokenType(Input::Kind kind);
-// Whether the encoder's sequence of a sample has such data too.
+// Whether the encoder's sequence of a sample has such data, too or alone.
 bool isOfEither(Input::Kind kind);
+// Whether no other sequence has them.
+bool isOfEncoderAlone(Input::Kind kind);
+// Whether the plan's encoder reads images.
+bool readsImages(const Plan &plan);
 
 // The bytes of the smallest element that the plan has: what every address is a multiple of.
 int64_t leastElementBytes(const Plan &plan);

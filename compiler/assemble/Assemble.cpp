@@ -3,6 +3,7 @@
 
 #include "compiler/assemble/PlanParameters.h"
 #include "compiler/assemble/Stages.h"
+#include "dialects/mg/Images.h"
 #include "dialects/mg/Parameter.h"
 #include "plan/Names.h"
 
@@ -49,6 +50,8 @@ Status describeModel(ModuleOp module, plan::Plan &plan) {
   plan.encoderLength = trainingInt(module, kEncoderLength, 0);
   plan.startToken = trainingInt(module, kStartToken, -1);
   plan.paddingToken = trainingInt(module, kPaddingToken, -1);
+  if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
+    plan.images = readImages(training.getAs<DictionaryAttr>(kImages));
   MGC_ASSIGN(objective, objectiveOf(module));
   plan.objective = objective;
   return Status::ok();

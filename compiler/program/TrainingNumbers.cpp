@@ -3,6 +3,7 @@
 
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/DataKind.h"
+#include "dialects/mg/Images.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -20,12 +21,21 @@ struct Numbers {
         microBatch(trainingInt(module, "micro_batch_size", -1)),
         globalBatch(trainingInt(module, "global_batch_size", -1)),
         microbatches(trainingInt(module, "microbatches", -1)),
-        vocabulary(trainingInt(module, "vocabulary", -1)), replicas(replicasOf(module)) {}
+        vocabulary(trainingInt(module, "vocabulary", -1)), replicas(replicasOf(module)) {
+    if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
+      images = readImages(training.getAs<DictionaryAttr>(kImages));
+  }
+
+  plan::Images images;
 
   // The size of a dimension of the whole microbatch; -1: any.
   int64_t sizeOf(StringRef dimension, bool ofEncoder) const {
     if (dimension == "s" || dimension == "t")
       return ofEncoder ? encoderSequence : sequence;
+    if (dimension == "n")
+      return images.channels;
+    if (dimension == "o" || dimension == "u")
+      return images.patchSize;
     return dimension == "b" && microBatch >= 0 ? microBatch * replicas : -1;
   }
 
@@ -37,8 +47,11 @@ private:
 };
 
 std::string nameOf(const Numbers &numbers, StringRef dimension, bool ofEncoder) {
-  return dimension == "b" ? fmt::format("micro_batch_size {} * dp {}", numbers.microBatch, numbers.replicas)
-                          : std::string(ofEncoder ? kEncoderLength : "sequence_length");
+  if (dimension == "b")
+    return fmt::format("micro_batch_size {} * dp {}", numbers.microBatch, numbers.replicas);
+  if (dimension == "s" || dimension == "t")
+    return ofEncoder ? kEncoderLength.str() : "sequence_length";
+  return kImages.str() + (dimension == "n" ? ".channels" : ".patch_size");
 }
 
 LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {

@@ -19,7 +19,9 @@ Result<DataRead> readDataKind(llvm::StringRef name) {
                                    {"token_types", Input::tokenTypes, false},
                                    {"document_ends", Input::documentEnds, false},
                                    {"key_document_ends", Input::keyDocumentEnds, false},
-                                   {"encoder_ends", Input::encoderEnds, false}};
+                                   {"encoder_ends", Input::encoderEnds, false},
+                                   {"patches", Input::patches, false},
+                                   {"image_places", Input::imagePlaces, false}};
   const auto [given, number] = name.split('+');
   llvm::StringRef own = given;
   const bool ofEncoder = own.consume_front(kOfEncoder);
@@ -30,9 +32,10 @@ Result<DataRead> readDataKind(llvm::StringRef name) {
     const bool mayShift = plan::isShiftable(kind.kind);
     const bool isOfEither = plan::isOfEither(kind.kind);
     if (kind.name == own && (!isShifted || (mayShift && !number.getAsInteger(10, shift) && shift > 0)) &&
-        (!ofEncoder || (isOfEither && !isShifted)))
+        (ofEncoder ? isOfEither && !isShifted : !plan::isOfEncoderAlone(kind.kind)))
       return DataRead{&kind, shift, ofEncoder};
-    names += (names.empty() ? "" : ", ") + kind.name.str();
+    if (!plan::isOfEncoderAlone(kind.kind))
+      names += (names.empty() ? "" : ", ") + kind.name.str();
     if (mayShift)
       shiftable += (shiftable.empty() ? "" : ", ") + kind.name.str() + "+N";
     if (isOfEither)

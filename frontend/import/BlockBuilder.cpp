@@ -80,10 +80,10 @@ Value BlockBuilder::lookup(StringRef name) const {
 }
 
 Value BlockBuilder::addActivation() {
-  const int64_t length = stack == Stack::encoder ? layout.encoderLength : layout.sequenceLength;
+  const int64_t hidden = stack == Stack::encoder ? model.encoderHidden() : model.hidden;
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
   return function.getBody().front().addArgument(
-      type({length, layout.microBatchSize * layout.dp, model.hidden}, {"s", "b", "h"}), builder.getLoc());
+      type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden}, {"s", "b", "h"}), builder.getLoc());
 }
 
 void BlockBuilder::addEncoded() {
@@ -94,15 +94,15 @@ void BlockBuilder::addEncoded() {
 }
 
 void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
-  const Result<DataRead> read = readDataKind(kind);
-  const bool hasOwn = stack == Stack::encoder && read.isOk() && plan::isOfEither(read->kind->kind);
+  const bool hasOwn = stack == Stack::encoder && readDataKind(ofStack(kind)).isOk();
   const std::string name = hasOwn ? ofStack(kind) : kind.str();
   const bool ofEncoder = StringRef(name).starts_with(kOfEncoder);
   SmallVector<int64_t> shape;
   for (StringRef dim : names)
-    shape.push_back(dim == "b"  ? layout.microBatchSize * layout.dp
-                    : ofEncoder ? layout.encoderLength
-                                : layout.sequenceLength);
+    shape.push_back(dim == "b"                  ? layout.microBatchSize * layout.dp
+                    : dim == "n"                ? model.encoder->patches->channels
+                    : dim == "o" || dim == "u"  ? model.encoder->patches->size
+                                                : lengthOf(ofEncoder ? Stack::encoder : Stack::decoder));
   Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
   addArgument(name, type(shape, names, element),
               builder.getNamedAttr(kDataAttr, builder.getStringAttr(name)));
@@ -458,6 +458,39 @@ BlockBuilder::Branch BlockBuilder::crossAttention(Value x, const AttentionDescri
                      bounded(linear(encoded, "cross.v"), attention.clip)};
   const Sight sight = {data("positions"), data("encoder.key_positions"), Value(), data("encoder_ends")};
   return attended(x, all, sight, attention, {"cross", "cross"}, "");
+}
+
+Value BlockBuilder::asValue(Value data) {
+  RankedTensorType found = tensorOf(data);
+  RankedTensorType wanted = found.clone(elementType(builder, layout.dtype));
+  return found == wanted ? data : CastOp::create(builder, wanted, data);
+}
+
+void BlockBuilder::addPlaces() {
+  for (Stack of : {Stack::decoder, Stack::encoder}) {
+    enter(of);
+    addData("image_places", {of == Stack::decoder ? "s" : "t", "b"}, /*integer=*/true);
+  }
+  enter(Stack::decoder);
+}
+
+Value BlockBuilder::projected(Value x, const Projector &projector) {
+  Value inner = activate(linear(called(x, "i"), "project.up"), projector.activation);
+  return linear(inner, "project.down");
+}
+
+Value BlockBuilder::placed(Value x) {
+  Value from = asEncoded(x);
+  Value places = arguments.lookup("image_places"), sources = arguments.lookup(ofStack("image_places"));
+  SmallVector<int64_t> shape(tensorOf(from).getShape());
+  shape[0] = layout.sequenceLength;
+  return RelocateOp::create(builder, type(shape, {"s", "b", "h"}), from, places, sources, DictionaryAttr());
+}
+
+Value BlockBuilder::addPlaced(Value embedded, Value placed) {
+  auto op = AddOp::create(builder, embedded.getType(), embedded, placed);
+  setTag(op, "placed");
+  return op;
 }
 
 BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,

@@ -65,9 +65,19 @@ public:
   // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts
   // it adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
-  // The keys of cross-attention, split as x is: rows of the rule table for the tag.
+  // What the decoder has of the encoder, split as x is: rows of the rule table for the tag.
   mlir::Value asEncoded(mlir::Value x) { return renamed(x, "s", "t", "encoded"); }
   void passEncoded() { addResult(encoded); }
+  // Data in the model's type.
+  mlir::Value asValue(mlir::Value data);
+  // Where the encoder's positions stand in the decoder's sequence: data of both.
+  void addPlaces();
+  // Of the encoder's hidden size: that of the decoder.
+  mlir::Value projected(mlir::Value x, const Projector &projector);
+  // What the encoder has made, at the decoder's positions where it stands; 0 elsewhere.
+  mlir::Value placed(mlir::Value x);
+  // Both added before either is reduced: a row of the rule table for the tag.
+  mlir::Value addPlaced(mlir::Value embedded, mlir::Value placed);
   void addPooledResults();  // with those of the block, for the next one
   void pooledLoss();        // the term that they make
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
@@ -193,6 +203,10 @@ private:
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
   void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);
+
+  int64_t lengthOf(Stack of) const {
+    return of == Stack::encoder ? layout.encoderLength : layout.sequenceLength;
+  }
 
   const ModelDescription &model;
   const Layout &layout;

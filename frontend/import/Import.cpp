@@ -1,4 +1,5 @@
 #include "frontend/import/Import.h"
+#include "dialects/mg/Images.h"
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/import/RuleTable.h"
 #include "frontend/layout/Context.h"
@@ -23,6 +24,17 @@ static Attribute attributeOf(Builder &builder, const Layout &layout, const Resol
   if (const auto *isOn = std::get_if<bool Layout::*>(&resolved))
     return builder.getBoolAttr(layout.**isOn);
   return builder.getStringAttr(layout.*std::get<std::string Layout::*>(resolved));
+}
+
+static plan::Images imagesOf(const EncoderDescription &encoder) {
+  const Patches &patches = *encoder.patches;
+  return {.channels = patches.channels,
+          .patchSize = patches.size,
+          .rows = patches.rows,
+          .columns = patches.columns,
+          .classTokens = patches.classToken ? 1 : 0,
+          .token = encoder.imageTokens->token,
+          .firstFeature = encoder.imageTokens->first};
 }
 
 static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &model, const Layout &layout) {
@@ -71,6 +83,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
     training.push_back(number(kStartToken, *model.startToken));
   if (model.encoder && model.paddingOfLabels)
     training.push_back(number(kPaddingToken, *model.paddingOfLabels));
+  if (model.readsImages())
+    training.push_back(builder.getNamedAttr(kImages, imagesAttr(builder, imagesOf(*model.encoder))));
   if (layout.resetPositionIds && model.embedding.learnedPositions)
     training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);
@@ -124,16 +138,22 @@ static void addEmbedData(BlockBuilder &block, const Embedding &embedding, const 
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 
-static Value embedded(BlockBuilder &block, const Embedding &embedding, const ModelDescription &model,
-                      const Layout &layout) {
-  Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
-                        roundedTo(layout.dtype, embedding.scale));
+// Embeddings of tokens, or what stands in their place, with all that an embedding adds.
+static Value completed(BlockBuilder &block, Value x, const Embedding &embedding, const Layout &layout) {
   if (embedding.learnedPositions)
     x = block.add(x, block.embed(positionsRead(layout), "embed.positions", {}, embedding.positionOffset));
   if (embedding.types > 0)
     x = block.add(x, block.embed("token_types", "embed.types"));
   x = block.dropout(block.norm(x, "embed_norm", embedding.norm), embedding.dropout, "embed");
   return embedding.width > 0 ? block.linear(x, "embed.project") : block.asHidden(x);
+}
+
+// placed: what stands where images do; null: there are none.
+static Value embedded(BlockBuilder &block, const Embedding &embedding, const ModelDescription &model,
+                      const Layout &layout, Value placed = {}) {
+  Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
+                        roundedTo(layout.dtype, embedding.scale));
+  return completed(block, placed ? block.addPlaced(x, placed) : x, embedding, layout);
 }
 
 // Those of the embedding, of the encoder's behind "encoder.".
@@ -177,14 +197,14 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
   std::vector<LayerKind> kinds;
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : "",
-                     model.encoder && layer + 1 == model.layerCount(),
+                     model.attendsToEncoder() && layer + 1 == model.layerCount(),
                      frozen.of(model.kinds[model.layers[layer]].parameters, layer)});
   return kinds;
 }
 
-// Data that a layer reads, but for `step_tokens`.
+// Data that a layer reads, but for `step_tokens`. isPadded: its sequences may end before their length.
 static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType,
-                         const Layout &layout) {
+                         const Layout &layout, bool isPadded = true) {
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (readsAllPositions(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
@@ -199,7 +219,7 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
   };
   if (layout.resetAttentionMask)
     addBounds("document_starts");
-  if (!spec.attention.causal)
+  if (!spec.attention.causal && isPadded)
     addBounds("document_ends");
   if (spec.cross) {
     block.addData("encoder.key_positions", {"t", "b"}, /*integer=*/true);
@@ -227,7 +247,7 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.takePooled();
-  if (model.encoder)
+  if (model.attendsToEncoder())
     block.addEncoded();
   addLayerData(block, spec, layer.contextType, layout);
   if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
@@ -236,14 +256,33 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
   block.addResult(block.layer(x, spec, layer.contextType));
   if (pools)
     block.addPooledResults();
-  if (model.encoder && !layer.isLastOfDecoder)
+  if (model.attendsToEncoder() && !layer.isLastOfDecoder)
     block.passEncoded();
   block.finish();
 }
 
 // --- Encoder -----------------------------------------------------------------------------------------------
 
+// The class token is a table of one row, which position 0 alone finds; where there is no patch, pixels are zeros.
+static void buildPatchEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+  const EncoderDescription &encoder = *model.encoder;
+  BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
+  block.addData("patches", {"s", "b", "n", "o", "u"}, /*integer=*/false);
+  block.addData("positions", {"s", "b"}, /*integer=*/true);
+  if (encoder.embedding.dropout > 0)
+    block.addData("samples", {"b"}, /*integer=*/true);
+  addOutside(block, model, layout, {"encoder.embed.patches.weight", "encoder.embed.patches.bias", "encoder.embed.class",
+                                    "encoder.embed.positions", "encoder.embed_norm.weight", "encoder.embed_norm.bias"});
+  Value x = block.linear(block.asValue(block.data("patches")), "embed.patches");
+  if (encoder.patches->classToken)
+    x = block.add(x, block.embed("positions", "embed.class"));
+  block.addResult(completed(block, x, encoder.embedding, layout));
+  block.finish();
+}
+
 static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+  if (model.readsImages())
+    return buildPatchEmbed(module, model, layout);
   BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
   addEmbedData(block, model.encoder->embedding, layout);
   addEmbedParameters(block, model, layout, Stack::encoder);
@@ -255,7 +294,9 @@ static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescri
                               const Layout &layout, const std::vector<bool> &frozen) {
   BlockBuilder block(module, name, model, layout, Stack::encoder);
   Value x = block.addActivation();
-  addLayerData(block, model.encoder->layer, "", layout);
+  const bool isWhole =
+      model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
+  addLayerData(block, model.encoder->layer, "", layout, !isWhole);
   block.addParameters(model.encoderLayer, frozen);
   block.addResult(block.layer(x, model.encoder->layer, ""));
   block.finish();
@@ -272,12 +313,24 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
   addEmbedData(block, model.embedding, layout);
   if (encoder.dropout > 0 && model.embedding.dropout == 0)
     block.addData("samples", {"b"}, /*integer=*/true);
-  addOutside(block, model, layout, {"encoder.final_norm.weight", "encoder.final_norm.bias"});
+  if (encoder.imageTokens)
+    block.addPlaces();
+  addOutside(block, model, layout, {"encoder.final_norm.weight", "encoder.final_norm.bias", "project.up.weight",
+                                    "project.up.bias", "project.down.weight", "project.down.bias"});
   addEmbedParameters(block, model, layout, Stack::decoder);
-  block.addResult(embedded(block, model.embedding, model, layout));
-  block.enter(Stack::encoder);
-  x = block.dropout(block.norm(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
-  block.addResult(block.asEncoded(x));
+  const auto made = [&] {
+    block.enter(Stack::encoder);
+    x = block.dropout(block.norm(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
+    return encoder.projector ? block.projected(x, *encoder.projector) : x;
+  };
+  if (encoder.imageTokens) {
+    Value placed = block.placed(made());
+    block.enter(Stack::decoder);
+    block.addResult(embedded(block, model.embedding, model, layout, placed));
+  } else {
+    block.addResult(embedded(block, model.embedding, model, layout));
+    block.addResult(block.asEncoded(made()));
+  }
   block.finish();
 }
 

@@ -28,6 +28,11 @@ struct ModelPart {
 
 constexpr std::string_view kTable = "embed.tokens";
 
+// Whether the role is of the encoder's table of tokens, which is the decoder's.
+bool isSharedTable(const ModelDescription &model, std::string_view role) {
+  return role == kTable && model.encoder && !model.readsImages();
+}
+
 std::string_view inEncoder(std::string_view role) {
   return role.starts_with(kOfEncoderRole) ? role.substr(kOfEncoderRole.size()) : std::string_view();
 }
@@ -52,17 +57,21 @@ constexpr ModelPart kParts[] = {
     {"encoder", false,
      [](const ModelDescription &model, ParameterSite site, std::string_view role) {
        return site == encoderLayer ||
-              (site == outside && model.encoder && (!inEncoder(role).empty() || role == kTable));
+              (site == outside && (!inEncoder(role).empty() || isSharedTable(model, role)));
      }},
     {"encoder.embeddings", false,
      [](const ModelDescription &model, ParameterSite site, std::string_view role) {
-       return site == outside && model.encoder && (isOfEmbedding(inEncoder(role)) || role == kTable);
+       return site == outside && (isOfEmbedding(inEncoder(role)) || isSharedTable(model, role));
      }},
     {"encoder.layers", true,
      [](const ModelDescription &, ParameterSite site, std::string_view) { return site == encoderLayer; }},
     {"encoder.norm", false,
      [](const ModelDescription &, ParameterSite site, std::string_view role) {
        return site == outside && inEncoder(role).starts_with("final_norm.");
+     }},
+    {"projector", false,
+     [](const ModelDescription &, ParameterSite site, std::string_view role) {
+       return site == outside && role.starts_with(kOfProjectorRole);
      }},
     {"mtp", false,
      [](const ModelDescription &, ParameterSite site, std::string_view) { return site == laterToken; }},

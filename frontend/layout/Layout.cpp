@@ -211,8 +211,22 @@ void LayoutResolver::resolveExperts() {
     }
 }
 
+// Padding behind the last patch lets ranks of sequence parallelism share the positions.
+static int64_t imagePositions(const ModelDescription &model, const Layout &layout) {
+  return roundUp(model.encoder->patches->positions(), layout.sequenceParallel ? layout.tp : 1);
+}
+
 // The flag is refused where the model has no encoder.
 void LayoutResolver::resolveEncoderLength() {
+  if (model.readsImages()) {
+    layout.encoderLength = imagePositions(model, layout);
+    if (flags.encoderLength && *flags.encoderLength != layout.encoderLength) {
+      problems.add("{} {}: the encoder reads images", flagOf(&LayoutOptions::encoderLength),
+                   *flags.encoderLength);
+      problems.hint("possible: without it, which is {} positions of an image", layout.encoderLength);
+    }
+    return;
+  }
   if (model.encoder) {
     layout.encoderLength = size(&LayoutOptions::encoderLength, layout.sequenceLength);
     return;

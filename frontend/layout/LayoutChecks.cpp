@@ -40,6 +40,9 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
     rules.push_back(headRule(model.names.encoderHeads, model.names, layer.attention));
     rules.push_back({fmt::format("{} = {}", model.names.encoderFfn, layer.mlp.ffn),
                      [ffn = layer.mlp.ffn](int64_t tp) { return ffn % tp == 0; }});
+    if (model.encoder->projector)
+      rules.push_back({fmt::format("the projector's width of {}", model.encoder->projector->ffn),
+                       [ffn = model.encoder->projector->ffn](int64_t tp) { return ffn % tp == 0; }});
   }
   for (size_t i = 0; i < model.kinds.size(); ++i) {
     const BlockDescription &block = model.kinds[i].block;
@@ -58,7 +61,7 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
     int64_t seq = layout.sequenceLength;
     rules.push_back(
         {fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
-    if (model.encoder)
+    if (model.encoder && !model.readsImages())
       rules.push_back({fmt::format("{} {} with --sp true", optionOf(&LayoutOptions::encoderLength).flag,
                                    layout.encoderLength),
                        [length = layout.encoderLength](int64_t tp) { return length % tp == 0; }});
@@ -79,14 +82,40 @@ static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRul
   return possible;
 }
 
-// One axis of the mesh has the groups of all layers.
-static void checkSplits(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  const auto first = splitTensorAxis(model.kinds.front().block.attention, layout.tp);
+// One axis of the mesh has the groups of all layers, of tower and decoder.
+static std::vector<const AttentionDescription *> attentionsOf(const ModelDescription &model) {
+  std::vector<const AttentionDescription *> all;
   for (const BlockKind &kind : model.kinds)
-    if (const auto split = splitTensorAxis(kind.block.attention, layout.tp); split && first && split != first)
-      return problems.add(
-          "tp = {}: layers with {} and with {} groups of keys split over it in different ways", layout.tp,
-          model.kinds.front().block.attention.groups, kind.block.attention.groups);
+    all.push_back(&kind.block.attention);
+  if (model.encoder)
+    all.push_back(&model.encoder->layer.attention);
+  return all;
+}
+
+// The first whose groups tp splits in another way than those of the first layer; null: none. Heads that tp does not divide are
+// refused by rules of their own.
+static const AttentionDescription *splitOtherwise(const ModelDescription &model, int64_t tp) {
+  const std::vector<const AttentionDescription *> all = attentionsOf(model);
+  const auto first = splitTensorAxis(*all.front(), tp);
+  for (const AttentionDescription *other : all)
+    if (const auto split = splitTensorAxis(*other, tp); split && first && split != first)
+      return other;
+  return nullptr;
+}
+
+static void checkSplits(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  const AttentionDescription *other = splitOtherwise(model, layout.tp);
+  if (!other)
+    return;
+  problems.add("tp = {}: layers with {} and with {} groups of keys split over it in different ways",
+               layout.tp, model.kinds.front().block.attention.groups, other->groups);
+  const TensorRule rule{"", [&](int64_t tp) {
+                          return !splitOtherwise(model, tp) &&
+                                 std::ranges::all_of(attentionsOf(model), [&](const auto *each) {
+                                   return splitTensorAxis(*each, tp).has_value();
+                                 });
+                        }};
+  problems.hint("possible tp: {}", listOf(tensorSizesThatFit({&rule})));
 }
 
 static void checkTensor(const ModelDescription &model, const Layout &layout, Problems &problems) {
@@ -148,7 +177,12 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
          "whose samples are no packed documents");
   refuse(layout.resetAttentionMask, optionOf(&LayoutOptions::resetAttentionMask).flag,
          "whose samples are no packed documents");
-  if (layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
+  if (model.readsImages() && layout.sequenceLength < model.encoder->features()) {
+    problems.add("{} {}: an image of {} takes the places of {} tokens", optionOf(&LayoutOptions::seq).flag,
+                 layout.sequenceLength, model.names.image, model.encoder->features());
+    problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, model.encoder->features());
+  }
+  if (model.readsImages() || layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
     return;
   const std::string &flag = optionOf(&LayoutOptions::encoderLength).flag;
   problems.add("{} {} exceeds {} = {}: there are no learned positions beyond", flag, layout.encoderLength,
@@ -240,11 +274,15 @@ static int64_t sharedFfn(const BlockDescription &block) {
   return block.experts && block.experts->shared ? block.experts->shared->ffn : 0;
 }
 
+static int64_t pixelsOfPatch(const EncoderDescription &encoder) {
+  return encoder.patches ? encoder.patches->channels * encoder.patches->size * encoder.patches->size : 0;
+}
+
 // Elements that the widest value holds of one token.
 static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
   int64_t width = std::max(model.hidden, layout.paddedVocabulary(model));
   if (model.encoder)
-    width = std::max({width, model.encoder->layer.mlp.ffn,
+    width = std::max({width, model.encoder->layer.mlp.ffn, pixelsOfPatch(*model.encoder),
                       model.encoder->layer.attention.heads * model.encoder->layer.attention.headDim});
   for (const BlockKind &kind : model.kinds)
     width = std::max(
@@ -368,7 +406,8 @@ static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
   layout.sequenceParallel = false; // where the sequence alone does not divide, it stays whole
   const std::vector<TensorRule> rules = tensorRules(model, layout);
   auto fits = [&](int64_t tp) {
-    return std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
+    return !splitOtherwise(model, tp) &&
+           std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
   };
   int64_t tp = layout.tp;
   while (tp > 1 && !fits(tp))
@@ -440,7 +479,9 @@ static void setNearestEncoder(const ModelDescription &model, Layout &near) {
   if (!model.encoder)
     return;
   near.cp = 1, near.resetPositionIds = near.resetAttentionMask = false;
-  if (model.encoder->embedding.learnedPositions)
+  if (model.readsImages())
+    near.sequenceLength = std::max(near.sequenceLength, model.encoder->features());
+  else if (model.encoder->embedding.learnedPositions)
     near.encoderLength = std::min(near.encoderLength, model.maxPositions);
 }
 
@@ -465,7 +506,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
     std::tie(near.tpGroups, near.tpQueries) = *split;
   near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0 &&
-                          near.encoderLength % near.tp == 0;
+                          (model.readsImages() || near.encoderLength % near.tp == 0);
   LayoutOptions options = possibleOf(flags, supported);
   setNearestContext(model, near, options);
   const int64_t world = asked.world.value_or(0);
@@ -490,7 +531,9 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.encoderLength.reset();
   if (model.encoder) {
-    options.encoderLength = near.encoderLength, options.cp = 1;
+    options.cp = 1;
+    if (!model.readsImages())
+      options.encoderLength = near.encoderLength;
     options.contextTypes.reset(), options.contextOrder.reset(), options.contextHierarchy.reset();
     options.resetPositionIds.reset(), options.resetAttentionMask.reset();
   }

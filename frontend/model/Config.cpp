@@ -7,23 +7,23 @@ namespace mgc::frontend {
 
 using nlohmann::json;
 
-bool Config::has(std::string_view key) const { return object.find(key) != object.end(); }
+bool Config::has(std::string_view key) const { return object->find(key) != object->end(); }
 
 bool Config::isSet(std::string_view key) const {
-  auto it = object.find(key);
-  return it != object.end() && !it->is_null();
+  auto it = object->find(key);
+  return it != object->end() && !it->is_null();
 }
 
 const json *Config::find(std::string_view key) {
   understood.emplace(key);
-  auto it = object.find(key);
-  return it == object.end() || it->is_null() ? nullptr : &*it;
+  auto it = object->find(key);
+  return it == object->end() || it->is_null() ? nullptr : &*it;
 }
 
 // The value as it stands in the file, shortened.
 std::string Config::shown(std::string_view key) const {
-  auto it = object.find(key);
-  if (it == object.end())
+  auto it = object->find(key);
+  if (it == object->end())
     return "(missing)";
   std::string text = it->dump(-1, ' ', false, json::error_handler_t::replace);
   constexpr size_t kShown = 80;
@@ -196,9 +196,18 @@ std::vector<Config> Config::children(std::string_view key) {
 
 std::map<std::string, std::string> Config::allWords() {
   std::map<std::string, std::string> words;
-  for (const auto &[key, value] : object.items())
+  for (const auto &[key, value] : object->items())
     words[key] = word(key, "");
   return words;
+}
+
+void Config::setDefaults(std::span<const ClassDefault> defaults) {
+  json whole = *object;
+  for (const auto &[key, value] : defaults)
+    if (!has(key))
+      whole[std::string(key)] = json::parse(value);
+  completed = std::make_shared<const json>(std::move(whole));
+  object = completed.get();
 }
 
 void Config::ignore(std::span<const std::string_view> keys) {
@@ -244,7 +253,7 @@ static std::string nearest(std::string_view key, const std::set<std::string, std
 }
 
 void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) {
-  for (const auto &[key, value] : object.items()) {
+  for (const auto &[key, value] : object->items()) {
     if (understood.contains(key) || (value.is_null() && !ofNull)) // null switches off, whatever it is
       continue;
     refuse(key, fmt::format("is not understood for {}", owner), hint);

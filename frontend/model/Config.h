@@ -6,6 +6,7 @@
 #include "frontend/model/Lists.h"
 #include "runtime/base/Problems.h"
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -14,11 +15,18 @@
 
 namespace mgc::frontend {
 
+// A key that an object within a config.json may leave out, and what the class of transformers has then: older versions wrote only
+// what differs from it there.
+struct ClassDefault {
+  std::string_view key;
+  std::string_view value; // JSON text
+};
+
 class Config {
 public:
   // `object` must be a JSON object; `prefix` stands before the keys in messages: "rope_scaling.".
   Config(const nlohmann::json &object, std::string prefix, Problems &problems)
-      : object(object), prefix(std::move(prefix)), problems(problems) {}
+      : object(&object), prefix(std::move(prefix)), problems(problems) {}
 
   bool has(std::string_view key) const;   // present, null or not
   bool isSet(std::string_view key) const; // present and not null
@@ -67,6 +75,8 @@ public:
     return table.front().second;
   }
 
+  // Keys that are absent have these values, as if they stood there.
+  void setDefaults(std::span<const ClassDefault> defaults);
   // Fields without effect on what is trained.
   void ignore(std::span<const std::string_view> keys);
   // A feature that is not supported, switched off by `neutral` (JSON text; null is always neutral).
@@ -89,7 +99,8 @@ private:
   double inRange(std::string_view key, const nlohmann::json &value, double fallback, double low, double high);
   std::string shown(std::string_view key) const;
 
-  const nlohmann::json &object;
+  const nlohmann::json *object;
+  std::shared_ptr<const nlohmann::json> completed; // the object with defaults; null: it has none
   std::string prefix;
   Problems &problems;
   std::set<std::string, std::less<>> understood;

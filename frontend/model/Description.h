@@ -8,9 +8,11 @@
 //   parallel layer:  x += scale * (attention(before(x)) + mlp(before(x)))
 //   logits = cap(scale * head(transform(dropout(norm(x)))))
 //
-// With an encoder there are two sequences. Its stack reads the first; the other is that of all else, the decoder, whose
-// layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and keys and values of
-// e = dropout(norm(encoder's last x)).
+// With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image; the other
+// is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of two ways:
+//   cross       its layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and
+//               keys and values of e
+//   imageTokens positions of e stand where the decoder's sequence has image tokens, in the place of their embeddings
 #pragma once
 
 #include "frontend/model/Rope.h"
@@ -171,18 +173,49 @@ struct Embedding {
   bool operator==(const Embedding &) const = default;
 };
 
+// What an encoder of images reads in the place of tokens: square patches, row by row, each a product of its pixels. With a class
+// token the first position is that, and has no patch.
+struct Patches {
+  int64_t channels = 3, size = 0, rows = 0, columns = 0; // size: pixels of an edge
+  bool bias = false;                                     // of the product
+  bool classToken = false;
+  int64_t positions() const { return rows * columns + (classToken ? 1 : 0); }
+  bool operator==(const Patches &) const = default;
+};
+
+// From the encoder's hidden size to the decoder's: down(act(up(x))).
+struct Projector {
+  int64_t ffn = 0;
+  Activation activation = Activation::geluErf;
+  bool bias = true;
+  bool operator==(const Projector &) const = default;
+};
+
+// Where the decoder's sequence has this token, it has a position of the encoder's: the first such token the position `first`, the
+// next one that behind it, up to the last.
+struct ImageTokens {
+  int64_t token = 0, first = 0;
+  bool operator==(const ImageTokens &) const = default;
+};
+
 // The stack of an encoder, whose layers are equal. Its table of tokens is the model's.
 struct EncoderDescription {
+  std::optional<Patches> patches; // none: it reads tokens
+  int64_t hidden = 0;             // 0: the decoder's
   Embedding embedding;
   BlockDescription layer;
   int64_t layerCount = 0;
   std::optional<Norm> finalNorm;
   double dropout = 0; // behind it
+  std::optional<Projector> projector;
+  std::optional<ImageTokens> imageTokens; // none: the decoder's layers attend to it
+  // Positions whose features the decoder has for an image.
+  int64_t features() const { return patches && imageTokens ? patches->positions() - imageTokens->first : 0; }
   bool operator==(const EncoderDescription &) const = default;
 };
 
-// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h).
-inline constexpr std::string_view kOfEncoderRole = "encoder.";
+// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h); those of its projector with the other.
+inline constexpr std::string_view kOfEncoderRole = "encoder.", kOfProjectorRole = "project.";
 
 // norm(activation(product with a bias)) of what the head reads: masked language models.
 struct HeadTransform {
@@ -226,7 +259,8 @@ struct KeyNames {
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
               activation = "hidden_act", attentionDropout = "attention_dropout",
               hiddenDropout = "resid_pdrop", encoderHeads = "encoder_attention_heads",
-              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers";
+              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers",
+              encoderHidden = "d_model", image = "image_size";
 };
 
 using plan::Objective;
@@ -247,6 +281,7 @@ struct ModelDescription {
   Head head;
   std::optional<EncoderDescription> encoder;
   std::vector<ModelParameter> encoderLayer; // of a layer of the encoder
+  int64_t encoderLayersInFile = 0; // of a checkpoint, where it has more than encoder->layerCount: nobody reads the last
   // What the decoder reads if data have labels alone: this first, then the labels, and the padding where there is none; none:
   // data must say what it reads.
   std::optional<int64_t> startToken, paddingOfLabels;
@@ -267,6 +302,9 @@ struct ModelDescription {
     return encoder ? names.encoderLayers + " + " + names.layers : names.layers;
   }
   int64_t encoderLayerCount() const { return encoder ? encoder->layerCount : 0; }
+  bool readsImages() const { return encoder && encoder->patches; }
+  bool attendsToEncoder() const { return encoder && !encoder->imageTokens; }
+  int64_t encoderHidden() const { return encoder && encoder->hidden > 0 ? encoder->hidden : hidden; }
   bool hasExperts() const { return std::ranges::any_of(kinds, &BlockKind::hasExperts); }
 };
 

@@ -290,19 +290,52 @@ private:
 
 } // namespace
 
+static bool hasCross(const BlockDescription &layer) { return layer.cross.has_value(); }
+
+// An encoder of images takes the places of tokens, one of tokens is attended to.
+static void checkMeeting(const ModelDescription &model, const std::vector<BlockDescription> &layers,
+                         Problems &problems) {
+  const EncoderDescription &encoder = *model.encoder;
+  if (encoder.patches.has_value() != encoder.imageTokens.has_value())
+    problems.add("encoder.patches without encoder.image_tokens, or the other way; expected both or none");
+  if (model.attendsToEncoder()) {
+    if (!std::ranges::all_of(layers, hasCross))
+      problems.add("an encoder, and layers without cross; expected cross in each layer");
+    if (encoder.projector || model.encoderHidden() != model.hidden)
+      problems.add("encoder.projector or encoder.hidden of an encoder that layers attend to; expected neither");
+    return;
+  }
+  if (std::ranges::any_of(layers, hasCross))
+    problems.add("layers with cross, and encoder.image_tokens; expected one of them");
+  if (!encoder.projector && model.encoderHidden() != model.hidden)
+    problems.add("encoder.hidden = {} without a projector; expected that of the decoder, {}", encoder.hidden,
+                 model.hidden);
+  if (encoder.projector && encoder.projector->ffn < 1)
+    problems.add("encoder.projector.ffn is missing; expected what its first product makes");
+  if (encoder.imageTokens->token >= model.vocabulary)
+    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token, model.vocabulary);
+  if (const std::optional<Patches> &patches = encoder.patches) {
+    if (patches->size < 1 || patches->rows < 1 || patches->columns < 1)
+      problems.add("encoder.patches without size, rows or columns");
+    if (patches->bias && patches->classToken)
+      problems.add("encoder.patches with bias and class_token; expected one of them");
+    if (encoder.imageTokens->first >= patches->positions())
+      problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first,
+                   patches->positions());
+  }
+  if (encoder.embedding.types > 0 || encoder.embedding.width > 0)
+    problems.add("encoder.embedding with types or width, which patches have not");
+}
+
 static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
                          Problems &problems) {
-  const bool attendsToIt =
-      std::ranges::all_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
-  const bool isSeen =
-      std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.cross.has_value(); });
+  const bool isSeen = std::ranges::any_of(layers, hasCross);
   if (!model.encoder) {
     if (isSeen)
       problems.add("layers with cross, and no encoder that they could attend to");
     return;
   }
-  if (!attendsToIt)
-    problems.add("an encoder, and layers without cross; expected cross in each layer");
+  checkMeeting(model, layers, problems);
   if (model.encoder->layerCount < 1)
     problems.add("encoder.layer_count is missing; expected how many layers it has");
   if (model.encoder->layer.experts || model.encoder->layer.cross)

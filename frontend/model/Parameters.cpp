@@ -138,8 +138,19 @@ static void addEmbedding(Roles &roles, const Embedding &embedding) {
 
 static std::vector<Role> rolesOf(const EncoderDescription &encoder) {
   Roles roles(kOfEncoderRole);
+  if (encoder.patches)
+    roles.addLinear("embed.patches", encoder.patches->bias);
+  if (encoder.patches && encoder.patches->classToken)
+    roles.add("embed.class");
   addEmbedding(roles, encoder.embedding);
   roles.addNorm("final_norm", encoder.finalNorm);
+  return roles.take();
+}
+
+static std::vector<Role> rolesOf(const Projector &projector) {
+  Roles roles;
+  roles.addLinear(std::string(kOfProjectorRole) + "up", projector.bias);
+  roles.addLinear(std::string(kOfProjectorRole) + "down", projector.bias);
   return roles.take();
 }
 
@@ -177,26 +188,41 @@ std::string normRole(std::string_view role, const HeadNorms &norms) {
 struct Sizes {
   const ModelDescription &model;
   const BlockDescription &block;
-  const Embedding &embedding;
   const AttentionDescription &attention;
+  int64_t hidden, positions, types, width, ffn;
   Sizes(std::string_view role, const ModelDescription &model, const BlockDescription &block)
       : model(model), block(block),
-        embedding(role.starts_with(kOfEncoderRole) ? model.encoder->embedding : model.embedding),
-        attention(role.starts_with("cross") ? *block.cross : block.attention) {}
+        attention(role.starts_with("cross") ? *block.cross : block.attention) {
+    const bool isOfEncoder = role.starts_with(kOfEncoderRole);
+    const Embedding &embedding = isOfEncoder ? model.encoder->embedding : model.embedding;
+    hidden = isOfEncoder ? model.encoderHidden() : model.hidden;
+    positions = isOfEncoder && model.readsImages() ? model.encoder->patches->positions()
+                                                   : model.maxPositions + embedding.positionOffset;
+    types = role.ends_with(".class") ? 1 : embedding.types;
+    width = embedding.width > 0 ? embedding.width : hidden;
+    ffn = block.experts ? block.experts->shared ? block.experts->shared->ffn : 0 : block.mlp.ffn;
+    if (role.starts_with(kOfProjectorRole))
+      width = model.encoderHidden(), ffn = model.encoder->projector->ffn;
+  }
 };
 
 static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
-  const auto &[model, block, embedding, attention] = sizes;
+  const auto &[model, block, attention, hidden, positions, types, width, ffn] = sizes;
   auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
   switch (letter) {
   case kVocabularyDim:
     return full(model.vocabulary);
   case 'p':
-    return full(model.maxPositions + embedding.positionOffset);
+    return full(positions);
   case 'a':
-    return full(embedding.types);
+    return full(types);
   case 'i':
-    return full(embedding.width > 0 ? embedding.width : model.hidden);
+    return full(width);
+  case 'n':
+    return full(model.encoder->patches->channels);
+  case 'o':
+  case 'u':
+    return full(model.encoder->patches->size);
   case 'g':
     return full(attention.groups);
   case 'r':
@@ -216,7 +242,7 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   case 'x': // what does not rotate of keys, and values
     return full(attention.headDim - attention.latent->rotaryDim + attention.latent->valueDim);
   case 'f':
-    return full(block.experts ? block.experts->shared->ffn : block.mlp.ffn);
+    return full(ffn);
   case 'm':
     return full(block.mlp.ffn);
   case 'e':
@@ -224,7 +250,7 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   case 'j':
     return full(2);
   default:
-    return full(model.hidden); // h, y
+    return full(hidden); // h, y
   }
 }
 
@@ -264,6 +290,12 @@ static std::string tensorOf(const TensorRow &row, const TensorNames &names) {
                                      : std::string(row.tensor);
 }
 
+static void addOtherBegins(std::string_view tensor, const TensorNames &names, std::vector<std::string> &to) {
+  for (const auto &[begin, other] : names.otherBegins)
+    if (tensor.starts_with(begin))
+      to.push_back(fmt::format("{}{}", other, tensor.substr(begin.size())));
+}
+
 // A tied embedding is stored once, under its own name or the head's.
 static std::vector<std::string> aliasesOf(std::string_view role, const std::string &tensor,
                                           const TensorNames &names, const ModelDescription &model) {
@@ -274,8 +306,12 @@ static std::vector<std::string> aliasesOf(std::string_view role, const std::stri
     if (tensor.ends_with(end))
       aliases.push_back(fmt::format("{}{}", tensor.substr(0, tensor.size() - end.size()), old));
   const TensorRow *head = findRow(names, "head.weight");
-  if (role == "embed.tokens" && model.head.tied && head)
-    aliases.push_back(tensorOf(*head, names));
+  addOtherBegins(tensor, names, aliases);
+  if (role == "embed.tokens" && model.head.tied && head) {
+    const std::string untied = tensorOf(*head, names);
+    aliases.push_back(untied);
+    addOtherBegins(untied, names, aliases);
+  }
   return aliases;
 }
 
@@ -396,14 +432,15 @@ static Status bind(const std::vector<Role> &roles, const TensorNames &names, con
   return Status::ok();
 }
 
-// Each name with the prefix, and without.
-template <typename Names>
-static std::vector<std::string> spellings(const Names &all, std::string_view prefix) {
+// Each name with the prefix, and without; and as other files begin it.
+template <typename All>
+static std::vector<std::string> spellings(const All &all, const TensorNames &names) {
   std::vector<std::string> spelled;
   for (std::string_view name : all) {
     spelled.emplace_back(name);
-    if (!prefix.empty() && name.starts_with(prefix))
-      spelled.emplace_back(name.substr(prefix.size()));
+    if (!names.prefix.empty() && name.starts_with(names.prefix))
+      spelled.emplace_back(name.substr(names.prefix.size()));
+    addOtherBegins(name, names, spelled);
   }
   return spelled;
 }
@@ -444,7 +481,7 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
       }
   std::ranges::sort(tensors);
   tensors.erase(std::ranges::unique(tensors).begin(), tensors.end()); // several parameters are views of one
-  model.later.tensors = spellings(tensors, names.prefix);
+  model.later.tensors = spellings(tensors, names);
   return Status::ok();
 }
 
@@ -454,18 +491,53 @@ static Status bindEncoder(ModelDescription &model, const TensorNames &names) {
   MGC_TRY(bind(rolesOf(encoder.layer, kOfEncoderRole), names, model, encoder.layer, model.encoderLayer));
   std::vector<ModelParameter> outside;
   MGC_TRY(bind(rolesOf(encoder), names, model, encoder.layer, outside));
+  if (encoder.projector) {
+    std::vector<ModelParameter> projecting;
+    MGC_TRY(bind(rolesOf(*encoder.projector), names, model, encoder.layer, projecting));
+    outside.insert(outside.end(), projecting.begin(), projecting.end());
+  }
   model.parameters.insert(model.parameters.end(), outside.begin(), outside.end());
+  std::vector<std::string> unread;
+  for (int64_t layer = encoder.layerCount; layer < model.encoderLayersInFile; ++layer)
+    for (const ModelParameter &entry : model.encoderLayer)
+      unread.push_back(replaced(entry.parameter.tensor, "{}", std::to_string(layer)));
+  for (std::string &name : spellings(unread, names))
+    model.ignoredTensors.push_back(std::move(name));
   return Status::ok();
 }
 
 Status bindParameters(ModelDescription &model, const TensorNames &names) {
-  model.ignoredTensors = spellings(names.ignored, names.prefix);
+  model.ignoredTensors = spellings(names.ignored, names);
   for (BlockKind &kind : model.kinds)
     MGC_TRY(bind(rolesOf(kind.block), names, model, kind.block, kind.parameters));
   MGC_TRY(bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters));
   if (model.encoder)
     MGC_TRY(bindEncoder(model, names));
   return bindLater(model, names);
+}
+
+NestedNames::NestedNames(const TensorNames &names, std::string_view begin, std::string_view prefix) {
+  const auto nested = [&](std::string_view tensor) -> std::string_view {
+    if (tensor.starts_with('.'))
+      return texts_.emplace_back(fmt::format("{}{}", prefix, tensor.substr(1)));
+    if (tensor.starts_with(names.prefix))
+      return texts_.emplace_back(fmt::format("{}{}", prefix, tensor.substr(names.prefix.size())));
+    return texts_.emplace_back(fmt::format("{}{}", begin, tensor));
+  };
+  for (std::span<const TensorRow> some : {names.ownRows, names.rows})
+    for (const TensorRow &row : some)
+      if (std::ranges::find(rows_, row.role, &TensorRow::role) == rows_.end()) {
+        rows_.push_back(row);
+        rows_.back().tensor = nested(row.tensor);
+      }
+  for (std::string_view tensor : names.ignored)
+    ignored_.push_back(nested(tensor));
+}
+
+void NestedNames::add(const TensorNames &others) {
+  for (std::span<const TensorRow> some : {others.ownRows, others.rows})
+    rows_.insert(rows_.end(), some.begin(), some.end());
+  ignored_.insert(ignored_.end(), others.ignored.begin(), others.ignored.end());
 }
 
 std::vector<std::string> ignoredTensors(const ModelDescription &model, int64_t laterTokens) {

@@ -23,13 +23,19 @@
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
 // Of attention to an encoder's output a layer has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm. An encoder
-// has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of tokens.
+// has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of tokens; h is its own
+// hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one class token)
+//   encoder.embed.patches.weight h n o u   encoder.embed.patches.bias h   encoder.embed.class a h
+// What it makes is projected (i: the encoder's hidden size; f: of the projector) by
+//   project.up.weight f i    project.up.bias f    project.down.weight h f    project.down.bias h
 // Modules that predict later tokens have (i: h, summed over)
 //   later.{token,hidden}_norm.weight h                   later.{token,hidden}.weight h i  later.norm.weight h
 // and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens, later.head.weight.
 #pragma once
 
 #include "frontend/model/Description.h"
+
+#include <deque>
 
 namespace mgc::frontend {
 
@@ -63,6 +69,24 @@ struct TensorNames {
   // What stands before the names of an encoder's tensors, which else are those of the same roles without "encoder."; empty: all of
   // them have rows.
   std::string_view ofEncoder = {};
+  // The same of beginnings: every name that begins with the first has an alias that begins with the second.
+  std::span<const std::pair<std::string_view, std::string_view>> otherBegins = {};
+};
+
+// A family's names as those of a part of another model: behind `begin`, and those with the family's prefix behind `prefix`.
+//   begin "language_model.", prefix "language_model.model.": model.norm.weight   language_model.model.norm.weight
+//                                                            lm_head.weight      language_model.lm_head.weight
+class NestedNames {
+public:
+  NestedNames(const TensorNames &names, std::string_view begin, std::string_view prefix);
+  void add(const TensorNames &others); // of the other parts, as they are
+  const std::vector<TensorRow> &rows() const { return rows_; }
+  const std::vector<std::string_view> &ignored() const { return ignored_; }
+
+private:
+  std::deque<std::string> texts_; // what the others point into
+  std::vector<TensorRow> rows_;
+  std::vector<std::string_view> ignored_;
 };
 
 // The role of the norms of queries ("attn.q") or keys, without ".weight" or ".bias": attn.q_norm or attn.q_norms.

@@ -206,13 +206,39 @@ template <typename V> void fields(V &v, Of<Embedding>) {
   v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, /*mayChange=*/true}, &Embedding::dropout);
 }
 
+template <typename V> void fields(V &v, Of<Patches>) {
+  v(Field{"channels", "of a pixel", 1, kMaxChannels}, &Patches::channels);
+  v(Field{"size", "pixels of the edge of a patch", 1, kMaxPixels}, &Patches::size);
+  v(Field{"rows", "patches of an image, from top to bottom", 1, kMaxPixels}, &Patches::rows);
+  v(Field{"columns", "patches of an image, from left to right", 1, kMaxPixels}, &Patches::columns);
+  v(Field{"bias", "of the product of a patch's pixels"}, &Patches::bias);
+  v(Field{"class_token", "a position before the patches, which has a parameter in the place of a patch"},
+    &Patches::classToken);
+}
+
+template <typename V> void fields(V &v, Of<Projector>) {
+  v(Field{"ffn", "what its first product makes", 1, kMaxFfn}, &Projector::ffn);
+  v(Field{"activation", "between its products: a word of transformers' activations"}, &Projector::activation);
+  v(Field{"bias", "of its products"}, &Projector::bias);
+}
+
+template <typename V> void fields(V &v, Of<ImageTokens>) {
+  v(Field{"token", "that stands where the encoder's positions go", 0, kMaxVocabulary - 1}, &ImageTokens::token);
+  v(Field{"first", "the encoder's position that the first of them has", 0, kMaxPositions}, &ImageTokens::first);
+}
+
 template <typename V> void fields(V &v, Of<EncoderDescription>) {
   using T = EncoderDescription;
+  v(Field{"patches", "of images, which it reads in the place of tokens"}, &T::patches);
+  v(Field{"hidden", "size of what its layers read; 0: the decoder's", 0, kMaxHidden}, &T::hidden);
   v(Field{"embedding", "before its layers; the table of tokens is the decoder's"}, &T::embedding);
   v(Field{"layer", "each of its layers"}, &T::layer);
   v(Field{"layer_count", "how many there are", 1, kMaxLayers}, &T::layerCount);
   v(Field{"final_norm", "behind its layers"}, &T::finalNorm);
   v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
+  v(Field{"projector", "two products, behind that, which make what the decoder has of it"}, &T::projector);
+  v(Field{"image_tokens", "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
+    &T::imageTokens);
 }
 
 template <typename V> void fields(V &v, Of<HeadTransform>) {
@@ -239,7 +265,7 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
   v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::finalDropout);
-  v(Field{"encoder", "a stack of layers of its own, to whose output the layers attend: they are the decoder"},
+  v(Field{"encoder", "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
     &T::encoder);
   v(Field{"start_token",
           "what the decoder reads first, where data have labels alone",

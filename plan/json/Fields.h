@@ -225,6 +225,16 @@ template <typename V> void fields(V &v, Of<KernelFile>) {
   v.required("hash", &KernelFile::hash);
 }
 
+template <typename V> void fields(V &v, Of<Images>) {
+  v.required("channels", &Images::channels);
+  v.required("patchSize", &Images::patchSize);
+  v.required("rows", &Images::rows);
+  v.required("columns", &Images::columns);
+  v.optional("classTokens", &Images::classTokens);
+  v.required("token", &Images::token);
+  v.optional("firstFeature", &Images::firstFeature);
+}
+
 // Without `version`: it stands in the header, beside the checksum of all this.
 template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelType", &Plan::modelType);
@@ -234,6 +244,7 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.optional("encoderLength", &Plan::encoderLength);
   v.optional("startToken", &Plan::startToken);
   v.optional("paddingToken", &Plan::paddingToken);
+  v.optional("images", &Plan::images);
   v.optional("tokenTypes", &Plan::tokenTypes);
   v.optional("objective", &Plan::objective);
   v.optional("zigzag", &Plan::zigzag);

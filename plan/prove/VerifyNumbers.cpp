@@ -87,6 +87,54 @@ static void verifyEncoder(Checks &checks) {
   }
 }
 
+// Data have images exactly where the plan reads them; all their positions are among the encoder's, and the decoder's sequence has
+// room for what it has of one.
+static void verifyImages(Checks &checks) {
+  constexpr int64_t kMostOfAnEdge = 1 << 20;
+  const Plan &plan = checks.plan;
+  const Images &images = plan.images;
+  Place root;
+  const Place place = root.field("images");
+  const bool areRead = std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
+    return std::ranges::any_of(stage.inputs, [](const Input &input) {
+      return input.kind == Input::Kind::patches || input.kind == Input::Kind::imagePlaces;
+    });
+  });
+  if (!areRead) {
+    checks.violations.expect(images == Images(), place, "found images, expected none: no stage reads them");
+    return;
+  }
+  bool areSizes = true;
+  for (const auto &[name, size] : {std::pair("channels", images.channels),
+                                   {"patchSize", images.patchSize},
+                                   {"rows", images.rows},
+                                   {"columns", images.columns}})
+    areSizes &= checks.violations.expect(size >= 1 && size <= kMostOfAnEdge, place.field(name),
+                                         "found {}, expected 1 to {}", size, kMostOfAnEdge);
+  areSizes &= checks.violations.expect(images.classTokens == 0 || images.classTokens == 1,
+                                       place.field("classTokens"), "found {}, expected 0 or 1",
+                                       images.classTokens);
+  checks.violations.expect(images.token >= 0 && images.token < plan.vocabulary, place.field("token"),
+                           "found {}, expected a token of the vocabulary of {}", images.token,
+                           plan.vocabulary);
+  if (!areSizes)
+    return;
+  const Checked pixels = checkedProduct(
+      {plan.globalBatchSize, images.channels, images.rows, images.patchSize, images.columns, images.patchSize});
+  checks.violations.expect(pixels && *pixels <= kMaxStepTokens, place,
+                           "the pixels of {} images are more than 2^40", plan.globalBatchSize);
+  checks.violations.expect(images.positions() <= plan.encoderLength, place,
+                           "{} positions of an image, expected no more than encoderLength = {}",
+                           images.positions(), plan.encoderLength);
+  if (checks.violations.expect(images.firstFeature >= 0 && images.firstFeature < images.positions(),
+                               place.field("firstFeature"), "found {}, expected 0 to {}", images.firstFeature,
+                               images.positions() - 1))
+    checks.violations.expect(images.features() <= plan.sequenceLength, place,
+                             "an image takes the places of {} tokens, expected no more than "
+                             "sequenceLength = {}",
+                             images.features(), plan.sequenceLength);
+}
+
 void verifyNumbers(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
@@ -113,6 +161,7 @@ void verifyNumbers(Checks &checks) {
                            plan.zero);
   verifyTokenTypes(checks);
   verifyEncoder(checks);
+  verifyImages(checks);
   verifyTypes(checks);
   verifyKernelFiles(checks);
 }

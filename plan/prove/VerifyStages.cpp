@@ -74,10 +74,19 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
 
 // --- Inputs ------------------------------------------------------------------------------------------------
 
+// Of the pixels of a patch: channels, rows, columns.
+constexpr std::string_view kPixelDims[] = {"n", "o", "u"};
+static bool isOfPixels(const Input::Dim &dim) { return std::ranges::find(kPixelDims, dim.name) != std::end(kPixelDims); }
+
 // A dimension b is all samples of a microbatch, s or t a whole sequence.
 static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, bool ofEncoder, const Place &place) {
   const Plan &plan = checks.plan;
-  if (dim.name == "b")
+  if (isOfPixels(dim)) {
+    const int64_t expected = dim.name == kPixelDims[0] ? plan.images.channels : plan.images.patchSize;
+    checks.violations.expect(dim.size == expected && dim.axes.empty(), place,
+                             "{} = {} is not {}, on each rank, of the plan's images", dim.name, dim.size,
+                             expected);
+  } else if (dim.name == "b")
     checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize),
                              place, "{} microbatches of b = {} are not globalBatchSize = {}",
                              plan.microbatches, dim.size, plan.globalBatchSize);
@@ -100,11 +109,21 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
   Axes axes;
   std::set<bool> roles; // samples or positions
   Place dims = place.field("dims");
+  const bool hasPixels = input.kind == Input::Kind::patches;
+  const size_t pixels = hasPixels ? std::min(std::size(kPixelDims), input.dims.size()) : 0;
+  const size_t outer = input.dims.size() - pixels;
+  for (size_t i = outer; i < input.dims.size(); ++i)
+    checks.violations.expect(input.dims[i].name == kPixelDims[i - outer], dims.element(i),
+                             "'{}' of the pixels of a patch, expected n, o and u behind the others",
+                             input.dims[i].name);
+  checks.violations.expect(!hasPixels || outer == 2, dims, "{} dimensions of patches, expected s, b, n, o and u",
+                           input.dims.size());
   for (size_t i = 0; i < input.dims.size(); ++i) {
     const Input::Dim &dim = input.dims[i];
     Place here = dims.element(i);
-    checks.violations.expect(roles.insert(dim.name == "b").second, here,
-                             "an input has at most one dimension b and one of s and t");
+    if (i < outer)
+      checks.violations.expect(roles.insert(dim.name == "b").second && !isOfPixels(dim), here,
+                               "an input has at most one dimension b and one of s and t");
     bytes = checkedMultiply(bytes, verifyInputDim(checks, dim, input.ofEncoder, here));
     axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
   }
@@ -129,8 +148,12 @@ static void verifyObjective(Checks &checks, const Input &input, const Place &pla
 static void verifySequence(Checks &checks, const Input &input, const Place &place) {
   checks.violations.expect(
       !input.ofEncoder || (isOfEither(input.kind) && input.shift == 0), place.field("ofEncoder"),
-      "{}{}: the encoder's sequence has tokens, positions and ends, none of them shifted", nameIn(input.kind),
+      "{}{}: the encoder's sequence has tokens, positions, ends, patches and places of images, none of them "
+      "shifted",
+      nameIn(input.kind),
       input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
+  checks.violations.expect(input.ofEncoder || !isOfEncoderAlone(input.kind), place.field("ofEncoder"),
+                           "{} of the decoder's sequence; expected the encoder's", nameIn(input.kind));
   checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0,
                            place.field("kind"), "encoderEnds in a plan without an encoder");
 }
@@ -139,7 +162,7 @@ static void verifySequence(Checks &checks, const Input &input, const Place &plac
 static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
   checks.violations.expect(
       input.type == typeOf(input.kind), place,
-      "loss weights, loss shares and the tokens of the step are f32, all other inputs i32");
+      "loss weights, loss shares, the tokens of the step and patches are f32, all other inputs i32");
   verifyObjective(checks, input, place);
   verifySequence(checks, input, place);
   const int64_t mostShift = isShiftable(input.kind) ? checks.plan.sequenceLength - 1 : 0;

@@ -2,6 +2,7 @@
 #include "runtime/data/BatchData.h"
 
 #include "runtime/data/BatchFile.h"
+#include "runtime/data/ImageData.h"
 #include "runtime/data/PairData.h"
 
 #include <algorithm>
@@ -207,15 +208,25 @@ Status verifyLabels(const BatchFile &file, const Plan &plan, const MaskingOption
 } // namespace
 
 Result<OpenedBatches> openBatches(const std::string &path, const Plan &plan, const DataOptions &options) {
-  if (plan.encoderLength > 0)
+  if (BatchShape(plan).hasPairs)
     return openPairs(path, plan, options);
   MGC_ASSIGN(file, BatchFile::open(path, BatchShape(plan)));
-  MGC_TRY(file.verifyNames({kIds, kLabels, kPositions, kMask, kTypes}));
+  const bool hasImages = plan::readsImages(plan);
+  if (hasImages) {
+    MGC_TRY(verifyNoDocuments(options.documents));
+    MGC_TRY(file.verifyNames({kIds, kLabels, kPositions, kMask, kTypes, kPixels}));
+  } else {
+    MGC_TRY(file.verifyNames({kIds, kLabels, kPositions, kMask, kTypes}));
+  }
   if (file.has(kPositions) && options.documents.endToken)
     return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositions);
   MGC_TRY(verifyDocuments(options.documents, plan, file.has(kPositions)));
   MGC_TRY(verifyLabels(file, plan, options.masking));
   MGC_ASSIGN(data, BatchData::open(path, file, plan));
+  if (hasImages) {
+    MGC_ASSIGN(whole, withImages(std::move(data), file, plan));
+    return OpenedBatches{std::move(whole), file.has(kLabels)};
+  }
   return OpenedBatches{std::move(data), file.has(kLabels)};
 }
 

@@ -29,6 +29,19 @@ Result<TensorFile> BatchFile::tensor(const char *name) const {
   return TensorFile::open(file_.file(), *view);
 }
 
+Result<TensorFile> BatchFile::floats(const char *name, std::span<const int64_t> sample, int64_t most) const {
+  const TensorView *view = file_.find(name);
+  std::string expected = fmt::format("floats [{} steps, 1 to {} images, {}]", steps(), most, fmt::join(sample, ", "));
+  if (!view)
+    return errorf("{}: missing, expected {}", where(name), expected);
+  const std::vector<int64_t> &found = view->shape;
+  const bool fits = isFloat(view->type) && found.size() == sample.size() + 2 && found[0] == steps() &&
+                    found[1] >= 1 && found[1] <= most && std::ranges::equal(std::span(found).subspan(2), sample);
+  if (!fits)
+    return errorf("{}: found {} {}, expected {}", where(name), toString(view->type), shapeToString(found), expected);
+  return TensorFile::open(file_.file(), *view);
+}
+
 Result<TokenReader> BatchFile::reader(const char *name, ValueRange range) const {
   MGC_ASSIGN(opened, tensor(name));
   TokenReader reader(where(name), std::move(opened), std::move(range));
@@ -39,7 +52,7 @@ Result<TokenReader> BatchFile::reader(const char *name, ValueRange range) const 
 // An encoder reads the ids, and the mask is of them.
 int64_t BatchFile::lengthOf(const char *name) const {
   const bool ofEncoder =
-      shape_.encoderLength > 0 && (name == std::string_view(kIds) || name == std::string_view(kMask));
+      shape_.hasPairs && (name == std::string_view(kIds) || name == std::string_view(kMask));
   return ofEncoder ? shape_.encoderLength : shape_.length;
 }
 
@@ -54,7 +67,7 @@ Status BatchFile::verify(const char *name, const TensorView *tensor) const {
     return Status::ok();
   return errorf("found {} {}, expected {}: global batch size and {} of the plan", toString(tensor->type),
                 shapeToString(found), expected,
-                shape_.encoderLength == 0 ? "sequence length"
+                !shape_.hasPairs          ? "sequence length"
                 : length == shape_.length ? "the decoder's sequence length"
                                           : "the encoder's sequence length");
 }

@@ -6,6 +6,7 @@
 #include "runtime/io/Safetensors.h"
 
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 namespace mgc {
@@ -13,7 +14,7 @@ namespace mgc {
 // Names of its tensors, those of transformers.
 inline constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPositions = "position_ids",
                             *kMask = "attention_mask", *kTypes = "token_type_ids",
-                            *kDecoderIds = "decoder_input_ids";
+                            *kDecoderIds = "decoder_input_ids", *kPixels = "pixel_values";
 
 class BatchFile {
 public:
@@ -25,6 +26,8 @@ public:
   Status verifyNames(std::initializer_list<std::string_view> known) const;
   int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
   Result<TensorFile> tensor(const char *name) const;
+  // Floats of [steps, n, a sample's sizes], n from 1 to `most`; once kIds is open.
+  Result<TensorFile> floats(const char *name, std::span<const int64_t> sample, int64_t most) const;
   Result<TokenReader> reader(const char *name, ValueRange range) const;
 
 private:

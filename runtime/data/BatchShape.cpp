@@ -12,7 +12,7 @@ Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out) {
   if (step < 0 || step == INT64_MAX || __builtin_mul_overflow(step + 1, shape.samples, &end))
     return errorf("step {} does not exist, expected 0 or more and samples numbered within 63 bits", step);
   std::ranges::fill(out.types, 0);
-  std::ranges::fill(out.encoderEnds, static_cast<int32_t>(shape.encoderLength));
+  std::ranges::fill(out.encoderEnds, static_cast<int32_t>(shape.encoderEnd));
   std::ranges::fill(out.ends, static_cast<int32_t>(shape.length));
   return Status::ok();
 }

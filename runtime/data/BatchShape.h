@@ -8,8 +8,13 @@ namespace mgc {
 struct BatchShape {
   explicit BatchShape(const plan::Plan &plan)
       : samples(plan.globalBatchSize), length(plan.sequenceLength), encoderLength(plan.encoderLength),
-        vocabulary(plan.vocabulary) {}
+        vocabulary(plan.vocabulary), images(plan.images),
+        encoderEnd(plan::readsImages(plan) ? plan.images.positions() : plan.encoderLength),
+        hasPairs(plan.encoderLength > 0 && !plan::readsImages(plan)) {}
   int64_t samples, length, encoderLength, vocabulary; // encoderLength: 0 without an encoder
+  plan::Images images; // that the encoder reads
+  int64_t encoderEnd; // the place behind the last of the encoder's positions that is no padding
+  bool hasPairs;      // the encoder reads tokens
 };
 
 // An error where there is no such step. All tokens are of type 0 and no sequence has padding until the source says so.

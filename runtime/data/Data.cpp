@@ -2,6 +2,7 @@
 
 #include "runtime/base/Utf8.h"
 #include "runtime/data/BatchData.h"
+#include "runtime/data/ImageData.h"
 #include "runtime/data/MockData.h"
 #include "runtime/data/PairData.h"
 #include "runtime/data/StreamData.h"
@@ -138,8 +139,14 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
     batch.starts.resize(plan::readsDocuments(plan) ? batch.tokens.size() : 0);
     batch.types.resize(plan::reads(plan, plan::isTokenType) ? batch.tokens.size() : 0);
     batch.ends.resize(plan::reads(plan, plan::isEnd) ? batch.tokens.size() : 0);
-    batch.encoderTokens.resize(plan.globalBatchSize * plan.encoderLength);
-    batch.encoderEnds.resize(batch.encoderTokens.size());
+    batch.encoderEnds.resize(plan.globalBatchSize * plan.encoderLength);
+    if (plan::readsImages(plan)) {
+      batch.pixels.resize(plan.globalBatchSize * plan.images.pixels());
+      batch.imagePlaces.resize(batch.tokens.size());
+      batch.imageSources.resize(batch.encoderEnds.size());
+    } else {
+      batch.encoderTokens.resize(batch.encoderEnds.size());
+    }
   } catch (const std::bad_alloc &) {
     return errorf("a global batch of {} samples of {} tokens does not fit the memory; a smaller --gbs would",
                   plan.globalBatchSize, plan.sequenceLength + plan.encoderLength);
@@ -195,6 +202,10 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     MGC_ASSIGN(opened, openBatches(path, plan, options));
     return finished(std::move(opened.data), plan, seed, options, opened.hasLabels);
   }
+  if (plan::readsImages(plan))
+    return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, labels and "
+                  "pixel_values (docs/data.md)",
+                  path);
   if (plan.encoderLength > 0)
     return errorf(
         "{}: holds one stream of tokens, but the model reads two sequences, one with its encoder; expected "
@@ -220,17 +231,20 @@ Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &given) {
   MGC_TRY(verifyDocuments(documents, plan, plan::readsDocuments(plan)));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   const BatchShape shape(plan);
-  if (plan.encoderLength > 0) {
+  if (plan.encoderLength > 0)
     MGC_TRY(verifyNoDocuments(documents));
+  if (shape.hasPairs)
     return makePairs(shape, seed);
-  }
   if (documents.endToken && plan.longestDocument > 0 && plan.longestDocument < shape.length)
     return errorf(
         "--eod-token-id {}: made-up documents that end at a token may be longer than the {} tokens for "
         "which the model has learned positions; expected none, so that their lengths are drawn",
         *documents.endToken, plan.longestDocument);
-  return finished(makeTokenChain(shape, SampleForm(plan, options.masking), plan.longestDocument, seed), plan,
-                  seed, options, plan.objective == plan::Objective::causal);
+  std::unique_ptr<DataSource> chain =
+      makeTokenChain(shape, SampleForm(plan, options.masking), plan.longestDocument, seed);
+  if (plan::readsImages(plan))
+    return withMadeUpImages(std::move(chain), plan, seed);
+  return finished(std::move(chain), plan, seed, options, plan.objective == plan::Objective::causal);
 }
 
 } // namespace mgc

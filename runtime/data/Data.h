@@ -26,6 +26,11 @@ struct GlobalBatch {
   // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
   // and the place where the sample's padding begins.
   std::vector<int32_t> encoderTokens, encoderEnds;
+  // Of a plan whose encoder reads images, in the place of encoderTokens: pixels [globalBatchSize, channels, height, width], zeros of
+  // a sample without an image; imagePlaces [globalBatchSize, sequenceLength] the encoder's position that stands at each of the
+  // decoder's, imageSources [globalBatchSize, encoderLength] the inverse. -1: none.
+  std::vector<float> pixels;
+  std::vector<int32_t> imagePlaces, imageSources;
 };
 
 class DataSource {
@@ -55,7 +60,7 @@ inline constexpr int64_t kLargestByteVocabulary = 384;
 //   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
 //   .json .jsonl .idx   refused
 //   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
-// The plan of a model with an encoder takes .safetensors alone, see PairData.h.
+// The plan of a model with an encoder takes .safetensors alone, see PairData.h and ImageData.h.
 // A stream is cut into samples (SampleForm.h): of a causal plan sequenceLength + 1 tokens, each beginning on the last token of
 // the one before; of a masked plan sequenceLength tokens, less those around it, some of which are masked. The order of the
 // samples is drawn anew for each epoch from the seed.

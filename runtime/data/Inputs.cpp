@@ -93,6 +93,8 @@ double InputValues::at(int64_t sample, int64_t position) const {
   case Kind::tokens: {
     if (ofEncoder_)
       return batch_.encoderTokens[index];
+    if (!batch_.imagePlaces.empty() && batch_.imagePlaces[index] >= 0)
+      return -1;
     const std::optional<int64_t> later = shifted(index);
     return later ? batch_.tokens[*later] : 0;
   }
@@ -117,6 +119,10 @@ double InputValues::at(int64_t sample, int64_t position) const {
     return ofEncoder_ ? batch_.encoderEnds[index] : batch_.ends[index];
   case Kind::encoderEnds:
     return batch_.encoderEnds[sample * plan_.encoderLength];
+  case Kind::imagePlaces:
+    return ofEncoder_ ? batch_.imageSources[index] : batch_.imagePlaces[index];
+  case Kind::patches: // more than a number: writePixels
+    return 0;
   case Kind::samples:
     return static_cast<double>(step_ * plan_.globalBatchSize + sample);
   case Kind::stepTokens:
@@ -127,9 +133,34 @@ double InputValues::at(int64_t sample, int64_t position) const {
 
 } // namespace
 
+// Places and sources are each other's inverse: what stands where is read by forward, where what stands by backward.
+static Status checkImages(const plan::Plan &plan, const GlobalBatch &batch) {
+  const plan::Images &images = plan.images;
+  const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
+  if (batch.pixels.size() != size_t(plan.globalBatchSize * images.pixels()) || batch.encoderEnds.size() != expected ||
+      batch.imageSources.size() != expected || batch.imagePlaces.size() != batch.tokens.size())
+    return errorf("the batch has {} pixels, {} places and {} sources of images; expected {} pixels for each of {} samples",
+                  batch.pixels.size(), batch.imagePlaces.size(), batch.imageSources.size(), images.pixels(),
+                  plan.globalBatchSize);
+  const auto areInverse = [](std::span<const int32_t> from, int64_t length, std::span<const int32_t> to,
+                             int64_t otherLength) {
+    for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i)
+      if (from[i] != -1 && (from[i] < 0 || from[i] >= otherLength ||
+                            to[i / length * otherLength + from[i]] != i % length))
+        return false;
+    return true;
+  };
+  if (areInverse(batch.imagePlaces, plan.sequenceLength, batch.imageSources, plan.encoderLength) &&
+      areInverse(batch.imageSources, plan.encoderLength, batch.imagePlaces, plan.sequenceLength))
+    return verifyEnds(batch.encoderEnds, {}, plan.encoderLength);
+  return errorf("the batch's places of images are not the inverse of their sources");
+}
+
 static Status checkEncoder(const plan::Plan &plan, const GlobalBatch &batch) {
   if (plan.encoderLength == 0)
     return Status::ok();
+  if (plan::readsImages(plan))
+    return checkImages(plan, batch);
   const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
   if (batch.encoderTokens.size() != expected || batch.encoderEnds.size() != expected)
     return errorf("the batch has {} tokens of the encoder and {} ends, expected {}",
@@ -160,6 +191,7 @@ Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch) {
 static InputRecord resolveInput(const plan::Plan &plan, int64_t rank, const plan::Input &input) {
   InputRecord record;
   record.input = &input;
+  record.hasPixels = input.kind == Kind::patches;
   record.ring = plan.stages[plan::stageOf(plan.mesh, rank)].rings[input.ring];
   record.microbatches = record.ring.slots();
   int64_t stride = 1;
@@ -170,7 +202,7 @@ static InputRecord resolveInput(const plan::Plan &plan, int64_t rank, const plan
     if (dim.name == "b") {
       record.samples = local, record.firstSample = begin, record.sampleStride = stride;
       record.samplesPerMicrobatch = dim.size;
-    } else {
+    } else if (dim.name == "s" || dim.name == "t") {
       record.positions = local, record.firstPosition = begin, record.positionStride = stride;
     }
     stride *= local;
@@ -185,6 +217,22 @@ std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank) {
   return records;
 }
 
+// The patch at an encoder's position of a sample, [channels, patchSize, patchSize]; zeros where there is none.
+static void writePixels(const plan::Images &images, const GlobalBatch &batch, int64_t sample, int64_t position,
+                        float *to) {
+  const int64_t size = images.patchSize, patch = position - images.classTokens;
+  if (patch < 0 || position >= images.positions()) {
+    std::fill_n(to, images.channels * size * size, 0.0F);
+    return;
+  }
+  const int64_t top = patch / images.columns * size, left = patch % images.columns * size;
+  for (int64_t channel = 0; channel < images.channels; ++channel)
+    for (int64_t row = 0; row < size; ++row) {
+      const int64_t line = (sample * images.channels + channel) * images.height() + top + row;
+      to = std::copy_n(batch.pixels.begin() + line * images.width() + left, size, to);
+    }
+}
+
 void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, int64_t step,
                 std::byte *arena) {
   const plan::Input &input = *record.input;
@@ -196,8 +244,12 @@ void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalB
       const int64_t position = plan::positionAt(record.firstPosition + p, length, plan.zigzag);
       for (int64_t b = 0; b < record.samples; ++b) {
         const int64_t sample = microbatch * record.samplesPerMicrobatch + record.firstSample + b;
-        const double value = values.at(sample, position);
         const int64_t element = p * record.positionStride + b * record.sampleStride;
+        if (record.hasPixels) {
+          writePixels(plan.images, batch, sample, position, reinterpret_cast<float *>(to) + element);
+          continue;
+        }
+        const double value = values.at(sample, position);
         if (input.type == plan::DType::f32)
           reinterpret_cast<float *>(to)[element] = static_cast<float>(value);
         else

@@ -6,7 +6,7 @@
 namespace mgc {
 
 // Whether all tokens and labels of the batch are in the vocabulary, labels may be kIgnoredLabel as well, and its documents,
-// their ends and the types of tokens are such as the plan reads.
+// their ends, the types of tokens and places of images are such as the plan reads.
 Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch);
 
 // Where one Input of a rank's stage lies and which part of the batch it shows; made once at load.
@@ -18,6 +18,7 @@ struct InputRecord {
   int64_t samples = 1, firstSample = 0, sampleStride = 0; // the same along b, within a microbatch
   int64_t samplesPerMicrobatch = 1;                       // over all ranks
   int64_t microbatches = 1;                               // to be written
+  bool hasPixels = false;                                 // of a patch at each position of each sample
 };
 std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank);
 

@@ -28,6 +28,17 @@ Status TensorFile::readAll(int64_t begin, int64_t count, int64_t *out) const {
   return Status::ok();
 }
 
+Status TensorFile::readFloats(int64_t begin, int64_t count, float *out) const {
+  std::array<std::byte, kPiece * sizeof(double)> bytes;
+  for (int64_t done = 0; done < count; done += kPiece) {
+    const int64_t piece = std::min(count - done, kPiece);
+    const std::span<std::byte> part(bytes.data(), size_t(piece * sizeInBytes(type)));
+    MGC_TRY(file->read(offset + (begin + done) * sizeInBytes(type), part));
+    convertToF32({type, {piece}, part}, 0, piece, out + done);
+  }
+  return Status::ok();
+}
+
 ValueRange ValueRange::tokens(int64_t vocabulary) {
   return {vocabulary, false, fmt::format("the model's vocabulary has {} tokens", vocabulary)};
 }

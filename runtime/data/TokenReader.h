@@ -25,6 +25,8 @@ struct TensorFile {
   Status read(int64_t begin, int64_t count, int64_t *out) const;
   // Any number of elements.
   Status readAll(int64_t begin, int64_t count, int64_t *out) const;
+  // Of a tensor of floats.
+  Status readFloats(int64_t begin, int64_t count, float *out) const;
 };
 
 // A file's beginning is checked before training, so that what is wrong does not show in step 5000; of a large file so many

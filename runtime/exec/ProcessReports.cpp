@@ -7,12 +7,15 @@
 namespace mgc {
 
 static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
-  const auto textOf = [](const std::vector<int32_t> &values) {
-    return std::string_view(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t));
+  uint64_t hash = 0;
+  const auto add = [&](const auto &values) {
+    hash = hash * 31 +
+           hashName({reinterpret_cast<const char *>(values.data()), values.size() * sizeof(values.front())});
   };
-  return std::bit_cast<std::array<uint32_t, 2>>(
-      (hashName(textOf(batch.encoderTokens)) * 31 + hashName(textOf(batch.tokens))) * 31 +
-      hashName(textOf(batch.labels)));
+  add(batch.pixels);
+  for (const std::vector<int32_t> *values : {&batch.encoderTokens, &batch.tokens, &batch.labels})
+    add(*values);
+  return std::bit_cast<std::array<uint32_t, 2>>(hash);
 }
 
 Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch,

@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kScalarBytes = sizeof(StepScalars), kResultBytes = sizeof(StepValues);
 
 int64_t bytesOf(const InputRecord &record) {
-  const int64_t one = record.positions * record.samples * plan::sizeInBytes(record.input->type);
-  return record.ring.offsetOf(record.microbatches - 1) - record.ring.offset + one;
+  return record.ring.offsetOf(record.microbatches - 1) - record.ring.offset + record.ring.bytes;
 }
 
 } // namespace

@@ -75,6 +75,23 @@ inline json tinyBart() {
           {"max_position_embeddings", 64}, {"dropout", 0.0},        {"is_encoder_decoder", true}};
 }
 
+// A tower of 3 layers over 3 x 3 patches and a class token, of which 2 layers make features; a Llama of 2 layers.
+inline json tinyLlava() {
+  json text = tinyDecoder("llama");
+  text["num_hidden_layers"] = 2;
+  return {{"model_type", "llava"},
+          {"text_config", text},
+          {"image_token_index", 99},
+          {"vision_config",
+           {{"model_type", "clip_vision_model"},
+            {"hidden_size", 24},
+            {"intermediate_size", 40},
+            {"num_hidden_layers", 3},
+            {"num_attention_heads", 4},
+            {"image_size", 12},
+            {"patch_size", 4}}}};
+}
+
 inline Result<ModelFile> parse(const json &config) { return parseModel(config.dump(), "config.json"); }
 
 inline ModelDescription model(const json &config) {

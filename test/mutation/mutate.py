@@ -58,6 +58,10 @@ BART = {"model_type": "bart", "d_model": 16, "encoder_attention_heads": 4, "deco
 T5 = {"model_type": "t5", "d_model": 16, "d_kv": 4, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 32,
       "vocab_size": 100, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 8, "dropout_rate": 0.1,
       "pad_token_id": 0, "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu", "is_encoder_decoder": True}
+LLAVA = {"model_type": "llava", "image_token_index": 99,
+         "text_config": QWEN3 | {"num_hidden_layers": 2},
+         "vision_config": {"model_type": "clip_vision_model", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3,
+                           "num_attention_heads": 2, "image_size": 4, "patch_size": 2, "num_channels": 2}}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
@@ -65,6 +69,7 @@ MODELS = {  # name: config.json, layout
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
     "t5": (T5, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
+    "llava": (LLAVA, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
     "qwen3-v": (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --dp 2 --zero 1 --gbs 8 --seq 8 --schedule zb-v"),
@@ -96,6 +101,7 @@ STEPS, SECONDS = 2, 120
 DOCUMENTS = {"positionIds": "positions", "documentStarts": "positionIds", "keyDocumentStarts": "keyPositions"}
 ENDS = {"documentEnds": "positions", "keyDocumentEnds": "keyPositions"}
 ENCODER_ENDS = {"encoderEnds": "positions"}
+IMAGES = {"imagePlaces": "positions"}
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
 
 
@@ -125,6 +131,19 @@ def encoder_tensors(plan, r):
     return {"input_ids": r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32), "attention_mask": mask.astype(numpy.int32)}
 
 
+def image_tensors(plan, tokens, r):
+    """Image tokens in all samples of a step but one, as many as an image has features, and the images."""
+    images = plan["images"]
+    tokens[tokens == images["token"]] = 0
+    features = images.get("classTokens", 0) + images["rows"] * images["columns"] - images.get("firstFeature", 0)
+    for step in range(STEPS):
+        for sample in range(tokens.shape[1] - 1):
+            tokens[step, sample, r.permutation(tokens.shape[2])[:features]] = images["token"]
+    shape = (STEPS, tokens.shape[1] - 1, images["channels"], images["rows"] * images["patchSize"],
+             images["columns"] * images["patchSize"])
+    return {"input_ids": tokens, "pixel_values": r.standard_normal(shape).astype(numpy.float32)}
+
+
 def write_batches(path, plan):
     """As mgrun's --data: input_ids, labels and what else the plan reads, [steps, samples, positions], a fifth of the labels ignored."""
     shape = (STEPS, plan["globalBatchSize"], plan["sequenceLength"])
@@ -144,11 +163,13 @@ def write_batches(path, plan):
         tensors["attention_mask"] = mask.astype(numpy.int32)
     if plan.get("tokenTypes", 0) > 0:
         tensors["token_type_ids"] = r.integers(0, plan["tokenTypes"], shape, dtype=numpy.int32)
-    if plan.get("encoderLength", 0) > 0:  # of the decoder are labels and its tokens
+    if "images" in plan:
+        tensors = {"labels": labels} | image_tensors(plan, tokens, r)
+    elif plan.get("encoderLength", 0) > 0:  # of the decoder are labels and its tokens
         tensors = {"labels": labels, "decoder_input_ids": tokens} | encoder_tensors(plan, r)
     header, end = {}, 0
     for name, tensor in tensors.items():
-        header[name] = {"dtype": "I32", "shape": tensor.shape, "data_offsets": [end, end + tensor.nbytes]}
+        header[name] = {"dtype": "F32" if tensor.dtype == numpy.float32 else "I32", "shape": tensor.shape, "data_offsets": [end, end + tensor.nbytes]}
         end += tensor.nbytes
     header = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + b"".join(one.tobytes() for one in tensors.values()))
@@ -169,6 +190,10 @@ def mutants(plan):
     yield "a type of tokens less" if types else "types of tokens", (), lambda p: p.update(tokenTypes=types - 1 if types else 2)
     if plan.get("encoderLength", 0) > 0:
         yield "encoderLength halved", (), lambda p: p.update(encoderLength=p["encoderLength"] // 2)
+    if "images" in plan:
+        for name, other in (("token", 98), ("firstFeature", 0), ("classTokens", 0), ("rows", 1), ("columns", 1), ("patchSize", 1),
+                            ("channels", 1)):
+            yield f"images: {name} {other}", (), lambda p, name=name, other=other: p["images"].update({name: other})
     if any(given["kind"] in ENDS and not given.get("ofEncoder") for stage in plan["stages"] for given in stage["inputs"]):
         yield "predicts the next token", (), lambda p: p.pop("objective")
     if any("shift" in given for stage in plan["stages"] for given in stage["inputs"]):
@@ -459,7 +484,7 @@ def bucket_mutants(plan, stage, bucket):
 
 def input_mutants(plan, stage, given):
     other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens",
-             "tokenTypes": "tokens", **DOCUMENTS, **ENDS, **ENCODER_ENDS}.get(given["kind"])
+             "tokenTypes": "tokens", **DOCUMENTS, **ENDS, **ENCODER_ENDS, **IMAGES}.get(given["kind"])
     if other:
         yield f"are {other}", lambda i: i.update(kind=other)
     if given.get("ofEncoder"):

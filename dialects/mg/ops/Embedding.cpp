@@ -1,4 +1,4 @@
-// Embedding: gradient, indexed factor.
+// Embedding: gradient, indexed factor; rows of another sequence.
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 
@@ -61,5 +61,24 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
     dy = rowgen::select(graph, isPadding, graph.constant(0), dy);
   }
   e.addAt(getResult(), rowOf(e, getResult(), getIds(), getOffset()), dy);
+  return success();
+}
+
+// --- relocate
+// ------------------------------------------------------------------------------------------------------------
+
+LogicalResult RelocateOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), getPlaces(), DictionaryAttr()));
+  return success();
+}
+
+SmallVector<StringAttr> RelocateOp::getIndexedFactors() { return {layoutOf(getX()).getNames()[0]}; }
+RowSpace RelocateOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }
+Value RelocateOp::getLookupTable() { return getX(); }
+bool RelocateOp::looksUpInRow() { return false; }
+LogicalResult RelocateOp::emitRow(RowEmitter &e) {
+  const RowSpace::NamedDim from = rowDims(getX()).front();
+  e.define(getY(), e.value(getX(), {from.name, e.localIndex(e.value(getPlaces()), from.name, from.size)}));
   return success();
 }

@@ -161,6 +161,39 @@ static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const Name
   return rows;
 }
 
+// Reads the decoder that the family's NestedDecoder names. Null after a problem.
+static const Family *readNested(Config &config, const Family &family, ModelDescription &model,
+                                std::vector<BlockDescription> &layers) {
+  std::optional<Config> part = config.child(family.decoder.field);
+  if (!part) {
+    config.report().add("{} is missing, but required", family.decoder.field);
+    config.report().hint("expected the config of the decoder, an object with model_type");
+    return nullptr;
+  }
+  const Family *nested = findFamily(*part);
+  if (!nested)
+    return nullptr;
+  if (!nested->decoder.field.empty()) {
+    part->refuse("model_type", "has parts itself", "expected a decoder");
+    return nullptr;
+  }
+  checkCommon(*part, *nested);
+  part->setDefaults(nested->classDefaults);
+  nested->read(*part, model, layers);
+  part->finish(nested->modelType);
+  if (model.encoder || model.objective != Objective::causal)
+    part->refuse("model_type", "is no decoder alone", "expected one that predicts the next token");
+  return config.report().empty() ? nested : nullptr;
+}
+
+// A family's names, by the layers.
+static TensorNames namesOf(const Family &family, const std::vector<BlockDescription> &layers) {
+  TensorNames tensors = family.tensors;
+  if (family.rowsOf)
+    tensors.ownRows = family.rowsOf(layers);
+  return tensors;
+}
+
 void readModel(Config &config, Config *overrides, ModelDescription &model) {
   const Family *family = findFamily(config);
   if (!family)
@@ -168,13 +201,21 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   model.family = family->modelType;
   checkCommon(config, *family);
   std::vector<BlockDescription> layers;
+  const bool isNested = !family->decoder.field.empty();
+  const Family *nested = isNested ? readNested(config, *family, model, layers) : nullptr;
+  if (isNested && !nested) // the problems of the decoder come first
+    return;
   family->read(config, model, layers);
   config.finish(model.family);
   if (!config.report().empty())
     return;
-  TensorNames tensors = family->tensors;
-  if (family->rowsOf)
-    tensors.ownRows = family->rowsOf(layers);
+  TensorNames tensors = namesOf(*family, layers);
+  std::optional<NestedNames> joined; // owns names
+  if (nested) {
+    joined.emplace(namesOf(*nested, layers), family->decoder.begin, family->decoder.prefix);
+    joined->add(tensors);
+    tensors.ownRows = joined->rows(), tensors.ignored = joined->ignored();
+  }
   std::vector<TensorRow> renamed;
   const NamedTensors named = overrides ? readOverrides(*overrides, model, layers) : NamedTensors();
   if (overrides) {

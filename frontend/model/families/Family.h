@@ -14,6 +14,12 @@ struct NeutralField {
   std::string_view value; // JSON text
 };
 
+// The decoder of a model of several parts is a model of another family: the object under `field` is its config, and
+// NestedNames says what its tensors are called.
+struct NestedDecoder {
+  std::string_view field = {}, begin = {}, prefix = {};
+};
+
 struct Family {
   std::string_view modelType;    // model_type
   std::string_view architecture; // the one class of `architectures` that has this head
@@ -27,6 +33,10 @@ struct Family {
   // Rows in the place of tensors.ownRows where names depend on the model; null: they do not.
   std::span<const TensorRow> (*rowsOf)(const std::vector<BlockDescription> &layers) = nullptr;
   std::string_view oldArchitecture = {}; // its name before transformers had it; empty: none
+  // Its decoder is read before `read`, which has the layers; no field: `read` reads it.
+  NestedDecoder decoder = {};
+  // Of an object of this family within a config.json: sizes above all.
+  std::span<const ClassDefault> classDefaults = {};
 };
 
 // Fields that every config.json may have, and nested ones: without effect, or of features that must be off,

@@ -74,6 +74,30 @@ TEST(Indexed, EmbedGradLeavesThePaddingOut) {
   expectClose(dTable[0], gradient, 1e-6);
 }
 
+// Rank 1 of 2 has positions 4 to 7 of t, each sample's own; the gradient is the same with both exchanged.
+TEST(Indexed, RelocateReadsThePositionOfItsSample) {
+  constexpr int kT = 4;
+  const std::string rows = f32("t:4 b:2 h:19"), sources = i32("t:4 b:2");
+  Buffer x(randomFloats(kT * kB * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
+  Buffer places(std::vector<int32_t>{-1, 7, 6, -1, 4, 8, 3, 4, 5, -1}); // [s, b]
+  Buffer inverse(std::vector<int32_t>{2, 3, 4, -1, 1, -1, -1, 0});      // [t, b]
+  KernelContext rank;
+  rank.coordinates["tp"] = 1;
+  auto y = runRowOps(oneOp("relocate", {rows, kIds, sources}, {kX}, "{coordinates = {t = [\"tp\"]}}"),
+                     {x, places, inverse}, rank);
+  auto dx = runRowOps(oneOp("relocate", {kX, sources, kIds}, {rows}), {dy, inverse, places}, rank);
+  std::vector<double> expected(kS * kB * kH, 0), gradient(kT * kB * kH, 0);
+  for (int s = 0; s < kS; ++s)
+    for (int b = 0; b < kB; ++b)
+      if (const int t = places.ints()[s * kB + b] - kT; t >= 0 && t < kT)
+        for (int h = 0; h < kH; ++h) {
+          expected[(s * kB + b) * kH + h] = x[(t * kB + b) * kH + h];
+          gradient[(t * kB + b) * kH + h] = dy[(s * kB + b) * kH + h];
+        }
+  expectClose(y[0], expected, 0);
+  expectClose(dx[0], gradient, 0);
+}
+
 const std::string kLogits = f32("s:5 b:2 v:24"), kToken = f32("s:5 b:2");
 
 // The last rank's block: global columns 48..71, of which those from 60 on are padding.

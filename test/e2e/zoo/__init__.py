@@ -7,7 +7,7 @@ and every layout of the tests divides (tp, pp and cp of 2); each variant changes
 """
 from dataclasses import dataclass, field
 
-CAUSAL, MASKED, SEQ2SEQ = "causal", "masked", "seq2seq"  # what labels are: Tiny.kind
+CAUSAL, MASKED, SEQ2SEQ, IMAGES = "causal", "masked", "seq2seq", "images"  # what labels are, and what is read: Tiny.kind
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Tiny:
         return {"model_type": self.family.model_type, "architectures": [self.family.architecture], **self.fields}
 
 
-from zoo import decoders, encoders, experts  # noqa: E402  they need Family
+from zoo import decoders, encoders, experts, images  # noqa: E402  they need Family
 
-FAMILIES = sorted(decoders.FAMILIES + experts.FAMILIES + encoders.FAMILIES, key=lambda family: family.model_type)
+FAMILIES = sorted(decoders.FAMILIES + experts.FAMILIES + encoders.FAMILIES + images.FAMILIES, key=lambda family: family.model_type)
 TINY = [tiny for family in FAMILIES for tiny in family.tiny()]
 
 

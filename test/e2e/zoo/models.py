@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.pytorch_utils import Conv1D
 
-from zoo import CAUSAL, MASKED, SEQ2SEQ
+from zoo import CAUSAL, IMAGES, MASKED, SEQ2SEQ
 
 STEPS, BATCH, LENGTH, TARGET = 3, 8, 16, 16  # TARGET: tokens of the decoder of a SEQ2SEQ model
 IGNORED = -100
@@ -72,7 +72,8 @@ def as_saved(model, tensors):
 def make_batch(tiny, config, seed):
     """All steps; labels are shifted already, as many or as few in each sample."""
     generator = torch.Generator().manual_seed(1000 + seed)
-    return {CAUSAL: causal_batch, MASKED: masked_batch, SEQ2SEQ: seq2seq_batch}[tiny.family.kind](config, generator)
+    kinds = {CAUSAL: causal_batch, MASKED: masked_batch, SEQ2SEQ: seq2seq_batch, IMAGES: image_batch}
+    return kinds[tiny.family.kind](config, generator)
 
 
 def tokens_of(config, length, generator, first=0):
@@ -128,6 +129,20 @@ def seq2seq_batch(config, generator):
     return {"input_ids": torch.where(real == 1, tokens_of(config, LENGTH, generator, padding + 1), padding),
             "attention_mask": real, "decoder_input_ids": shifted.contiguous(),
             "labels": sparse_row(target.masked_fill(wanted == 0, IGNORED))}
+
+
+def image_batch(config, generator):
+    """Image tokens for each feature of an image, not all behind each other, in all samples but one. Image tokens are not predicted."""
+    vision, image = config.vision_config, config.image_token_index
+    features = (vision.image_size // vision.patch_size) ** 2 + (vision.model_type == "clip_vision_model")
+    features -= config.vision_feature_select_strategy == "default"
+    tokens = torch.randint(0, image, (STEPS, BATCH, LENGTH + 1), generator=generator)
+    for step in range(STEPS):
+        for sample in set(range(BATCH)) - {2 + step}:
+            tokens[step, sample, torch.randperm(LENGTH, generator=generator)[:features]] = image
+    labels = tokens[..., 1:].clone()
+    pixels = torch.randn((STEPS, BATCH - 1, 3, vision.image_size, vision.image_size), generator=generator)
+    return {"input_ids": tokens[..., :-1].contiguous(), "labels": labels.masked_fill(labels == image, IGNORED), "pixel_values": pixels}
 
 
 # --- Losses ----------------------------------------------------------------------------------------------------------

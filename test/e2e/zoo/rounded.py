@@ -85,6 +85,6 @@ def draw(tiny, expect, seed):
             tensors = {name: torch.from_numpy(g) for name, g in gradients.items()}
             found |= {f"gradient {name}": tensor for name, tensor in models.as_saved(model, tensors).items()}
         optimizer.update(masters, gradients, lr, norm)
-    tensors = {name: torch.from_numpy(m) for name, m in masters.items()}
+    tensors = {name: torch.from_numpy(masters[name]) for name in gradients}  # but for what is not trained
     found |= {f"weight {name}": tensor for name, tensor in models.as_saved(model, tensors).items()}
     return {name: tensor.numpy().copy() for name, tensor in found.items()}

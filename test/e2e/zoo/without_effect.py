@@ -13,6 +13,7 @@ REASONS = {  # (model_type or "" for all, field): reason
     ("", "rope_parameters.beta_slow"): "yarn rounds the places that its turns stand for (truncate)",
     ("", "rope_parameters.original_max_position_embeddings"): "yarn rounds the places that its turns stand for (truncate)",
     ("", "hidden_act"): "names of one function, or the class has its own",
+    ("", "vision_config.hidden_act"): "names of one function",
     ("", "hidden_activation"): "names of one function",
     ("", "activation_function"): "names of one function",
     ("", "n_positions"): "positions rotate: it bounds the length of sequences alone",

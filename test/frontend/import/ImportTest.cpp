@@ -3,6 +3,7 @@
 #include "frontend/import/Import.h"
 #include "frontend/Load.h"
 #include "mlir/Parser/Parser.h"
+#include "test/frontend/Configs.h"
 #include "test/frontend/model/ModelText.h"
 #include <gtest/gtest.h>
 
@@ -182,6 +183,17 @@ std::string chainOf(Imported &imported) {
     chain += (chain.empty() ? "" : ", ") + op.getBlock().str() + " " + std::to_string(op.getFirst());
   });
   return chain;
+}
+
+TEST(Import, TowerAndDecoderAreOneChain) {
+  auto imported = import(tinyLlava().dump(), {.seq = 16, .mbs = 2});
+  expectEveryArgumentUsed(*imported);
+  expectParametersOfModel(*imported);
+  EXPECT_EQ(chainOf(*imported), "encoder_embed 0, encoder_layer 0, encoder_layer 1, bridge 0, layer 0, layer 1, head 0");
+  EXPECT_EQ(imported->count<RelocateOp>("bridge"), 1);
+  EXPECT_EQ(imported->count<EmbedOp>("encoder_embed"), 2); // the class token and positions
+  EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{10, 2, 24}));
+  EXPECT_EQ(tensorOf(imported->block("layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{16, 2, 32}));
 }
 
 // Modules that predict later tokens have the model's embedding and head, and parameters numbered behind the layers.

@@ -10,7 +10,9 @@
 
 module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "f", axes = ["tp"]}, {dimension = "v", axes = ["tp"]},
-                  {dimension = "s", axes = ["tp"], with = "h", yields}]} {
+                  {dimension = "s", axes = ["tp"], with = "h", yields}, {dimension = "s", axes = [], ops = ["relocate"]},
+                  {dimension = "s", axes = [], ops = ["add"], tag = "placed"},
+                  {dimension = "t", axes = ["tp"], with = "h", yields}, {dimension = "t", axes = ["tp"], ops = ["relocate"]}]} {
 
 // Sequence parallelism: s is gathered before the column-parallel product.
 // CHECK-LABEL: func.func @column_parallel(
@@ -43,6 +45,23 @@ func.func @bias_after_row_parallel(%x: !sbf, %w: tensor<32x8xf32, #mg.layout<f, 
   %y = mg.einsum %x, %w : (!sbf, tensor<32x8xf32, #mg.layout<f, h>>) -> !sbh
   %z = mg.add %y, %b : (!sbh, tensor<8xf32, #mg.layout<h>>) -> !sbh
   return %z : !sbh
+}
+
+// Positions of another sequence that the ranks share: each looks up its own, and the sum of what they find is pending until it
+// meets the embedding's, which is pending alike.
+// CHECK-LABEL: func.func @relocated(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x4x8xf32, #mg.layout<t [tp], b [dp], h>>
+// CHECK:         %[[Y:.*]] = mg.relocate %[[X]], {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], h, sum [tp]>>
+// CHECK:         %[[E:.*]] = mg.embed {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], h, sum [tp]>>
+// CHECK:         %[[S:.*]] = mg.add %[[E]], %[[Y]] {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], h, sum [tp]>>
+// CHECK:         mg.reshard %[[S]] : {{.*}} -> tensor<16x4x8xf32, #mg.layout<s [tp], b [dp], h>>
+func.func @relocated(%x: tensor<16x4x8xf32, #mg.layout<t, b, h>>, %ids: tensor<16x4xi32, #mg.layout<s, b>> {mg.data = "tokens"},
+    %places: tensor<16x4xi32, #mg.layout<s, b>> {mg.data = "image_places"}, %sources: tensor<16x4xi32, #mg.layout<t, b>> {mg.data = "encoder.image_places"},
+    %w: tensor<32x8xf32, #mg.layout<v, h>> {mg.param = {tensor = "w"}}) -> !sbh attributes {mg.block = "relocated", mg.pass = "forward"} {
+  %y = mg.relocate %x, %places, %sources : (tensor<16x4x8xf32, #mg.layout<t, b, h>>, tensor<16x4xi32, #mg.layout<s, b>>, tensor<16x4xi32, #mg.layout<t, b>>) -> !sbh
+  %e = mg.embed %ids, %w : (tensor<16x4xi32, #mg.layout<s, b>>, tensor<32x8xf32, #mg.layout<v, h>>) -> !sbh
+  %s = mg.add %e, %y {mg.tag = "placed"} : (!sbh, !sbh) -> !sbh
+  return %s : !sbh
 }
 
 // Gradients stay pending: over the data ranks, and over tp where s is split by it.

@@ -41,9 +41,9 @@ const Broken kStages[] = {
     {"InputAndScalarsApart", [](Plan &plan) { plan.stages[0].rings[2].offset = 3136; },
      "stages[0]: inputs[1] [3136, 3168) and stepScalars [3136, 3172) overlap"},
     {"InputType", [](Plan &plan) { plan.stages[0].inputs[1].type = DType::f32; },
-     "stages[0].inputs[1]: loss weights, loss shares and the tokens of the step are f32"},
+     "stages[0].inputs[1]: loss weights, loss shares, the tokens of the step and patches are f32"},
     {"StepTokensType", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::stepTokens; },
-     "stages[0].inputs[1]: loss weights, loss shares and the tokens of the step are f32"},
+     "stages[0].inputs[1]: loss weights, loss shares, the tokens of the step and patches are f32"},
     {"StepTokensDims",
      [](Plan &plan) {
        plan.stages[0].inputs[1].kind = Input::Kind::stepTokens;
@@ -66,7 +66,7 @@ const Broken kStages[] = {
      "objective causal predicts; expected the objective masked"},
     {"InputOfNoEncoder",
      [](Plan &plan) { plan.stages[1].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
-     "stages[1].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions and ends"},
+     "stages[1].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions, ends"},
     {"InputShiftedOfEncoder",
      [](Plan &plan) {
        plan.stages[0].inputs[1].kind = Input::Kind::tokens, plan.stages[0].inputs[1].shift = 1;
@@ -79,6 +79,29 @@ const Broken kStages[] = {
        plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 6;
      },
      "stages[0].inputs[1].dims[0]: s = 4 is not encoderLength = 6"},
+    {"PatchesOfTheDecoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[1].kind = Input::Kind::patches, plan.stages[0].inputs[1].type = DType::f32;
+     },
+     "stages[0].inputs[1].ofEncoder: patches of the decoder's sequence; expected the encoder's"},
+    {"PatchesWithoutPixels",
+     [](Plan &plan) {
+       plan.stages[0].inputs[1].kind = Input::Kind::patches, plan.stages[0].inputs[1].type = DType::f32;
+       plan.stages[0].inputs[1].ofEncoder = true, plan.encoderLength = 4;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 2, .columns = 2};
+     },
+     "stages[0].inputs[1].dims: 2 dimensions of patches, expected s, b, n, o and u"},
+    {"PixelsOfAnother",
+     [](Plan &plan) {
+       Input &input = plan.stages[0].inputs[1];
+       input.kind = Input::Kind::patches, input.type = DType::f32, input.ofEncoder = true;
+       plan.encoderLength = 4, plan.images = {.channels = 3, .patchSize = 2, .rows = 2, .columns = 2};
+       input.dims.insert(input.dims.end(), {{"n", 3, {}}, {"o", 2, {}}, {"u", 3, {}}});
+     },
+     "stages[0].inputs[1].dims[4]: u = 3 is not 2, on each rank, of the plan's images"},
+    {"PixelsOfTokens",
+     [](Plan &plan) { plan.stages[0].inputs[1].dims.push_back({"n", 3, {}}); },
+     "stages[0].inputs[1].dims[2]: an input has at most one dimension b and one of s and t"},
     {"EncoderEndsOfNoEncoder", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::encoderEnds; },
      "stages[0].inputs[1].kind: encoderEnds in a plan without an encoder"},
     {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },

@@ -21,7 +21,7 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 19"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 21"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -33,6 +33,38 @@ const Broken kNumbers[] = {
     {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
     {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"ImagesOfNobody", [](Plan &plan) { plan.images.channels = 3; },
+     "images: found images, expected none: no stage reads them"},
+    {"ImagesWithoutSizes",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 0, .rows = 1, .columns = 2};
+     },
+     "images.patchSize: found 0, expected 1 to 1048576"},
+    {"ImagesLongerThanTheEncoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2};
+     },
+     "images: 2 positions of an image, expected no more than encoderLength = 0"},
+    {"ImagesLongerThanTheDecoder",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 3, .columns = 2};
+     },
+     "images: an image takes the places of 6 tokens, expected no more than sequenceLength = 4"},
+    {"ImageTokenOutside",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2, .token = plan.vocabulary};
+     },
+     "images.token: found "},
+    {"FirstFeatureOutside",
+     [](Plan &plan) {
+       plan.stages[0].inputs[0].kind = Input::Kind::imagePlaces;
+       plan.images = {.channels = 3, .patchSize = 2, .rows = 1, .columns = 2, .firstFeature = 2};
+     },
+     "images.firstFeature: found 2, expected 0 to 1"},
     {"EncoderOfNobody", [](Plan &plan) { plan.encoderLength = 4; },
      "encoderLength: found 4, expected 0, for no stage reads an encoder's sequence"},
     {"EncoderLengthMissing",
