@@ -281,7 +281,8 @@ struct Input {
     imagePlaces
   } kind;
   DType type = DType::i32;
-  struct Dim { // names are s (or t: key positions), b; of patches also n, o, u: channels, rows and columns of pixels
+  struct
+      Dim { // names are s (or t: key positions), b; of patches also n, o, u: channels, rows and columns of pixels
     std::string name;
     int64_t size = 0; // global, of one microbatch over all data ranks
     Axes axes;
@@ -346,7 +347,7 @@ enum class Objective { causal, masked };
 struct Images {
   int64_t channels = 0, patchSize = 0, rows = 0, columns = 0; // 0: none are read
   int64_t classTokens = 0;                                    // 0 or 1
-  int64_t token = 0, firstFeature = 0;                        // of the decoder's tokens, in whose places they stand
+  int64_t token = 0, firstFeature = 0; // of the decoder's tokens, in whose places they stand
   int64_t positions() const { return classTokens + rows * columns; }
   int64_t features() const { return positions() - firstFeature; }
   int64_t height() const { return rows * patchSize; }

@@ -99,10 +99,10 @@ void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
   const bool ofEncoder = StringRef(name).starts_with(kOfEncoder);
   SmallVector<int64_t> shape;
   for (StringRef dim : names)
-    shape.push_back(dim == "b"                  ? layout.microBatchSize * layout.dp
-                    : dim == "n"                ? model.encoder->patches->channels
-                    : dim == "o" || dim == "u"  ? model.encoder->patches->size
-                                                : lengthOf(ofEncoder ? Stack::encoder : Stack::decoder));
+    shape.push_back(dim == "b"                 ? layout.microBatchSize * layout.dp
+                    : dim == "n"               ? model.encoder->patches->channels
+                    : dim == "o" || dim == "u" ? model.encoder->patches->size
+                                               : lengthOf(ofEncoder ? Stack::encoder : Stack::decoder));
   Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
   addArgument(name, type(shape, names, element),
               builder.getNamedAttr(kDataAttr, builder.getStringAttr(name)));

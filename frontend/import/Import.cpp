@@ -271,8 +271,9 @@ static void buildPatchEmbed(ModuleOp module, const ModelDescription &model, cons
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (encoder.embedding.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
-  addOutside(block, model, layout, {"encoder.embed.patches.weight", "encoder.embed.patches.bias", "encoder.embed.class",
-                                    "encoder.embed.positions", "encoder.embed_norm.weight", "encoder.embed_norm.bias"});
+  addOutside(block, model, layout,
+             {"encoder.embed.patches.weight", "encoder.embed.patches.bias", "encoder.embed.class",
+              "encoder.embed.positions", "encoder.embed_norm.weight", "encoder.embed_norm.bias"});
   Value x = block.linear(block.asValue(block.data("patches")), "embed.patches");
   if (encoder.patches->classToken)
     x = block.add(x, block.embed("positions", "embed.class"));
@@ -294,8 +295,7 @@ static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescri
                               const Layout &layout, const std::vector<bool> &frozen) {
   BlockBuilder block(module, name, model, layout, Stack::encoder);
   Value x = block.addActivation();
-  const bool isWhole =
-      model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
+  const bool isWhole = model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
   addLayerData(block, model.encoder->layer, "", layout, !isWhole);
   block.addParameters(model.encoderLayer, frozen);
   block.addResult(block.layer(x, model.encoder->layer, ""));
@@ -315,8 +315,9 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
     block.addData("samples", {"b"}, /*integer=*/true);
   if (encoder.imageTokens)
     block.addPlaces();
-  addOutside(block, model, layout, {"encoder.final_norm.weight", "encoder.final_norm.bias", "project.up.weight",
-                                    "project.up.bias", "project.down.weight", "project.down.bias"});
+  addOutside(block, model, layout,
+             {"encoder.final_norm.weight", "encoder.final_norm.bias", "project.up.weight", "project.up.bias",
+              "project.down.weight", "project.down.bias"});
   addEmbedParameters(block, model, layout, Stack::decoder);
   const auto made = [&] {
     block.enter(Stack::encoder);

@@ -182,7 +182,8 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
                  layout.sequenceLength, model.names.image, model.encoder->features());
     problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, model.encoder->features());
   }
-  if (model.readsImages() || layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
+  if (model.readsImages() || layout.encoderLength <= model.maxPositions ||
+      !model.encoder->embedding.learnedPositions)
     return;
   const std::string &flag = optionOf(&LayoutOptions::encoderLength).flag;
   problems.add("{} {} exceeds {} = {}: there are no learned positions beyond", flag, layout.encoderLength,

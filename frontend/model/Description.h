@@ -259,8 +259,8 @@ struct KeyNames {
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
               activation = "hidden_act", attentionDropout = "attention_dropout",
               hiddenDropout = "resid_pdrop", encoderHeads = "encoder_attention_heads",
-              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers",
-              encoderHidden = "d_model", image = "image_size";
+              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers", encoderHidden = "d_model",
+              image = "image_size";
 };
 
 using plan::Objective;
@@ -281,7 +281,8 @@ struct ModelDescription {
   Head head;
   std::optional<EncoderDescription> encoder;
   std::vector<ModelParameter> encoderLayer; // of a layer of the encoder
-  int64_t encoderLayersInFile = 0; // of a checkpoint, where it has more than encoder->layerCount: nobody reads the last
+  int64_t encoderLayersInFile =
+      0; // of a checkpoint, where it has more than encoder->layerCount: nobody reads the last
   // What the decoder reads if data have labels alone: this first, then the labels, and the padding where there is none; none:
   // data must say what it reads.
   std::optional<int64_t> startToken, paddingOfLabels;

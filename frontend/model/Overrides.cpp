@@ -302,7 +302,8 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
     if (!std::ranges::all_of(layers, hasCross))
       problems.add("an encoder, and layers without cross; expected cross in each layer");
     if (encoder.projector || model.encoderHidden() != model.hidden)
-      problems.add("encoder.projector or encoder.hidden of an encoder that layers attend to; expected neither");
+      problems.add(
+          "encoder.projector or encoder.hidden of an encoder that layers attend to; expected neither");
     return;
   }
   if (std::ranges::any_of(layers, hasCross))
@@ -313,7 +314,8 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
   if (encoder.projector && encoder.projector->ffn < 1)
     problems.add("encoder.projector.ffn is missing; expected what its first product makes");
   if (encoder.imageTokens->token >= model.vocabulary)
-    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token, model.vocabulary);
+    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token,
+                 model.vocabulary);
   if (const std::optional<Patches> &patches = encoder.patches) {
     if (patches->size < 1 || patches->rows < 1 || patches->columns < 1)
       problems.add("encoder.patches without size, rows or columns");

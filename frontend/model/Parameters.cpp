@@ -190,9 +190,9 @@ struct Sizes {
   const BlockDescription &block;
   const AttentionDescription &attention;
   int64_t hidden, positions, types, width, ffn;
+  int64_t number = 0; // of buckets of distances, or of an image's channels
   Sizes(std::string_view role, const ModelDescription &model, const BlockDescription &block)
-      : model(model), block(block),
-        attention(role.starts_with("cross") ? *block.cross : block.attention) {
+      : model(model), block(block), attention(role.starts_with("cross") ? *block.cross : block.attention) {
     const bool isOfEncoder = role.starts_with(kOfEncoderRole);
     const Embedding &embedding = isOfEncoder ? model.encoder->embedding : model.embedding;
     hidden = isOfEncoder ? model.encoderHidden() : model.hidden;
@@ -201,13 +201,17 @@ struct Sizes {
     types = role.ends_with(".class") ? 1 : embedding.types;
     width = embedding.width > 0 ? embedding.width : hidden;
     ffn = block.experts ? block.experts->shared ? block.experts->shared->ffn : 0 : block.mlp.ffn;
+    if (role.ends_with(".relative_bias"))
+      number = block.attention.relativeBias->buckets;
+    else if (model.readsImages())
+      number = model.encoder->patches->channels;
     if (role.starts_with(kOfProjectorRole))
       width = model.encoderHidden(), ffn = model.encoder->projector->ffn;
   }
 };
 
 static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
-  const auto &[model, block, attention, hidden, positions, types, width, ffn] = sizes;
+  const auto &[model, block, attention, hidden, positions, types, width, ffn, number] = sizes;
   auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
   switch (letter) {
   case kVocabularyDim:
@@ -219,7 +223,7 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   case 'i':
     return full(width);
   case 'n':
-    return full(model.encoder->patches->channels);
+    return full(number);
   case 'o':
   case 'u':
     return full(model.encoder->patches->size);
@@ -231,8 +235,6 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
     return full(attention.headDim);
   case 'w':
     return full(attention.valueDim());
-  case 'n':
-    return full(attention.relativeBias->buckets);
   case 'q':
     return full(attention.latent->queryRank);
   case 'l':
@@ -433,8 +435,7 @@ static Status bind(const std::vector<Role> &roles, const TensorNames &names, con
 }
 
 // Each name with the prefix, and without; and as other files begin it.
-template <typename All>
-static std::vector<std::string> spellings(const All &all, const TensorNames &names) {
+template <typename All> static std::vector<std::string> spellings(const All &all, const TensorNames &names) {
   std::vector<std::string> spelled;
   for (std::string_view name : all) {
     spelled.emplace_back(name);

@@ -223,8 +223,10 @@ template <typename V> void fields(V &v, Of<Projector>) {
 }
 
 template <typename V> void fields(V &v, Of<ImageTokens>) {
-  v(Field{"token", "that stands where the encoder's positions go", 0, kMaxVocabulary - 1}, &ImageTokens::token);
-  v(Field{"first", "the encoder's position that the first of them has", 0, kMaxPositions}, &ImageTokens::first);
+  v(Field{"token", "that stands where the encoder's positions go", 0, kMaxVocabulary - 1},
+    &ImageTokens::token);
+  v(Field{"first", "the encoder's position that the first of them has", 0, kMaxPositions},
+    &ImageTokens::first);
 }
 
 template <typename V> void fields(V &v, Of<EncoderDescription>) {
@@ -237,7 +239,8 @@ template <typename V> void fields(V &v, Of<EncoderDescription>) {
   v(Field{"final_norm", "behind its layers"}, &T::finalNorm);
   v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
   v(Field{"projector", "two products, behind that, which make what the decoder has of it"}, &T::projector);
-  v(Field{"image_tokens", "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
+  v(Field{"image_tokens",
+          "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
     &T::imageTokens);
 }
 
@@ -265,7 +268,8 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
   v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::finalDropout);
-  v(Field{"encoder", "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
+  v(Field{"encoder",
+          "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
     &T::encoder);
   v(Field{"start_token",
           "what the decoder reads first, where data have labels alone",

@@ -111,16 +111,16 @@ static void verifyImages(Checks &checks) {
                                    {"columns", images.columns}})
     areSizes &= checks.violations.expect(size >= 1 && size <= kMostOfAnEdge, place.field(name),
                                          "found {}, expected 1 to {}", size, kMostOfAnEdge);
-  areSizes &= checks.violations.expect(images.classTokens == 0 || images.classTokens == 1,
-                                       place.field("classTokens"), "found {}, expected 0 or 1",
-                                       images.classTokens);
+  areSizes &=
+      checks.violations.expect(images.classTokens == 0 || images.classTokens == 1, place.field("classTokens"),
+                               "found {}, expected 0 or 1", images.classTokens);
   checks.violations.expect(images.token >= 0 && images.token < plan.vocabulary, place.field("token"),
                            "found {}, expected a token of the vocabulary of {}", images.token,
                            plan.vocabulary);
   if (!areSizes)
     return;
-  const Checked pixels = checkedProduct(
-      {plan.globalBatchSize, images.channels, images.rows, images.patchSize, images.columns, images.patchSize});
+  const Checked pixels = checkedProduct({plan.globalBatchSize, images.channels, images.rows, images.patchSize,
+                                         images.columns, images.patchSize});
   checks.violations.expect(pixels && *pixels <= kMaxStepTokens, place,
                            "the pixels of {} images are more than 2^40", plan.globalBatchSize);
   checks.violations.expect(images.positions() <= plan.encoderLength, place,

@@ -76,7 +76,9 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
 
 // Of the pixels of a patch: channels, rows, columns.
 constexpr std::string_view kPixelDims[] = {"n", "o", "u"};
-static bool isOfPixels(const Input::Dim &dim) { return std::ranges::find(kPixelDims, dim.name) != std::end(kPixelDims); }
+static bool isOfPixels(const Input::Dim &dim) {
+  return std::ranges::find(kPixelDims, dim.name) != std::end(kPixelDims);
+}
 
 // A dimension b is all samples of a microbatch, s or t a whole sequence.
 static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, bool ofEncoder, const Place &place) {
@@ -116,8 +118,8 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
     checks.violations.expect(input.dims[i].name == kPixelDims[i - outer], dims.element(i),
                              "'{}' of the pixels of a patch, expected n, o and u behind the others",
                              input.dims[i].name);
-  checks.violations.expect(!hasPixels || outer == 2, dims, "{} dimensions of patches, expected s, b, n, o and u",
-                           input.dims.size());
+  checks.violations.expect(!hasPixels || outer == 2, dims,
+                           "{} dimensions of patches, expected s, b, n, o and u", input.dims.size());
   for (size_t i = 0; i < input.dims.size(); ++i) {
     const Input::Dim &dim = input.dims[i];
     Place here = dims.element(i);
@@ -150,8 +152,7 @@ static void verifySequence(Checks &checks, const Input &input, const Place &plac
       !input.ofEncoder || (isOfEither(input.kind) && input.shift == 0), place.field("ofEncoder"),
       "{}{}: the encoder's sequence has tokens, positions, ends, patches and places of images, none of them "
       "shifted",
-      nameIn(input.kind),
-      input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
+      nameIn(input.kind), input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
   checks.violations.expect(input.ofEncoder || !isOfEncoderAlone(input.kind), place.field("ofEncoder"),
                            "{} of the decoder's sequence; expected the encoder's", nameIn(input.kind));
   checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0,

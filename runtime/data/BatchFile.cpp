@@ -31,14 +31,17 @@ Result<TensorFile> BatchFile::tensor(const char *name) const {
 
 Result<TensorFile> BatchFile::floats(const char *name, std::span<const int64_t> sample, int64_t most) const {
   const TensorView *view = file_.find(name);
-  std::string expected = fmt::format("floats [{} steps, 1 to {} images, {}]", steps(), most, fmt::join(sample, ", "));
+  std::string expected =
+      fmt::format("floats [{} steps, 1 to {} images, {}]", steps(), most, fmt::join(sample, ", "));
   if (!view)
     return errorf("{}: missing, expected {}", where(name), expected);
   const std::vector<int64_t> &found = view->shape;
   const bool fits = isFloat(view->type) && found.size() == sample.size() + 2 && found[0] == steps() &&
-                    found[1] >= 1 && found[1] <= most && std::ranges::equal(std::span(found).subspan(2), sample);
+                    found[1] >= 1 && found[1] <= most &&
+                    std::ranges::equal(std::span(found).subspan(2), sample);
   if (!fits)
-    return errorf("{}: found {} {}, expected {}", where(name), toString(view->type), shapeToString(found), expected);
+    return errorf("{}: found {} {}, expected {}", where(name), toString(view->type), shapeToString(found),
+                  expected);
   return TensorFile::open(file_.file(), *view);
 }
 

@@ -203,7 +203,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     return finished(std::move(opened.data), plan, seed, options, opened.hasLabels);
   }
   if (plan::readsImages(plan))
-    return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, labels and "
+    return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, "
+                  "labels and "
                   "pixel_values (docs/data.md)",
                   path);
   if (plan.encoderLength > 0)

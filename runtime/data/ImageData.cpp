@@ -29,9 +29,10 @@ Result<std::vector<int64_t>> placeImages(const BatchShape &shape, GlobalBatch &b
       }
     }
     if (count != 0 && count != images.features())
-      return errorf("sample {}: {} image tokens {}; expected {}, as many as an image has features, or none: a sample "
-                    "has one image at most",
-                    sample, count, images.token, images.features());
+      return errorf(
+          "sample {}: {} image tokens {}; expected {}, as many as an image has features, or none: a sample "
+          "has one image at most",
+          sample, count, images.token, images.features());
     if (count > 0)
       with.push_back(sample);
   }
@@ -62,8 +63,8 @@ public:
       MGC_TRY(pixels_.readFloats((first + i) * each, each, image.data()));
       const auto wrong = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
       if (wrong != image.end())
-        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_, step % steps_, i,
-                      *wrong, wrong - image.begin());
+        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_,
+                      step % steps_, i, *wrong, wrong - image.begin());
     }
     return Status::ok();
   }

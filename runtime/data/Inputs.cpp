@@ -137,16 +137,18 @@ double InputValues::at(int64_t sample, int64_t position) const {
 static Status checkImages(const plan::Plan &plan, const GlobalBatch &batch) {
   const plan::Images &images = plan.images;
   const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
-  if (batch.pixels.size() != size_t(plan.globalBatchSize * images.pixels()) || batch.encoderEnds.size() != expected ||
-      batch.imageSources.size() != expected || batch.imagePlaces.size() != batch.tokens.size())
-    return errorf("the batch has {} pixels, {} places and {} sources of images; expected {} pixels for each of {} samples",
+  if (batch.pixels.size() != size_t(plan.globalBatchSize * images.pixels()) ||
+      batch.encoderEnds.size() != expected || batch.imageSources.size() != expected ||
+      batch.imagePlaces.size() != batch.tokens.size())
+    return errorf("the batch has {} pixels, {} places and {} sources of images; expected {} pixels for each "
+                  "of {} samples",
                   batch.pixels.size(), batch.imagePlaces.size(), batch.imageSources.size(), images.pixels(),
                   plan.globalBatchSize);
   const auto areInverse = [](std::span<const int32_t> from, int64_t length, std::span<const int32_t> to,
                              int64_t otherLength) {
     for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i)
-      if (from[i] != -1 && (from[i] < 0 || from[i] >= otherLength ||
-                            to[i / length * otherLength + from[i]] != i % length))
+      if (from[i] != -1 &&
+          (from[i] < 0 || from[i] >= otherLength || to[i / length * otherLength + from[i]] != i % length))
         return false;
     return true;
   };
@@ -218,8 +220,8 @@ std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank) {
 }
 
 // The patch at an encoder's position of a sample, [channels, patchSize, patchSize]; zeros where there is none.
-static void writePixels(const plan::Images &images, const GlobalBatch &batch, int64_t sample, int64_t position,
-                        float *to) {
+static void writePixels(const plan::Images &images, const GlobalBatch &batch, int64_t sample,
+                        int64_t position, float *to) {
   const int64_t size = images.patchSize, patch = position - images.classTokens;
   if (patch < 0 || position >= images.positions()) {
     std::fill_n(to, images.channels * size * size, 0.0F);

@@ -14,9 +14,9 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     layers.assign(count, block);
 }
 
-static constexpr ClassDefault kDefaults[] = {{"vocab_size", "32000"},        {"hidden_size", "4096"},
-                                             {"intermediate_size", "11008"}, {"num_hidden_layers", "32"},
-                                             {"num_attention_heads", "32"},  {"max_position_embeddings", "2048"}};
+static constexpr ClassDefault kDefaults[] = {
+    {"vocab_size", "32000"},     {"hidden_size", "4096"},       {"intermediate_size", "11008"},
+    {"num_hidden_layers", "32"}, {"num_attention_heads", "32"}, {"max_position_embeddings", "2048"}};
 
 extern const Family kLlama;
 const Family kLlama = {.modelType = "llama",

@@ -26,8 +26,7 @@ static TowerFeatures readFeatures(Config &config) {
   constexpr std::pair<std::string_view, bool> kStrategies[] = {{"default", true}, {"full", false}};
   TowerFeatures features;
   features.layer = config.integer("vision_feature_layer", -kMaxLayers, kMaxLayers).value_or(features.layer);
-  features.leavesOutFirst =
-      config.choice<bool>("vision_feature_select_strategy", "default", kStrategies);
+  features.leavesOutFirst = config.choice<bool>("vision_feature_select_strategy", "default", kStrategies);
   return features;
 }
 
@@ -41,8 +40,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   names.encoderHidden = "vision_config.hidden_size";
   names.image = "vision_config.image_size";
   const TowerFeatures features = readFeatures(config);
-  const Activation activation =
-      config.choice("projector_hidden_act", "gelu", wordsOf(Of<Activation>()));
+  const Activation activation = config.choice("projector_hidden_act", "gelu", wordsOf(Of<Activation>()));
   const bool bias = config.flag("multimodal_projector_bias", true);
   std::optional<int64_t> token = config.integer("image_token_index", 0, kMaxVocabulary - 1);
   if (!token)

@@ -21,10 +21,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     layers.assign(count, block);
 }
 
-static constexpr ClassDefault kDefaults[] = {
-    {"vocab_size", "32000"},      {"hidden_size", "4096"},        {"intermediate_size", "14336"},
-    {"num_hidden_layers", "32"},  {"num_attention_heads", "32"},  {"num_key_value_heads", "8"},
-    {"max_position_embeddings", "131072"}};
+static constexpr ClassDefault kDefaults[] = {{"vocab_size", "32000"},
+                                             {"hidden_size", "4096"},
+                                             {"intermediate_size", "14336"},
+                                             {"num_hidden_layers", "32"},
+                                             {"num_attention_heads", "32"},
+                                             {"num_key_value_heads", "8"},
+                                             {"max_position_embeddings", "131072"}};
 
 extern const Family kMistral;
 const Family kMistral = {.modelType = "mistral",

@@ -17,10 +17,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     layers[layer].attention.window = windows[layer];
 }
 
-static constexpr ClassDefault kDefaults[] = {
-    {"vocab_size", "151936"},     {"hidden_size", "4096"},        {"intermediate_size", "22016"},
-    {"num_hidden_layers", "32"},  {"num_attention_heads", "32"},  {"num_key_value_heads", "32"},
-    {"max_position_embeddings", "32768"}};
+static constexpr ClassDefault kDefaults[] = {{"vocab_size", "151936"},
+                                             {"hidden_size", "4096"},
+                                             {"intermediate_size", "22016"},
+                                             {"num_hidden_layers", "32"},
+                                             {"num_attention_heads", "32"},
+                                             {"num_key_value_heads", "32"},
+                                             {"max_position_embeddings", "32768"}};
 
 extern const Family kQwen2;
 const Family kQwen2 = {.modelType = "qwen2",

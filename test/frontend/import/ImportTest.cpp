@@ -189,10 +189,12 @@ TEST(Import, TowerAndDecoderAreOneChain) {
   auto imported = import(tinyLlava().dump(), {.seq = 16, .mbs = 2});
   expectEveryArgumentUsed(*imported);
   expectParametersOfModel(*imported);
-  EXPECT_EQ(chainOf(*imported), "encoder_embed 0, encoder_layer 0, encoder_layer 1, bridge 0, layer 0, layer 1, head 0");
+  EXPECT_EQ(chainOf(*imported),
+            "encoder_embed 0, encoder_layer 0, encoder_layer 1, bridge 0, layer 0, layer 1, head 0");
   EXPECT_EQ(imported->count<RelocateOp>("bridge"), 1);
   EXPECT_EQ(imported->count<EmbedOp>("encoder_embed"), 2); // the class token and positions
-  EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{10, 2, 24}));
+  EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(),
+            (ArrayRef<int64_t>{10, 2, 24}));
   EXPECT_EQ(tensorOf(imported->block("layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{16, 2, 32}));
 }
 

@@ -53,34 +53,35 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
   image["image_token_index"] = 128, layer["vision_feature_layer"] = -5;
   json several = tinyLlava();
   several["vision_feature_layer"] = {-2, -5};
-  check({{"no tower", withoutTower,
-          "config.json: vision_config is missing, but required\n"
-          "  expected the config of the tower, an object with model_type"},
-         {"no decoder", withoutDecoder,
-          "config.json: text_config is missing, but required\n"
-          "  expected the config of the decoder, an object with model_type"},
-         {"another tower", llava("vision_config", {{"model_type", "pixtral"}}),
-          "config.json: vision_config.model_type = \"pixtral\" is not supported\n"
-          "  supported: clip_vision_model, siglip_vision_model"},
-         {"an encoder behind it", llava("text_config", {{"model_type", "llava"}}),
-          "config.json: text_config.model_type = \"llava\" has parts itself\n  expected a decoder"},
-         {"patches of a part", llava("vision_config", {{"image_size", 13}}),
-          "config.json: vision_config.image_size = 13 is no multiple of patch_size = 4\n"
-          "  possible image_size: 4 and its multiples"},
-         {"heads", llava("vision_config", {{"num_attention_heads", 5}}),
-          "config.json: vision_config.num_attention_heads = 5 does not divide vision_config.hidden_size = 24\n"
-          "  possible num_attention_heads: 1, 2, 3, 4, 6, 8, 12, 24"},
-         {"an image token of none", image,
-          "config.json: image_token_index = 128 is none of the text_config.vocab_size = 128 tokens\n"
-          "  expected a token of the vocabulary, whose embedding is not read"},
-         {"features behind no layer", layer,
-          "config.json: vision_config.num_hidden_layers = 3 of which vision_feature_layer = -5 is none\n"
-          "  possible vision_feature_layer: -3 to -1, 1 to 3"},
-         {"features of several layers", several,
-          "config.json: vision_feature_layer = [-2,-5] is not a whole number from -4096 to 4096"},
-         {"a field of the tower", llava("vision_config", {{"use_registers", true}}),
-          "config.json: vision_config.use_registers = true is not understood for vision_config\n"
-          "  it may change what the model computes; remove it if it does not"}});
+  check(
+      {{"no tower", withoutTower,
+        "config.json: vision_config is missing, but required\n"
+        "  expected the config of the tower, an object with model_type"},
+       {"no decoder", withoutDecoder,
+        "config.json: text_config is missing, but required\n"
+        "  expected the config of the decoder, an object with model_type"},
+       {"another tower", llava("vision_config", {{"model_type", "pixtral"}}),
+        "config.json: vision_config.model_type = \"pixtral\" is not supported\n"
+        "  supported: clip_vision_model, siglip_vision_model"},
+       {"an encoder behind it", llava("text_config", {{"model_type", "llava"}}),
+        "config.json: text_config.model_type = \"llava\" has parts itself\n  expected a decoder"},
+       {"patches of a part", llava("vision_config", {{"image_size", 13}}),
+        "config.json: vision_config.image_size = 13 is no multiple of patch_size = 4\n"
+        "  possible image_size: 4 and its multiples"},
+       {"heads", llava("vision_config", {{"num_attention_heads", 5}}),
+        "config.json: vision_config.num_attention_heads = 5 does not divide vision_config.hidden_size = 24\n"
+        "  possible num_attention_heads: 1, 2, 3, 4, 6, 8, 12, 24"},
+       {"an image token of none", image,
+        "config.json: image_token_index = 128 is none of the text_config.vocab_size = 128 tokens\n"
+        "  expected a token of the vocabulary, whose embedding is not read"},
+       {"features behind no layer", layer,
+        "config.json: vision_config.num_hidden_layers = 3 of which vision_feature_layer = -5 is none\n"
+        "  possible vision_feature_layer: -3 to -1, 1 to 3"},
+       {"features of several layers", several,
+        "config.json: vision_feature_layer = [-2,-5] is not a whole number from -4096 to 4096"},
+       {"a field of the tower", llava("vision_config", {{"use_registers", true}}),
+        "config.json: vision_config.use_registers = true is not understood for vision_config\n"
+        "  it may change what the model computes; remove it if it does not"}});
 }
 
 TEST(Refusal, FeaturesThatMustBeOff) {

@@ -99,8 +99,7 @@ const Broken kStages[] = {
        input.dims.insert(input.dims.end(), {{"n", 3, {}}, {"o", 2, {}}, {"u", 3, {}}});
      },
      "stages[0].inputs[1].dims[4]: u = 3 is not 2, on each rank, of the plan's images"},
-    {"PixelsOfTokens",
-     [](Plan &plan) { plan.stages[0].inputs[1].dims.push_back({"n", 3, {}}); },
+    {"PixelsOfTokens", [](Plan &plan) { plan.stages[0].inputs[1].dims.push_back({"n", 3, {}}); },
      "stages[0].inputs[1].dims[2]: an input has at most one dimension b and one of s and t"},
     {"EncoderEndsOfNoEncoder", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::encoderEnds; },
      "stages[0].inputs[1].kind: encoderEnds in a plan without an encoder"},
