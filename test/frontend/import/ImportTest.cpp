@@ -181,6 +181,8 @@ std::string chainOf(Imported &imported) {
   std::string chain;
   imported.module->walk([&](InstanceOp op) {
     chain += (chain.empty() ? "" : ", ") + op.getBlock().str() + " " + std::to_string(op.getFirst());
+    if (op.getCount() > 1)
+      chain += " to " + std::to_string(op.getFirst() + op.getCount() - 1);
   });
   return chain;
 }
@@ -189,8 +191,7 @@ TEST(Import, TowerAndDecoderAreOneChain) {
   auto imported = import(tinyLlava().dump(), {.seq = 16, .mbs = 2});
   expectEveryArgumentUsed(*imported);
   expectParametersOfModel(*imported);
-  EXPECT_EQ(chainOf(*imported),
-            "encoder_embed 0, encoder_layer 0, encoder_layer 1, bridge 0, layer 0, layer 1, head 0");
+  EXPECT_EQ(chainOf(*imported), "encoder_embed 0, encoder_layer 0 to 1, bridge 0, layer 0 to 1, head 0");
   EXPECT_EQ(imported->count<RelocateOp>("bridge"), 1);
   EXPECT_EQ(imported->count<EmbedOp>("encoder_embed"), 2); // the class token and positions
   EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(),
@@ -203,7 +204,7 @@ TEST(Import, LaterTokens) {
   auto imported =
       import(latent("deepseek_v3", kRouted + R"(, "q_lora_rank": null, "num_nextn_predict_layers": 1)"),
              {.seq = 16, .mbs = 2, .laterTokens = 2});
-  EXPECT_EQ(chainOf(*imported), "embed 0, layer0 0, layer1 1, head 0, later1 4, later2 5");
+  EXPECT_EQ(chainOf(*imported), "embed 0, layer0 0, layer1 1 to 3, head 0, later1 4, later2 5");
   expectEveryArgumentUsed(*imported);
   std::map<std::string, int64_t> uses = parametersOf(*imported);
   EXPECT_EQ(uses["model.embed_tokens.weight"], 3);
