@@ -300,7 +300,7 @@ def predict_all(options, goldens, chosen):
 def layouts_of(golden, text):
     """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
     the others become such."""
-    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS, "t" in golden.expect)
+    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS, bool(golden.expect.get("t")))
     if golden.expect.get("aux_in_loss"):
         return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)
                                   for layout in chosen))
