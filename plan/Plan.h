@@ -247,19 +247,19 @@ struct ScheduleStep {
   bool operator==(const ScheduleStep &) const = default;
 };
 
-// Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
-// local. positions are places in the sequence; positionIds count from the beginning of a document, which documentStarts
-// has the place of. documentEnds has the place behind its last token: attention that is not causal sees the keys before it.
-// Where documents are not kept apart, a sequence is one document, which ends where its padding begins. Kinds of keys have
-// the whole sequence where others may have a part of it. stepTokens is one number: how
-// many labels of the whole step count, over all microbatches and ranks. lossShares are 1 / n where a label counts, and else 0,
-// with n labels that count in the whole step. Shifted by n, position i has what i + n has; where that is behind the end of the
-// sequence, or in another document of a plan that reads documents, there is token 0 and no label. Of a model with an encoder a
-// sample has two sequences: an input is of the decoder's, unless it is `ofEncoder`. encoderEnds is of the decoder's: the place
-// behind the last of the encoder's tokens that is no padding, which cross-attention ends at. Of a model that reads images a
-// sample has one or none: patches are the pixels at each of the encoder's positions, zeros where there is no patch. imagePlaces
-// say for each of the decoder's positions which of the encoder's stands there, and for each of the encoder's where it stands, -1:
-// none; a token in whose place one stands is -1.
+// Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims], local. positions
+// are places in the sequence; positionIds count from the beginning of a document, which documentStarts has the place of.
+// documentEnds has the place behind its last token: attention that is not causal sees the keys before it. Where documents are
+// not kept apart, a sequence is one document, which ends where its padding begins. Kinds of keys have the whole sequence
+// where others may have a part of it. stepTokens is one number: how many labels of the whole step count, over all
+// microbatches and ranks. lossShares are 1 / n where a label counts, and else 0, with n labels that count in the whole step.
+// Shifted by n, position i has what i + n has; where that is behind the end of the sequence, or in another document of a plan
+// that reads documents, there is token 0 and no label. Of a model with an encoder a sample has two sequences: an input is of
+// the decoder's, unless it is `ofEncoder`. encoderEnds is of the decoder's: the place behind the last of the encoder's tokens
+// that is no padding, which cross-attention ends at. Of a model that reads images a sample has one or none: patches are the
+// pixels at each of the encoder's positions, zeros where there is no patch. imagePlaces say for each of the decoder's
+// positions which of the encoder's stands there, and for each of the encoder's where it stands, -1: none; a token in whose
+// place one stands is -1.
 struct Input {
   enum class Kind {
     tokens,

@@ -15,8 +15,8 @@
 
 namespace mgc::frontend {
 
-// A key that an object within a config.json may leave out, and what the class of transformers has then: older versions wrote only
-// what differs from it there.
+// A key that an object within a config.json may leave out, and what the class of transformers has then: older versions wrote
+// only what differs from it there.
 struct ClassDefault {
   std::string_view key;
   std::string_view value; // JSON text

@@ -8,8 +8,8 @@
 //   parallel layer:  x += scale * (attention(before(x)) + mlp(before(x)))
 //   logits = cap(scale * head(transform(dropout(norm(x)))))
 //
-// With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image; the other
-// is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of two ways:
+// With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image; the
+// other is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of two ways:
 //   cross       its layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and
 //               keys and values of e
 //   imageTokens positions of e stand where the decoder's sequence has image tokens, in the place of their embeddings
@@ -173,8 +173,8 @@ struct Embedding {
   bool operator==(const Embedding &) const = default;
 };
 
-// What an encoder of images reads in the place of tokens: square patches, row by row, each a product of its pixels. With a class
-// token the first position is that, and has no patch.
+// What an encoder of images reads in the place of tokens: square patches, row by row, each a product of its pixels. With a
+// class token the first position is that, and has no patch.
 struct Patches {
   int64_t channels = 3, size = 0, rows = 0, columns = 0; // size: pixels of an edge
   bool bias = false;                                     // of the product
@@ -191,8 +191,8 @@ struct Projector {
   bool operator==(const Projector &) const = default;
 };
 
-// Where the decoder's sequence has this token, it has a position of the encoder's: the first such token the position `first`, the
-// next one that behind it, up to the last.
+// Where the decoder's sequence has this token, it has a position of the encoder's: the first such token the position `first`,
+// the next one that behind it, up to the last.
 struct ImageTokens {
   int64_t token = 0, first = 0;
   bool operator==(const ImageTokens &) const = default;
@@ -214,7 +214,8 @@ struct EncoderDescription {
   bool operator==(const EncoderDescription &) const = default;
 };
 
-// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h); those of its projector with the other.
+// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h); those of its projector with the
+// other.
 inline constexpr std::string_view kOfEncoderRole = "encoder.", kOfProjectorRole = "project.";
 
 // norm(activation(product with a bias)) of what the head reads: masked language models.

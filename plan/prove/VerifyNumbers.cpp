@@ -87,8 +87,8 @@ static void verifyEncoder(Checks &checks) {
   }
 }
 
-// Data have images exactly where the plan reads them; all their positions are among the encoder's, and the decoder's sequence has
-// room for what it has of one.
+// Data have images exactly where the plan reads them; all their positions are among the encoder's, and the decoder's sequence
+// has room for what it has of one.
 static void verifyImages(Checks &checks) {
   constexpr int64_t kMostOfAnEdge = 1 << 20;
   const Plan &plan = checks.plan;

@@ -12,11 +12,12 @@
 
 namespace mgc {
 
-// Finds where features of images go, and sets the batch's imagePlaces and imageSources. The samples that have an image; an error
-// where a sample has image tokens, but not as many as an image has features.
+// Finds where features of images go, and sets the batch's imagePlaces and imageSources. The samples that have an image; an
+// error where a sample has image tokens, but not as many as an image has features.
 Result<std::vector<int64_t>> placeImages(const BatchShape &shape, GlobalBatch &batch);
 
-// Tokens of a source, with the images of the file that it came from. An error where a step's images are not those of its image tokens.
+// Tokens of a source, with the images of the file that it came from. An error where a step's images are not those of its
+// image tokens.
 Result<std::unique_ptr<DataSource>> withImages(std::unique_ptr<DataSource> tokens, const BatchFile &file,
                                                const plan::Plan &plan);
 

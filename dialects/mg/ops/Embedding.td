@@ -29,8 +29,8 @@ def Mg_EmbedGradOp : Mg_IndexedOp<"embed_grad", [MgAddingRow]> {
 }
 
 def Mg_RelocateOp : Mg_IndexedOp<"relocate", [MgGradient, MgGatheringRow]> {
-  let summary = "Positions of another sequence where this one has places for them: y[s, b] = x[places[s, b], b]; 0 where that is "
-                "-1, or outside the rank's block";
+  let summary = "Positions of another sequence where this one has places for them: y[s, b] = x[places[s, b], b]; 0 where "
+                "that is -1, or outside the rank's block";
   let description = [{
     `places` has for each position s the position t of x that stands there, or -1. `sources` is its inverse: for each
     position t the one s where it stands, or -1, so that the gradient of x is the same op with both exchanged. A position

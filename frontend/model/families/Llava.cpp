@@ -1,4 +1,5 @@
-// LLaVA: a vision tower, a projector of two products, and a decoder of another family, whose image tokens are what the tower makes.
+// LLaVA: a vision tower, a projector of two products, and a decoder of another family, whose image tokens are what the tower
+// makes.
 #include "frontend/model/families/VisionTower.h"
 
 namespace mgc::frontend {

@@ -1,5 +1,5 @@
-// See VisionTower.h. CLIP's tower has a class token before the patches and a norm before its layers; SigLIP's has neither, and a bias
-// of the product of patches. The norm behind their layers, and what pools, is of their last position alone.
+// See VisionTower.h. CLIP's tower has a class token before the patches and a norm before its layers; SigLIP's has neither,
+// and a bias of the product of patches. The norm behind their layers and what pools them make no feature.
 #include "frontend/model/families/VisionTower.h"
 
 #include <cmath>
