@@ -383,7 +383,8 @@ struct Plan {
   std::vector<KernelFile>
       kernels; // of the target, at most one per level; the highest that the device has is used
   std::vector<Parameter> parameters;
-  // Names of tensors that a checkpoint may have besides the parameters; "{}" stands for a number: "h.{}.attn.bias".
+  // Names of tensors that a checkpoint may have besides the parameters; "{}" stands for a number: "h.{}.attn.bias", "*" at the
+  // end for any text: "vision_tower.*".
   std::vector<std::string> ignoredTensors;
   std::vector<Program> programs;
   std::vector<StagePlan> stages;

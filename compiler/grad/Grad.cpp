@@ -111,6 +111,9 @@ public:
     loc_ = block_.getLoc();
     if (failed(verifyBegun()))
       return failure();
+    for (Operation *op : forward)
+      if (auto differentiable = dyn_cast<DifferentiableOpInterface>(op))
+        differentiable.forgetGradient();
     prune();
     return success();
   }

@@ -42,7 +42,11 @@ def Mg_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
 def Mg_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::mgc";
   let description = "Adds this op's contributions to its operands' cotangents, on logical values.";
-  let methods = [InterfaceMethod<"", "::llvm::LogicalResult", "buildGradient", (ins "::mgc::GradientBuilder &":$g)>];
+  let methods = [
+    InterfaceMethod<"", "::llvm::LogicalResult", "buildGradient", (ins "::mgc::GradientBuilder &":$g)>,
+    InterfaceMethod<"Drops what only buildGradient reads: all gradients are made.", "void", "forgetGradient", (ins), "",
+      [{ return; }]>
+  ];
 }
 
 def Mg_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {

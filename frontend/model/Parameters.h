@@ -62,7 +62,7 @@ struct TensorNames {
   std::string_view prefix;
   std::span<const TensorRow> rows;
   std::span<const std::string_view>
-      ignored; // no weights, which older versions of transformers saved; "{}" is the layer
+      ignored; // no weights, which older versions of transformers saved, or parts that are not trained; "{}", "*": as plan::Plan's
   std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
   // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
   std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};

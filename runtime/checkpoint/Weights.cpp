@@ -112,7 +112,7 @@ bool matches(std::string_view pattern, std::string_view name) {
     pattern.remove_prefix(hole + 2);
     name.remove_prefix(digits);
   }
-  return name == pattern;
+  return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1)) : name == pattern;
 }
 
 bool isIgnored(const Plan &plan, std::string_view name) {

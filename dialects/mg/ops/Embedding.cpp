@@ -68,10 +68,16 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
 // ------------------------------------------------------------------------------------------------------------
 
 LogicalResult RelocateOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), getPlaces(), DictionaryAttr()));
+  Value dy = g.cotangent(getY());
+  if (!dy || !g.wants(getX()))
+    return success();
+  if (!getSources())
+    return emitOpError("has no sources, which its gradient reads");
+  g.contribute(getX(), g.make<RelocateOp>(getX(), dy, getSources(), Value(), DictionaryAttr()));
   return success();
 }
+
+void RelocateOp::forgetGradient() { getSourcesMutable().clear(); }
 
 SmallVector<StringAttr> RelocateOp::getIndexedFactors() { return {layoutOf(getX()).getNames()[0]}; }
 RowSpace RelocateOp::getRowSpace() { return gatherSpace(RowSpace::Kind::rows, getPlaces(), getY()); }

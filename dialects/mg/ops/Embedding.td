@@ -28,18 +28,19 @@ def Mg_EmbedGradOp : Mg_IndexedOp<"embed_grad", [MgAddingRow]> {
   let hasVerifier = 1;
 }
 
-def Mg_RelocateOp : Mg_IndexedOp<"relocate", [MgGradient, MgGatheringRow]> {
+def Mg_RelocateOp : Mg_IndexedOp<"relocate", [MgForgettingGradient, MgGatheringRow]> {
   let summary = "Positions of another sequence where this one has places for them: y[s, b] = x[places[s, b], b]; 0 where "
                 "that is -1, or outside the rank's block";
   let description = [{
     `places` has for each position s the position t of x that stands there, or -1. `sources` is its inverse: for each
     position t the one s where it stands, or -1, so that the gradient of x is the same op with both exchanged. A position
-    of x stands at one place at most; what stands at none has no gradient.
+    of x stands at one place at most; what stands at none has no gradient. Only the gradient reads sources: mg-grad takes
+    them away.
 
         places  = -1  2  3 -1       y = 0  x2  x3  0
         sources = -1 -1  1  2
   }];
-  let arguments = (ins Mg_Float:$x, Mg_I32:$places, Mg_I32:$sources, OptionalAttr<DictionaryAttr>:$coordinates);
+  let arguments = (ins Mg_Float:$x, Mg_I32:$places, Optional<Mg_I32>:$sources, OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$y);
   let rule = "~t b h!, s b, t b -> s b h";
 }

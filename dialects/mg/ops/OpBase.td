@@ -48,6 +48,7 @@ defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace",
 defvar MgGatheringRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
+defvar MgForgettingGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface, ["forgetGradient"]>;
 defvar MgInstruction = DeclareOpInterfaceMethods<Mg_InstructionOpInterface>;
 defvar MgWorkspace = DeclareOpInterfaceMethods<Mg_WorkspaceOpInterface>;
 

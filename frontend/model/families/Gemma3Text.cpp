@@ -39,8 +39,21 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     layers.push_back(isLocal ? local : block);
 }
 
+static constexpr ClassDefault kDefaults[] = {{"vocab_size", "262208"},
+                                             {"hidden_size", "2304"},
+                                             {"intermediate_size", "9216"},
+                                             {"num_hidden_layers", "26"},
+                                             {"num_attention_heads", "8"},
+                                             {"num_key_value_heads", "4"},
+                                             {"max_position_embeddings", "131072"}};
+
 extern const Family kGemma3Text;
-const Family kGemma3Text = {"gemma3_text", "Gemma3ForCausalLM",  kIgnored,
-                            kNeutral,      withRows(kGemmaRows), read};
+const Family kGemma3Text = {.modelType = "gemma3_text",
+                            .architecture = "Gemma3ForCausalLM",
+                            .ignoredFields = kIgnored,
+                            .neutralFields = kNeutral,
+                            .tensors = withRows(kGemmaRows),
+                            .read = read,
+                            .classDefaults = kDefaults};
 
 } // namespace mgc::frontend

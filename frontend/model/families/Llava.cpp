@@ -1,6 +1,6 @@
 // LLaVA: a vision tower, a projector of two products, and a decoder of another family, whose image tokens are what the tower
 // makes.
-#include "frontend/model/families/VisionTower.h"
+#include "frontend/model/families/Llava.h"
 
 namespace mgc::frontend {
 
@@ -13,15 +13,6 @@ static constexpr TensorRow kProjectorRows[] = {
     {"project.up.bias", "multi_modal_projector.linear_1.bias", "f"},
     {"project.down.weight", "multi_modal_projector.linear_2.weight", "h f"},
     {"project.down.bias", "multi_modal_projector.linear_2.bias", "h"}};
-
-// Names in memory of transformers 5, and what towers were called before.
-static constexpr std::pair<std::string_view, std::string_view> kBegins[] = {
-    {"language_model.model.", "model.language_model."},
-    {"language_model.lm_head.", "lm_head."},
-    {"vision_tower.", "vision_tower.vision_model."},
-    {"vision_tower.", "model.vision_tower."},
-    {"vision_tower.", "model.vision_tower.vision_model."},
-    {"multi_modal_projector.", "model.multi_modal_projector."}};
 
 static TowerFeatures readFeatures(Config &config) {
   constexpr std::pair<std::string_view, bool> kStrategies[] = {{"default", true}, {"full", false}};
@@ -72,8 +63,8 @@ const Family kLlava = {
     .tensors = {.rows = kVisionTowerRows,
                 .ignored = kVisionTowerIgnored,
                 .ownRows = kProjectorRows,
-                .otherBegins = kBegins},
+                .otherBegins = kLlavaBegins},
     .read = read,
-    .decoder = {.field = "text_config", .begin = "language_model.", .prefix = "language_model.model."}};
+    .decoder = kLlavaDecoder};
 
 } // namespace mgc::frontend

@@ -18,7 +18,21 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     layers.assign(count, block);
 }
 
+static constexpr ClassDefault kDefaults[] = {{"vocab_size", "131072"},
+                                             {"hidden_size", "4096"},
+                                             {"intermediate_size", "14336"},
+                                             {"num_hidden_layers", "34"},
+                                             {"num_attention_heads", "32"},
+                                             {"num_key_value_heads", "8"},
+                                             {"max_position_embeddings", "262144"}};
+
 extern const Family kMinistral3;
-const Family kMinistral3 = {"ministral3", "Ministral3ForCausalLM", kIgnored, kNeutral, kDecoderTensors, read};
+const Family kMinistral3 = {.modelType = "ministral3",
+                            .architecture = "Ministral3ForCausalLM",
+                            .ignoredFields = kIgnored,
+                            .neutralFields = kNeutral,
+                            .tensors = kDecoderTensors,
+                            .read = read,
+                            .classDefaults = kDefaults};
 
 } // namespace mgc::frontend

@@ -3,6 +3,10 @@ from zoo import Family
 from zoo.sizes import COMMON, GPT2, GROUPED, HEADS, HIDDEN, LAYERS, VOCABULARY, llama3, rope, windowed, yarn
 
 GEMMA = GROUPED | {"head_dim": 12, "tie_word_embeddings": True, "hidden_activation": "gelu_pytorch_tanh"}
+GEMMA3 = GEMMA | {"query_pre_attn_scalar": 20, "num_key_value_heads": 1, "sliding_window": 4, "pad_token_id": 0, **windowed(0, 1, 3),
+                  "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+                                      "full_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
+MINISTRAL3 = GROUPED | {"head_dim": 12, **yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.0)}
 LONGROPE = {"short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}  # of half a head
 FALCON = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
           "ffn_hidden_size": 48, "max_position_embeddings": 64, "hidden_dropout": 0.0, "attention_dropout": 0.0,
@@ -45,7 +49,7 @@ FAMILIES = [
     Family("ministral", "MinistralForCausalLM", "Ministral 8B",
            GROUPED | {"head_dim": 12, "sliding_window": 4, **windowed(0, 2, 3)}),
     Family("ministral3", "Ministral3ForCausalLM", "Ministral 3 3B, 8B, 14B (text)",
-           GROUPED | {"head_dim": 12, **yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.0)},
+           MINISTRAL3,
            {"scaled": yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1, original_max_position_embeddings=8)}),
     Family("qwen2", "Qwen2ForCausalLM", "Qwen1.5, Qwen2, Qwen2.5, QwQ, DeepSeek-R1-Distill-Qwen", GROUPED | rope(1e6),
            {"windowed": {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2},
@@ -59,10 +63,7 @@ FAMILIES = [
                     "final_logit_softcapping": 8.0, "pad_token_id": 0},
            {"uncapped": {"attn_logit_softcapping": None, "final_logit_softcapping": None}}),
     Family("gemma3_text", "Gemma3ForCausalLM", "Gemma 3 270M, 1B, and the text of 4B to 27B",
-           GEMMA | {"query_pre_attn_scalar": 20, "num_key_value_heads": 1, "sliding_window": 4, "pad_token_id": 0,
-                    **windowed(0, 1, 3),
-                    "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
-                                        "full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+           GEMMA3,
            {"linear": {"rope_parameters": {
                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
                "full_attention": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}}}}),

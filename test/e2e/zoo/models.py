@@ -77,7 +77,7 @@ def make_batch(tiny, config, seed):
 
 
 def tokens_of(config, length, generator, first=0):
-    return torch.randint(first, config.vocab_size, (STEPS, BATCH, length), generator=generator)
+    return torch.randint(first, config.get_text_config().vocab_size, (STEPS, BATCH, length), generator=generator)
 
 
 def sparse_row(labels):
