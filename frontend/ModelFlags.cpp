@@ -112,12 +112,16 @@ std::vector<ModelFlag> decoderFlags() {
   };
   return {
       {"--num-layers", &KeyNames::layers, [](const Model &m) { return text(m.layerCount()); }},
+      {"--encoder-num-layers", &KeyNames::encoderLayers,
+       [](const Model &m) { return m.encoder ? text(m.encoderLayerCount()) : text(m.layerCount()); }},
+      {"--decoder-num-layers", &KeyNames::layers,
+       [](const Model &m) { return m.encoder ? text(m.layerCount()) : std::string(kNone); }},
       {"--hidden-size", &KeyNames::hidden, [](const Model &m) { return text(m.hidden); }},
       {"--num-attention-heads", &KeyNames::heads, [](const Model &m) { return text(attentionOf(m).heads); }},
       {"--num-query-groups", &KeyNames::groups, [](const Model &m) { return text(attentionOf(m).groups); }},
       {"--group-query-attention", &KeyNames::groups, // --num-query-groups says how many; as many as heads too
        [](const Model &) { return text(true); }, true},
-      {"--kv-channels", "head_dim", [](const Model &m) { return text(attentionOf(m).headDim); }},
+      {"--kv-channels", &KeyNames::headDim, [](const Model &m) { return text(attentionOf(m).headDim); }},
       {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return ffnOf(m, false); }},
       {"--max-position-embeddings", &KeyNames::positions,
        [](const Model &m) { return text(m.maxPositions); }},
@@ -127,7 +131,9 @@ std::vector<ModelFlag> decoderFlags() {
        [](const Model &m) { return std::string(normOf(m).kind == NormKind::rms ? "RMSNorm" : "LayerNorm"); }},
       {"--position-embedding-type", "model_type",
        [](const Model &m) {
-         return std::string(m.embedding.learnedPositions ? "learned_absolute" : "rope");
+         const AttentionDescription &attention = attentionOf(m);
+         const char *none = attention.rope ? "rope" : attention.relativeBias ? "relative" : "none";
+         return std::string(m.embedding.learnedPositions ? "learned_absolute" : none);
        }},
       {"--use-rotary-position-embeddings", "model_type",
        [=](const Model &m) { return text(rope(m).has_value()); }, true},

@@ -105,11 +105,10 @@ void addMaskingFlags(CLI::App &app, MaskingOptions &masking) {
                  "Token in front of each sample that is cut from a stream; never masked")
       ->check(wholeNumber(0));
   app.add_option("--sep-token-id", masking.sepToken, "Token at its end; never masked")->check(wholeNumber(0));
-  app.add_option("--special-token-ids", masking.specialTokens,
-                 "Other tokens that are never masked, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(wholeNumber(0));
+  addList<int64_t>(
+      app, "--special-token-ids",
+      [&masking](std::vector<int64_t> tokens) { masking.specialTokens = std::move(tokens); },
+      "Other tokens that are never masked, separated by commas", wholeNumber(0));
 }
 
 void addLaunchFlags(CLI::App &app, Arguments &arguments) {

@@ -81,7 +81,7 @@ LogicalResult verifyChain(ChainOp chain, const Blocks &blocks) {
           return errorIn(block->forward.function)
                  << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr
                  << ", but result " << given << " of " << func::FuncOp(before->forward.function).getName()
-                 << " is " << (isFrozen ? "" : "not");
+                 << (isFrozen ? " is " : " is not ") << kFrozenAttr;
     before = block;
   }
   return success();

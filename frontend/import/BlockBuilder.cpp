@@ -383,7 +383,7 @@ BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescriptio
 }
 
 Value BlockBuilder::angles(const Rope &rope, StringRef name, bool ofQueries) {
-  const std::vector<double> inverse = inverseFrequencies(rope, layout.sequenceLength);
+  const std::vector<double> inverse = inverseFrequencies(rope, lengthOf(stack));
   SmallVector<float> frequencies(inverse.begin(), inverse.end());
   Value positions = data(positionsRead(layout));
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();

@@ -150,21 +150,21 @@ std::vector<std::string_view> wordsIn(std::string_view text) {
   return words;
 }
 
-// "*" stands for any characters.
+// "*" stands for any characters. Where the name does not go on as the pattern does, the last star takes one character more: what
+// stands before it is matched once.
 bool matches(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == pattern.npos)
-    return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star)))
-    return false;
-  name.remove_prefix(star);
-  pattern.remove_prefix(star + 1);
-  for (;; name.remove_prefix(1)) {
-    if (matches(pattern, name))
-      return true;
-    if (name.empty())
+  size_t p = 0, n = 0, star = pattern.npos, taken = 0; // behind the last star, and what it has taken up to
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*')
+      star = ++p, taken = n;
+    else if (p < pattern.size() && pattern[p] == name[n])
+      ++p, ++n;
+    else if (star != pattern.npos)
+      p = star, n = ++taken;
+    else
       return false;
   }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
 // Of a stack: one of its tensors.
@@ -302,8 +302,9 @@ private:
         matched += matchesTensor(word.text, at, i);
       if (matched == 0 || matched == stacked)
         continue;
-      problems_.add("{} {}: matches {} of the {} experts of {}", flag(), word.text, matched, stacked,
-                    plan::nameForInstance(at.parameter.parameter.tensor, at.instance));
+      problems_.add("{} {}: matches {} of the {} tensors of a layer's experts such as {}", flag(), word.text,
+                    matched, stacked,
+                    plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, at.instance), 0));
       problems_.hint("expected all experts of a layer or none: one parameter holds them");
       return;
     }

@@ -85,8 +85,11 @@ static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRul
 // One axis of the mesh has the groups of all layers, of tower and decoder.
 static std::vector<const AttentionDescription *> attentionsOf(const ModelDescription &model) {
   std::vector<const AttentionDescription *> all;
-  for (const BlockKind &kind : model.kinds)
+  for (const BlockKind &kind : model.kinds) {
     all.push_back(&kind.block.attention);
+    if (kind.block.cross)
+      all.push_back(&*kind.block.cross);
+  }
   if (model.encoder)
     all.push_back(&model.encoder->layer.attention);
   return all;
@@ -137,9 +140,15 @@ static void checkTensor(const ModelDescription &model, const Layout &layout, Pro
 
 // --- Sequence and batch ------------------------------------------------------------------------------------
 
-static bool isRotary(const ModelDescription &model) {
-  return std::ranges::any_of(model.kinds,
-                             [](const BlockKind &kind) { return kind.block.attention.rope.has_value(); });
+static bool isRotary(const BlockKind &kind) { return kind.block.attention.rope.has_value(); }
+
+// Angles are computed for so many positions.
+static void checkRotaryLength(std::string_view flag, int64_t length, Problems &problems) {
+  if (length <= kMaxRotaryPositions)
+    return;
+  problems.add("{} {} exceeds the {} positions that rotary angles are computed for", flag, length,
+               kMaxRotaryPositions);
+  problems.hint("possible {}: 1 to {}", flag, kMaxRotaryPositions);
 }
 
 // Frequencies that depend on the length of sequences would depend on that of documents, where positions count from their
@@ -177,10 +186,11 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
          "whose samples are no packed documents");
   refuse(layout.resetAttentionMask, optionOf(&LayoutOptions::resetAttentionMask).flag,
          "whose samples are no packed documents");
-  if (model.readsImages() && layout.sequenceLength < model.encoder->features()) {
-    problems.add("{} {}: an image of {} takes the places of {} tokens", optionOf(&LayoutOptions::seq).flag,
-                 layout.sequenceLength, model.names.image, model.encoder->features());
-    problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, model.encoder->features());
+  const int64_t features = model.readsImages() ? model.encoder->features() : 0;
+  if (model.readsImages() && layout.sequenceLength <= features) {
+    problems.add("{} {}: an image of {} takes the places of {} tokens, and then there is none to predict",
+                 optionOf(&LayoutOptions::seq).flag, layout.sequenceLength, model.names.image, features);
+    problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, features + 1);
   }
   if (model.readsImages() || layout.encoderLength <= model.maxPositions ||
       !model.encoder->embedding.learnedPositions)
@@ -193,12 +203,10 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
 
 static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
   checkFrequencies(model, layout, problems);
-  if (isRotary(model) && layout.sequenceLength > kMaxRotaryPositions) {
-    problems.add("--seq {} exceeds the {} positions that rotary angles are computed for",
-                 layout.sequenceLength, kMaxRotaryPositions);
-    problems.hint("possible --seq: 1 to {}", kMaxRotaryPositions);
-    return;
-  }
+  if (model.encoder && model.encoder->layer.attention.rope && !model.readsImages())
+    checkRotaryLength(optionOf(&LayoutOptions::encoderLength).flag, layout.encoderLength, problems);
+  if (std::ranges::any_of(model.kinds, isRotary) && layout.sequenceLength > kMaxRotaryPositions)
+    return checkRotaryLength("--seq", layout.sequenceLength, problems);
   if (layout.sequenceLength <= model.maxPositions)
     return;
   std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
@@ -211,8 +219,11 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
   if (layout.resetPositionIds) // then documents are held to it, when they are read
     return;
   problems.add("{}: there are no learned positions beyond", found);
-  problems.hint("possible --seq: 1 to {}; any with --reset-position-ids, for documents of at most {} tokens",
-                model.maxPositions, model.maxPositions);
+  problems.hint("possible --seq: 1 to {}{}", model.maxPositions,
+                model.encoder
+                    ? ""
+                    : fmt::format("; any with --reset-position-ids, for documents of at most {} tokens",
+                                  model.maxPositions));
 }
 
 static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
@@ -481,7 +492,7 @@ static void setNearestEncoder(const ModelDescription &model, Layout &near) {
     return;
   near.cp = 1, near.resetPositionIds = near.resetAttentionMask = false;
   if (model.readsImages())
-    near.sequenceLength = std::max(near.sequenceLength, model.encoder->features());
+    near.sequenceLength = std::max(near.sequenceLength, model.encoder->features() + 1);
   else if (model.encoder->embedding.learnedPositions)
     near.encoderLength = std::min(near.encoderLength, model.maxPositions);
 }
@@ -495,7 +506,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   near.schedule = scheduleFor(supported, near);
   if (model.embedding.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
-  if (isRotary(model))
+  if (std::ranges::any_of(model.kinds, isRotary))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
   setNearestEncoder(model, near);
   fitBatch(supported, near, near.globalBatchSize);

@@ -154,7 +154,7 @@ public:
 
   void check(const BlockDescription &block) {
     check(block.attention);
-    for (const BranchDescription *branch : {&block.attentionBranch, &block.mlpBranch})
+    for (const BranchDescription *branch : {&block.attentionBranch, &block.crossBranch, &block.mlpBranch})
       for (const std::optional<Norm> &norm : {branch->before, branch->after, branch->sum})
         check(norm);
     expectBound("mlp.limit", block.mlp.limit);
@@ -249,10 +249,10 @@ private:
 
   void check(const Rope &rope, int64_t size) {
     check(rope.scaling, rope.theta);
-    expect(rope.queryGrowth == 0 || (rope.dim == size && rope.scaling.originalPositions >= 1),
+    const double context = rope.scaling.originalPositions;
+    expect(rope.queryGrowth == 0 || (rope.dim == size && context >= 1 && context == std::floor(context)),
            "rope.query_growth with rope.dim = {} of a head of {} and scaling.original_positions = {}; "
-           "expected that all of a "
-           "head rotates, and 1 position or more",
+           "expected that all of a head rotates, and a whole number of positions, 1 or more",
            rope.dim, size, rope.scaling.originalPositions);
     expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
            "rope.dim = {} of dynamic; expected 4 or more", rope.dim);
@@ -325,8 +325,8 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
       problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first,
                    patches->positions());
   }
-  if (encoder.embedding.types > 0 || encoder.embedding.width > 0)
-    problems.add("encoder.embedding with types or width, which patches have not");
+  if (encoder.embedding.types > 0 || encoder.embedding.width > 0 || encoder.embedding.scale != 1)
+    problems.add("encoder.embedding with types, width or scale, which patches have not");
 }
 
 static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
@@ -349,7 +349,10 @@ static void checkEncoder(const ModelDescription &model, const std::vector<BlockD
   if (model.objective != Objective::causal)
     problems.add("objective {} with an encoder; expected causal: the decoder predicts the next token",
                  wordOf(model.objective));
-  DescriptionChecks("encoder: ", problems).check(model.encoder->layer);
+  DescriptionChecks checks("encoder: ", problems);
+  checks.check(model.encoder->layer);
+  checks.check(model.encoder->embedding.norm);
+  checks.check(model.encoder->finalNorm);
 }
 
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
@@ -361,8 +364,13 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
   whole.check(model.finalNorm);
   whole.check(model.embedding.norm);
   whole.expectBound("head.softcap", model.head.softcap);
-  if (model.paddingToken && *model.paddingToken >= model.vocabulary)
-    problems.add("padding_token = {} of {} tokens", *model.paddingToken, model.vocabulary);
+  const auto expectToken = [&](std::string_view field, const std::optional<int64_t> &token) {
+    if (token && *token >= model.vocabulary)
+      problems.add("{} = {} of {} tokens", field, *token, model.vocabulary);
+  };
+  expectToken("padding_token", model.paddingToken);
+  expectToken("start_token", model.startToken);
+  expectToken("padding_of_labels", model.paddingOfLabels);
   if (model.objective == Objective::causal &&
       std::ranges::any_of(layers, [](const BlockDescription &block) { return !block.attention.causal; }))
     problems.add(

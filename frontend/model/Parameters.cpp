@@ -233,8 +233,8 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
     return full(attention.heads / attention.groups);
   case 'd':
     return full(attention.headDim);
-  case 'w':
-    return full(attention.valueDim());
+  case 'w': // what a head's values have: as many as its keys, but for latents
+    return attention.latent ? full(attention.valueDim()) : dimOf('d', sizes);
   case 'q':
     return full(attention.latent->queryRank);
   case 'l':

@@ -3,8 +3,8 @@
 // Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query heads of one,
 // size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is the file's;
 // the importer reads names, never positions. Of latent attention (Description.h): q l: ranks of the latents of queries, of
-// keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value head, whose size is w:
-// attn.o.weight g r w h. a: types of tokens; i: width of embeddings, which have it in the place of h where it is another.
+// keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value head, whose size is w.
+// Without latents w in a row is d. a: types of tokens; i: width of embeddings, which have it in the place of h where it is another.
 // Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it lies with the expert.
 //   embed.tokens v h          embed.positions p h        embed.types a h
 //   head.weight v h           head.bias v                embed_norm.*, final_norm.{weight,bias} h
@@ -13,13 +13,14 @@
 //   attn.{q_norm,k_norm}.* d: one for all heads; attn.q_norms.* g r d, attn.k_norms.* g d: an element for each of each head
 //   attn.gate.weight h g r w  attn.gate.bias g r w
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
-//   attn.o.weight g r d h     attn.o.bias h
+//   attn.o.weight g r w h     attn.o.bias h
 //   attn.q_a.weight h q       attn.q_b.weight q g r d    attn.kv_a.weight h z       attn.kv_b.weight l g x
-//   attn.q_a.bias q           attn.q_a_norm.weight q     attn.kv_a.bias z           attn.kv_a_norm.weight l
+//   attn.q_a.bias q           attn.q_a_norm.* q          attn.kv_a.bias z           attn.kv_a_norm.* l
 //   attn.sinks g r            attn.relative_bias n g r
 //   router.bias e             router.logits.bias e
 //   router.weight e h         experts.{gate,up}.weight e m h                            experts.down.weight e h m
 //   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
+//   experts.{gate,up}.bias e m
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
 // Of attention to an encoder's output a layer has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm. An encoder

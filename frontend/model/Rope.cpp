@@ -102,13 +102,16 @@ static void readLlama3(Config &rope, RopeScaling &scaling) {
 
 static double yarnScale(double factor, double mscale) { return 0.1 * mscale * std::log(factor) + 1; }
 
-static void readYarn(Config &config, RopeScaling &scaling, RopeOfFile &file) {
+static void readYarn(Config &config, const RopeFields &fields, RopeScaling &scaling, RopeOfFile &file) {
   scaling.factor = config.requiredNumber("factor", 1, kLargest);
   scaling.originalPositions = readOriginalPositions(config);
   scaling.fastTurns = config.number("beta_fast", 32, 1e-6, kLargest);
   scaling.slowTurns = config.number("beta_slow", 1, 1e-6, kLargest);
   scaling.truncate = config.flag("truncate", true);
-  file.rope.queryGrowth = config.number("llama_4_scaling_beta", 0, 0, 1e3);
+  if (fields.hasQueryGrowth)
+    file.rope.queryGrowth = config.number("llama_4_scaling_beta", 0, 0, 1e3);
+  else
+    config.expect("llama_4_scaling_beta", "0.0");
   const double mscale = config.number("mscale", 0, 0, 1e3), all = config.number("mscale_all_dim", 0, 0, 1e3);
   if (scaling.factor < 1) // refused
     return;
@@ -170,7 +173,7 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t
     readLlama3(config, scaling);
     break;
   case RopeKind::yarn:
-    readYarn(config, scaling, file);
+    readYarn(config, fields, scaling, file);
     break;
   case RopeKind::longrope:
     readLongrope(config, fields, scaling, file.rope, headDim);

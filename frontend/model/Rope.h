@@ -57,6 +57,7 @@ struct RopeFields {
   bool hasScaling = true;       // rope_scaling is of these layers too
   int64_t maxPositions = 0;     // dynamic: the original context, longrope: over it the factor
   double originalPositions = 0; // longrope: what the class has outside its fields; 0: nothing
+  bool hasQueryGrowth = false;  // yarn: the class reads llama_4_scaling_beta
 };
 
 struct RopeOfFile {

@@ -157,6 +157,11 @@ static void verifySequence(Checks &checks, const Input &input, const Place &plac
                            "{} of the decoder's sequence; expected the encoder's", nameIn(input.kind));
   checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0,
                            place.field("kind"), "encoderEnds in a plan without an encoder");
+  const bool isOfTokens =
+      input.kind == Input::Kind::encoderEnds || (input.ofEncoder && input.kind == Input::Kind::tokens);
+  checks.violations.expect(!isOfTokens || !readsImages(checks.plan), place.field("kind"),
+                           "{}{}: the encoder reads images, which have no tokens", nameIn(input.kind),
+                           input.ofEncoder ? " of the encoder" : "");
 }
 
 // Its ring has a slot for each microbatch in ascending order, or one for all of them.

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <fmt/format.h>
+#include <functional>
 #include <limits>
+#include <utility>
 
 namespace mgc::tools {
 
@@ -46,6 +48,45 @@ inline CLI::Validator finiteNumber(double least = std::numeric_limits<double>::l
                        most < std::numeric_limits<double>::max() ? fmt::format(", at most {}", most) : "");
   };
   return CLI::Validator(check, "");
+}
+
+inline std::vector<std::string> splitAtCommas(std::string_view text) {
+  std::vector<std::string> parts;
+  for (size_t end; (end = text.find(',')) != text.npos; text.remove_prefix(end + 1))
+    parts.emplace_back(text.substr(0, end));
+  parts.emplace_back(text);
+  return parts;
+}
+
+template <typename T> T listValue(const std::string &text) {
+  if constexpr (std::is_same_v<T, std::string>)
+    return text;
+  else
+    return std::stoll(text);
+}
+
+// "a b" and "a,b": values of a list, up to `most`, each of which is checked. An empty one is refused: CLI11's own delimiter drops
+// it, and takes the flag behind it where no other is left.
+template <typename T>
+CLI::Option *addList(CLI::App &app, const std::string &names, std::function<void(std::vector<T>)> set,
+                     const std::string &help, const CLI::Validator &check,
+                     int most = std::numeric_limits<int>::max()) {
+  const auto read = [=](const std::vector<std::string> &arguments) {
+    std::vector<T> values;
+    for (const std::string &argument : arguments)
+      for (std::string text : splitAtCommas(argument)) {
+        std::string problem = text.empty() ? fmt::format("'{}' has an empty value", argument) : check(text);
+        if (problem.empty() && std::cmp_equal(values.size(), most))
+          problem = fmt::format("found more than {} values", most);
+        if (!problem.empty())
+          throw CLI::ValidationError(names.substr(0, names.find(',')), problem);
+        values.push_back(listValue<T>(text));
+      }
+    set(std::move(values));
+  };
+  return app.add_option_function<std::vector<std::string>>(names, read, help)
+      ->type_size(1)
+      ->expected(1, std::min(most, int(CLI::detail::expected_max_vector_size)));
 }
 
 } // namespace mgc::tools

@@ -67,19 +67,18 @@ private:
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names,
                    std::optional<std::vector<std::string>> &value) {
-    return addList(option, names, value)->check(notEmpty());
+    return addList(option, names, value, notEmpty());
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names,
                    std::optional<std::vector<int64_t>> &value) {
-    return addList(option, names, value)->check(wholeNumber());
+    return addList(option, names, value, wholeNumber());
   }
-  // "a b" and "a,b".
   template <typename T>
-  CLI::Option *addList(const LayoutOption &option, const std::string &names, std::optional<T> &value) {
-    CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->delimiter(',');
-    return option.mostValues < std::numeric_limits<int>::max()
-               ? made->type_size(1)->expected(1, option.mostValues)
-               : made;
+  CLI::Option *addList(const LayoutOption &option, const std::string &names,
+                       std::optional<std::vector<T>> &value, const CLI::Validator &check) {
+    return tools::addList<T>(
+        group_, names, [&value](std::vector<T> values) { value = std::move(values); },
+        helpOf(option, supported_), check, option.mostValues);
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<bool> &value) {
     CLI::Option *on = group_.add_flag_callback(names, [&] { value = true; }, helpOf(option, supported_));

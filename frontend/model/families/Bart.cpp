@@ -11,19 +11,11 @@ static constexpr NeutralField kNeutral[] = {
     {"normalize_before", "false"},  {"add_final_layer_norm", "false"},      {"normalize_embedding", "true"},
     {"add_bias_logits", "false"},   {"static_position_embeddings", "false"}};
 // Of other heads, of generation, and what older files have.
-static constexpr std::string_view kIgnored[] = {"classifier_dropout",
-                                                "classif_dropout",
-                                                "extra_pos_embeddings",
-                                                "num_hidden_layers",
-                                                "_num_labels",
-                                                "output_past",
-                                                "force_bos_token_to_be_generated",
-                                                "forced_bos_token_id",
-                                                "forced_eos_token_id",
-                                                "early_stopping",
-                                                "length_penalty",
-                                                "no_repeat_ngram_size",
-                                                "num_beams"};
+static constexpr std::string_view kIgnored[] = {
+    "classifier_dropout",  "classif_dropout",      "extra_pos_embeddings",
+    "_num_labels",         "output_past",          "force_bos_token_to_be_generated",
+    "forced_bos_token_id", "forced_eos_token_id",  "early_stopping",
+    "length_penalty",      "no_repeat_ngram_size", "num_beams"};
 
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "model.shared.weight", "v h"},
@@ -36,7 +28,7 @@ static constexpr TensorRow kRows[] = {
     {"encoder.attn.k.bias", "model.encoder.layers.{}.self_attn.k_proj.bias", "gd"},
     {"encoder.attn.v.weight", "model.encoder.layers.{}.self_attn.v_proj.weight", "gd h"},
     {"encoder.attn.v.bias", "model.encoder.layers.{}.self_attn.v_proj.bias", "gd"},
-    {"encoder.attn.o.weight", "model.encoder.layers.{}.self_attn.out_proj.weight", "h grd"},
+    {"encoder.attn.o.weight", "model.encoder.layers.{}.self_attn.out_proj.weight", "h grw"},
     {"encoder.attn.o.bias", "model.encoder.layers.{}.self_attn.out_proj.bias", "h"},
     {"encoder.attn_sum_norm.weight", "model.encoder.layers.{}.self_attn_layer_norm.weight", "h"},
     {"encoder.attn_sum_norm.bias", "model.encoder.layers.{}.self_attn_layer_norm.bias", "h"},
@@ -55,7 +47,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "model.decoder.layers.{}.self_attn.k_proj.bias", "gd"},
     {"attn.v.weight", "model.decoder.layers.{}.self_attn.v_proj.weight", "gd h"},
     {"attn.v.bias", "model.decoder.layers.{}.self_attn.v_proj.bias", "gd"},
-    {"attn.o.weight", "model.decoder.layers.{}.self_attn.out_proj.weight", "h grd"},
+    {"attn.o.weight", "model.decoder.layers.{}.self_attn.out_proj.weight", "h grw"},
     {"attn.o.bias", "model.decoder.layers.{}.self_attn.out_proj.bias", "h"},
     {"attn_sum_norm.weight", "model.decoder.layers.{}.self_attn_layer_norm.weight", "h"},
     {"attn_sum_norm.bias", "model.decoder.layers.{}.self_attn_layer_norm.bias", "h"},
@@ -65,7 +57,7 @@ static constexpr TensorRow kRows[] = {
     {"cross.k.bias", "model.decoder.layers.{}.encoder_attn.k_proj.bias", "gd"},
     {"cross.v.weight", "model.decoder.layers.{}.encoder_attn.v_proj.weight", "gd h"},
     {"cross.v.bias", "model.decoder.layers.{}.encoder_attn.v_proj.bias", "gd"},
-    {"cross.o.weight", "model.decoder.layers.{}.encoder_attn.out_proj.weight", "h grd"},
+    {"cross.o.weight", "model.decoder.layers.{}.encoder_attn.out_proj.weight", "h grw"},
     {"cross.o.bias", "model.decoder.layers.{}.encoder_attn.out_proj.bias", "h"},
     {"cross_sum_norm.weight", "model.decoder.layers.{}.encoder_attn_layer_norm.weight", "h"},
     {"cross_sum_norm.bias", "model.decoder.layers.{}.encoder_attn_layer_norm.bias", "h"},
@@ -112,6 +104,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
   const int64_t count = readLayerCount(config, model),
                 encoderCount = config.size("encoder_layers", kMaxLayers);
+  // Another name of encoder_layers in the class.
+  if (config.isSet("num_hidden_layers") && config.size("num_hidden_layers", kMaxLayers) != encoderCount)
+    config.refuse("num_hidden_layers", fmt::format("and encoder_layers = {} differ", encoderCount),
+                  "one is another name of the other; expected the same in both");
   const bool isUsable = readDecoder(config, model, block,
                                     {.hasHeadDim = false,
                                      .norm = layerNorm(1e-5),

@@ -50,7 +50,7 @@ static constexpr TensorRow kStackRows[] = {
     {"attn.k.bias", ".encoder.layer.{}.attention.self.key.bias", "gd"},
     {"attn.v.weight", ".encoder.layer.{}.attention.self.value.weight", "gd h"},
     {"attn.v.bias", ".encoder.layer.{}.attention.self.value.bias", "gd"},
-    {"attn.o.weight", ".encoder.layer.{}.attention.output.dense.weight", "h grd"},
+    {"attn.o.weight", ".encoder.layer.{}.attention.output.dense.weight", "h grw"},
     {"attn.o.bias", ".encoder.layer.{}.attention.output.dense.bias", "h"},
     {"attn_sum_norm.weight", ".encoder.layer.{}.attention.output.LayerNorm.weight", "h"},
     {"attn_sum_norm.bias", ".encoder.layer.{}.attention.output.LayerNorm.bias", "h"},

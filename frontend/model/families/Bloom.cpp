@@ -25,7 +25,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "transformer.h.{}.self_attention.query_key_value.bias", "g(rd|d|d)", "k", 1},
     {"attn.v.weight", "transformer.h.{}.self_attention.query_key_value.weight", "g(rd|d|d) h", "v", 2},
     {"attn.v.bias", "transformer.h.{}.self_attention.query_key_value.bias", "g(rd|d|d)", "v", 2},
-    {"attn.o.weight", "transformer.h.{}.self_attention.dense.weight", "h grd"},
+    {"attn.o.weight", "transformer.h.{}.self_attention.dense.weight", "h grw"},
     {"attn.o.bias", "transformer.h.{}.self_attention.dense.bias", "h"},
     {"mlp_norm.weight", "transformer.h.{}.post_attention_layernorm.weight", "h"},
     {"mlp_norm.bias", "transformer.h.{}.post_attention_layernorm.bias", "h"},

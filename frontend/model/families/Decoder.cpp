@@ -9,6 +9,8 @@ static constexpr TensorRow kTensorRows[] = {
     {"embed.positions", "model.embed_positions.weight", "p h"},
     {"embed_norm.weight", "model.embed_layernorm.weight", "h"},
     {"embed_norm.bias", "model.embed_layernorm.bias", "h"},
+    {"embed.project.weight", "model.embed_project.weight", "h i"},
+    {"embed.project.bias", "model.embed_project.bias", "h"},
     {"attn_norm.weight", "model.layers.{}.input_layernorm.weight", "h"},
     {"attn_norm.bias", "model.layers.{}.input_layernorm.bias", "h"},
     {"attn_after_norm.weight", "model.layers.{}.post_self_attn_layernorm.weight", "h"},
@@ -29,18 +31,20 @@ static constexpr TensorRow kTensorRows[] = {
     {"attn.k_norms.weight", "model.layers.{}.self_attn.k_norm.weight", "gd"},
     {"attn.q_norms.bias", "model.layers.{}.self_attn.q_norm.bias", "grd"},
     {"attn.k_norms.bias", "model.layers.{}.self_attn.k_norm.bias", "gd"},
-    {"attn.gate.weight", "model.layers.{}.self_attn.gate_proj.weight", "grd h"},
-    {"attn.gate.bias", "model.layers.{}.self_attn.gate_proj.bias", "grd"},
+    {"attn.gate.weight", "model.layers.{}.self_attn.gate_proj.weight", "grw h"},
+    {"attn.gate.bias", "model.layers.{}.self_attn.gate_proj.bias", "grw"},
     {"attn.sinks", "model.layers.{}.self_attn.sinks", "gr"},
     {"attn.relative_bias", "model.relative_attention_bias.weight", "n gr"},
-    {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grd"},
+    {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grw"},
     {"attn.q_a.weight", "model.layers.{}.self_attn.q_a_proj.weight", "q h"},
     {"attn.q_a.bias", "model.layers.{}.self_attn.q_a_proj.bias", "q"},
     {"attn.q_a_norm.weight", "model.layers.{}.self_attn.q_a_layernorm.weight", "q"},
+    {"attn.q_a_norm.bias", "model.layers.{}.self_attn.q_a_layernorm.bias", "q"},
     {"attn.q_b.weight", "model.layers.{}.self_attn.q_b_proj.weight", "grd q"},
     {"attn.kv_a.weight", "model.layers.{}.self_attn.kv_a_proj_with_mqa.weight", "z h"},
     {"attn.kv_a.bias", "model.layers.{}.self_attn.kv_a_proj_with_mqa.bias", "z"},
     {"attn.kv_a_norm.weight", "model.layers.{}.self_attn.kv_a_layernorm.weight", "l"},
+    {"attn.kv_a_norm.bias", "model.layers.{}.self_attn.kv_a_layernorm.bias", "l"},
     {"attn.kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", "gx l"},
     {"attn.o.bias", "model.layers.{}.self_attn.o_proj.bias", "h"},
     {"mlp_norm.weight", "model.layers.{}.post_attention_layernorm.weight", "h"},
@@ -69,10 +73,10 @@ static constexpr TensorRow kTensorRows[] = {
     {"cross.k_norms.weight", "model.layers.{}.cross_attn.k_norm.weight", "gd"},
     {"cross.q_norms.bias", "model.layers.{}.cross_attn.q_norm.bias", "grd"},
     {"cross.k_norms.bias", "model.layers.{}.cross_attn.k_norm.bias", "gd"},
-    {"cross.gate.weight", "model.layers.{}.cross_attn.gate_proj.weight", "grd h"},
-    {"cross.gate.bias", "model.layers.{}.cross_attn.gate_proj.bias", "grd"},
+    {"cross.gate.weight", "model.layers.{}.cross_attn.gate_proj.weight", "grw h"},
+    {"cross.gate.bias", "model.layers.{}.cross_attn.gate_proj.bias", "grw"},
     {"cross.sinks", "model.layers.{}.cross_attn.sinks", "gr"},
-    {"cross.o.weight", "model.layers.{}.cross_attn.o_proj.weight", "h grd"},
+    {"cross.o.weight", "model.layers.{}.cross_attn.o_proj.weight", "h grw"},
     {"cross.o.bias", "model.layers.{}.cross_attn.o_proj.bias", "h"},
     {"cross_norm.weight", "model.layers.{}.cross_layernorm.weight", "h"},
     {"cross_norm.bias", "model.layers.{}.cross_layernorm.bias", "h"},
@@ -88,6 +92,11 @@ static constexpr TensorRow kTensorRows[] = {
     {"experts.gate.weight", "model.layers.{}.mlp.experts.{#}.gate_proj.weight", "e m h"},
     {"experts.up.weight", "model.layers.{}.mlp.experts.{#}.up_proj.weight", "e m h"},
     {"experts.down.weight", "model.layers.{}.mlp.experts.{#}.down_proj.weight", "e h m"},
+    {"experts.gate.bias", "model.layers.{}.mlp.experts.{#}.gate_proj.bias", "e m"},
+    {"experts.up.bias", "model.layers.{}.mlp.experts.{#}.up_proj.bias", "e m"},
+    {"experts.down.bias", "model.layers.{}.mlp.experts.{#}.down_proj.bias", "e y"},
+    {"experts.gate_up.weight", "model.layers.{}.mlp.experts.gate_up_proj", "e h mj"},
+    {"experts.gate_up.bias", "model.layers.{}.mlp.experts.gate_up_proj_bias", "e mj"},
     {"shared.gate.weight", "model.layers.{}.mlp.shared_expert.gate_proj.weight", "f h"},
     {"shared.up.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight", "f h"},
     {"shared.down.weight", "model.layers.{}.mlp.shared_expert.down_proj.weight", "h f"},
@@ -109,13 +118,11 @@ static constexpr TensorRow kTensorRows[] = {
     {"head.transform_norm.weight", "lm_head.layer_norm.weight", "i"},
     {"head.transform_norm.bias", "lm_head.layer_norm.bias", "i"},
     {"router.logits.bias", "model.layers.{}.mlp.gate.bias", "e"}};
-static constexpr TensorRow kRowsOfDeepseek[] = {
+static constexpr TensorRow kRowsOfSharedExperts[] = {
     {"shared.gate.weight", "model.layers.{}.mlp.shared_experts.gate_proj.weight", "f h"},
     {"shared.up.weight", "model.layers.{}.mlp.shared_experts.up_proj.weight", "f h"},
-    {"shared.down.weight", "model.layers.{}.mlp.shared_experts.down_proj.weight", "h f"},
-    {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grw"}};
-constinit const std::span<const TensorRow> kSharedExpertsRows(kRowsOfDeepseek, 3);
-constinit const std::span<const TensorRow> kDeepseekRows(kRowsOfDeepseek);
+    {"shared.down.weight", "model.layers.{}.mlp.shared_experts.down_proj.weight", "h f"}};
+constinit const std::span<const TensorRow> kSharedExpertsRows(kRowsOfSharedExperts);
 static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
 constinit const TensorNames kDecoderTensors = {"model.", kTensorRows, kIgnoredTensors};
 

@@ -92,7 +92,7 @@ std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);
 
 // Tensors of the Llama layout with every bias and norm that some family has.
 extern const TensorNames kDecoderTensors;
-// DeepSeek's names of shared experts; and with them outputs of attention whose heads of values have their own size.
-extern const std::span<const TensorRow> kSharedExpertsRows, kDeepseekRows;
+// DeepSeek's names of shared experts.
+extern const std::span<const TensorRow> kSharedExpertsRows;
 
 } // namespace mgc::frontend

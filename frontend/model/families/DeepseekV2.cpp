@@ -38,7 +38,7 @@ const Family kDeepseekV2 = {
     "DeepseekV2ForCausalLM",
     kIgnored,
     kNeutral,
-    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kDeepseekRows},
+    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kSharedExpertsRows},
     read};
 
 } // namespace mgc::frontend

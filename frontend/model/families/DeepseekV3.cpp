@@ -39,7 +39,7 @@ const Family kDeepseekV3 = {
     "DeepseekV3ForCausalLM",
     kIgnored,
     kNeutral,
-    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kDeepseekRows},
+    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kSharedExpertsRows},
     read};
 
 } // namespace mgc::frontend

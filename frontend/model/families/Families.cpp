@@ -153,11 +153,23 @@ static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const Name
     for (const TensorRow &row : some)
       if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
         rows.push_back(row);
-  for (const auto &[role, tensor] : named)
-    if (const auto row = std::ranges::find(rows, role, &TensorRow::role); row != rows.end())
-      rename(*row, tensor, rows, overrides.report());
-    else
+  for (const auto &[role, tensor] : named) {
+    auto row = std::ranges::find(rows, role, &TensorRow::role);
+    const bool isOfEncoder = role.starts_with(kOfEncoderRole);
+    if (row == rows.end() && isOfEncoder) // a row like that of the decoder
+      row = std::ranges::find(rows, std::string_view(role).substr(kOfEncoderRole.size()), &TensorRow::role);
+    if (row == rows.end()) {
       overrides.report().add("mgc.model.tensors: there is no role {}", printable(role));
+      overrides.report().hint("expected a role of docs/model-vocabulary.md, such as mlp.up.weight");
+      continue;
+    }
+    if (row->role != role) {
+      rows.push_back(*row);
+      row = std::prev(rows.end());
+      row->role = role;
+    }
+    rename(*row, tensor, rows, overrides.report());
+  }
   return rows;
 }
 
@@ -178,9 +190,15 @@ static const Family *readNested(Config &config, const Family &family, ModelDescr
     return nullptr;
   }
   checkCommon(*part, *nested);
+  if (part->isSet("mgc"))
+    part->refuse("mgc", "is of the whole model", "expected it beside model_type of the whole, not of a part");
   part->setDefaults(nested->classDefaults);
   nested->read(*part, model, layers);
+  model.head = {.tied = model.head.tied}; // the joined class has a head of its own: a product without more
   part->finish(nested->modelType);
+  if (!nested->embeddingScaleKey.empty() && model.embedding.scale != 1)
+    part->refuse(nested->embeddingScaleKey, "multiplies what stands in the place of tokens too",
+                 "supported here: 1");
   if (model.encoder || model.objective != Objective::causal)
     part->refuse("model_type", "is no decoder alone", "expected one that predicts the next token");
   return config.report().empty() ? nested : nullptr;
@@ -221,6 +239,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   if (overrides) {
     renamed = renamedRows(tensors, named, *overrides);
     tensors.ownRows = renamed;
+    if (tensors.ofEncoder.empty())
+      tensors.ofEncoder = kOfEncoderRole;
   }
   complete(model, layers);
   if (config.report().empty())

@@ -35,6 +35,9 @@ struct Family {
   std::string_view oldArchitecture = {}; // its name before transformers had it; empty: none
   // Its decoder is read before `read`, which has the layers; no field: `read` reads it.
   NestedDecoder decoder = {};
+  // The factor of embeddings, where the class multiplies all that its layers are given by it, also what stands in the place of
+  // tokens; empty: of tokens alone.
+  std::string_view embeddingScaleKey = {};
   // Of an object of this family within a config.json: sizes above all.
   std::span<const ClassDefault> classDefaults = {};
 };

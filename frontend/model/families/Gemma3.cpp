@@ -4,9 +4,9 @@
 
 namespace mgc::frontend {
 
-static constexpr std::string_view kIgnored[] = {"vision_config",     "mm_tokens_per_image", "boi_token_index",
-                                                "eoi_token_index",   "image_token_index",   "boi_token_id",
-                                                "eoi_token_id",      "image_token_id",      "initializer_range"};
+static constexpr std::string_view kIgnored[] = {
+    "vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",  "image_token_index",
+    "boi_token_id",  "eoi_token_id",        "image_token_id",  "initializer_range"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &) {
   model.head.tied = config.flag("tie_word_embeddings", true);

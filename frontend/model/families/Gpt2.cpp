@@ -14,7 +14,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "transformer.h.{}.attn.c_attn.bias", "grd|gd|gd", "k", 1},
     {"attn.v.weight", "transformer.h.{}.attn.c_attn.weight", "h grd|gd|gd", "v", 2},
     {"attn.v.bias", "transformer.h.{}.attn.c_attn.bias", "grd|gd|gd", "v", 2},
-    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "grd h", "", 0, /*residualInit=*/true},
+    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "grw h", "", 0, /*residualInit=*/true},
     {"attn.o.bias", "transformer.h.{}.attn.c_proj.bias", "h"},
     {"mlp_norm.weight", "transformer.h.{}.ln_2.weight", "h"},
     {"mlp_norm.bias", "transformer.h.{}.ln_2.bias", "h"},

@@ -25,7 +25,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "k", 1},
     {"attn.v.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "v", 2},
     {"attn.v.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "v", 2},
-    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grd", "", 0, /*residualInit=*/true},
+    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grw", "", 0, /*residualInit=*/true},
     {"mlp.up.weight", "transformer.h.{}.mlp.c_fc.weight", "f h"},
     {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f", "", 0, /*residualInit=*/true}};
 

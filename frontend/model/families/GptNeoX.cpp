@@ -18,7 +18,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "gpt_neox.layers.{}.attention.query_key_value.bias", "g(rd|d|d)", "k", 1},
     {"attn.v.weight", "gpt_neox.layers.{}.attention.query_key_value.weight", "g(rd|d|d) h", "v", 2},
     {"attn.v.bias", "gpt_neox.layers.{}.attention.query_key_value.bias", "g(rd|d|d)", "v", 2},
-    {"attn.o.weight", "gpt_neox.layers.{}.attention.dense.weight", "h grd"},
+    {"attn.o.weight", "gpt_neox.layers.{}.attention.dense.weight", "h grw"},
     {"attn.o.bias", "gpt_neox.layers.{}.attention.dense.bias", "h"},
     {"mlp_norm.weight", "gpt_neox.layers.{}.post_attention_layernorm.weight", "h"},
     {"mlp_norm.bias", "gpt_neox.layers.{}.post_attention_layernorm.bias", "h"},

@@ -22,6 +22,11 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kGranite;
-const Family kGranite = {"granite", "GraniteForCausalLM", {}, kNeutral, kDecoderTensors, read};
+const Family kGranite = {.modelType = "granite",
+                         .architecture = "GraniteForCausalLM",
+                         .neutralFields = kNeutral,
+                         .tensors = kDecoderTensors,
+                         .read = read,
+                         .embeddingScaleKey = "embedding_multiplier"};
 
 } // namespace mgc::frontend

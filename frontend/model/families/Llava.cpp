@@ -56,15 +56,14 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kLlava;
-const Family kLlava = {
-    .modelType = "llava",
-    .architecture = "LlavaForConditionalGeneration",
-    .ignoredFields = kIgnored,
-    .tensors = {.rows = kVisionTowerRows,
-                .ignored = kVisionTowerIgnored,
-                .ownRows = kProjectorRows,
-                .otherBegins = kLlavaBegins},
-    .read = read,
-    .decoder = kLlavaDecoder};
+const Family kLlava = {.modelType = "llava",
+                       .architecture = "LlavaForConditionalGeneration",
+                       .ignoredFields = kIgnored,
+                       .tensors = {.rows = kVisionTowerRows,
+                                   .ignored = kVisionTowerIgnored,
+                                   .ownRows = kProjectorRows,
+                                   .otherBegins = kLlavaBegins},
+                       .read = read,
+                       .decoder = kLlavaDecoder};
 
 } // namespace mgc::frontend

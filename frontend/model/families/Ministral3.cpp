@@ -14,7 +14,10 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
       !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
     config.report().add("rope_parameters is missing, but required");
   if (readDecoder(config, model, block,
-                  {.headDim = config.has("head_dim") ? 0 : 128, .norm = rmsNorm(1e-5), .paddingToken = 11}))
+                  {.headDim = config.has("head_dim") ? 0 : 128,
+                   .norm = rmsNorm(1e-5),
+                   .rope = {.hasQueryGrowth = true},
+                   .paddingToken = 11}))
     layers.assign(count, block);
 }
 

@@ -4,9 +4,10 @@
 
 namespace mgc::frontend {
 
-static constexpr std::string_view kIgnored[] = {"vision_config",        "image_token_index",         "image_token_id",
-                                                "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
-                                                "vision_feature_layer"};
+static constexpr std::string_view kIgnored[] = {
+    "vision_config",        "image_token_index",         "image_token_id",
+    "projector_hidden_act", "multimodal_projector_bias", "spatial_merge_size",
+    "vision_feature_layer"};
 
 // The class ties where its config.json is silent; published checkpoints, whose decoder's part says whether, have two tensors.
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &) {

@@ -21,7 +21,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "model.layers.{}.attn.Wqkv.bias", "grd|gd|gd", "k", 1},
     {"attn.v.weight", "model.layers.{}.attn.Wqkv.weight", "grd|gd|gd h", "v", 2},
     {"attn.v.bias", "model.layers.{}.attn.Wqkv.bias", "grd|gd|gd", "v", 2},
-    {"attn.o.weight", "model.layers.{}.attn.Wo.weight", "h grd", "", 0, /*residualInit=*/true},
+    {"attn.o.weight", "model.layers.{}.attn.Wo.weight", "h grw", "", 0, /*residualInit=*/true},
     {"attn.o.bias", "model.layers.{}.attn.Wo.bias", "h"},
     {"mlp_norm.weight", "model.layers.{}.mlp_norm.weight", "h"},
     {"mlp_norm.bias", "model.layers.{}.mlp_norm.bias", "h"},

@@ -20,7 +20,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.q.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "q", 0},
     {"attn.k.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "k", 1},
     {"attn.v.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "v", 2},
-    {"attn.o.weight", "transformer.blocks.{}.attn.out_proj.weight", "h grd"},
+    {"attn.o.weight", "transformer.blocks.{}.attn.out_proj.weight", "h grw"},
     {"mlp_norm.weight", "transformer.blocks.{}.norm_2.weight", "h"},
     {"mlp.up.weight", "transformer.blocks.{}.ffn.up_proj.weight", "f h"},
     {"mlp.down.weight", "transformer.blocks.{}.ffn.down_proj.weight", "h f"},

@@ -20,7 +20,7 @@ static constexpr TensorRow kRows[] = {
     {"attn.k.bias", "model.decoder.layers.{}.self_attn.k_proj.bias", "gd"},
     {"attn.v.weight", "model.decoder.layers.{}.self_attn.v_proj.weight", "gd h"},
     {"attn.v.bias", "model.decoder.layers.{}.self_attn.v_proj.bias", "gd"},
-    {"attn.o.weight", "model.decoder.layers.{}.self_attn.out_proj.weight", "h grd"},
+    {"attn.o.weight", "model.decoder.layers.{}.self_attn.out_proj.weight", "h grw"},
     {"attn.o.bias", "model.decoder.layers.{}.self_attn.out_proj.bias", "h"},
     {"mlp_norm.weight", "model.decoder.layers.{}.final_layer_norm.weight", "h"},
     {"mlp_norm.bias", "model.decoder.layers.{}.final_layer_norm.bias", "h"},

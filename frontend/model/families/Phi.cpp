@@ -4,7 +4,7 @@
 namespace mgc::frontend {
 
 static constexpr TensorRow kRows[] = {
-    {"attn.o.weight", "model.layers.{}.self_attn.dense.weight", "h grd"},
+    {"attn.o.weight", "model.layers.{}.self_attn.dense.weight", "h grw"},
     {"attn.o.bias", "model.layers.{}.self_attn.dense.bias", "h"},
     {"attn.q_norm.weight", "model.layers.{}.self_attn.q_layernorm.weight", "d"},
     {"attn.q_norm.bias", "model.layers.{}.self_attn.q_layernorm.bias", "d"},

@@ -31,8 +31,8 @@ static constexpr TensorRow kRows[] = {
      .fan = "h"},
     {.role = "encoder.attn.o.weight",
      .tensor = "encoder.block.{}.layer.0.SelfAttention.o.weight",
-     .dims = "h grd",
-     .fan = "grd"},
+     .dims = "h grw",
+     .fan = "grw"},
     {"encoder.mlp_norm.weight", "encoder.block.{}.layer.1.layer_norm.weight", "h"},
     {.role = "encoder.mlp.gate.weight",
      .tensor = "encoder.block.{}.layer.1.DenseReluDense.wi_0.weight",
@@ -66,8 +66,8 @@ static constexpr TensorRow kRows[] = {
      .fan = "h"},
     {.role = "attn.o.weight",
      .tensor = "decoder.block.{}.layer.0.SelfAttention.o.weight",
-     .dims = "h grd",
-     .fan = "grd"},
+     .dims = "h grw",
+     .fan = "grw"},
     {"cross_norm.weight", "decoder.block.{}.layer.1.layer_norm.weight", "h"},
     {.role = "cross.q.weight",
      .tensor = "decoder.block.{}.layer.1.EncDecAttention.q.weight",
@@ -83,8 +83,8 @@ static constexpr TensorRow kRows[] = {
      .fan = "h"},
     {.role = "cross.o.weight",
      .tensor = "decoder.block.{}.layer.1.EncDecAttention.o.weight",
-     .dims = "h grd",
-     .fan = "grd"},
+     .dims = "h grw",
+     .fan = "grw"},
     {"mlp_norm.weight", "decoder.block.{}.layer.2.layer_norm.weight", "h"},
     {.role = "mlp.gate.weight",
      .tensor = "decoder.block.{}.layer.2.DenseReluDense.wi_0.weight",
@@ -181,6 +181,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                                      .initializerRange = 1,
                                      .hasRope = false,
                                      .hasPadding = false});
+  if (config.has("tie_word_embeddings") && !config.isSet("tie_word_embeddings"))
+    model.head.tied = true; // null to the class
   const double dropout = config.probability("dropout_rate", kDropout);
   block.attention.scale = 1;
   block.cross = block.attention;

@@ -104,7 +104,7 @@ static constexpr TensorRow kRows[] = {
     {"encoder.attn.k.bias", "vision_tower.encoder.layers.{}.self_attn.k_proj.bias", "gd"},
     {"encoder.attn.v.weight", "vision_tower.encoder.layers.{}.self_attn.v_proj.weight", "gd h"},
     {"encoder.attn.v.bias", "vision_tower.encoder.layers.{}.self_attn.v_proj.bias", "gd"},
-    {"encoder.attn.o.weight", "vision_tower.encoder.layers.{}.self_attn.out_proj.weight", "h grd"},
+    {"encoder.attn.o.weight", "vision_tower.encoder.layers.{}.self_attn.out_proj.weight", "h grw"},
     {"encoder.attn.o.bias", "vision_tower.encoder.layers.{}.self_attn.out_proj.bias", "h"},
     {"encoder.attn_norm.weight", "vision_tower.encoder.layers.{}.layer_norm1.weight", "h"},
     {"encoder.attn_norm.bias", "vision_tower.encoder.layers.{}.layer_norm1.bias", "h"},

@@ -7,6 +7,7 @@ GEMMA3 = GEMMA | {"query_pre_attn_scalar": 20, "num_key_value_heads": 1, "slidin
                   "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
                                       "full_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
 MINISTRAL3 = GROUPED | {"head_dim": 12, **yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.0)}
+COHERE = GROUPED | {"logit_scale": 0.25, "tie_word_embeddings": True, "pad_token_id": 0, **rope(100.0)}
 LONGROPE = {"short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}  # of half a head
 FALCON = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
           "ffn_hidden_size": 48, "max_position_embeddings": 64, "hidden_dropout": 0.0, "attention_dropout": 0.0,
@@ -87,8 +88,7 @@ FAMILIES = [
                       "attention_multiplier": 0.2, "tie_word_embeddings": True},
            {"biased": {"attention_bias": True, "mlp_bias": True}}),
     Family("cohere", "CohereForCausalLM", "Command R, Aya 23",
-           GROUPED | {"logit_scale": 0.25, "tie_word_embeddings": True, "pad_token_id": 0, **rope(100.0)},
-           {"qk-norm": {"use_qk_norm": True}}),
+           COHERE, {"qk-norm": {"use_qk_norm": True}}),
     Family("cohere2", "Cohere2ForCausalLM", "Command R7B, Command A, Aya Expanse",
            GROUPED | {"head_dim": 8, "logit_scale": 0.25, "tie_word_embeddings": True, "pad_token_id": 0, "sliding_window": 4,
                       **windowed(0, 1, 2), **rope(100.0)}),

@@ -1,7 +1,7 @@
 """Models of images and text: a vision tower, a projector, and a decoder of another family; some without images, their decoder
 alone."""
 from zoo import IMAGES, Family
-from zoo.decoders import GEMMA3, MINISTRAL3
+from zoo.decoders import COHERE, GEMMA3, MINISTRAL3
 from zoo.sizes import GROUPED, HEADS, LAYERS, VOCABULARY
 
 HIDDEN = 24  # of the tower: not the decoder's
@@ -17,6 +17,7 @@ FAMILIES = [
            {"vision_config": TOWER | {"model_type": "clip_vision_model"}, "text_config": LLAMA,
             "image_token_index": VOCABULARY - 1, "image_seq_length": 9},
            {"siglip": {"vision_config": SIGLIP, "text_config": QWEN2, "vision_feature_select_strategy": "full"},
+            "logits": {"text_config": COHERE | {"model_type": "cohere"}},
             "whole": {"vision_feature_layer": -1, "vision_feature_select_strategy": "full", "multimodal_projector_bias": False,
                       "projector_hidden_act": "relu", "image_seq_length": 10}}, kind=IMAGES),
     Family("gemma3", "Gemma3ForConditionalGeneration", "Gemma 3 4B, 12B, 27B (text)",

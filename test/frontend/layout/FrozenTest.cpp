@@ -60,6 +60,9 @@ TEST(LayoutFrozen, Patterns) {
   EXPECT_EQ(frozenOfLayers(llama, {"model.layers.2.mlp.*"}), (std::vector<int64_t>{0, 0, 3, 0}));
   EXPECT_EQ(frozenOfLayers(llama, {"*_proj.weight"}), (std::vector<int64_t>{7, 7, 7, 7}));
   EXPECT_EQ(frozenOfLayers(llama, {"*.1.*q_proj*"}), (std::vector<int64_t>{0, 1, 0, 0}));
+  EXPECT_EQ(frozenOfLayers(llama, {"**l*s.3*.o*o*t"}), (std::vector<int64_t>{0, 0, 0, 1}));
+  EXPECT_NE(errorOf(llama, {.freeze = Words{std::string(60, '*') + "x"}}).find("no tensor has such a name"),
+            std::string::npos);
   EXPECT_EQ(frozenOutside(llama, {"model.embed_tokens.weight"}), "embed.tokens");
   EXPECT_EQ(frozenOutside(tinyGpt2(), {"transformer.wpe.*"}), "embed.positions");
 }

@@ -77,6 +77,34 @@ TEST(Overrides, tensorsHaveTheNamesThatAreGiven) {
   EXPECT_EQ(tensorOf(model_, "attn.q.weight"), "model.layers.{}.self_attn.q_proj.weight");
 }
 
+// The product behind attention has the size of a head's values, whatever family has named it.
+TEST(Overrides, latentsComposeWithAnyFamily) {
+  const json latent = {{"groups", 4}, {"latent", {{"key_rank", 8}, {"rotary_dim", 4}, {"value_dim", 6}}}};
+  const ModelDescription edited = model(llama({{"layer", {{"attention", latent}}}}));
+  const plan::Parameter &o = *findParameter(edited.kinds[0].parameters, "attn.o.weight");
+  EXPECT_EQ(o.fileShape, (std::vector<int64_t>{32, 24}));
+  const ModelDescription back =
+      model(with(tinyDecoder("deepseek_v2"),
+                 {{"mgc", {{"model", {{"layer", {{"attention", {{"latent", nullptr}}}}}}}}}}));
+  EXPECT_TRUE(findParameter(back.kinds[0].parameters, "attn.k.weight"));
+}
+
+// Roles that no family has, and those of an encoder's layers, have names; other names may be given.
+TEST(Overrides, everyRoleHasATensor) {
+  const ModelDescription narrow =
+      model(llama({{"embedding", {{"width", 8}}}, {"tensors", {{"embed.project.weight", "p.weight"}}}}));
+  EXPECT_EQ(findParameter(narrow.parameters, "embed.project.weight")->tensor, "p.weight");
+  EXPECT_EQ(findParameter(narrow.parameters, "embed.project.bias")->tensor, "model.embed_project.bias");
+  const auto bart = [](const json &tensors) {
+    const json edit = {{"encoder", {{"layer", {{"mlp", {{"gated", true}}}}}}}, {"tensors", tensors}};
+    return model(with(tinyBart(), {{"mgc", {{"model", edit}}}}));
+  };
+  const char *role = "encoder.mlp.gate.weight";
+  EXPECT_EQ(findParameter(bart(json::object()).encoderLayer, role)->tensor,
+            "encoder.model.layers.{}.mlp.gate_proj.weight");
+  EXPECT_EQ(findParameter(bart({{role, "e.{}.gate"}}).encoderLayer, role)->tensor, "e.{}.gate");
+}
+
 TEST(Overrides, aModelWithoutAFamilyIsAllWritten) {
   const ModelDescription alone = model(written()), family = model(tinyDecoder("llama"));
   EXPECT_EQ(alone.blockOf(3), family.blockOf(3));
@@ -104,7 +132,8 @@ TEST(Overrides, whatIsWrongIsRefusedByItsPath) {
   EXPECT_EQ(at({{"layers", {{{"from", 4}, {"mlp", {{"ffn", 8}}}}}}}),
             "config.json: mgc.model.layers[0].from = 4 is not a whole number from 0 to 3");
   EXPECT_EQ(at({{"tensors", {{"attn.x.weight", "x"}}}}),
-            "config.json: mgc.model.tensors: there is no role attn.x.weight");
+            "config.json: mgc.model.tensors: there is no role attn.x.weight\n"
+            "  expected a role of docs/model-vocabulary.md, such as mlp.up.weight");
 }
 
 // What follows from an edited field follows anew.

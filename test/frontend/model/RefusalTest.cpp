@@ -84,6 +84,41 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
         "  it may change what the model computes; remove it if it does not"}});
 }
 
+// What a part of a model has of its own and the joined class has not.
+TEST(Refusal, PartsOfAWhole) {
+  const auto llava = [](const json &edit) {
+    json config = tinyLlava();
+    config["text_config"].update(edit);
+    return config;
+  };
+  check({{"a layout of a part", llava({{"mgc", {{"tp", 2}}}}),
+          "config.json: text_config.mgc = {\"tp\":2} is of the whole model\n"
+          "  expected it beside model_type of the whole, not of a part"},
+         {"a factor of features", llava({{"model_type", "granite"}, {"embedding_multiplier", 2}}),
+          "config.json: text_config.embedding_multiplier = 2 multiplies what stands in the place of tokens "
+          "too\n"
+          "  supported here: 1"},
+         {"another name of a size", with(tinyBart(), {{"num_hidden_layers", 1}}),
+          "config.json: num_hidden_layers = 1 and encoder_layers = 2 differ\n"
+          "  one is another name of the other; expected the same in both"},
+         {"growth that the class does not read",
+          with(tinyDecoder("llama"), {{"rope_scaling",
+                                       {{"rope_type", "yarn"},
+                                        {"factor", 4},
+                                        {"original_max_position_embeddings", 16},
+                                        {"llama_4_scaling_beta", 5}}}}),
+          "config.json: rope_scaling.llama_4_scaling_beta = 5 is not supported\n  supported: 0.0"}});
+}
+
+// The joined class has a head of its own, whatever the decoder's alone would have.
+TEST(Refusal, HeadsOfADecoderAlone) {
+  json config = tinyLlava();
+  config["text_config"].erase("rms_norm_eps");
+  config["text_config"].update(
+      {{"model_type", "cohere"}, {"logit_scale", 0.5}, {"tie_word_embeddings", true}});
+  EXPECT_EQ(model(config).head, (Head{.tied = true}));
+}
+
 TEST(Refusal, FeaturesThatMustBeOff) {
   const std::string off = " is not supported\n  supported: ";
   check({{"inverse layer scale", gpt2({{"scale_attn_by_inverse_layer_idx", true}}),

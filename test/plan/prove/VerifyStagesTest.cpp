@@ -103,6 +103,22 @@ const Broken kStages[] = {
      "stages[0].inputs[1].dims[2]: an input has at most one dimension b and one of s and t"},
     {"EncoderEndsOfNoEncoder", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::encoderEnds; },
      "stages[0].inputs[1].kind: encoderEnds in a plan without an encoder"},
+    {"TokensOfImages",
+     [](Plan &plan) {
+       Input patches = plan.stages[0].inputs[1];
+       plan.encoderLength = 4, plan.images = {.channels = 3, .patchSize = 2, .rows = 2, .columns = 2};
+       plan.stages[0].inputs[1].kind = Input::Kind::tokens, plan.stages[0].inputs[1].ofEncoder = true;
+       patches.kind = Input::Kind::patches, plan.stages[0].inputs.push_back(patches);
+     },
+     "stages[0].inputs[1].kind: tokens of the encoder: the encoder reads images, which have no tokens"},
+    {"EncoderEndsOfImages",
+     [](Plan &plan) {
+       Input patches = plan.stages[0].inputs[1];
+       plan.encoderLength = 4, plan.images = {.channels = 3, .patchSize = 2, .rows = 2, .columns = 2};
+       plan.stages[0].inputs[1].kind = Input::Kind::encoderEnds;
+       patches.kind = Input::Kind::patches, plan.stages[0].inputs.push_back(patches);
+     },
+     "stages[0].inputs[1].kind: encoderEnds: the encoder reads images, which have no tokens"},
     {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },
      "stages[0].inputs[1].dims[0]: name 'x' is none"},
     {"InputBatch", [](Plan &plan) { plan.stages[0].inputs[1].dims[1].size = 4; },

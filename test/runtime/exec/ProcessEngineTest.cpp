@@ -100,6 +100,28 @@ TEST(ProcessEngine, otherDataAreFound) {
   });
 }
 
+// Whatever a step reads: masks too.
+TEST(ProcessEngine, otherPartsOfTheDataAreFound) {
+  const PipelinePlan pipeline = makePipelinePlan(1);
+  const int32_t length = static_cast<int32_t>(pipeline.plan.sequenceLength);
+  const auto differ = [&](std::vector<int32_t> GlobalBatch::*part, const std::vector<int32_t> &first,
+                          const std::vector<int32_t> &second) {
+    runApart(pipeline.plan, {}, [&](int64_t rank, Engine &engine) {
+      GlobalBatch batch = makeBatch(pipeline.plan, 0);
+      (batch.*part).assign(batch.tokens.size(), first.back());
+      std::ranges::copy(rank == 1 ? second : first, (batch.*part).begin());
+      EXPECT_TRUE(fails(engine.step(0, batch, scalarsOf(0)), {"rank 1 was given other data than rank 0"}));
+    });
+  };
+  std::vector<int32_t> one(length, 0), two = one; // documents of the first sample
+  two.back() = length - 1;
+  differ(&GlobalBatch::starts, one, two);
+  differ(&GlobalBatch::ends, {length, length}, {1, length});
+  for (auto part : {&GlobalBatch::types, &GlobalBatch::encoderTokens, &GlobalBatch::encoderEnds,
+                    &GlobalBatch::imagePlaces, &GlobalBatch::imageSources})
+    differ(part, {7, 8}, {7, 9});
+}
+
 TEST(ProcessEngine, anErrorOfOneIsTheCauseForAll) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   const auto inject = [](const ExecutionPlace &place) {
