@@ -121,10 +121,12 @@ std::vector<std::string> Config::words(std::string_view key) {
   const json *value = find(key);
   if (!value)
     return result;
-  bool good = value->is_array() &&
-              std::all_of(value->begin(), value->end(), [](const json &item) { return item.is_string(); });
+  const auto isWord = [](const json &item) {
+    return item.is_string() && !item.get_ref<const std::string &>().empty();
+  };
+  const bool good = value->is_array() && std::all_of(value->begin(), value->end(), isWord);
   if (!good) {
-    refuse(key, "is not a list of texts", "");
+    refuse(key, "is not a list of texts, none of them empty", "");
     return result;
   }
   for (const json &item : *value)

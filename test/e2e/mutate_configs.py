@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 import zoo
-from zoo.without_effect import SPELLINGS, reason_of
+from zoo.without_effect import OTHER_DEFAULTS, SPELLINGS, family_of, reason_of
 
 DATA = pathlib.Path(__file__).resolve().parent / "zoo/mutations.json"
 ABSENT, OTHER = "(absent)", "other"
@@ -99,6 +99,8 @@ def judge(importer, model, record, before, path, value, effect, *default):
     if program is None:
         named = not message.startswith(CRASHED) and names_field(message, record["config"], path)
         return "refused", None if named else f"is refused, but not by its name: {message.strip()}"
+    if default and (family_of(model), path) in OTHER_DEFAULTS:
+        return "absent", None
     if default:  # what transformers reads where the field is absent
         explicit, _ = importer.program(changed(record["config"], path, default[0]))
         if explicit not in (None, program) and (effect == OTHER or program != before):

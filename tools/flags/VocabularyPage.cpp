@@ -2,6 +2,7 @@
 #include "tools/flags/VocabularyPage.h"
 
 #include "frontend/model/Vocabulary.h"
+#include "frontend/model/families/Decoder.h"
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -133,13 +134,33 @@ written in a config.json or model.json under `"mgc": {"model": {..}}`: over what
 - `layer_count` says how many layers there are.
 - A field that is not written stays what the family says. A part that the family lacks begins with its defaults, which
   have no sizes: write them. null leaves a part out.
-- `tensors` names the tensors of a checkpoint by role (frontend/model/Parameters.h), where the family has no name for
-  one, or another: `{"attn.gate.weight": "model.layers.{}.self_attn.g_proj.weight"}`, `{}` the layer. Roles that nobody
-  names have the names of Llama's checkpoints.
+- `tensors` names the tensors of a checkpoint by [role](#roles), where the family has no name for one, or another:
+  `{"attn.gate.weight": "model.layers.{}.self_attn.g_proj.weight"}`, `{}` the layer.
 
 A field that is not understood, and values that do not fit each other, are refused by their path.
 
 )";
+
+constexpr std::string_view kRoles = R"(
+## Roles
+
+What holds a parameter where neither the family nor `tensors` says it. A role of an encoder's layer, embedding or norm is
+that of the decoder behind `encoder.`, and so is its tensor. Letters of shapes are in frontend/model/Parameters.h.
+
+| role | tensor | shape |
+|---|---|---|
+)";
+
+std::string roleRows() {
+  std::string rows;
+  for (const frontend::TensorRow &row : frontend::kDecoderTensors.rows) {
+    std::string shape(row.dims); // "|" would end a cell
+    for (size_t at = 0; (at = shape.find('|', at)) != shape.npos; at += 2)
+      shape.insert(at, "\\");
+    rows += fmt::format("| `{}` | `{}` | {} |\n", row.role, row.tensor, shape);
+  }
+  return rows;
+}
 
 std::string table(const std::string &rows) { return "| field | values | meaning |\n|---|---|---|\n" + rows; }
 
@@ -150,7 +171,7 @@ std::string vocabularyPage() {
   model.write<frontend::ModelDescription>("");
   layer.write<frontend::BlockDescription>("");
   return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" +
-         table(layer.take());
+         table(layer.take()) + std::string(kRoles) + roleRows();
 }
 
 Json vocabularySchema() {

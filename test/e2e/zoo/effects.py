@@ -118,11 +118,12 @@ class Subject:
         config = models.config_of(fields)
         with torch.device("meta"):
             shapes = {name: tensor.shape for name, tensor in models.build(self.tiny, config).state_dict().items()}
-        if not self.fits(shapes):
+        alike = {name for name, tensor in self.state.items() if shapes.get(name) == tensor.shape}
+        if not self.read() <= alike:
             return None
         with models.in_float64():
             model = models.build(self.tiny, config).double()
-            model.load_state_dict({name: self.state[name] for name in shapes})
+            model.load_state_dict({name: self.state[name] for name in alike}, strict=False)
             torch.manual_seed(2)
             inputs = dict(self.batch)
             if fields.get("output_router_logits"):  # then the loss has another term
@@ -131,13 +132,13 @@ class Subject:
                 loss, logits = models.loss_of(model, self.tiny, inputs)
             loss.backward()
         gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        if not gradients.keys() <= alike:
+            return None
         return {"loss": loss.detach(), "logits": logits.detach()} | gradients
 
-    def fits(self, shapes):
-        """The tensors of the model are those of the first, but for some that nothing reads: they have no gradient."""
-        own = {name: tensor.shape for name, tensor in self.state.items()}
-        unread = own.keys() - self.results.keys() if self.results else set()
-        return shapes.items() <= own.items() and own.keys() - shapes.keys() <= unread
+    def read(self):
+        """Tensors that the first model reads: the others have no gradient, and may be others or none."""
+        return self.state.keys() & self.results.keys() if self.results else self.state.keys()
 
     def pooled(self, model, inputs):
         labels = inputs["labels"]

@@ -31,10 +31,19 @@ REASONS = {  # (model_type or "" for all, field): reason
     ("qwen3_moe", "intermediate_size"): "of layers without experts, of which there are none",
 }
 
+# (model_type, field): what a field that is absent is read as, where that is not what the class of transformers 5 takes: why.
+OTHER_DEFAULTS = {
+    ("mistral3", "tie_word_embeddings"): "what text_config says, as in transformers 4 and in published checkpoints",
+}
+
 SPELLINGS = {"num_local_experts": ("num_experts",),  # of a field: others by which mgc may name it
              "layer_types": ("sliding_window_pattern",)}
 
 
+def family_of(model):
+    return model.split("-")[0]
+
+
 def reason_of(model, path):
-    family = model.split("-")[0]
+    family = family_of(model)
     return REASONS.get((family, path)) or REASONS.get(("", path))

@@ -254,12 +254,12 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
   TempDir dir;
   Plan plan = makePlan({});
   std::map<std::string, std::vector<int64_t>> shapes = tensorShapes(plan);
-  plan.ignoredTensors = {"h.{}.attn.bias", "frequencies", "e{}.{}"};
+  plan.ignoredTensors = {"h.{}.attn.bias", "frequencies", "e{}.{}", "tower.*"};
   shapes["h.0.attn.bias"] = shapes["h.12.attn.bias"] = {1, 1, 4, 4};
-  shapes["frequencies"] = shapes["e1.23"] = {2};
+  shapes["frequencies"] = shapes["e1.23"] = shapes["tower.x.1"] = {2};
   writeCheckpoint(dir.path("buffers.safetensors"), shapes);
-  for (const char *name :
-       {"h.7.mlp.c_fc.bias", "h..attn.bias", "h.x.attn.bias", "h.0.attn.bias2", "g.0.attn.bias", "e1."})
+  for (const char *name : {"h.7.mlp.c_fc.bias", "h..attn.bias", "h.x.attn.bias", "h.0.attn.bias2",
+                           "g.0.attn.bias", "e1.", "towers"})
     shapes[name] = {3};
   writeCheckpoint(dir.path("more.safetensors"), shapes);
   Result<Checkpoint> buffers = Checkpoint::open(dir.path("buffers.safetensors")),
@@ -267,7 +267,7 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
   Memory memory(plan);
   EXPECT_TRUE(isOk(loadWeights(plan, *buffers, memory.arenas())));
   EXPECT_TRUE(fails(loadWeights(plan, *more, memory.arenas()),
-                    {"6 tensors do not fit", "e1.: not in the model", "g.0.attn.bias: not",
+                    {"7 tensors do not fit", "towers: not", "e1.: not in the model", "g.0.attn.bias: not",
                      "h..attn.bias: not", "h.0.attn.bias2: not", "h.7.mlp.c_fc.bias: not",
                      "h.x.attn.bias: not", "--ignore-extra-weights"}));
   EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
