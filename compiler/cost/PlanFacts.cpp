@@ -3,6 +3,7 @@
 
 #include "compiler/assemble/schedule/Timing.h"
 #include "compiler/cost/Cluster.h"
+#include "compiler/cost/ParameterBindings.h"
 #include "compiler/cost/PlanWalk.h"
 #include "plan/EvenLoad.h"
 #include "plan/Expand.h"
@@ -13,7 +14,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 using namespace mgc;
 using namespace mgc::plan;
@@ -95,7 +95,7 @@ std::vector<WorkTotals> totalsOfChunks(const StagePlan &stage, const std::vector
   std::vector<WorkTotals> chunks;
   for (const Chunk &chunk : stage.chunks) {
     WorkTotals &totals = chunks.emplace_back();
-    forEachCall(chunk, [&](const Call &call) { totals.add(programs[call.program], 1); });
+    forEachCall(chunk, [&](const Call &call, int64_t runs) { totals.add(programs[call.program], runs); });
   }
   return chunks;
 }
@@ -134,15 +134,16 @@ void addParameters(PlanFacts &facts, const Plan &plan) {
   }
 }
 
-// Layers [first, second): the numbers of the instances whose parameters it has. None: [0, 0).
-std::pair<int64_t, int64_t> layersOf(const Plan &plan, int64_t stage) {
+// The numbers of the instances whose parameters the stage has, of the encoder's layers or of the others.
+LayerRange layersOf(const ParameterBindings &uses, int64_t stage, bool ofEncoder) {
   int64_t begin = INT64_MAX, end = 0;
-  for (const Parameter &parameter : plan.parameters)
-    for (const Parameter::Place &place : parameter.places)
-      if (place.stage == stage && isNumbered(parameter)) {
-        begin = std::min(begin, place.first);
-        end = std::max(end, place.first + place.count);
-      }
+  for (const Parameter &parameter : uses.plan().parameters)
+    if (isNumbered(parameter) && uses.isOfEncoder(parameter) == ofEncoder)
+      for (const Parameter::Place &place : parameter.places)
+        if (place.stage == stage) {
+          begin = std::min(begin, place.first);
+          end = std::max(end, place.first + place.count);
+        }
   return {std::min(begin, end), end};
 }
 
@@ -153,10 +154,12 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
-StageFacts factsOf(const Plan &plan, int64_t index, const WorkTotals &totals) {
+StageFacts factsOf(const ParameterBindings &uses, int64_t index, const WorkTotals &totals) {
+  const Plan &plan = uses.plan();
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
-  std::tie(facts.layersBegin, facts.layersEnd) = layersOf(plan, index);
+  facts.layers = layersOf(uses, index, false);
+  facts.encoderLayers = layersOf(uses, index, true);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);
@@ -180,13 +183,14 @@ StageFacts factsOf(const Plan &plan, int64_t index, const WorkTotals &totals) {
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   addParameters(facts, plan);
+  const ParameterBindings uses(plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
     programs.push_back(totalsOf(plan.mesh, program));
   const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<WorkTotals> chunks = totalsOfChunks(plan.stages[stage], programs);
-    facts.stages.push_back(::factsOf(plan, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
+    facts.stages.push_back(::factsOf(uses, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
   facts.picture = schedule::draw(solutionOf(plan), {}, columns);

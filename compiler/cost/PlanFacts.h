@@ -16,8 +16,15 @@ struct Traffic {
   double bytes = 0;
 };
 
+// Layers [begin, end), each stack's by numbers of its own. None: [0, 0).
+struct LayerRange {
+  int64_t begin = 0, end = 0;
+  bool isEmpty() const { return begin == end; }
+  bool operator==(const LayerRange &) const = default;
+};
+
 struct StageFacts {
-  int64_t layersBegin = 0, layersEnd = 0;
+  LayerRange layers, encoderLayers;                    // the first of the decoder where there is an encoder
   int64_t bytes = 0;                                   // of a rank's one allocation
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance

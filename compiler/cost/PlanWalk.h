@@ -11,9 +11,16 @@ template <typename Visit> void forEachInstruction(const plan::Program &program, 
                    [&](int64_t number, int64_t) { visit(program.instructions[number]); });
 }
 
+// Calls visit(call, runs) for each call of the list once. Its instance and what it binds are those of its first run; the others
+// are strides away (plan::inIteration).
 template <typename Visit> void forEachCall(const plan::Chunk &chunk, Visit &&visit) {
-  plan::forEachRun(chunk.calls.size(), chunk.repeats,
-                   [&](int64_t number, int64_t) { visit(chunk.calls[number]); });
+  auto repeat = chunk.repeats.begin();
+  for (int64_t number = 0; number < std::ssize(chunk.calls); ++number) {
+    while (repeat != chunk.repeats.end() && number >= repeat->end)
+      ++repeat;
+    const bool isRepeated = repeat != chunk.repeats.end() && number >= repeat->begin;
+    visit(chunk.calls[number], isRepeated ? repeat->count : int64_t(1));
+  }
 }
 
 template <typename Visit> void forEachStep(const plan::StagePlan &stage, Visit &&visit) {

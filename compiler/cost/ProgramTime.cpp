@@ -186,7 +186,7 @@ PricedWork priced(const Cluster &cluster, const Instruction &instruction, const 
 std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
                                 int64_t firstCall) {
   std::vector<PricedWork> works;
-  forEachCall(chunk, [&](const plan::Call &call) {
+  for (const plan::Call &call : plan::expandedCalls(chunk)) {
     const plan::Program &program = plan.programs[call.program];
     const plan::EvenLoad load(cluster.mesh, program);
     forEachInstruction(program, [&](const Instruction &instruction) {
@@ -195,7 +195,7 @@ std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, 
       works.back().call = firstCall;
     });
     works.push_back({.call = firstCall++, .endsCall = true});
-  });
+  }
   return works;
 }
 
@@ -256,7 +256,8 @@ ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const 
 
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs) {
   ProgramTime time;
-  forEachCall(chunk, [&](const plan::Call &call) { time += programs[call.program]; });
+  forEachCall(chunk,
+              [&](const plan::Call &call, int64_t runs) { time += programs[call.program] * double(runs); });
   return time;
 }
 

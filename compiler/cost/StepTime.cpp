@@ -1,12 +1,12 @@
 // See StepTime.h.
 #include "compiler/cost/StepTime.h"
 
+#include "compiler/cost/ModelFlops.h"
 #include "compiler/cost/PlanOrders.h"
 #include "compiler/cost/PlanWalk.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace mgc::cost {
 
@@ -173,94 +173,6 @@ void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Cost
   cost.parts.bubble = std::max(0.0, left - busy);
 }
 
-bool isOfVocabulary(const Plan &plan, const plan::Parameter &parameter) {
-  return parameter.dims.size() > 1 && std::ranges::any_of(parameter.dims, [&](const plan::ParameterDim &dim) {
-           return dim.valid == plan.vocabulary && dim.size >= plan.vocabulary;
-         });
-}
-
-// FLOPs of attention in a call of the program, and whether it has that of backward.
-struct AttentionWork {
-  double forward = 0;
-  bool isBackward = false;
-};
-
-AttentionWork attentionOf(const plan::Mesh &mesh, const plan::Program &program) {
-  AttentionWork attention;
-  forEachInstruction(program, [&](const plan::Instruction &instruction) {
-    const plan::Work work = workOf(mesh, instruction.body);
-    if (kindOf(instruction.body) != plan::WorkKind::attention)
-      return;
-    attention.isBackward |= work.isBackward;
-    attention.forward += work.isBackward ? 0 : work.flops;
-  });
-  return attention;
-}
-
-// An instance of a block, whose programs are called "BLOCK.TASK".
-using BlockInstance = std::pair<std::string_view, int64_t>;
-
-BlockInstance instanceOf(const Plan &plan, const plan::Call &call) {
-  const std::string_view name = plan.programs[call.program].name;
-  return {name.substr(0, name.rfind('.')), call.instance};
-}
-
-// FLOPs of attention of all ranks in a step: of backward twice those of forward, where an instance has a backward.
-double attentionFlops(const Plan &plan) {
-  std::vector<AttentionWork> programs;
-  for (const plan::Program &program : plan.programs)
-    programs.push_back(attentionOf(plan.mesh, program));
-  double flops = 0;
-  for (const StagePlan &stage : plan.stages) {
-    std::set<BlockInstance> differentiated;
-    for (const plan::Chunk &chunk : stage.chunks)
-      forEachCall(chunk, [&](const plan::Call &call) {
-        if (programs[call.program].isBackward)
-          differentiated.insert(instanceOf(plan, call));
-      });
-    const std::vector<int64_t> runs = runsOfChunks(stage);
-    for (size_t i = 0; i < stage.chunks.size(); ++i)
-      if (stage.chunks[i].task == Task::forward)
-        forEachCall(stage.chunks[i], [&](const plan::Call &call) {
-          flops += double(runs[i]) * programs[call.program].forward *
-                   (differentiated.contains(instanceOf(plan, call)) ? 3 : 1);
-        });
-  }
-  return flops * double(plan.mesh.worldSize() / stageCount(plan.mesh));
-}
-
-// Bytes of the allocation that the stage's backwards bind.
-std::set<int64_t> boundByBackward(const StagePlan &stage) {
-  std::set<int64_t> bound;
-  for (const plan::Chunk &chunk : stage.chunks)
-    if (plan::isPerMicrobatch(chunk.task) && chunk.task != Task::forward)
-      forEachCall(chunk, [&](const plan::Call &call) {
-        for (const plan::Binding &binding : call.segments)
-          if (binding.slot < 0)
-            bound.insert(binding.offset);
-      });
-  return bound;
-}
-
-// Products of a token with each element of the parameter, in instances: forward, the input's gradient and the parameter's. Of a
-// frozen one the last is not made, and the one before it only where a backward reads the values.
-double productsWith(const Plan &plan, const plan::Parameter &parameter,
-                    const std::vector<std::set<int64_t>> &bound) {
-  if (!isFrozen(plan, parameter))
-    return 3;
-  double products = 0, instances = 0;
-  for (const plan::Parameter::Place &place : parameter.places) {
-    const plan::Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-    for (int64_t i = 0; i < place.count; ++i) {
-      const int64_t element = place.elementOffset + i * place.stride;
-      products += 1 + bound[place.stage].contains(bucket.valueOffset +
-                                                  element * sizeInBytes(valueType(plan, bucket)));
-      ++instances;
-    }
-  }
-  return products / instances;
-}
-
 void addUtilisation(StepCost &cost, const Plan &plan, const Machine &machine) {
   const auto ranks = double(plan.mesh.worldSize());
   const double peak = plan.dtype == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
@@ -283,23 +195,6 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &p
 
 schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
   return costsOf(cluster, plan, chunkTimes(cluster, plan));
-}
-
-double modelFlops(const Plan &plan) {
-  std::vector<std::set<int64_t>> bound;
-  for (const StagePlan &stage : plan.stages)
-    bound.push_back(boundByBackward(stage));
-  double products = 0;
-  bool hasVocabulary = false;
-  for (const plan::Parameter &parameter : plan.parameters) {
-    const bool counts = !isCounter(plan, parameter) &&
-                        (!isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true));
-    products +=
-        counts ? double(elementsOf(parameter)) * parameter.activeShare * productsWith(plan, parameter, bound)
-               : 0;
-  }
-  const double tokens = double(plan.globalBatchSize) * double(plan.sequenceLength);
-  return 2 * products * tokens + attentionFlops(plan);
 }
 
 StepCost predict(const Plan &plan, const Machine &machine) {

@@ -30,8 +30,8 @@ struct StepCost {
   // Seconds of collectives, and of those of experts, beside other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   std::vector<StageTime> stages;
-  double tokensPerSecond = 0; // of one device
-  double modelFlops = 0;      // of all devices in a step: 6 x active parameters x tokens + attention
+  double tokensPerSecond = 0; // of one device; of the sequences that have labels
+  double modelFlops = 0;      // of all devices in a step: ModelFlops.h
   double hardwareFlops = 0;   // the same as the plan runs them: products and attention
   double modelUtilisation = 0, hardwareUtilisation = 0;                      // of the peak at the plan's type
   double bubble() const { return seconds > 0 ? parts.bubble / seconds : 0; } // fraction of the step
@@ -43,10 +43,6 @@ std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::P
 // Seconds of the tasks of all chunks and of messages, for schedule::simulate. A schedule is not needed: the steps of
 // the plan's stages are not read.
 schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
-
-// 6 x N x tokens + 3 x attention of a forward pass. N: parameters of the model that a token meets; of two matrices of the
-// vocabulary one counts, as the table of the embedding is only looked up.
-double modelFlops(const plan::Plan &plan);
 
 StepCost predict(const plan::Plan &plan, const Machine &machine);
 

@@ -13,6 +13,7 @@
 #include "tools/process/Process.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -132,11 +133,11 @@ std::string tableText(const std::vector<TableRow> &rows) {
   return text;
 }
 
-std::string layersText(const StageFacts &stage) {
-  if (stage.layersBegin == stage.layersEnd)
-    return "none";
-  return fmt::format("{} to {}", stage.layersBegin, stage.layersEnd - 1);
+std::string layersText(LayerRange layers) {
+  return layers.isEmpty() ? "none" : fmt::format("{} to {}", layers.begin, layers.end - 1);
 }
+
+std::array<int64_t, 2> pairOf(LayerRange layers) { return {layers.begin, layers.end}; }
 
 // How equal the ranks' work in attention is; empty without context parallelism.
 std::string balanceText(const std::vector<StageFacts> &stages) {
@@ -151,15 +152,19 @@ std::string balanceText(const std::vector<StageFacts> &stages) {
              : "";
 }
 
-std::string workTable(const std::vector<StageFacts> &stages, const StepCost &step) {
+// With a column of the encoder's layers where there is an encoder.
+std::string workTable(const plan::Plan &plan, const std::vector<StageFacts> &stages, const StepCost &step) {
   std::vector<TableRow> rows = {
       {"stage", "layers", "parameters", "work a step", "idle", "memory", "at least", "bytes"}};
   for (const StageFacts &stage : stages)
     rows.push_back(
-        {fmt::format("{}", rows.size() - 1), layersText(stage), countText(double(stage.parameters)),
+        {fmt::format("{}", rows.size() - 1), layersText(stage.layers), countText(double(stage.parameters)),
          countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
          fmt::format("{:.1f} %", 100 * step.stages[rows.size() - 1].idle), bytesText(double(stage.bytes)),
          bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
+  if (plan.encoderLength > 0)
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].insert(rows[i].begin() + 1, i == 0 ? "encoder" : layersText(stages[i - 1].encoderLayers));
   return tableText(rows);
 }
 
@@ -218,7 +223,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
   say(stdout, "\neach rank of a stage{}\n{}",
       plan.virtualStages > 1 ? fmt::format(" ({} chunks, of layers from among those)", plan.virtualStages)
                              : "",
-      workTable(facts.stages, step));
+      workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
@@ -240,7 +245,8 @@ nlohmann::json jsonOf(const StageFacts &stage, const StageTime &time) {
                        {"ranks", one.ranks},
                        {"count", one.count},
                        {"bytes", one.bytes}});
-  return {{"layers", {stage.layersBegin, stage.layersEnd}},
+  return {{"layers", pairOf(stage.layers)},
+          {"encoder_layers", pairOf(stage.encoderLayers)},
           {"bytes", stage.bytes},
           {"least_bytes", stage.leastBytes},
           {"memory", memory},

@@ -193,26 +193,6 @@ TEST(StepTime, Utilisation) {
   EXPECT_DOUBLE_EQ(step.tokensPerSecond, 16 / step.seconds / 8);
 }
 
-// Attention of the forward pass three times: 64 FLOPs, two runs, 8 ranks.
-TEST(StepTime, ModelFlopsCountAttention) {
-  EXPECT_DOUBLE_EQ(modelFlops(plan::makeSmallPlan()), 6 * 64 * 16 + 3 * 64 * 2 * 8);
-}
-
-// A second matrix of the vocabulary is a table that is only looked up.
-TEST(StepTime, ModelFlopsCountTheVocabularyOnce) {
-  plan::Plan plan = stepPlan();
-  plan.parameters.push_back(plan.parameters[0]);
-  EXPECT_DOUBLE_EQ(modelFlops(plan), 6 * 64 * 16);
-}
-
-// A token has 2 of 8 experts.
-TEST(StepTime, ModelFlopsCountActiveParameters) {
-  plan::Plan plan = stepPlan();
-  for (plan::Parameter &parameter : plan.parameters)
-    parameter.activeShare = 2.0 / 8;
-  EXPECT_DOUBLE_EQ(modelFlops(plan), 6 * 16 * 16);
-}
-
 TEST(StepTime, MoreBandwidthIsNeverSlower) {
   const Machine slow = makeToyMachine();
   Machine fast = slow;

@@ -1,0 +1,84 @@
+// See ModelFlops.h.
+#include "compiler/cost/ModelFlops.h"
+
+#include "compiler/cost/ParameterBindings.h"
+#include "compiler/cost/PlanWalk.h"
+
+#include <algorithm>
+
+using namespace mgc;
+using namespace mgc::plan;
+using namespace mgc::cost;
+
+namespace {
+
+bool isOfVocabulary(const Plan &plan, const Parameter &parameter) {
+  return parameter.dims.size() > 1 && std::ranges::any_of(parameter.dims, [&](const ParameterDim &dim) {
+           return dim.valid == plan.vocabulary && dim.size >= plan.vocabulary;
+         });
+}
+
+// The one matrix of the vocabulary that counts: the head's, which is the last of the chain, or null.
+const Parameter *headOf(const Plan &plan) {
+  const Parameter *head = nullptr;
+  for (const Parameter &parameter : plan.parameters)
+    if (isOfVocabulary(plan, parameter))
+      head = &parameter;
+  return head;
+}
+
+// Products of a position with each element, the mean over the instances: forward, the input's gradient and the parameter's. If
+// the parameter is frozen, the last is not made, and the one before it only where a gradient passes.
+double productsWith(const ParameterBindings &uses, const Parameter &parameter) {
+  return isFrozen(uses.plan(), parameter) ? 1 + uses.sharePassedByGradients(parameter) : 3;
+}
+
+// FLOPs of attention in a run of a program: of forward, and of backward as the model counts it, twice those of forward.
+struct AttentionFlops {
+  double forward = 0, backward = 0;
+};
+
+AttentionFlops attentionOf(const Program &program) {
+  AttentionFlops flops;
+  forEachInstruction(program, [&](const Instruction &instruction) {
+    const auto *attention = std::get_if<Attention>(&instruction.body);
+    if (!attention)
+      return;
+    Attention forward = *attention;
+    forward.backward = false;
+    (attention->backward ? flops.backward : flops.forward) +=
+        flopsOf(forward) * (attention->backward ? 2 : 1);
+  });
+  return flops;
+}
+
+// Of all ranks in a step. Attention of forward in other chunks is computed again, and does not count.
+double attentionFlops(const Plan &plan) {
+  std::vector<AttentionFlops> programs;
+  for (const Program &program : plan.programs)
+    programs.push_back(attentionOf(program));
+  double flops = 0;
+  for (const StagePlan &stage : plan.stages) {
+    const std::vector<int64_t> runsOfChunk = runsOfChunks(stage);
+    for (size_t i = 0; i < stage.chunks.size(); ++i)
+      forEachCall(stage.chunks[i], [&](const Call &call, int64_t runs) {
+        const AttentionFlops &of = programs[call.program];
+        const bool isForward = stage.chunks[i].task == Task::forward;
+        flops += double(runsOfChunk[i] * runs) * ((isForward ? of.forward : 0) + of.backward);
+      });
+  }
+  return flops * double(plan.mesh.worldSize() / stageCount(plan.mesh));
+}
+
+} // namespace
+
+double mgc::cost::modelFlops(const Plan &plan) {
+  const ParameterBindings uses(plan);
+  const Parameter *head = headOf(plan);
+  double flops = attentionFlops(plan);
+  for (const Parameter &parameter : plan.parameters)
+    if (!isCounter(plan, parameter) && (&parameter == head || !isOfVocabulary(plan, parameter)))
+      flops += 2 * double(elementsOf(parameter)) * parameter.activeShare * productsWith(uses, parameter) *
+               double(uses.positionsOf(parameter) * plan.globalBatchSize);
+  return flops;
+}

@@ -1,0 +1,52 @@
+// Which calls of a plan bind which parameters. In: a plan that passed provePlan; it outlives the object. Out: which stack a
+// parameter is of, how many positions of a sample meet it, whether gradients pass it. The plan states none of the three; they
+// follow from its calls, and no name is read.
+#pragma once
+
+#include "plan/Plan.h"
+
+#include <vector>
+
+namespace mgc::cost {
+
+// Where in a rank's allocation a call finds one of its segments, in all of its runs.
+struct BoundRange {
+  int64_t offset = 0, stride = 0, count = 1; // bytes; runs
+  bool contains(int64_t address) const;
+};
+
+class ParameterBindings {
+public:
+  explicit ParameterBindings(const plan::Plan &plan);
+  const plan::Plan &plan() const { return plan_; }
+
+  // Whether it is one of the encoder's layers, embedding or norms: every forward call with it comes before the one that reads
+  // the decoder's tokens. False for a table that both stacks share, and in a plan without an encoder.
+  bool isOfEncoder(const plan::Parameter &parameter) const;
+
+  // How many positions of a sample meet it. Of a parameter of the decoder those of the decoder's sequence, unless its products
+  // have the encoder's rows:
+  //   BART, --encoder-seq-length 64 --seq 16    encoder 64; cross-attention's keys and values 64; all others 16
+  //   LLaVA, 577 positions of an image          tower 577; projector 576, the class token is no feature; all others --seq
+  int64_t positionsOf(const plan::Parameter &parameter) const;
+
+  // The share of its instances whose values a backward reads: a gradient passes them.
+  double sharePassedByGradients(const plan::Parameter &parameter) const;
+
+private:
+  struct ForwardUse {
+    BoundRange range;
+    bool isOfEncoder = false;
+    double rows = 0; // of the products with it, in a microbatch on one rank
+  };
+  void addForward();
+  void addBackward();
+  std::vector<const ForwardUse *> forwardUsesOf(const plan::Parameter &parameter) const;
+  bool hasRowsOfEncoder(const plan::Parameter &parameter, double rows) const;
+
+  const plan::Plan &plan_;
+  std::vector<std::vector<ForwardUse>> forward_;  // of each stage; none where there is no encoder
+  std::vector<std::vector<BoundRange>> backward_; // of each stage
+};
+
+} // namespace mgc::cost
