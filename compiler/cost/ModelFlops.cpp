@@ -29,8 +29,8 @@ const Parameter *headOf(const Plan &plan) {
 
 // Products of a position with each element, the mean over the instances: forward, the input's gradient and the parameter's. If
 // the parameter is frozen, the last is not made, and the one before it only where a gradient passes.
-double productsWith(const ParameterBindings &uses, const Parameter &parameter) {
-  return isFrozen(uses.plan(), parameter) ? 1 + uses.sharePassedByGradients(parameter) : 3;
+double productsWith(const ParameterBindings &bindings, const Parameter &parameter) {
+  return isFrozen(bindings.plan(), parameter) ? 1 + bindings.sharePassedByGradients(parameter) : 3;
 }
 
 // FLOPs of attention in a run of a program: of forward, and of backward as the model counts it, twice those of forward.
@@ -73,12 +73,12 @@ double attentionFlops(const Plan &plan) {
 } // namespace
 
 double mgc::cost::modelFlops(const Plan &plan) {
-  const ParameterBindings uses(plan);
+  const ParameterBindings bindings(plan);
   const Parameter *head = headOf(plan);
   double flops = attentionFlops(plan);
   for (const Parameter &parameter : plan.parameters)
     if (!isCounter(plan, parameter) && (&parameter == head || !isOfVocabulary(plan, parameter)))
-      flops += 2 * double(elementsOf(parameter)) * parameter.activeShare * productsWith(uses, parameter) *
-               double(uses.positionsOf(parameter) * plan.globalBatchSize);
+      flops += 2 * double(elementsOf(parameter)) * parameter.activeShare * productsWith(bindings, parameter) *
+               double(bindings.positionsOf(parameter) * plan.globalBatchSize);
   return flops;
 }

@@ -19,7 +19,7 @@ template <typename Visit> void forEachRange(const Call &call, int64_t runs, Visi
       visit(segment, BoundRange{binding.offset, binding.stride, runs});
 }
 
-bool isReadBy(const Call &call, const Chunk &chunk, int64_t ring) {
+bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
   return std::ranges::any_of(call.segments, [&](const Binding &binding) {
     return binding.slot >= 0 && chunk.slots[binding.slot] == ring;
   });
@@ -27,11 +27,11 @@ bool isReadBy(const Call &call, const Chunk &chunk, int64_t ring) {
 
 bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call &call) {
   return std::ranges::any_of(stage.inputs, [&](const Input &input) {
-    return input.kind == Input::Kind::tokens && !input.ofEncoder && isReadBy(call, chunk, input.ring);
+    return input.kind == Input::Kind::tokens && !input.ofEncoder && bindsRing(call, chunk, input.ring);
   });
 }
 
-// Null: the stage computes nothing there.
+// The forward chunk of a virtual stage; null: the stage has none.
 const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
   const auto found = std::ranges::find_if(stage.chunks, [&](const Chunk &chunk) {
     return chunk.task == Task::forward && chunk.virtualStage == virtualStage;
@@ -39,7 +39,8 @@ const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
   return found == stage.chunks.end() ? nullptr : &*found;
 }
 
-// For each segment: 2 x rows x its elements are the FLOPs of the products that read it, if it is a matrix of parameters.
+// For each segment that is a matrix of parameters, the rows of its products: their FLOPs are 2 x rows x elements. A matrix of
+// which several products read a part each has as many rows as one product with all of it.
 std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
   std::vector<double> rows(program.segments.size());
   forEachInstruction(program, [&](const Instruction &instruction) {
@@ -80,7 +81,7 @@ ParameterBindings::ParameterBindings(const Plan &plan)
   addBackward();
 }
 
-// In the order in which a microbatch passes the chunks.
+// Calls are visited in the order in which a microbatch passes them.
 void ParameterBindings::addForward() {
   std::vector<std::vector<double>> rows;
   for (const Program &program : plan_.programs)
@@ -111,7 +112,7 @@ void ParameterBindings::addBackward() {
         });
 }
 
-// Instances are alike: the first of each place.
+// Instances are alike, so the first of each place is asked.
 std::vector<const ParameterBindings::ForwardUse *>
 ParameterBindings::forwardUsesOf(const Parameter &parameter) const {
   std::vector<const ForwardUse *> uses;

@@ -135,10 +135,10 @@ void addParameters(PlanFacts &facts, const Plan &plan) {
 }
 
 // The numbers of the instances whose parameters the stage has, of the encoder's layers or of the others.
-LayerRange layersOf(const ParameterBindings &uses, int64_t stage, bool ofEncoder) {
+LayerRange layersOf(const ParameterBindings &bindings, int64_t stage, bool ofEncoder) {
   int64_t begin = INT64_MAX, end = 0;
-  for (const Parameter &parameter : uses.plan().parameters)
-    if (isNumbered(parameter) && uses.isOfEncoder(parameter) == ofEncoder)
+  for (const Parameter &parameter : bindings.plan().parameters)
+    if (isNumbered(parameter) && bindings.isOfEncoder(parameter) == ofEncoder)
       for (const Parameter::Place &place : parameter.places)
         if (place.stage == stage) {
           begin = std::min(begin, place.first);
@@ -154,12 +154,12 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
-StageFacts factsOf(const ParameterBindings &uses, int64_t index, const WorkTotals &totals) {
-  const Plan &plan = uses.plan();
+StageFacts factsOf(const ParameterBindings &bindings, int64_t index, const WorkTotals &totals) {
+  const Plan &plan = bindings.plan();
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
-  facts.layers = layersOf(uses, index, false);
-  facts.encoderLayers = layersOf(uses, index, true);
+  facts.layers = layersOf(bindings, index, false);
+  facts.encoderLayers = layersOf(bindings, index, true);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);
@@ -183,14 +183,14 @@ StageFacts factsOf(const ParameterBindings &uses, int64_t index, const WorkTotal
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   addParameters(facts, plan);
-  const ParameterBindings uses(plan);
+  const ParameterBindings bindings(plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
     programs.push_back(totalsOf(plan.mesh, program));
   const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const std::vector<WorkTotals> chunks = totalsOfChunks(plan.stages[stage], programs);
-    facts.stages.push_back(::factsOf(uses, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
+    facts.stages.push_back(::factsOf(bindings, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
   facts.picture = schedule::draw(solutionOf(plan), {}, columns);
