@@ -121,12 +121,14 @@ std::vector<std::string> Config::words(std::string_view key) {
   const json *value = find(key);
   if (!value)
     return result;
-  const auto isWord = [](const json &item) {
-    return item.is_string() && !item.get_ref<const std::string &>().empty();
-  };
-  const bool good = value->is_array() && std::all_of(value->begin(), value->end(), isWord);
-  if (!good) {
-    refuse(key, "is not a list of texts, none of them empty", "");
+  const auto isText = [](const json &item) { return item.is_string(); };
+  const auto isEmpty = [](const json &item) { return item.get_ref<const std::string &>().empty(); };
+  if (!value->is_array() || !std::ranges::all_of(*value, isText)) {
+    refuse(key, "is not a list of texts", "");
+    return result;
+  }
+  if (std::ranges::any_of(*value, isEmpty)) {
+    refuse(key, "has an empty text", "");
     return result;
   }
   for (const json &item : *value)
