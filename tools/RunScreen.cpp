@@ -71,7 +71,9 @@ void RunScreen::drawBar(const TrainingStep &step) {
 
 std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary) {
   std::string text = fmt::format("{} step{}{}", summary.steps, summary.steps == 1 ? "" : "s",
-                                 summary.interrupted ? " (interrupted)" : "");
+                                 summary.interrupted  ? " (interrupted)"
+                                 : summary.endedEarly ? fmt::format(" of {}", options.trainIters)
+                                                      : "");
   if (summary.steps > 0)
     text += fmt::format(": loss {:.4f} -> {:.4f}, {:.0f} tokens/s", summary.firstLoss, summary.lastLoss,
                         summary.tokens / summary.seconds);
@@ -86,6 +88,7 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
       text += fmt::format("{:<10}{}\n", what, *path);
   };
   addPath("log", options.log);
+  addPath("events", options.tensorboard);
   if (summary.steps > 0 || !summary.interrupted)
     addPath("weights", options.save);
   if (summary.steps > 0)

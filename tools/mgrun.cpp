@@ -92,6 +92,15 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
       ->check(notEmpty());
   app.add_option("--log", training.log, "File (.jsonl) with one line per step; a log is gone on with")
       ->check(notEmpty());
+  CLI::Option *events =
+      app.add_option("--tensorboard-dir", training.tensorboard,
+                     "Folder for TensorBoard: a new event file of loss, gradient norm, learning "
+                     "rate, time and tokens of each step")
+          ->check(notEmpty());
+  app.add_option("--tensorboard-log-interval", training.tensorboardInterval,
+                 "Steps from one event to the next")
+      ->check(wholeNumber(1))
+      ->needs(events);
 }
 
 void addMaskingFlags(CLI::App &app, MaskingOptions &masking) {
@@ -149,6 +158,12 @@ void addProfileFlags(CLI::App &app, Arguments &arguments) {
 void addRunFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
   app.add_option("--train-iters", training.trainIters, "Steps; they count from 0")->check(wholeNumber(0));
+  app.add_option("--exit-interval", training.exitInterval,
+                 "End, and save, after a number of steps that is a multiple of this; 0: at none")
+      ->check(wholeNumber(0));
+  app.add_option("--exit-duration-in-mins", training.exitMinutes,
+                 "End, and save, after the step in which so many minutes have passed since the run began")
+      ->check(finiteNumber(0, 1e9));
   app.add_option("--seed", training.seed, "Of initial weights, data order and dropout")
       ->check(wholeNumber(0));
   app.add_option("--threads", training.threads, "Per rank; 0: the cores over the ranks")

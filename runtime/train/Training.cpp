@@ -16,7 +16,7 @@
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/random/Philox.h"
-#include "runtime/train/LossLog.h"
+#include "runtime/train/StepLogs.h"
 #include "runtime/train/TrainingOfRank.h"
 #include "runtime/train/VerifyTraining.h"
 
@@ -80,7 +80,7 @@ private:
   int64_t threadsHere(const plan::Plan &plan) const;
   Status verifyThreads();
   // A process's vote before each step; the greatest vote counts for all.
-  enum Vote { goOn, interrupted, failed };
+  enum Vote { goOn, ended, interrupted, failed };
   Result<Vote> vote(const Status &failure);
 
   Status loadEngine(plan::Plan plan);
@@ -97,11 +97,12 @@ private:
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   void account(const TrainingStep &step);
-  void log(const TrainingStep &step);
   Status saveBetween();
   bool isSavedBetween() const;
   bool isSaveDue() const;
+  bool isExitDue() const;
 
+  const Clock::time_point began_ = Clock::now();
   const TrainingOptions options_;
   TrainingObserver &observer_;
   Interrupt &interrupt_;
@@ -115,11 +116,9 @@ private:
   };
   std::vector<Batch> batches_; // two, used in turn
   std::unique_ptr<Engine> engine_;
-  LossLog log_;
-  Descriptor saveLock_;  // of the folder of --save
-  int64_t unlogged_ = 0; // steps
-  Status logged_;
-  MachineRates rates_; // if profiled
+  StepLogs logs_;
+  Descriptor saveLock_; // of the folder of --save
+  MachineRates rates_;  // if profiled
   TrainingSummary summary_;
   Status failure_;             // beside the training: of the data
   bool otherFailed_ = false;   // the same in another process
@@ -171,8 +170,7 @@ Status Training::load() {
     MGC_TRY(verifyThreads());
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
-  if (options_.log)
-    MGC_TRY(log_.open(*options_.log));
+  MGC_TRY(logs_.open(options_));
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
@@ -368,7 +366,10 @@ Result<const GlobalBatch *> Training::batchOf(int64_t step) {
 
 // A failure beside the training ends it between two steps, in all processes at the same one.
 Result<Training::Vote> Training::vote(const Status &failure) {
-  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : goOn;
+  const Vote own = !failure.isOk()            ? failed
+                   : interrupt_.isRequested() ? interrupted
+                   : isExitDue()              ? ended
+                                              : goOn;
   const Result<int32_t> greatest = engine_->greatest(own);
   if (!greatest.isOk())
     return Status(greatest.status())
@@ -390,6 +391,7 @@ Status Training::runSteps() {
     MGC_ASSIGN(votes, vote(failure_));
     otherFailed_ = votes == failed && failure_.isOk();
     summary_.interrupted = votes == interrupted;
+    summary_.endedEarly = votes == ended && !isLast;
     if (isLast || votes != goOn)
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
@@ -408,6 +410,14 @@ bool Training::isSaveDue() const {
          summary_.steps < options_.trainIters;
 }
 
+// As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
+bool Training::isExitDue() const {
+  const bool isInterval =
+      options_.exitInterval > 0 && summary_.steps > 0 && summary_.steps % options_.exitInterval == 0;
+  const bool isTime = options_.exitMinutes && secondsSince(began_) >= *options_.exitMinutes * 60;
+  return isInterval || (isTime && summary_.steps > 0);
+}
+
 Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
   const double lr = learningRate(options_.optimizer, options_.trainIters, step);
   const bool writes = step == 0 && options_.saveGradients;
@@ -424,22 +434,13 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   const TrainingStep done{step, result, lr, secondsSince(start), loads};
   account(done);
   isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
-  log(done);
+  for (const std::string &note : logs_.write(done, engine_->plan()))
+    observer_.noted(note);
   observer_.stepped(done);
   if (isBetweenSteps_)
     return Status::ok();
   return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
                 whyNotFinite(step));
-}
-
-// A log is not worth a training: what it lacks is said at once and at the end.
-void Training::log(const TrainingStep &step) {
-  const Status written = log_.write(step);
-  if (written.isOk())
-    return;
-  if (unlogged_++ == 0)
-    observer_.noted(fmt::format("{}; the training goes on", written.message()));
-  logged_ = errorf("{} of the steps are not in it: {}", unlogged_, written.message());
 }
 
 // The weights that it began with are looked at only now.
@@ -534,8 +535,7 @@ Result<TrainingSummary> Training::run() {
   MGC_TRY(load());
   const Status ran = runSteps();
   summary_.deviceMemory = engine_->deviceMemory();
-  if (const Status kept = log_.finish(); logged_.isOk())
-    logged_ = kept;
+  const Status logged = logs_.finish();
   const Status traced = trace(); // of a run that failed too
   if (!ran.isOk() || otherFailed_)
     MGC_TRY(saveAfter(ran));
@@ -544,7 +544,7 @@ Result<TrainingSummary> Training::run() {
   const Status profiled = profile();
   summary_.isTraced = options_.trace && traced.isOk();
   summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
-  summary_.outputs = allOf({logged_, traced, profiled});
+  summary_.outputs = allOf({logged, traced, profiled});
   return summary_;
 }
 

@@ -36,6 +36,8 @@ struct TrainingOptions {
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
   bool ignoreConfig = false; // --weights are taken of whatever model they are
   std::optional<std::string> save, saveGradients, log;
+  std::optional<std::string> tensorboard; // folder of event files
+  int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
@@ -43,6 +45,9 @@ struct TrainingOptions {
   bool force = false;                            // --save may replace a checkpoint of another model
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
+  // Where a run ends before its last step, and saves: after a multiple of so many steps (0: at none), after so many minutes.
+  int64_t exitInterval = 0;
+  std::optional<double> exitMinutes;
   std::optional<plan::DType> saveType; // see SaveOptions
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;
@@ -73,6 +78,7 @@ struct TrainingStep {
 struct TrainingSummary {
   int64_t steps = 0; // done
   bool interrupted = false;
+  bool endedEarly = false; // by exitInterval or exitMinutes
   double firstLoss = 0, lastLoss = 0;
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
@@ -104,7 +110,7 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data fail,
+// Runs all steps, or up to an interrupt or where it is to exit, then saves; not if interrupted before the first step. When the data fail,
 // the weights of the steps before are saved too. A log that cannot be written does not end the training:
 // summary.outputs says so. Nor, in a process that has all ranks, does a save before the last: the observer is told. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.

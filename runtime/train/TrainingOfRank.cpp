@@ -14,7 +14,7 @@ TrainingOptions optionsOfRank(TrainingOptions options) {
     if (*path)
       *path = pathOfRank(**path, launch.rank);
   if (launch.rank != 0)
-    options.log.reset();
+    options.log.reset(), options.tensorboard.reset();
   return options;
 }
 
@@ -88,6 +88,8 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   Settings settings;
   const auto add = [&](const char *what, const auto &value) { settings.add(what, value); };
   add("--train-iters", options.trainIters);
+  add("--exit-interval", options.exitInterval);
+  add("--exit-duration-in-mins", options.exitMinutes.value_or(0));
   add("--seed", options.seed);
   add("--eod-token-id", options.documents.endToken.value_or(-1));
   add("--eod-mask-loss", options.documents.masksEnds);

@@ -57,8 +57,9 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
     return errorf("--moe-per-layer-logging: the plan of the {} model does not count the load of experts; "
                   "expected one of a model with experts that mgc compile --moe-per-layer-logging has made",
                   plan.modelType);
-  if (options.logsLoads && !options.log && options.launch.rank == 0)
-    return errorf("--moe-per-layer-logging: there is no log for it; expected --log FILE too");
+  if (options.logsLoads && !options.log && !options.tensorboard && options.launch.rank == 0)
+    return errorf(
+        "--moe-per-layer-logging: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
   return Status::ok();
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/LossLog.h"
+#include "runtime/train/StepLogs.h"
 #include "test/runtime/exec/Bundle.h"
 
 #include <algorithm>
@@ -383,6 +384,67 @@ TEST(Training, anInterruptBeforeTheFirstStepSavesNothing) {
   ASSERT_TRUE(isOk(summary));
   EXPECT_TRUE(summary->interrupted);
   EXPECT_EQ(tensorOf(*options.save, "w"), trained);
+}
+
+// The rate goes on towards the last step of all.
+TEST(Training, exitsBeforeItsLastStepAndSaves) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  const auto steps = [&](int64_t interval, std::optional<double> minutes) -> int64_t {
+    options.exitInterval = interval, options.exitMinutes = minutes;
+    std::filesystem::remove_all(*options.save);
+    Recorder recorder;
+    Interrupt interrupt;
+    const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+    EXPECT_TRUE(isOk(summary));
+    EXPECT_FALSE(summary->interrupted);
+    EXPECT_EQ(summary->endedEarly, summary->steps < options.trainIters);
+    EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+    return summary->steps;
+  };
+  EXPECT_EQ(steps(3, {}), 3);
+  EXPECT_EQ(steps(2, {}), 2);
+  EXPECT_EQ(steps(4, {}), 4);
+  EXPECT_EQ(steps(5, {}), 4);
+  EXPECT_EQ(steps(0, 60), 4);
+  EXPECT_EQ(steps(0, 1e-9), 1) << "the step that runs is whole";
+}
+
+TEST(Training, writesEventsForTensorBoard) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.tensorboard = bundle.path("events");
+  const auto recordsOf = [&](int64_t interval) {
+    options.tensorboardInterval = interval;
+    std::filesystem::remove_all(*options.tensorboard);
+    Recorder recorder;
+    Interrupt interrupt;
+    EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+    const auto file = std::filesystem::directory_iterator(*options.tensorboard);
+    std::ifstream stream(file->path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    int64_t found = 0;
+    for (size_t at = bytes.find("lm loss"); at != bytes.npos; at = bytes.find("lm loss", at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(recordsOf(1), 4);
+  EXPECT_EQ(recordsOf(3), 2); // steps 0 and 3
+}
+
+TEST(StepLogs, scalarsHaveTheTagsOfMegatron) {
+  plan::Plan plan;
+  plan.globalBatchSize = 4, plan.sequenceLength = 8;
+  TrainingStep step;
+  step.result.loss = 3, step.result.crossEntropy = 2, step.result.gradientNorm = 0.5;
+  step.result.terms = {{"load_balancing_loss", 1}};
+  step.lr = 0.1, step.seconds = 2;
+  std::string text;
+  for (const Scalar &scalar : scalarsOf(step, plan))
+    text += fmt::format("{} {}\n", scalar.tag, scalar.value);
+  EXPECT_EQ(text, "lm loss 2\nload_balancing_loss 1\ngrad-norm 0.5\nlearning-rate 0.1\nbatch-size 4\n"
+                  "iteration-time 2\ntokens/s 16\n");
 }
 
 TEST(Training, anInterruptEndsAfterTheStepAndSaves) {

@@ -1,0 +1,157 @@
+// See EventFile.h.
+#include "runtime/io/EventFile.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace mgc {
+
+static_assert(std::endian::native == std::endian::little,
+              "records are little-endian, and so are numbers here");
+
+// --- Checksums ---------------------------------------------------------------------------------------------
+
+static constexpr std::array<uint32_t, 256> kRemainders = [] {
+  constexpr uint32_t kPolynomial = 0x82f63b78; // reflected
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < table.size(); ++byte) {
+    uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit)
+      rest = (rest >> 1) ^ (rest & 1 ? kPolynomial : 0);
+    table[byte] = rest;
+  }
+  return table;
+}();
+
+uint32_t crc32c(std::string_view bytes) {
+  uint32_t rest = ~uint32_t{0};
+  for (unsigned char byte : bytes)
+    rest = (rest >> 8) ^ kRemainders[(rest ^ byte) & 0xff];
+  return ~rest;
+}
+
+// A checksum of data that hold checksums is changed, so that it is none of theirs.
+static uint32_t maskedChecksum(std::string_view bytes) {
+  constexpr uint32_t kMask = 0xa282ead8;
+  return std::rotr(crc32c(bytes), 15) + kMask;
+}
+
+// --- Messages ----------------------------------------------------------------------------------------------
+
+namespace {
+
+// A message of protocol buffers, field by field. Numbers of fields are those of event.proto and summary.proto.
+class Message {
+public:
+  void addVarint(int field, uint64_t value) {
+    addTag(field, 0);
+    append(value);
+  }
+  void addDouble(int field, double value) {
+    addTag(field, 1);
+    addBytes(value);
+  }
+  void addText(int field, std::string_view text) {
+    addTag(field, 2);
+    append(text.size());
+    bytes_ += text;
+  }
+  void addFloat(int field, float value) {
+    addTag(field, 5);
+    addBytes(value);
+  }
+  const std::string &bytes() const { return bytes_; }
+
+private:
+  void addTag(int field, int wireType) { append(static_cast<uint64_t>(field) << 3 | wireType); }
+  void append(uint64_t value) {
+    for (; value >= 0x80; value >>= 7)
+      bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+  template <typename T> void addBytes(T value) {
+    bytes_.append(reinterpret_cast<const char *>(&value), sizeof value);
+  }
+  std::string bytes_;
+};
+
+} // namespace
+
+static std::string summaryOf(std::span<const Scalar> scalars) {
+  Message summary;
+  for (const Scalar &scalar : scalars) {
+    Message value;
+    value.addText(1, scalar.tag);
+    value.addFloat(2, static_cast<float>(scalar.value));
+    summary.addText(1, value.bytes());
+  }
+  return summary.bytes();
+}
+
+std::string eventRecord(double seconds, int64_t step, std::span<const Scalar> scalars) {
+  Message event;
+  event.addDouble(1, seconds);
+  if (scalars.empty()) {
+    event.addText(3, "brain.Event:2");
+  } else {
+    event.addVarint(2, static_cast<uint64_t>(step));
+    event.addText(5, summaryOf(scalars));
+  }
+  const auto raw = [](auto value) {
+    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+  };
+  const std::string length = raw(static_cast<uint64_t>(event.bytes().size()));
+  return length + raw(maskedChecksum(length)) + event.bytes() + raw(maskedChecksum(event.bytes()));
+}
+
+// --- The file ----------------------------------------------------------------------------------------------
+
+static double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+static std::string machineName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+static Status writeWhole(const std::string &path, int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return errorf("{}: cannot be written: {}", path, std::strerror(errno));
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return Status::ok();
+}
+
+Result<EventFile> EventFile::create(const std::string &folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder))
+    return errorf("{}: is no folder and cannot be made one{}{}", folder, error ? ": " : "", error.message());
+  const double now = secondsNow();
+  const std::string path = fmt::format("{}/events.out.tfevents.{:010}.{}.{}", folder,
+                                       static_cast<int64_t>(now), machineName(), ::getpid());
+  Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!descriptor.isOpen())
+    return errorf("{}: cannot be written: {}", path, std::strerror(errno));
+  EventFile file(path, std::move(descriptor));
+  MGC_TRY(writeWhole(file.path_, file.descriptor_.number(), eventRecord(now, 0, {})));
+  return file;
+}
+
+Status EventFile::write(int64_t step, std::span<const Scalar> scalars) {
+  return scalars.empty() ? Status::ok()
+                         : writeWhole(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
+}
+
+} // namespace mgc

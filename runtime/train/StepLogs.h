@@ -1,0 +1,34 @@
+// StepLogs: the numbers of each step in the files that a run was asked for: lines of JSON (LossLog.h), events of TensorBoard
+// (EventFile.h). A log is not worth a training: what a file lacks is said at once and at the end.
+#pragma once
+
+#include "runtime/io/EventFile.h"
+#include "runtime/train/LossLog.h"
+
+namespace mgc {
+
+class StepLogs {
+public:
+  Status open(const TrainingOptions &options);
+  // A note for people where a step is not in a file, of each file the first time.
+  std::vector<std::string> write(const TrainingStep &step, const plan::Plan &plan);
+  Status finish(); // after the last step: which files lack steps, or were deleted
+
+private:
+  // What one of the files lacks.
+  struct Missing {
+    int64_t steps = 0;
+    Status last;
+    void add(const Status &written, std::vector<std::string> &notes);
+    Status status() const;
+  };
+  LossLog lines_;
+  std::optional<EventFile> events_;
+  int64_t eventInterval_ = 1;
+  Missing inLines_, inEvents_;
+};
+
+// By the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time": seconds), and "tokens/s".
+std::vector<Scalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
+
+} // namespace mgc

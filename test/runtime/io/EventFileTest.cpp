@@ -1,0 +1,75 @@
+// Event files: their bytes, as TensorBoard's own writer makes them, and what a file holds.
+#include "runtime/io/EventFile.h"
+#include "test/runtime/TempDir.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace mgc::test {
+namespace {
+
+std::string hexOf(std::string_view bytes) {
+  std::string text;
+  for (unsigned char byte : bytes)
+    text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string contentsOf(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// The examples of RFC 3720, B.4, and the check value of the polynomial.
+TEST(EventFile, checksums) {
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+// As tensorboard.summary.writer.record_writer.RecordWriter writes Event(wall_time=1.5, file_version="brain.Event:2") and
+// Event(wall_time=2.25, step=300, summary=[("lm loss", 0.5), ("lr", 1e-3)]).
+TEST(EventFile, recordsHaveTheBytesOfTensorBoard) {
+  EXPECT_EQ(hexOf(eventRecord(1.5, 0, {})),
+            "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c");
+  const Scalar scalars[] = {{"lm loss", 0.5}, {"lr", 1e-3}};
+  EXPECT_EQ(hexOf(eventRecord(2.25, 300, scalars)),
+            "290000000000000037ff5f0009000000000000024010ac022a1b0a0e0a076c6d206c6f7373150000003f0a090a026c72"
+            "156f12833a4727de37");
+}
+
+TEST(EventFile, holdsARecordForEachStep) {
+  const TempDir dir;
+  Result<EventFile> file = EventFile::create(dir.path("runs/a"));
+  ASSERT_TRUE(isOk(file));
+  const Scalar loss[] = {{"lm loss", 3}};
+  ASSERT_TRUE(isOk(file->write(0, loss)));
+  ASSERT_TRUE(isOk(file->write(10, loss)));
+  ASSERT_TRUE(isOk(file->write(20, {}))) << "nothing to write";
+  std::string bytes = contentsOf(file->path());
+  std::vector<size_t> lengths;
+  while (bytes.size() >= 16) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    lengths.push_back(length);
+    ASSERT_LE(length + 16, bytes.size());
+    bytes.erase(0, length + 16);
+  }
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_EQ(lengths.size(), 3u);
+}
+
+TEST(EventFile, refusesWhatIsNoFolder) {
+  const TempDir dir;
+  const std::string file = dir.write("file", "text");
+  EXPECT_TRUE(fails(EventFile::create(file), {file, "is no folder"}));
+  EXPECT_TRUE(fails(EventFile::create(file + "/in"), {file + "/in", "is no folder"}));
+}
+
+} // namespace
+} // namespace mgc::test
