@@ -47,7 +47,7 @@ static uint32_t maskedChecksum(std::string_view bytes) {
 namespace {
 
 // A message of protocol buffers, field by field. Numbers of fields are those of event.proto and summary.proto.
-class Message {
+class ProtoMessage {
 public:
   void addVarint(int field, uint64_t value) {
     addTag(field, 0);
@@ -83,10 +83,10 @@ private:
 
 } // namespace
 
-static std::string summaryOf(std::span<const Scalar> scalars) {
-  Message summary;
-  for (const Scalar &scalar : scalars) {
-    Message value;
+static std::string summaryOf(std::span<const EventScalar> scalars) {
+  ProtoMessage summary;
+  for (const EventScalar &scalar : scalars) {
+    ProtoMessage value;
     value.addText(1, scalar.tag);
     value.addFloat(2, static_cast<float>(scalar.value));
     summary.addText(1, value.bytes());
@@ -94,8 +94,8 @@ static std::string summaryOf(std::span<const Scalar> scalars) {
   return summary.bytes();
 }
 
-std::string eventRecord(double seconds, int64_t step, std::span<const Scalar> scalars) {
-  Message event;
+std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars) {
+  ProtoMessage event;
   event.addDouble(1, seconds);
   if (scalars.empty()) {
     event.addText(3, "brain.Event:2");
@@ -149,7 +149,7 @@ Result<EventFile> EventFile::create(const std::string &folder) {
   return file;
 }
 
-Status EventFile::write(int64_t step, std::span<const Scalar> scalars) {
+Status EventFile::write(int64_t step, std::span<const EventScalar> scalars) {
   return scalars.empty() ? Status::ok()
                          : writeWhole(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
 }

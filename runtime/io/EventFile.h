@@ -11,7 +11,7 @@
 
 namespace mgc {
 
-struct Scalar {
+struct EventScalar {
   std::string tag; // "lm loss"
   double value = 0;
 };
@@ -20,7 +20,7 @@ class EventFile {
 public:
   // A new file events.out.tfevents.<seconds>.<machine>.<process> in the folder, which is made where it is missing.
   static Result<EventFile> create(const std::string &folder);
-  Status write(int64_t step, std::span<const Scalar> scalars);
+  Status write(int64_t step, std::span<const EventScalar> scalars);
   const std::string &path() const { return path_; }
 
 private:
@@ -31,7 +31,7 @@ private:
 };
 
 // A record: of the numbers of a step, or, without any, the one that begins a file. seconds: since 1970.
-std::string eventRecord(double seconds, int64_t step, std::span<const Scalar> scalars);
+std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars);
 
 // Castagnoli's cyclic redundancy check, as iSCSI has it (RFC 3720, B.4).
 uint32_t crc32c(std::string_view bytes);

@@ -3,9 +3,9 @@
 
 namespace mgc {
 
-std::vector<Scalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan) {
+std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan) {
   const StepResult &result = step.result;
-  std::vector<Scalar> scalars = {{"lm loss", result.terms.empty() ? result.loss : result.crossEntropy}};
+  std::vector<EventScalar> scalars = {{"lm loss", result.terms.empty() ? result.loss : result.crossEntropy}};
   for (const LossTerm &term : result.terms)
     scalars.push_back({std::string(term.name), term.value});
   const auto tokens = static_cast<double>(plan.globalBatchSize * plan.sequenceLength);

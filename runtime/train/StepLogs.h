@@ -29,6 +29,6 @@ private:
 };
 
 // By the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time": seconds), and "tokens/s".
-std::vector<Scalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
+std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
 
 } // namespace mgc

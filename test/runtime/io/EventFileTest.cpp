@@ -37,7 +37,7 @@ TEST(EventFile, checksums) {
 TEST(EventFile, recordsHaveTheBytesOfTensorBoard) {
   EXPECT_EQ(hexOf(eventRecord(1.5, 0, {})),
             "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c");
-  const Scalar scalars[] = {{"lm loss", 0.5}, {"lr", 1e-3}};
+  const EventScalar scalars[] = {{"lm loss", 0.5}, {"lr", 1e-3}};
   EXPECT_EQ(hexOf(eventRecord(2.25, 300, scalars)),
             "290000000000000037ff5f0009000000000000024010ac022a1b0a0e0a076c6d206c6f7373150000003f0a090a026c72"
             "156f12833a4727de37");
@@ -47,7 +47,7 @@ TEST(EventFile, holdsARecordForEachStep) {
   const TempDir dir;
   Result<EventFile> file = EventFile::create(dir.path("runs/a"));
   ASSERT_TRUE(isOk(file));
-  const Scalar loss[] = {{"lm loss", 3}};
+  const EventScalar loss[] = {{"lm loss", 3}};
   ASSERT_TRUE(isOk(file->write(0, loss)));
   ASSERT_TRUE(isOk(file->write(10, loss)));
   ASSERT_TRUE(isOk(file->write(20, {}))) << "nothing to write";

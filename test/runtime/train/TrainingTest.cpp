@@ -441,7 +441,7 @@ TEST(StepLogs, scalarsHaveTheTagsOfMegatron) {
   step.result.terms = {{"load_balancing_loss", 1}};
   step.lr = 0.1, step.seconds = 2;
   std::string text;
-  for (const Scalar &scalar : scalarsOf(step, plan))
+  for (const EventScalar &scalar : scalarsOf(step, plan))
     text += fmt::format("{} {}\n", scalar.tag, scalar.value);
   EXPECT_EQ(text, "lm loss 2\nload_balancing_loss 1\ngrad-norm 0.5\nlearning-rate 0.1\nbatch-size 4\n"
                   "iteration-time 2\ntokens/s 16\n");
