@@ -185,7 +185,9 @@ TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
   makeWorld()->run([&](Communicator &communicator) {
     const int64_t rank = communicator.rank();
     Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
-    ASSERT_TRUE(group.isOk());
+    statuses[rank] = group.status();
+    if (!group.isOk()) // another has found the mistake while this one was still opening
+      return;
     std::vector<float> from(4, 1), to(static_cast<size_t>(what.places), 2);
     statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what,
                                                {.counts = addressOf(counts.data()),
