@@ -24,7 +24,8 @@ struct NamedFile {
 struct TrainingOptions {
   std::string plan;                   // folder
   Launch launch;                      // alone: all ranks are threads of this process; else each is a process
-  std::optional<std::string> data;    // none: makeMockData
+  std::optional<std::string> data;    // none: see `corpus`
+  std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
   std::string binType;                // see DataOptions
   bool textBytes = false;             // see DataOptions
   DocumentOptions documents;          // see DataOptions
