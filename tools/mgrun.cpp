@@ -107,28 +107,33 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
 void addCorpusFlags(CLI::App &app, CorpusFlags &corpus) {
   CorpusOptions &options = corpus.options;
   CLI::Option *path =
-      app.add_option("--data-path", corpus.path,
-                     "Files of indexed token sequences, as mgc-data and Megatron-LM's preprocess_data.py write them: "
-                     "PREFIX of PREFIX.bin and PREFIX.idx, several, or a blend: WEIGHT PREFIX ..")
+      app.add_option(
+             "--data-path", corpus.path,
+             "Files of indexed token sequences, as mgc-data and Megatron-LM's preprocess_data.py write them: "
+             "PREFIX of PREFIX.bin and PREFIX.idx, several, or a blend: WEIGHT PREFIX ..")
           ->excludes("--data", "--mock-data");
-  app.add_option("--split", corpus.split, "Parts of them that are for training, validation and test")->needs(path);
+  app.add_option("--split", corpus.split, "Parts of them that are for training, validation and test")
+      ->needs(path);
   CLI::Option *train = nullptr;
   for (const Split split : kSplits) {
-    CLI::Option *own = app.add_option(fmt::format("--{}-data-path", toString(split)),
-                                      corpus.perSplit[static_cast<size_t>(split)],
-                                      fmt::format("Instead of --data-path and --split: those of {} alone", toString(split)))
-                           ->excludes(path)
-                           ->excludes("--data", "--mock-data");
+    CLI::Option *own =
+        app.add_option(fmt::format("--{}-data-path", toString(split)),
+                       corpus.perSplit[static_cast<size_t>(split)],
+                       fmt::format("Instead of --data-path and --split: those of {} alone", toString(split)))
+            ->excludes(path)
+            ->excludes("--data", "--mock-data");
     if (train)
       own->needs(train);
     train = split == Split::train ? own : train;
   }
   app.add_option("--data-cache-path", options.cache,
-                 "Folder that keeps the order of samples of --data-path, so that later runs, and the other processes, "
+                 "Folder that keeps the order of samples of --data-path, so that later runs, and the other "
+                 "processes, "
                  "need not compute it")
       ->check(notEmpty());
   app.add_option("--pad-token-id", options.padToken,
-                 "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a tokenizer's pad")
+                 "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a "
+                 "tokenizer's pad")
       ->check(wholeNumber(0));
   app.add_flag("--dataloader-inter-document-masking", options.separatesSequences,
                "For plans of packed documents: they are the sequences of --data-path, instead of ending at "
@@ -138,7 +143,8 @@ void addCorpusFlags(CLI::App &app, CorpusFlags &corpus) {
          [&options](const std::string &name) {
            options.schedule = name == "cyclic" ? SampleOrderKind::cyclic : SampleOrderKind::single;
          },
-         "Order of the samples of --data-path: single: that of the index, the same in every layout; cyclic: drawn anew "
+         "Order of the samples of --data-path: single: that of the index, the same in every layout; cyclic: "
+         "drawn anew "
          "for each epoch, from its number, --mbs and the data-parallel ranks")
       ->check(CLI::IsMember({"single", "cyclic"}));
   app.add_flag("--no-data-sharding", options.noSharding,

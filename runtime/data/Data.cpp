@@ -77,7 +77,8 @@ Opened openBin(const std::string &path, const StreamOptions &stream, const DataO
 // Another source, where documents begin and end.
 class PackedData : public DataSource {
 public:
-  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents, bool knowsStarts)
+  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents,
+             bool knowsStarts)
       : tokens_(std::move(tokens)), length_(plan.sequenceLength), knowsStarts_(knowsStarts),
         areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {}
 
@@ -249,7 +250,8 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
   MGC_TRY(verifyDocuments(options.documents, plan, corpus.separatesSequences));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   if (seed > UINT32_MAX)
-    return errorf("--seed {}: the order of indexed files is drawn from 32 bits, expected at most {}", seed, UINT32_MAX);
+    return errorf("--seed {}: the order of indexed files is drawn from 32 bits, expected at most {}", seed,
+                  UINT32_MAX);
   const SampleForm form(plan, options.masking);
   SampleOptions samples{sampleCutOf(form, seed, request.samples), plan.vocabulary, corpus.cache};
   samples.cut.keepsPartial = request.keepsPartial;

@@ -72,9 +72,9 @@ Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan
 // Indexed files as Megatron-LM reads them: --data-path and what belongs to it.
 struct CorpusOptions {
   CorpusFiles files;
-  std::string cache = {};                // folder that keeps indices; empty: none
-  std::optional<int64_t> padToken = {};  // without a loss where it stands in the data
-  bool separatesSequences = false;       // documents are the sequences of the files, not what ends at a token
+  std::string cache = {};               // folder that keeps indices; empty: none
+  std::optional<int64_t> padToken = {}; // without a loss where it stands in the data
+  bool separatesSequences = false;      // documents are the sequences of the files, not what ends at a token
   SampleOrderKind schedule = SampleOrderKind::single;
   bool noSharding = false; // of SampleOrderKind::cyclic
 };

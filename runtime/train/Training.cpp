@@ -284,8 +284,9 @@ Status Training::loadData(const plan::Plan &plan) {
                    : options_.corpus ? openCorpus(*options_.corpus, request, plan, options_.seed, options)
                                      : makeMockData(plan, options_.seed, options));
   if (!data)
-    return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a larger "
-                  "first part of --split, or --train-data-path");
+    return errorf(
+        "--data-path: there is nothing to train on: the split train has no sequences; expected a larger "
+        "first part of --split, or --train-data-path");
   data_ = std::move(data);
   return Status::ok();
 }

@@ -122,8 +122,8 @@ constexpr const char *kDocuments = "document_index", *kBoundaries = "sample_inde
 
 std::string nameInCache(uint64_t digestOfLengths, SequenceRange range, const SampleCut &cut,
                         const SampleCounts &counts) {
-  return fmt::format("gpt-{:016x}-{}-{}-s{}{}{}-e{}{}-r{}.safetensors", digestOfLengths, range.begin, range.end,
-                     cut.length, cut.readsNext ? "" : "-alone", cut.keepsPartial ? "-partial" : "",
+  return fmt::format("gpt-{:016x}-{}-{}-s{}{}{}-e{}{}-r{}.safetensors", digestOfLengths, range.begin,
+                     range.end, cut.length, cut.readsNext ? "" : "-alone", cut.keepsPartial ? "-partial" : "",
                      counts.epochs, counts.beforeLast ? "-separate" : "", cut.seed);
 }
 
@@ -148,8 +148,8 @@ Result<GptIndex> load(const std::string &path, SequenceRange range, const Sample
   for (const TensorSpec &spec : tensorsOf(range, counts)) {
     const TensorView *tensor = file->find(spec.name);
     if (!tensor || tensor->type != spec.type || tensor->shape != spec.shape)
-      return errorf("{}: {} is missing or of another shape than {}; remove the file, and it is made anew", path,
-                    spec.name, shapeToString(spec.shape));
+      return errorf("{}: {} is missing or of another shape than {}; remove the file, and it is made anew",
+                    path, spec.name, shapeToString(spec.shape));
   }
   const auto bytesOf = [&](const char *name) { return file->find(name)->data.data(); };
   return GptIndex{counts,
@@ -169,7 +169,8 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
   if (cut.samples) {
     const Checked needed = checkedAdd(checkedMultiply(*cut.samples, cut.length), cut.extra());
     if (!needed)
-      return errorf("{}: {} samples of {} tokens are too many to be counted", where, *cut.samples, cut.length);
+      return errorf("{}: {} samples of {} tokens are too many to be counted", where, *cut.samples,
+                    cut.length);
     counts.epochs = std::max<int64_t>(1, *needed / tokens + (*needed % tokens ? 1 : 0));
   }
   const Checked all = checkedMultiply(counts.epochs, tokens);
@@ -177,9 +178,10 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
     return errorf("{}: {} epochs of {} tokens are too many to be counted", where, counts.epochs, tokens);
   counts.samples = samplesOf(*all, cut);
   if (counts.samples < 1)
-    return errorf("{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of "
-                  "--split",
-                  where, tokens, cut.reads());
+    return errorf(
+        "{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of "
+        "--split",
+        where, tokens, cut.reads());
   if (counts.epochs > 1) {
     const int64_t before = ((counts.epochs - 1) * tokens - cut.extra()) / cut.length;
     if (*cut.samples - before < manyOf((tokens - cut.extra()) / cut.length))

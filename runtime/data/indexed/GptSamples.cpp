@@ -25,12 +25,14 @@ Status GptSamples::readPart(int64_t document, int64_t begin, int64_t end, Sample
   const int64_t sequence = index_.documents[document];
   if (sequence < 0 || sequence >= files_->sequences() || begin < 0 || end > files_->lengths()[sequence] ||
       end - begin > cut_.reads() - filled)
-    return errorf("the index of {} names tokens {} to {} of sequence {}, which are not there; remove the file in "
-                  "--data-cache-path",
-                  files_->prefix(), begin, end, sequence);
+    return errorf(
+        "the index of {} names tokens {} to {} of sequence {}, which are not there; remove the file in "
+        "--data-cache-path",
+        files_->prefix(), begin, end, sequence);
   if (end > begin) {
-    MGC_TRY(files_->read(sequence, begin, vocabulary_,
-                         std::span(out.tokens).subspan(static_cast<size_t>(filled), static_cast<size_t>(end - begin))));
+    MGC_TRY(files_->read(
+        sequence, begin, vocabulary_,
+        std::span(out.tokens).subspan(static_cast<size_t>(filled), static_cast<size_t>(end - begin))));
     filled += end - begin;
   }
   out.ends.push_back(filled);
@@ -48,9 +50,10 @@ Status GptSamples::read(int64_t i, SampleTokens &out) const {
   const SampleBoundary first = index_.boundaries[sample], last = index_.boundaries[sample + 1];
   int64_t filled = 0;
   if (first.document < 0 || last.document >= index_.documents.size() || last.document < first.document)
-    return errorf("the index of {} has sample {} from document {} to {}, expected 0 to {}; remove the file in "
-                  "--data-cache-path",
-                  files_->prefix(), sample, first.document, last.document, index_.documents.size() - 1);
+    return errorf(
+        "the index of {} has sample {} from document {} to {}, expected 0 to {}; remove the file in "
+        "--data-cache-path",
+        files_->prefix(), sample, first.document, last.document, index_.documents.size() - 1);
   for (int64_t document = first.document; document <= last.document; ++document) {
     const int64_t begin = document == first.document ? first.offset : 0;
     const int64_t end = document == last.document ? last.offset + cut_.extra()
@@ -109,8 +112,7 @@ int64_t samplesToCount(int64_t size, double weight) {
 
 int64_t samplesToBuild(int64_t size, double weight) {
   constexpr double kSurplus = 0.005; // Megatron-LM's --mid-level-dataset-surplus
-  return static_cast<int64_t>(
-      std::ceil(static_cast<double>(samplesToCount(size, weight)) * (1 + kSurplus)));
+  return static_cast<int64_t>(std::ceil(static_cast<double>(samplesToCount(size, weight)) * (1 + kSurplus)));
 }
 
 Status BlendedSamples::read(int64_t i, SampleTokens &out) const {
@@ -171,16 +173,18 @@ Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split 
     if (!part && isPlain)
       return std::unique_ptr<SampleSource>();
     if (!part)
-      return errorf("{}: has no sequences in the split {}; expected a larger part of --split, or a file with more "
-                    "sequences",
-                    words.prefixes[i], toString(split));
+      return errorf(
+          "{}: has no sequences in the split {}; expected a larger part of --split, or a file with more "
+          "sequences",
+          words.prefixes[i], toString(split));
     sizes.push_back(part->samples());
     parts.push_back(std::move(part));
   }
   if (isPlain)
     return std::unique_ptr<SampleSource>(std::move(parts.front()));
   const auto blended = [&](BlendOrder order) {
-    return std::unique_ptr<SampleSource>(std::make_unique<BlendedSamples>(std::move(parts), std::move(order)));
+    return std::unique_ptr<SampleSource>(
+        std::make_unique<BlendedSamples>(std::move(parts), std::move(order)));
   };
   if (!weights.empty()) {
     int64_t size = 0;

@@ -42,7 +42,8 @@ public:
 
 private:
   GptSamples(std::shared_ptr<const IndexedTokens> files, GptIndex index, const SampleOptions &options)
-      : files_(std::move(files)), index_(std::move(index)), cut_(options.cut), vocabulary_(options.vocabulary) {}
+      : files_(std::move(files)), index_(std::move(index)), cut_(options.cut),
+        vocabulary_(options.vocabulary) {}
   Status readPart(int64_t document, int64_t begin, int64_t end, SampleTokens &out, int64_t &filled) const;
 
   std::shared_ptr<const IndexedTokens> files_;
@@ -83,9 +84,9 @@ private:
 
 // What --data-path, --train-data-path .., --split say.
 struct CorpusFiles {
-  BlendWords blend;                            // of all splits, cut by `split`; else
-  std::array<BlendWords, 3> perSplit;          // of each its own; empty: there is no such split
-  SplitFractions split;                        // of `blend`
+  BlendWords blend;                   // of all splits, cut by `split`; else
+  std::array<BlendWords, 3> perSplit; // of each its own; empty: there is no such split
+  SplitFractions split;               // of `blend`
   bool isPerSplit() const { return blend.prefixes.empty(); }
   std::vector<std::string> prefixes() const; // all of them
 };

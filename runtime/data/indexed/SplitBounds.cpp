@@ -31,7 +31,8 @@ static double numpySum(std::span<const double> values) {
   for (; done + 8 <= size; done += 8)
     for (size_t i = 0; i < 8; ++i)
       parts[i] += values[done + i];
-  double sum = ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+  double sum =
+      ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]));
   for (; done < size; ++done)
     sum += values[done];
   return sum;
@@ -88,14 +89,15 @@ std::optional<SequenceRange> SplitFractions::of(Split split, int64_t sequences) 
     return std::nullopt;
   // Halves are rounded to even, as Python's round() does.
   const auto bound = [&](double fraction) {
-    return std::min(sequences, static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(sequences))));
+    return std::min(sequences,
+                    static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(sequences))));
   };
   return SequenceRange{bound(part->begin), bound(part->end)};
 }
 
 Result<BlendWords> parseBlend(std::string_view flag, const std::vector<std::string> &words) {
   BlendWords blend;
-  bool hasWeights = words.size() % 2 == 0;
+  bool hasWeights = !words.empty() && words.size() % 2 == 0;
   for (size_t i = 0; i < words.size(); i += 2)
     hasWeights = hasWeights && numberOf(words[i]);
   if (!hasWeights) {

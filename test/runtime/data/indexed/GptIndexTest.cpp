@@ -77,7 +77,8 @@ TEST(GptIndex, keepsWhatItBuilt) {
   const std::vector<int32_t> lengths = {5, 9, 4, 7}, other = {5, 9, 4, 8};
   const SampleCut cut{.length = 4, .samples = 20};
   const auto open = [&](const std::vector<int32_t> &values, uint64_t digest, const SampleCut &ofCut) {
-    return cachedGptIndex(UnalignedArray(std::span(values)), digest, {0, 4}, ofCut, "corpus", dir.path("cache"));
+    return cachedGptIndex(UnalignedArray(std::span(values)), digest, {0, 4}, ofCut, "corpus",
+                          dir.path("cache"));
   };
   const auto files = [&] {
     const std::filesystem::directory_iterator all(dir.path("cache"));

@@ -34,7 +34,8 @@ struct GoldenCase {
   bool option(const char *name, bool otherwise) const { return row["options"].value(name, otherwise); }
 };
 
-void expectIndex(const GoldenCase &c, const std::string &at, const GptSamples &samples, const nlohmann::json &facts) {
+void expectIndex(const GoldenCase &c, const std::string &at, const GptSamples &samples,
+                 const nlohmann::json &facts) {
   const GptIndex &index = samples.index();
   EXPECT_EQ(index.counts.tokens, facts["tokens_per_epoch"]);
   EXPECT_EQ(index.counts.epochs, facts["epochs"]);
@@ -69,10 +70,11 @@ void expectSamples(const GoldenCase &c, const std::string &at, const SampleSourc
 void expectSplit(const GoldenCase &c, Split split, const nlohmann::json &facts) {
   const std::string at(toString(split));
   SCOPED_TRACE(at);
-  SampleOptions options{{.length = c.row["sequence_length"],
-                         .readsNext = c.option("add_extra_token_to_sequence", true),
-                         .keepsPartial = split == Split::valid && !c.option("drop_last_partial_validation_sequence", true),
-                         .seed = c.row["random_seed"]}};
+  SampleOptions options{
+      {.length = c.row["sequence_length"],
+       .readsNext = c.option("add_extra_token_to_sequence", true),
+       .keepsPartial = split == Split::valid && !c.option("drop_last_partial_validation_sequence", true),
+       .seed = c.row["random_seed"]}};
   if (const nlohmann::json &size = c.row["sizes"][static_cast<size_t>(split)]; !size.is_null())
     options.cut.samples = size.get<int64_t>();
   const auto source = openSplit(filesOf(c.row), split, options);
@@ -125,7 +127,8 @@ TEST(GptSamples, blendsAsMegatron) {
 }
 
 TEST(GptSamples, refusesWhatCannotBeRead) {
-  const auto open = [](const std::vector<std::string> &words, const char *split, Split of, SampleOptions options) {
+  const auto open = [](const std::vector<std::string> &words, const char *split, Split of,
+                       SampleOptions options) {
     CorpusFiles files;
     files.blend = parseBlend("--data-path", inGolden(words)).take();
     files.split = parseSplit(split).take();
@@ -134,8 +137,9 @@ TEST(GptSamples, refusesWhatCannotBeRead) {
   const SampleOptions options{{.length = 16, .samples = 10}};
   EXPECT_FALSE(*open({"indexed/docs_u16"}, "1", Split::test, options));           // no such split
   EXPECT_FALSE(*open({"indexed/dtype_int16"}, "969,30,1", Split::test, options)); // none of its 12 sequences
-  EXPECT_TRUE(fails(open({"1", "indexed/docs_u16", "1", "indexed/dtype_int16"}, "969,30,1", Split::test, options),
-                    {"dtype_int16: has no sequences in the split test", "--split"}));
+  EXPECT_TRUE(
+      fails(open({"1", "indexed/docs_u16", "1", "indexed/dtype_int16"}, "969,30,1", Split::test, options),
+            {"dtype_int16: has no sequences in the split test", "--split"}));
   EXPECT_TRUE(fails(open({"indexed/dtype_float32"}, "1", Split::train, options), {"F32, expected integers"}));
   EXPECT_TRUE(fails(open({"indexed/none"}, "1", Split::train, options), {"none.idx"}));
   SampleOptions small = options;

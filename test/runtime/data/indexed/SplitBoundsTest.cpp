@@ -38,6 +38,7 @@ TEST(SplitBounds, readsPrefixesAndWeights) {
   EXPECT_TRUE(parse({"a", "b"})->weights.empty());
   EXPECT_EQ(parse({"1", "2", "3"})->prefixes.size(), 3u);
   EXPECT_FALSE(parse({"a"})->isBlend());
+  EXPECT_FALSE(parse({})->isBlend());
   EXPECT_TRUE(parse({"1", "a"})->isBlend());
   EXPECT_TRUE(fails(parse({"-1", "a"}), {"--data-path", "a is -1", "0 or more"}));
   EXPECT_TRUE(fails(parse({"0", "a", "0", "b"}), {"all weights are 0"}));
