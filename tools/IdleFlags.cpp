@@ -15,6 +15,10 @@ bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
 bool writesNoFile(const TrainingOptions &options) {
   return !options.save && !options.saveGradients && !options.trace && !options.profileJson;
 }
+bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
+bool isNotCyclic(const TrainingOptions &options) {
+  return options.corpus && options.corpus->schedule != SampleOrderKind::cyclic;
+}
 bool isNotLaunched(const TrainingOptions &options) { return options.launch.by == Launch().by; }
 
 // A flag does nothing where the run is such.
@@ -34,6 +38,11 @@ const std::vector<FlagRow> &rows() {
       {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
       {hasNoWeights, "there are no --weights", {"--ignore-extra-weights", "--ignore-config"}},
+      {hasNoCorpus,
+       "there is no --data-path and no --train-data-path",
+       {"--data-cache-path", "--pad-token-id", "--dataloader-inter-document-masking", "--dataloader-type",
+        "--no-data-sharding"}},
+      {isNotCyclic, "it is of --dataloader-type cyclic", {"--no-data-sharding"}},
       {writesNoFile, "there is no --save, --save-gradients, --trace or --profile-json", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",

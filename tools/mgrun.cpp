@@ -23,8 +23,17 @@ namespace {
 using namespace mgc;
 using namespace mgc::tools;
 
+// --data-path and what belongs to it, as it was typed.
+struct CorpusFlags {
+  std::vector<std::string> path;
+  std::array<std::vector<std::string>, kSplits.size()> perSplit;
+  std::string split = "969,30,1";
+  CorpusOptions options;
+};
+
 struct Arguments {
   TrainingOptions training;
+  CorpusFlags corpus;
   bool mockData = false;
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
@@ -101,6 +110,78 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "Steps from one event to the next")
       ->check(wholeNumber(1))
       ->needs(events);
+}
+
+// Names and meanings are Megatron-LM's.
+void addCorpusFlags(CLI::App &app, CorpusFlags &corpus) {
+  CorpusOptions &options = corpus.options;
+  CLI::Option *path =
+      app.add_option(
+             "--data-path", corpus.path,
+             "Files of indexed token sequences, as mgc-data and Megatron-LM's preprocess_data.py write them: "
+             "PREFIX of PREFIX.bin and PREFIX.idx, several, or a blend: WEIGHT PREFIX ..")
+          ->excludes("--data", "--mock-data");
+  app.add_option("--split", corpus.split, "Parts of them that are for training, validation and test")
+      ->needs(path);
+  CLI::Option *train = nullptr;
+  for (const Split split : kSplits) {
+    CLI::Option *own =
+        app.add_option(fmt::format("--{}-data-path", toString(split)),
+                       corpus.perSplit[static_cast<size_t>(split)],
+                       fmt::format("Instead of --data-path and --split: those of {} alone", toString(split)))
+            ->excludes(path)
+            ->excludes("--data", "--mock-data");
+    if (train)
+      own->needs(train);
+    train = split == Split::train ? own : train;
+  }
+  app.add_option("--data-cache-path", options.cache,
+                 "Folder that keeps the order of samples of --data-path, so that later runs, and the other "
+                 "processes, "
+                 "need not compute it")
+      ->check(notEmpty());
+  app.add_option("--pad-token-id", options.padToken,
+                 "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a "
+                 "tokenizer's pad")
+      ->check(wholeNumber(0));
+  app.add_flag("--dataloader-inter-document-masking", options.separatesSequences,
+               "For plans of packed documents: they are the sequences of --data-path, instead of ending at "
+               "--eod-token-id");
+  app.add_option_function<std::string>(
+         "--dataloader-type",
+         [&options](const std::string &name) {
+           options.schedule = name == "cyclic" ? SampleOrderKind::cyclic : SampleOrderKind::single;
+         },
+         "Order of the samples of --data-path: single: that of the index, the same in every layout; cyclic: "
+         "drawn anew "
+         "for each epoch, from its number, --mbs and the data-parallel ranks")
+      ->check(CLI::IsMember({"single", "cyclic"}));
+  app.add_flag("--no-data-sharding", options.noSharding,
+               "With --dataloader-type cyclic: data-parallel ranks share one order instead of a part each");
+}
+
+Status readCorpusFlags(const CLI::App &app, CorpusFlags &corpus, TrainingOptions &training) {
+  const bool isPerSplit = app.count("--train-data-path") > 0;
+  if (!isPerSplit && app.count("--data-path") == 0)
+    return Status::ok();
+  const auto parse = [](std::string_view flag, const std::vector<std::string> &words) {
+    Result<BlendWords> blend = parseBlend(flag, words);
+    if (blend.isOk())
+      for (std::string &prefix : blend->prefixes)
+        prefix = prefixOf(prefix);
+    return blend;
+  };
+  CorpusFiles &files = corpus.options.files;
+  for (const Split split : kSplits) {
+    const std::vector<std::string> &words = corpus.perSplit[static_cast<size_t>(split)];
+    MGC_ASSIGN(blend, parse(fmt::format("--{}-data-path", toString(split)), words));
+    files.perSplit[static_cast<size_t>(split)] = std::move(blend);
+  }
+  MGC_ASSIGN(blend, parse("--data-path", corpus.path));
+  MGC_ASSIGN(split, parseSplit(corpus.split));
+  files.blend = std::move(blend), files.split = split;
+  training.corpus = corpus.options;
+  return Status::ok();
 }
 
 void addMaskingFlags(CLI::App &app, MaskingOptions &masking) {
@@ -377,6 +458,7 @@ int main(int argc, char **argv) {
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);
+  addCorpusFlags(app, arguments.corpus);
   addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
   addLaunchFlags(app, arguments);
@@ -391,11 +473,14 @@ int main(int argc, char **argv) {
       say(stderr, "mgrun: {}\n", note);
     std::ranges::reverse(sorted->words); // as the parser wants them
     app.parse(std::move(sorted->words));
-    if (!arguments.training.data && !arguments.mockData)
-      throw CLI::RequiredError("--data FILE or --mock-data");
+    if (!arguments.training.data && !arguments.mockData && app.count("--data-path") == 0 &&
+        app.count("--train-data-path") == 0)
+      throw CLI::RequiredError("--data FILE, --data-path PREFIX or --mock-data");
   } catch (const CLI::ParseError &error) {
     return leaveWith(app, error);
   }
+  if (const Status read = readCorpusFlags(app, arguments.corpus, arguments.training); !read.isOk())
+    return failUsage(read);
   using Mode = LaunchFlags::Mode;
   arguments.launchFlags.mode = arguments.launch == "none"  ? Mode::none
                                : arguments.launch == "env" ? Mode::env

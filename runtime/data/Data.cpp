@@ -3,6 +3,7 @@
 #include "runtime/base/Utf8.h"
 #include "runtime/data/BatchData.h"
 #include "runtime/data/ImageData.h"
+#include "runtime/data/IndexedData.h"
 #include "runtime/data/MockData.h"
 #include "runtime/data/PairData.h"
 #include "runtime/data/StreamData.h"
@@ -76,13 +77,14 @@ Opened openBin(const std::string &path, const StreamOptions &stream, const DataO
 // Another source, where documents begin and end.
 class PackedData : public DataSource {
 public:
-  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents)
-      : tokens_(std::move(tokens)), length_(plan.sequenceLength),
+  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents,
+             bool knowsStarts)
+      : tokens_(std::move(tokens)), length_(plan.sequenceLength), knowsStarts_(knowsStarts),
         areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {}
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(tokens_->batch(step, out));
-    if (!out.starts.empty() && documents_.endToken)
+    if (!out.starts.empty() && documents_.endToken && !knowsStarts_)
       findDocuments(out.tokens, length_, *documents_.endToken, out.starts);
     if (documents_.masksEnds)
       maskEnds(out.tokens, length_, documents_.endToken, out.starts, kIgnoredLabel, out.labels);
@@ -99,6 +101,7 @@ public:
 private:
   std::unique_ptr<DataSource> tokens_;
   int64_t length_;
+  bool knowsStarts_; // the other source does
   bool areSeparate_; // for attention; else a sequence is one document for it
   DocumentOptions documents_;
 };
@@ -154,17 +157,24 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
   return batch;
 }
 
+struct SourceFacts {
+  bool hasLabels = true;    // else labels are the tokens that may be masked
+  bool knowsStarts = false; // of documents; else they end at a token
+};
+
 // The source as the plan and the options want it. Documents are found before masks hide their ends.
 static std::unique_ptr<DataSource> finished(std::unique_ptr<DataSource> data, const Plan &plan, uint64_t seed,
-                                            const DataOptions &options, bool hasLabels = true) {
+                                            const DataOptions &options, const SourceFacts &facts = {}) {
   const DocumentOptions &documents = options.documents;
   if (documents.endToken || documents.masksEnds || plan::reads(plan, plan::isEnd))
-    data = std::make_unique<PackedData>(std::move(data), plan, documents);
-  if (hasLabels)
+    data = std::make_unique<PackedData>(std::move(data), plan, documents, facts.knowsStarts);
+  if (facts.hasLabels)
     return data;
   TokenMasker masker(options.masking, documents.endToken, plan.vocabulary, seed);
   return std::make_unique<MaskedData>(std::move(data), BatchShape(plan), std::move(masker));
 }
+
+static bool isCausal(const Plan &plan) { return plan.objective == plan::Objective::causal; }
 
 static bool isText(const std::string &path) {
   return std::ranges::none_of(std::initializer_list<std::string_view>{".safetensors", ".npy", ".bin"},
@@ -187,21 +197,15 @@ static Status verifyFormat(const std::string &path) {
   return Status::ok();
 }
 
-Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
-  BatchShape shape(plan);
+static Status verifyShape(const BatchShape &shape) {
   if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)
     return errorf(
         "the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
         shape.samples, shape.length, shape.vocabulary);
-  if (!options.binType.empty() && !path.ends_with(".bin"))
-    return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
-  if (options.textBytes && !isText(path))
-    return errorf("{}: --text-bytes is for text, which this ending is not of", path);
-  MGC_TRY(verifyFormat(path));
-  if (path.ends_with(".safetensors")) {
-    MGC_ASSIGN(opened, openBatches(path, plan, options));
-    return finished(std::move(opened.data), plan, seed, options, opened.hasLabels);
-  }
+  return Status::ok();
+}
+
+static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) {
   if (plan::readsImages(plan))
     return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, "
                   "labels and "
@@ -213,6 +217,22 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
         ".safetensors with input_ids and labels of each sample (docs/data.md): corrupting spans of a stream, "
         "as T5 was first trained, is not there",
         path);
+  return Status::ok();
+}
+
+Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
+  BatchShape shape(plan);
+  MGC_TRY(verifyShape(shape));
+  if (!options.binType.empty() && !path.ends_with(".bin"))
+    return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
+  if (options.textBytes && !isText(path))
+    return errorf("{}: --text-bytes is for text, which this ending is not of", path);
+  MGC_TRY(verifyFormat(path));
+  if (path.ends_with(".safetensors")) {
+    MGC_ASSIGN(opened, openBatches(path, plan, options));
+    return finished(std::move(opened.data), plan, seed, options, {.hasLabels = opened.hasLabels});
+  }
+  MGC_TRY(verifyReadsTokensAlone(path, plan));
   MGC_TRY(verifyDocuments(options.documents, plan, false));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   const DocumentRule rule{options.documents.endToken, plan::readsDocuments(plan) ? plan.longestDocument : 0};
@@ -220,7 +240,26 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   MGC_ASSIGN(data, path.ends_with(".npy")   ? openNpy(path, stream)
                    : path.ends_with(".bin") ? openBin(path, stream, options)
                                             : openText(path, stream, options));
-  return finished(std::move(data), plan, seed, options, plan.objective == plan::Objective::causal);
+  return finished(std::move(data), plan, seed, options, {.hasLabels = isCausal(plan)});
+}
+
+Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, const Plan &plan, uint64_t seed,
+                  const DataOptions &options) {
+  MGC_TRY(verifyShape(BatchShape(plan)));
+  MGC_TRY(verifyReadsTokensAlone(corpus.files.prefixes().front(), plan));
+  MGC_TRY(verifyDocuments(options.documents, plan, corpus.separatesSequences));
+  MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
+  if (seed > UINT32_MAX)
+    return errorf("--seed {}: the order of indexed files is drawn from 32 bits, expected at most {}", seed,
+                  UINT32_MAX);
+  const SampleForm form(plan, options.masking);
+  SampleOptions samples{sampleCutOf(form, seed, request.samples), plan.vocabulary, corpus.cache};
+  samples.cut.keepsPartial = request.keepsPartial;
+  MGC_ASSIGN(source, openSplit(corpus.files, request.split, samples));
+  if (!source)
+    return std::unique_ptr<DataSource>();
+  return finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
+                  {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
 }
 
 // Made-up tokens have no tokenizer that names the one that masks: it is the last.
@@ -245,7 +284,7 @@ Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &given) {
       makeTokenChain(shape, SampleForm(plan, options.masking), plan.longestDocument, seed);
   if (plan::readsImages(plan))
     return withMadeUpImages(std::move(chain), plan, seed);
-  return finished(std::move(chain), plan, seed, options, plan.objective == plan::Objective::causal);
+  return finished(std::move(chain), plan, seed, options, {.hasLabels = isCausal(plan)});
 }
 
 } // namespace mgc

@@ -6,6 +6,8 @@
 #include "runtime/base/Status.h"
 #include "runtime/data/Documents.h"
 #include "runtime/data/Masking.h"
+#include "runtime/data/indexed/GptSamples.h"
+#include "runtime/data/indexed/SampleSchedule.h"
 
 #include <memory>
 #include <optional>
@@ -66,6 +68,26 @@ inline constexpr int64_t kLargestByteVocabulary = 384;
 // samples is drawn anew for each epoch from the seed.
 Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan::Plan &plan, uint64_t seed,
                                              const DataOptions &options = {});
+
+// Indexed files as Megatron-LM reads them: --data-path and what belongs to it.
+struct CorpusOptions {
+  CorpusFiles files;
+  std::string cache = {};               // folder that keeps indices; empty: none
+  std::optional<int64_t> padToken = {}; // without a loss where it stands in the data
+  bool separatesSequences = false;      // documents are the sequences of the files, not what ends at a token
+  SampleOrderKind schedule = SampleOrderKind::single;
+  bool noSharding = false; // of SampleOrderKind::cyclic
+};
+struct SplitRequest {
+  Split split = Split::train;
+  std::optional<int64_t> samples = {}; // that will be read; none: one epoch
+  bool keepsPartial = false;           // the last sample may be shorter than a sequence: its rest has no loss
+};
+// One split of the files; null where they have no such split. The same request gives the same samples in every layout, unless
+// the schedule is cyclic.
+Result<std::unique_ptr<DataSource>> openCorpus(const CorpusOptions &corpus, const SplitRequest &request,
+                                               const plan::Plan &plan, uint64_t seed,
+                                               const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
 // Plans that read documents get documents of different lengths. Of the options documents and masking count.

@@ -8,13 +8,6 @@
 
 namespace mgc {
 
-// The facts of a Megatron-LM .idx (its IndexedDataset): which type the .bin has, and how much of it.
-struct TokenIndex {
-  ElementType type{};
-  int64_t sequences = 0, tokens = 0;
-};
-Result<TokenIndex> readTokenIndex(const std::string &path);
-
 // DATA.idx of DATA.bin.
 std::string indexPathOf(const std::string &binPath);
 

@@ -277,8 +277,14 @@ Status Training::loadData(const plan::Plan &plan) {
   const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
   const DataOptions options = {options_.binType, options_.textBytes, tokenizer, options_.documents,
                                options_.masking};
-  MGC_ASSIGN(data, options_.data ? openData(*options_.data, plan, options_.seed, options)
-                                 : makeMockData(plan, options_.seed, options));
+  const SplitRequest request{Split::train, options_.trainIters * plan.globalBatchSize};
+  MGC_ASSIGN(data, options_.data     ? openData(*options_.data, plan, options_.seed, options)
+                   : options_.corpus ? openCorpus(*options_.corpus, request, plan, options_.seed, options)
+                                     : makeMockData(plan, options_.seed, options));
+  if (!data)
+    return errorf(
+        "--data-path: there is nothing to train on: the split train has no sequences; expected a larger "
+        "first part of --split, or --train-data-path");
   data_ = std::move(data);
   return Status::ok();
 }

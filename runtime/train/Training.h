@@ -22,15 +22,16 @@ struct NamedFile {
 };
 
 struct TrainingOptions {
-  std::string plan;                   // folder
-  Launch launch;                      // alone: all ranks are threads of this process; else each is a process
-  std::optional<std::string> data;    // none: makeMockData
-  std::string binType;                // see DataOptions
-  bool textBytes = false;             // see DataOptions
-  DocumentOptions documents;          // see DataOptions
-  MaskingOptions masking;             // see DataOptions
-  std::optional<std::string> weights; // none: initialised from the seed
-  bool ignoreExtraWeights = false;    // see loadWeights
+  std::string plan;                    // folder
+  Launch launch;                       // alone: all ranks are threads of this process; else each is a process
+  std::optional<std::string> data;     // none: see `corpus`
+  std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
+  std::string binType;                 // see DataOptions
+  bool textBytes = false;              // see DataOptions
+  DocumentOptions documents;           // see DataOptions
+  MaskingOptions masking;              // see DataOptions
+  std::optional<std::string> weights;  // none: initialised from the seed
+  bool ignoreExtraWeights = false;     // see loadWeights
   // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
   // it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;

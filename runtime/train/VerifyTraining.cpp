@@ -88,6 +88,10 @@ void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional
 NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
+  if (options.corpus)
+    for (const std::string &prefix : options.corpus->files.prefixes())
+      for (const char *ending : {".bin", ".idx"})
+        files.push_back({"--data-path", prefix + ending});
   add(files, "--weights", options.weights);
   add(files, "--tune-cache", options.tuneCache);
   addCheckpoint(files, "--weights", options.weights);

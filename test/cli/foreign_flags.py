@@ -67,7 +67,7 @@ class ForeignFlags(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         places = [done.stderr.index(text) for text in (
             "--lr: belongs to mgrun", "--fp8-format: not supported yet", "--optimizer: AdamW is the only",
-            "--tpp: there is no such flag; near: --tp", "--data-path: mgrun PLAN --data FILE")]
+            "--tpp: there is no such flag; near: --tp", "--data-path: mgrun PLAN has --data-path")]
         self.assertEqual(places, sorted(places))
 
     def test_nearest(self):

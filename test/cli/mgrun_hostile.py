@@ -71,7 +71,7 @@ class Hostile(unittest.TestCase):
                 ("--fly", "1", "--fly")]:
             with self.subTest(flag=flag, value=value):
                 self.expect(2, message, "plan", "--mock-data", flag, value)
-        self.expect(2, "--data FILE or --mock-data", "plan")
+        self.expect(2, "--data FILE, --data-path PREFIX or --mock-data", "plan")
         self.expect(2, "excludes", "plan", "--mock-data", "--data", CORPUS)
         self.expect(1, "--lr = -1: must be finite in float and not negative", "plan", "--mock-data", "--lr", "-1")
 

@@ -1,0 +1,168 @@
+// --data-path: the batches of Megatron-LM's GPTDataset, with its masks, positions and documents.
+#include "runtime/data/Data.h"
+
+#include "test/runtime/data/indexed/GoldenFiles.h"
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+// A sample a step; `packed`: it reads documents.
+plan::Plan planOf(int64_t length, int64_t vocabulary, bool packed) {
+  plan::Plan plan;
+  plan.globalBatchSize = plan.microBatchSize = plan.microbatches = 1;
+  plan.sequenceLength = length, plan.vocabulary = vocabulary;
+  plan.stages.resize(1);
+  if (packed) {
+    plan::Input starts;
+    starts.kind = plan::Input::Kind::documentStarts;
+    plan.stages[0].inputs.push_back(starts);
+  }
+  return plan;
+}
+
+struct CaseRun {
+  const nlohmann::json &row;
+  const Safetensors &arrays;
+  bool option(const char *name, bool otherwise = false) const {
+    return row["options"].value(name, otherwise);
+  }
+  bool isPacked() const {
+    return option("inter_document_masking") || option("reset_position_ids") || option("reset_attention_mask");
+  }
+  std::vector<int64_t> integers(const std::string &name) const { return integersOf(arrays, name); }
+};
+
+CorpusOptions corpusOf(const CaseRun &run) {
+  std::vector<std::string> words = run.row["data"];
+  for (std::string &word : words)
+    if (word.find('/') != std::string::npos)
+      word = kGolden + word;
+  CorpusOptions corpus;
+  corpus.files.blend = parseBlend("--data-path", words).take();
+  corpus.files.split = parseSplit(run.row["split"]).take();
+  corpus.separatesSequences = run.option("inter_document_masking");
+  // A pad token that ends documents is none, unless the case says so.
+  const nlohmann::json &tokenizer = run.row["tokenizer"];
+  if (const int64_t pad = tokenizer["pad"];
+      pad >= 0 && (pad != tokenizer["eod"] || run.option("allow_ambiguous_pad_tokens")))
+    corpus.padToken = pad;
+  return corpus;
+}
+
+void expectBatch(const CaseRun &run, const std::string &at, size_t place, const GlobalBatch &batch) {
+  const int64_t length = run.row["sequence_length"];
+  const auto row = [&](const char *name) {
+    const auto all = run.integers(at + name);
+    return std::vector(all.begin() + place * length, all.begin() + (place + 1) * length);
+  };
+  const auto tokens = row(".tokens"), labels = row(".labels"), positions = row(".position_ids");
+  const TensorView &weights = *run.arrays.find(at + ".loss_mask");
+  for (int64_t i = 0; i < length; ++i) {
+    float weight = 0;
+    convertToF32(weights, static_cast<int64_t>(place) * length + i, 1, &weight);
+    EXPECT_EQ(batch.tokens[i], tokens[i]) << i;
+    EXPECT_EQ(batch.labels[i], weight == 0 ? kIgnoredLabel : labels[i]) << i;
+    if (run.option("inter_document_masking") || run.option("reset_position_ids"))
+      EXPECT_EQ(i - batch.starts[i], positions[i]) << i;
+  }
+  if (!run.option("reset_attention_mask") || !run.arrays.find(at + ".attention_mask"))
+    return;
+  const auto mask = run.integers(at + ".attention_mask");
+  for (int64_t query = 0; query < length; ++query)
+    for (int64_t key = 0; key < length; ++key)
+      EXPECT_EQ(mask[(place * length + query) * length + key], key > query || key < batch.starts[query]);
+}
+
+void expectSplit(const CaseRun &run, Split split) {
+  const std::string at(toString(split));
+  const int64_t length = run.row["sequence_length"], vocabulary = run.row["tokenizer"]["vocab_size"];
+  SplitRequest request{split};
+  request.keepsPartial = split == Split::valid && !run.option("drop_last_partial_validation_sequence", true);
+  if (const nlohmann::json &size = run.row["sizes"][static_cast<size_t>(split)]; !size.is_null())
+    request.samples = size.get<int64_t>();
+  DataOptions options;
+  options.documents.masksEnds = run.option("eod_mask_loss");
+  if (!run.option("inter_document_masking") && (run.isPacked() || options.documents.masksEnds))
+    options.documents.endToken = run.row["tokenizer"]["eod"];
+  const plan::Plan plan = planOf(length, vocabulary, run.isPacked());
+  const auto data = openCorpus(corpusOf(run), request, plan, run.row["random_seed"], options);
+  ASSERT_TRUE(isOk(data));
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  const auto ids = run.integers(at + ".sample_ids");
+  for (size_t place = 0; place < ids.size(); ++place) {
+    SCOPED_TRACE(fmt::format("{} {}", at, ids[place]));
+    ASSERT_TRUE(isOk((*data)->batch(ids[place], batch)));
+    expectBatch(run, at, place, batch);
+  }
+}
+
+CorpusOptions docsAlone() {
+  CorpusOptions corpus;
+  corpus.files.blend.prefixes = {kGolden + "indexed/docs_u16"};
+  corpus.files.split = parseSplit("969,30,1").take();
+  return corpus;
+}
+
+} // namespace
+
+TEST(IndexedData, isThatOfMegatron) {
+  int64_t compared = 0;
+  const nlohmann::json file = goldenJson("gpt/cases.json");
+  for (const auto &[name, row] : file["cases"].items()) {
+    SCOPED_TRACE(name);
+    const Safetensors arrays = goldenTensors("gpt/" + name + ".safetensors");
+    const CaseRun run{row, arrays};
+    if (row["data"].is_null() || !run.option("add_extra_token_to_sequence", true))
+      continue;
+    for (const Split split : kSplits)
+      if (arrays.find(fmt::format("{}.sample_ids", toString(split))))
+        expectSplit(run, split), ++compared;
+  }
+  EXPECT_EQ(compared, 38);
+}
+
+// Behind the last sample the first comes again; the same batches whatever was read before.
+TEST(IndexedData, stepsAreIndependent) {
+  plan::Plan plan = planOf(64, 4096, false);
+  plan.globalBatchSize = 4;
+  const auto open = [&] { return openCorpus(docsAlone(), {Split::valid}, plan, 1).take(); };
+  const auto data = open(), other = open();
+  GlobalBatch a = GlobalBatch::create(plan).take(), b = GlobalBatch::create(plan).take();
+  for (const int64_t step : {3, 0, 19, 7}) { // 19 samples
+    ASSERT_TRUE(isOk(data->batch(step, a)));
+    ASSERT_TRUE(isOk(other->batch(step % 19, b)));
+    EXPECT_EQ(a.tokens, b.tokens);
+  }
+}
+
+TEST(IndexedData, cyclicFollowsTheRanks) {
+  plan::Plan plan = planOf(64, 4096, false);
+  plan.globalBatchSize = 8, plan.microBatchSize = 2, plan.microbatches = 2; // 2 ranks
+  CorpusOptions corpus = docsAlone();
+  const auto single = openCorpus(corpus, {Split::train}, planOf(64, 4096, false), 1).take();
+  corpus.schedule = SampleOrderKind::cyclic;
+  const auto cyclic = openCorpus(corpus, {Split::train}, plan, 1).take();
+  GlobalBatch batch = GlobalBatch::create(plan).take(),
+              one = GlobalBatch::create(planOf(64, 4096, false)).take();
+  ASSERT_TRUE(isOk(cyclic->batch(1, batch)));
+  std::vector<int64_t> numbers(8);
+  CyclicOrder(346, {2, 2}, true).fill(8, numbers);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    ASSERT_TRUE(isOk(single->batch(numbers[i], one)));
+    EXPECT_TRUE(std::equal(one.tokens.begin(), one.tokens.end(), batch.tokens.begin() + i * 64));
+  }
+}
+
+TEST(IndexedData, refusesWhatDoesNotFit) {
+  const plan::Plan plan = planOf(64, 4096, false);
+  EXPECT_TRUE(
+      fails(openCorpus(docsAlone(), {}, plan, uint64_t(1) << 32), {"--seed 4294967296", "4294967295"}));
+  EXPECT_TRUE(fails(openCorpus(docsAlone(), {}, planOf(64, 4096, true), 1), {"--eod-token-id"}));
+  CorpusOptions corpus = docsAlone();
+  corpus.separatesSequences = true;
+  EXPECT_TRUE(isOk(openCorpus(corpus, {}, planOf(64, 4096, true), 1)));
+  corpus.files.split = parseSplit("0,1").take();
+  EXPECT_FALSE(*openCorpus(corpus, {Split::train}, plan, 1));
+}
