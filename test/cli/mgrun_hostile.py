@@ -114,6 +114,15 @@ class Hostile(unittest.TestCase):
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 
+    def test_events(self):
+        write("file", b"")
+        self.expect(1, "file: is no folder and cannot be made one", "plan", "--mock-data", "--train-iters", "1000000",
+                    "--tensorboard-dir", "file")
+        self.expect(2, "--tensorboard-log-interval requires --tensorboard-dir", "plan", *MOCK, "--tensorboard-log-interval", "2")
+        self.expect(0, "", "plan", "--mock-data", "--train-iters", "9", "--exit-interval", "2",
+                    "--tensorboard-dir", "events")
+        self.assertEqual(len(os.listdir("events")), 1)
+
     def test_no_output_is_a_pipe(self):
         os.mkfifo("pipe")
         for flag in "--log", "--save-gradients", "--trace", "--profile-json":
