@@ -11,7 +11,9 @@ bool hasList(const TrainingOptions &options) { return !options.optimizer.lrList.
 bool isConstant(const TrainingOptions &options) { return options.optimizer.lrDecayStyle == "constant"; }
 bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecayStyle != "WSD"; }
 bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
-bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
+bool hasNoLoad(const TrainingOptions &options) { return !options.load; }
+bool savesAtTheEnd(const TrainingOptions &options) { return options.saveInterval == 0; }
+bool savesWeightsAlone(const TrainingOptions &options) { return !options.savesState; }
 bool writesNoFile(const TrainingOptions &options) {
   return !options.save && !options.saveGradients && !options.trace && !options.profileJson;
 }
@@ -37,12 +39,14 @@ const std::vector<FlagRow> &rows() {
       {isConstant, "--lr-decay-style constant stays at --lr", {"--min-lr", "--lr-decay-iters"}},
       {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
-      {hasNoWeights, "there are no --weights", {"--ignore-extra-weights", "--ignore-config"}},
+      {hasNoLoad, "there is no --load", {"--ignore-extra-weights", "--ignore-config"}},
       {hasNoCorpus,
        "there is no --data-path and no --train-data-path",
        {"--data-cache-path", "--pad-token-id", "--dataloader-inter-document-masking", "--dataloader-type",
         "--no-data-sharding"}},
       {isNotCyclic, "it is of --dataloader-type cyclic", {"--no-data-sharding"}},
+      {savesAtTheEnd, "it is of the checkpoints of --save-interval", {"--async-save"}},
+      {savesWeightsAlone, "--no-save-optim saves no checkpoints", {"--save-retain", "--async-save"}},
       {writesNoFile, "there is no --save, --save-gradients, --trace or --profile-json", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 namespace mgc {
 
@@ -52,8 +53,8 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
 void RunScreen::stepped(const TrainingStep &step) {
   if (isTerminal_)
     return drawBar(step);
-  const bool isShown =
-      step.step == 0 || step.step + 1 == trainIters_ || (logInterval_ > 0 && step.step % logInterval_ == 0);
+  const bool isShown = std::exchange(isFirst_, false) || step.step + 1 == trainIters_ ||
+                       (logInterval_ > 0 && step.step % logInterval_ == 0);
   if (isShown)
     say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
 }

@@ -17,6 +17,7 @@ public:
 private:
   void drawBar(const TrainingStep &step);
   const int64_t trainIters_, logInterval_;
+  bool isFirst_ = true; // the step that comes
   const bool isTerminal_;
   bool barShown_ = false;
   int64_t tokensPerStep_ = 0;

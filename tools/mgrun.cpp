@@ -67,16 +67,36 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--bin-type", training.binType,
                  "Elements of a .bin file without .idx: u8 u16 i32 u32 i64; needed where several would do")
       ->needs(data);
-  app.add_option("--weights", training.weights,
-                 "Checkpoint to start from: .safetensors file or folder; else random")
-      ->check(CLI::ExistingPath);
+}
+
+void addLoadFlags(CLI::App &app, TrainingOptions &training) {
+  CLI::Option *load =
+      app.add_option(
+             "--load", training.load,
+             "A checkpoint, or a folder of --save: the training goes on from its latest; weights of Hugging "
+             "Face, a .safetensors file or a folder: a new one begins with them. Else weights are random. "
+             "docs/checkpoints.md says more")
+          ->check(notEmpty());
+  app.add_flag("--finetune", training.finetune,
+               "A new training begins with the weights of the checkpoint: at step 0, with moments of zero")
+      ->needs(load);
+  app.add_flag("--override-opt-param-scheduler,--override-opt_param-scheduler", training.overridesOptimizer,
+               "Go on from a checkpoint with other settings of the optimizer and of the learning rate, "
+               "instead of an "
+               "error")
+      ->needs(load);
   app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
-               "Leave out tensors of --weights that the model does not have, instead of an error");
-  app.add_flag("--ignore-config", arguments.training.ignoreConfig,
-               "Take --weights whose config.json is of another model than the plan, instead of an error");
-  CLI::Option *save = app.add_option("--save", training.save,
-                                     "Folder for the weights at the end; a checkpoint in it is replaced")
-                          ->check(notEmpty());
+               "Leave out tensors of --load that the model does not have, instead of an error");
+  app.add_flag("--ignore-config", training.ignoreConfig,
+               "Take --load whose config.json is of another model than the plan, instead of an error");
+}
+
+void addSaveFlags(CLI::App &app, TrainingOptions &training) {
+  CLI::Option *save =
+      app.add_option("--save", training.save,
+                     "Folder for the weights and a checkpoint of all training state at the end; weights "
+                     "in it are replaced")
+          ->check(notEmpty());
   app.add_option_function<std::string>(
          "--save-dtype",
          [&training](const std::string &name) {
@@ -90,8 +110,19 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
       ->needs(save);
-  app.add_flag("--force", training.force,
-               "Let --save replace a checkpoint of another model, and other outputs files of another kind");
+  app.add_option("--save-retain", training.saveRetain, "How many checkpoints stay in it, the newest; 0: all")
+      ->check(wholeNumber(0))
+      ->needs(save);
+  app.add_flag("--async-save", training.asyncSave,
+               "Copy the checkpoints of --save-interval in memory, and write them while training goes on")
+      ->needs(save);
+  app.add_flag_callback(
+         "--no-save-optim", [&training] { training.savesState = false; },
+         "Save the weights alone: no training can go on from there")
+      ->needs(save);
+  app.add_flag(
+      "--force", training.force,
+      "Let --save replace what is of another model or training, and other outputs files of another kind");
   app.add_flag(
       "--moe-per-layer-logging", training.logsLoads,
       "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias; of "
@@ -459,6 +490,8 @@ int main(int argc, char **argv) {
   Arguments arguments;
   addDataFlags(app, arguments);
   addCorpusFlags(app, arguments.corpus);
+  addLoadFlags(app, arguments.training);
+  addSaveFlags(app, arguments.training);
   addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
   addLaunchFlags(app, arguments);

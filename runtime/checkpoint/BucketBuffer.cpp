@@ -27,6 +27,10 @@ BufferPlace placeOf(const plan::Plan &plan, const plan::Bucket &bucket, BucketBu
   case BucketBuffer::Kind::gradients:
     return {gradientType(plan, bucket), bucket.sharded ? bucket.gradientShardOffset : bucket.gradientOffset,
             bucket.sharded};
+  case BucketBuffer::Kind::firstMoments:
+    return {plan::DType::f32, bucket.firstMomentOffset, bucket.sharded};
+  case BucketBuffer::Kind::secondMoments:
+    return {plan::DType::f32, bucket.secondMomentOffset, bucket.sharded};
   }
   return {valueType(plan, bucket), bucket.valueOffset, false};
 }
@@ -48,10 +52,8 @@ void store(plan::DType type, const float *from, int64_t count, std::byte *to) {
 } // namespace
 
 // Slice i lies with the rank whose coordinate along the data axes is i.
-BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
-                           Kind kind, Arenas arenas) {
-  const plan::Bucket &bucket = bucketOf(plan, parameter, of);
-  const int64_t rank = of.rank;
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind,
+                           Arenas arenas) {
   const BufferPlace place = placeOf(plan, bucket, kind);
   std::vector<int64_t> ranks = {rank};
   if (place.isSliced) {
@@ -65,6 +67,10 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parame
   for (int64_t holder : ranks)
     slices_.push_back(arenas[holder] ? arenas[holder] + place.offset : nullptr);
 }
+
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
+                           Kind kind, Arenas arenas)
+    : BucketBuffer(plan, bucketOf(plan, parameter, of), of.rank, kind, arenas) {}
 
 void BucketBuffer::read(BucketRange range, float *out) const {
   for (int64_t done = 0; done < range.count;) {

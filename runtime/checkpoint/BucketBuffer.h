@@ -19,9 +19,13 @@ class BucketBuffer {
 public:
   enum class Kind {
     values,
-    masters,   // sliced if the bucket is sharded; there if it has them
-    gradients, // after the chunk "reduce": sliced if the bucket is sharded; there if it has them
+    masters,      // sliced if the bucket is sharded; there if it has them
+    gradients,    // after the chunk "reduce": sliced if the bucket is sharded; there if it has them
+    firstMoments, // as masters
+    secondMoments,
   };
+  // The buffer of a bucket of the rank's stage.
+  BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind, Arenas arenas);
   // The buffer of the bucket in which the holder has the parameter.
   BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
                Arenas arenas);

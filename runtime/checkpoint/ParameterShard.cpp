@@ -152,6 +152,15 @@ std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &par
   return holders;
 }
 
+std::vector<std::string> tensorNames(const Parameter &parameter) {
+  if (parameter.stacked == 0)
+    return {parameter.tensor};
+  std::vector<std::string> names;
+  for (int64_t index = 0; index < parameter.stacked; ++index)
+    names.push_back(plan::nameInStack(parameter.tensor, index));
+  return names;
+}
+
 int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0); }
 
 // The file tensors of the parameter's tensor, without parameters.

@@ -47,6 +47,9 @@ int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of t
 // replicated axes.
 std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);
 
+// The tensors of files that the parameter is cut from: one, or those of its stack.
+std::vector<std::string> tensorNames(const plan::Parameter &parameter);
+
 // A tensor of the checkpoint and the parameters cut from it, in the order of the plan. A stack (plan::Parameter::stacked) has
 // one for each of its tensors.
 struct FileTensor {

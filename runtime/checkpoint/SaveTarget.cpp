@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
+#include "runtime/checkpoint/StateTensors.h"
 #include "runtime/checkpoint/Weights.h"
 
 #include <algorithm>
@@ -120,10 +121,11 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   if (::statvfs(target.folder.c_str(), &system) != 0)
     return Status::ok(); // some file systems do not say
   const auto free = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_frsize);
-  const int64_t needed = bytesToSave(checkpointBytes(plan, target.type.value_or(plan.dtype)),
-                                     bytesOf(target.folder), target.isRepeated);
+  const int64_t needed = bytesToSave(weightBytes(plan, target.type.value_or(plan.dtype)),
+                                     bytesOf(target.folder), target.isRepeated) +
+                         target.checkpoints * stateBytes(plan);
   if (const int64_t largest =
-          std::min(checkpointBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes),
+          std::min(weightBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes),
       most = softLimit(RLIMIT_FSIZE);
       largest > most)
     return errorf(
@@ -138,7 +140,7 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
 
 } // namespace
 
-int64_t checkpointBytes(const plan::Plan &plan, plan::DType type) {
+int64_t weightBytes(const plan::Plan &plan, plan::DType type) {
   int64_t bytes = 0;
   for (const FileTensor &tensor : fileTensors(plan))
     bytes += tensor.savedBytes(type);

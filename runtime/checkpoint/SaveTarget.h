@@ -20,10 +20,11 @@ struct SaveTarget {
   bool force = false;              // replaces also weights of another model
   // Whether a folder's config.json is of the plan's model; null: it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &folder)> verifyModel;
+  int64_t checkpoints = 0; // of training state that saves add to the folder, at most at once
 };
 
-// Bytes of a checkpoint of the plan in this type, without its small files.
-int64_t checkpointBytes(const plan::Plan &plan, plan::DType type);
+// Bytes of the plan's weights in this type, without small files.
+int64_t weightBytes(const plan::Plan &plan, plan::DType type);
 
 // Bytes that must be free for saves, of which all but the first replace their own: the new checkpoint is whole before the
 // old one, of `old` bytes, goes.

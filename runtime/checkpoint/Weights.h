@@ -6,7 +6,7 @@
 // bf16 and they are trained, the f32 masters of which they are the rounding.
 #pragma once
 
-#include "runtime/checkpoint/BucketBuffer.h"
+#include "runtime/checkpoint/Filler.h"
 #include "runtime/checkpoint/RankMemory.h"
 #include "runtime/io/Safetensors.h"
 
@@ -18,15 +18,6 @@ namespace mgc {
 struct LoadOptions {
   bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
   std::string hint = "; --ignore-extra-weights leaves such tensors out"; // in the error that names them
-};
-
-// Who fills the memory.
-struct FillOptions {
-  // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
-  std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
-  int threads = 1;                 // of a rank
-  bool isZero = false;             // the memory is zero and was never touched
-  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
 };
 
 // Fills the values and masters of every rank from the checkpoint, zeroes padding and both moments. Masters take the

@@ -34,7 +34,7 @@ Status verifyBytesAreTokens(const std::string &path, const BatchShape &shape, co
                   "tokenizer's; {}",
                   path, shape.vocabulary, kExpected);
   if (!options.tokenizer.empty())
-    return errorf("{}: a text is read as a token per byte, but the tokens of --weights are those of {}; {}",
+    return errorf("{}: a text is read as a token per byte, but the tokens of --load are those of {}; {}",
                   path, options.tokenizer, kExpected);
   return Status::ok();
 }

@@ -102,8 +102,8 @@ struct DeviceMemory {
   int64_t ofPlan = 0, before = 0, beside = 0;
 };
 
-// A part of the ranks' memory that is copied to or from the host.
-enum class Part { weights, gradients };
+// A part of the ranks' memory that is copied to or from the host: weights: values and masters; state: the moments too.
+enum class Part { weights, gradients, state };
 
 class Engine {
 public:
@@ -118,7 +118,7 @@ public:
   // download() bring up to date.
   virtual std::span<std::byte *const> arenas() const = 0;
   virtual bool arenasAreZero() const = 0; // as they are made
-  virtual Status upload(Part) = 0;        // weights: values and masters; moments of a device become zero
+  virtual Status upload(Part) = 0;        // weights: moments of a device become zero
   virtual Status download(Part) = 0;
   virtual int threadsPerRank() const = 0;             // of the host
   virtual std::string whereRanksAre() const = 0;      // for people: "2 threads each", "sharing device 0, .."

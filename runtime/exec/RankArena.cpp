@@ -39,7 +39,7 @@ std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &s
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets) {
     const int64_t shard = shardElements(plan, bucket);
-    if (part == Part::weights) {
+    if (part != Part::gradients) {
       ranges.push_back({bucket.valueOffset, bucket.elements * sizeInBytes(valueType(plan, bucket))});
       if (bucket.masterOffset >= 0)
         ranges.push_back({bucket.masterOffset, shard * plan::sizeInBytes(plan::DType::f32)});
@@ -50,6 +50,8 @@ std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &s
         ranges.push_back({bucket.gradientShardOffset, shard * gradientBytes});
     }
   }
+  if (part == Part::state)
+    std::ranges::copy(momentsOf(plan, stage), std::back_inserter(ranges));
   return ranges;
 }
 

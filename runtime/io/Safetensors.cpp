@@ -191,16 +191,22 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   SafetensorsWriter writer(std::move(file));
   writer.expected_ = dataBytes;
   uint64_t length = header->size();
-  MGC_TRY(writer.file_.write(std::as_bytes(std::span(&length, 1))));
-  MGC_TRY(writer.file_.write(*header));
+  MGC_TRY(writer.append(std::as_bytes(std::span(&length, 1))));
+  MGC_TRY(writer.append(std::as_bytes(std::span(*header))));
   return writer;
+}
+
+Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  checksum_.add(bytes);
+  bytes_ += int64_t(bytes.size());
+  return file_.write(bytes);
 }
 
 Status SafetensorsWriter::write(std::span<const std::byte> bytes) {
   if (int64_t(bytes.size()) > expected_ - written_)
     return errorf("{}: more data is written than the {} bytes its tensors have", file_.path(), expected_);
   written_ += int64_t(bytes.size());
-  return file_.write(bytes);
+  return append(bytes);
 }
 
 Status SafetensorsWriter::finish() {

@@ -5,6 +5,7 @@
 // then the data. The tensors cover the data exactly, without gaps or overlap.
 #pragma once
 
+#include "runtime/base/Checksum.h"
 #include "runtime/base/File.h"
 #include "runtime/io/Tensor.h"
 
@@ -67,13 +68,19 @@ public:
                                           const std::map<std::string, std::string> &metadata = {});
   Status write(std::span<const std::byte> bytes);
   Status finish(); // an error unless every byte of every tensor was written
-  Status place();  // as AtomicFile's
+  // Of all bytes of the file, header included, once it is finished.
+  int64_t bytes() const { return bytes_; }
+  const Checksum &checksum() const { return checksum_; }
+  Status place(); // as AtomicFile's
   Status commit();
 
 private:
   explicit SafetensorsWriter(AtomicFile file) : file_(std::move(file)) {}
+  Status append(std::span<const std::byte> bytes);
   AtomicFile file_;
-  int64_t expected_ = 0, written_ = 0;
+  Checksum checksum_;
+  int64_t expected_ = 0, written_ = 0; // of the tensors
+  int64_t bytes_ = 0;
 };
 
 } // namespace mgc

@@ -6,6 +6,7 @@
 #include "plan/prove/ProvePlan.h"
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
+#include "runtime/checkpoint/LoadState.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/checkpoint/VerifyWeights.h"
 #include "runtime/checkpoint/WeightDigests.h"
@@ -16,8 +17,10 @@
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/random/Philox.h"
+#include "runtime/train/CheckpointSaver.h"
 #include "runtime/train/StepLogs.h"
 #include "runtime/train/TrainingOfRank.h"
+#include "runtime/train/TrainingStart.h"
 #include "runtime/train/VerifyTraining.h"
 
 #include <algorithm>
@@ -50,6 +53,13 @@ std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
   };
 }
 
+// Whether the checkpoint is one of the folder's.
+bool isFolderOf(const std::string &checkpoint, const std::string &folder) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(
+      std::filesystem::absolute(checkpoint, ignored).lexically_normal().parent_path(), folder, ignored);
+}
+
 class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
@@ -62,7 +72,11 @@ public:
 private:
   Status load();
   Status runSteps();
-  Status save();
+  Status save(bool isLast);
+  Status saveWeightsAlone();
+  Status saveState(bool isLast);
+  void finishSave();
+  void noteSave(const Status &saved);
   Status saveAfter(const Status &failure);
   Status trace() const;
   Status profile();
@@ -71,10 +85,14 @@ private:
     return summary_;
   }
 
-  Result<plan::Plan> loadPlan() const;
-  Status verifyModelOfWeights(const plan::Plan &plan) const;
+  Result<plan::Plan> loadPlan();
+  Status verifyModelOfStart(const plan::Plan &plan) const;
+  int64_t stepsDone() const { return start_.step() + summary_.steps; }
+  int64_t stepsOfRun() const { return options_.trainIters - start_.step(); }
   bool isWriter() const { return options_.launch.rank == 0; }
   Status prepareSaves(const plan::Plan &plan);
+  Status openSaveFolder(std::vector<std::string> &notes);
+  int64_t checkpointsAtOnce() const;
   Status joinProcesses(const plan::Plan &plan);
   std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
   int64_t threadsHere(const plan::Plan &plan) const;
@@ -89,6 +107,10 @@ private:
   std::string describeData() const;
   void noteFrozen();
   Status loadParameters();
+  Status loadWeightsOfStart(const FillOptions &fill);
+  Status loadCheckpoint(const FillOptions &fill);
+  Status verifyCheckpointFiles(const StateReader &checkpoint) const;
+  Status verifyCopies(const std::string &what);
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
   Status readBatch(int64_t step, GlobalBatch &batch);
@@ -108,6 +130,7 @@ private:
   Interrupt &interrupt_;
   std::unique_ptr<Processes> processes_; // null: this one is alone
   std::unique_ptr<SocketWorld> world_;
+  TrainingStart start_;
   std::unique_ptr<DataSource> data_;
   struct Batch {
     int64_t step = -1;
@@ -117,23 +140,27 @@ private:
   std::vector<Batch> batches_; // two, used in turn
   std::unique_ptr<Engine> engine_;
   StepLogs logs_;
-  Descriptor saveLock_; // of the folder of --save
-  MachineRates rates_;  // if profiled
+  Descriptor saveLock_;                        // of the folder of --save
+  std::optional<CheckpointFolder> saveFolder_; // rank 0's, until the saver has it
+  std::unique_ptr<CheckpointSaver> saver_;     // after the engine: ends before it
+  MachineRates rates_;                         // if profiled
   TrainingSummary summary_;
   Status failure_;             // beside the training: of the data
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
 
-Result<plan::Plan> Training::loadPlan() const {
-  MGC_TRY(verifyIterations(options_));
+Result<plan::Plan> Training::loadPlan() {
+  MGC_ASSIGN(start, findStart(options_));
+  start_ = std::move(start);
+  MGC_TRY(verifyIterations(options_, start_.step()));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::provePlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   plan.parameters = plan::expandedParameters(plan);
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelFlags(options_, plan));
-  MGC_TRY(verifyModelOfWeights(plan));
+  MGC_TRY(verifyModelOfStart(plan));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
     return errorf(
@@ -142,13 +169,11 @@ Result<plan::Plan> Training::loadPlan() const {
   return plan;
 }
 
-Status Training::verifyModelOfWeights(const plan::Plan &plan) const {
-  if (!options_.weights || !options_.verifyModel || options_.ignoreConfig)
+Status Training::verifyModelOfStart(const plan::Plan &plan) const {
+  if (!start_.path() || !options_.verifyModel || options_.ignoreConfig)
     return Status::ok();
-  const Status same = options_.verifyModel(plan.modelConfig, *options_.weights);
-  return same.isOk()
-             ? same
-             : errorf("--weights: {}\n--ignore-config takes the weights all the same", same.message());
+  const Status same = options_.verifyModel(plan.modelConfig, *start_.path());
+  return same.isOk() ? same : errorf("--load: {}\n--ignore-config loads it all the same", same.message());
 }
 
 Status Training::load() {
@@ -169,33 +194,62 @@ Status Training::load() {
   if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
   MGC_TRY(loadData(engine_->plan()));
+  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), *data_));
   MGC_TRY(loadParameters());
+  if (options_.save && options_.savesState)
+    saver_ =
+        std::make_unique<CheckpointSaver>(*engine_, processes_.get(), *options_.save, std::move(saveFolder_));
   MGC_TRY(logs_.open(options_));
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
     rates_ = rates;
   }
+  if (const std::string note = start_.note(options_); !note.empty())
+    observer_.noted(note);
   observer_.began(options_, *engine_, describeData());
   return Status::ok();
 }
 
 Status Training::prepareSaves(const plan::Plan &plan) {
-  const SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
-                             options_.verifyModel};
+  SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
+                       options_.verifyModel};
+  if (options_.savesState)
+    target.checkpoints = checkpointsAtOnce();
   MGC_ASSIGN(lock, lockFolder(*options_.save));
   saveLock_ = std::move(lock);
   Result<std::vector<std::string>> notes = prepareSave(plan, target);
   MGC_TRY(Status(notes.status()).at("--save"));
+  if (options_.savesState)
+    MGC_TRY(openSaveFolder(*notes));
   for (const std::string &note : *notes)
     observer_.noted(note);
   return Status::ok();
 }
 
+Status Training::openSaveFolder(std::vector<std::string> &notes) {
+  const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
+  const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
+  Result<CheckpointFolder> folder =
+      CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
+  MGC_TRY(Status(folder.status()).at("--save"));
+  saveFolder_ = folder.take();
+  return Status::ok();
+}
+
+// The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
+int64_t Training::checkpointsAtOnce() const {
+  const int64_t saves =
+      isSavedBetween() ? (stepsOfRun() + options_.saveInterval - 1) / options_.saveInterval : 1;
+  const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
+  return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
+}
+
 Status Training::joinProcesses(const plan::Plan &plan) {
   MGC_ASSIGN(text, plan::printPlan(plan));
   MGC_ASSIGN(processes,
-             Processes::join(options_.launch, identityOf(options_, plan, hashName(text)), options_.timeout));
+             Processes::join(options_.launch, identityOf(options_, plan, hashName(text), start_.describe()),
+                             options_.timeout));
   processes_ = std::move(processes);
   MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
   world_ = std::move(world);
@@ -243,7 +297,7 @@ Status Training::loadEngine(plan::Plan plan) {
   }
   engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
-  const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
+  const int64_t first = start_.step() + std::min<int64_t>(1, stepsOfRun() - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
   engine.timeline = {first, options_.trace ? traced : 0, first, options_.isProfiled()};
   if (options_.delays)
@@ -274,7 +328,7 @@ DeviceOptions Training::deviceOptions() const {
 }
 
 Status Training::loadData(const plan::Plan &plan) {
-  const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
+  const std::string tokenizer = start_.weights ? tokenizerIn(*start_.weights) : "";
   const DataOptions options = {options_.binType, options_.textBytes, tokenizer, options_.documents,
                                options_.masking};
   const SplitRequest request{Split::train, options_.trainIters * plan.globalBatchSize};
@@ -304,32 +358,65 @@ void Training::noteFrozen() {
       plan.parameters, [&](const plan::Parameter &parameter) { return isFrozen(plan, parameter); });
   if (frozen > 0)
     observer_.noted(
-        fmt::format("without --weights the {} frozen parameters of the plan keep what --seed {} draws",
-                    frozen, options_.seed));
+        fmt::format("without --load the {} frozen parameters of the plan keep what --seed {} draws", frozen,
+                    options_.seed));
 }
 
 Status Training::loadParameters() {
   const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
                          engine_->arenasAreZero()};
-  if (!options_.weights) {
-    noteFrozen();
-    MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
-    return engine_->upload(Part::weights);
-  }
-  MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
+  if (start_.checkpoint)
+    return loadCheckpoint(fill);
+  if (start_.weights)
+    return loadWeightsOfStart(fill);
+  noteFrozen();
+  MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
+  return engine_->upload(Part::weights);
+}
+
+Status Training::loadWeightsOfStart(const FillOptions &fill) {
+  MGC_ASSIGN(checkpoint, Checkpoint::open(*start_.weights));
   MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
   if (const std::vector<std::string> ignored = ignoredTensors(engine_->plan(), checkpoint); !ignored.empty())
     observer_.noted(
-        fmt::format("--weights {}: the plan has no place for {} of its tensors, such as {}; weights that are "
+        fmt::format("--load {}: the plan has no place for {} of its tensors, such as {}; weights that are "
                     "saved lack them",
-                    *options_.weights, ignored.size(), ignored.front()));
-  if (processes_) {
-    RankMemory memory(engine_->arenas(), &world_->communicator());
-    MGC_TRY(verifyDigests(engine_->plan(), memory, engine_->arenas(),
-                          "expected finite weights, and the same checkpoint for all processes")
-                .at("--weights " + *options_.weights));
-  }
+                    *start_.weights, ignored.size(), ignored.front()));
+  MGC_TRY(verifyCopies(*start_.weights));
   return engine_->upload(Part::weights);
+}
+
+Status Training::loadCheckpoint(const FillOptions &fill) {
+  const StatePart part = start_.continues ? StatePart::all : StatePart::weights;
+  Result<StateReader> checkpoint = StateReader::open(*start_.checkpoint, start_.record);
+  MGC_TRY(Status(checkpoint.status()).at("--load"));
+  MGC_TRY(verifyStateFits(engine_->plan(), *checkpoint, part).at("--load"));
+  MGC_TRY(verifyCheckpointFiles(*checkpoint).at("--load"));
+  MGC_TRY(loadState(engine_->plan(), *checkpoint, engine_->arenas(), part, fill));
+  MGC_TRY(verifyCopies(*start_.checkpoint));
+  return engine_->upload(start_.continues ? Part::state : Part::weights);
+}
+
+// Each file is read by one process.
+Status Training::verifyCheckpointFiles(const StateReader &checkpoint) const {
+  std::vector<Status> results(checkpoint.fileCount());
+  const int64_t parts = options_.launch.size, own = options_.launch.rank;
+  forEachInParallel(std::ssize(results), [&](int64_t file) {
+    if (file % parts == own)
+      results[file] = checkpoint.verifyFile(size_t(file));
+  });
+  for (Status &result : results)
+    MGC_TRY(std::move(result));
+  return Status::ok();
+}
+
+Status Training::verifyCopies(const std::string &what) {
+  if (!processes_)
+    return Status::ok();
+  RankMemory memory(engine_->arenas(), &world_->communicator());
+  return verifyDigests(engine_->plan(), memory, engine_->arenas(),
+                       "expected finite weights, and the same checkpoint for all processes")
+      .at("--load " + what);
 }
 
 Status Training::makeBatches(const plan::Plan &plan) {
@@ -379,13 +466,13 @@ Result<Training::Vote> Training::vote(const Status &failure) {
   const Result<int32_t> greatest = engine_->greatest(own);
   if (!greatest.isOk())
     return Status(greatest.status())
-        .at(fmt::format("rank {}, before step {}", options_.launch.rank, summary_.steps));
+        .at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone()));
   return static_cast<Vote>(*greatest);
 }
 
 Status Training::runSteps() {
   MGC_TRY(makeBatches(engine_->plan()));
-  for (int64_t step = 0;; ++step) {
+  for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == options_.trainIters;
     const GlobalBatch *batch = nullptr;
@@ -401,6 +488,8 @@ Status Training::runSteps() {
     if (isLast || votes != goOn)
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
+    if (saver_ && saver_->hasEnded())
+      finishSave();
     if (isSaveDue())
       MGC_TRY(saveBetween());
   }
@@ -412,21 +501,20 @@ bool Training::isSavedBetween() const {
 }
 
 bool Training::isSaveDue() const {
-  return isSavedBetween() && summary_.steps % options_.saveInterval == 0 &&
-         summary_.steps < options_.trainIters;
+  return isSavedBetween() && stepsDone() % options_.saveInterval == 0 && stepsDone() < options_.trainIters;
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
 bool Training::isExitDue() const {
   const bool isInterval =
-      options_.exitInterval > 0 && summary_.steps > 0 && summary_.steps % options_.exitInterval == 0;
+      options_.exitInterval > 0 && summary_.steps > 0 && stepsDone() % options_.exitInterval == 0;
   const bool isTime = options_.exitMinutes && secondsSince(began_) >= *options_.exitMinutes * 60;
   return isInterval || (isTime && summary_.steps > 0);
 }
 
 Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
   const double lr = learningRate(options_.optimizer, options_.trainIters, step);
-  const bool writes = step == 0 && options_.saveGradients;
+  const bool writes = step == start_.step() && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
   if (writes || options_.logsLoads)
@@ -451,11 +539,11 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
 
 // The weights that it began with are looked at only now.
 std::string Training::whyNotFinite(int64_t step) const {
-  if (options_.weights)
-    if (const Result<Checkpoint> checkpoint = Checkpoint::open(*options_.weights); checkpoint.isOk())
+  if (start_.weights)
+    if (const Result<Checkpoint> checkpoint = Checkpoint::open(*start_.weights); checkpoint.isOk())
       if (const Status finite = verifyFinite(engine_->plan(), *checkpoint); !finite.isOk())
-        return "--weights " + finite.message();
-  if (step == 0)
+        return "--load " + finite.message();
+  if (step == start_.step())
     return "nothing is updated yet: the weights that it began with are too large for this model, or its data";
   return "a smaller --lr, more --lr-warmup-iters or a smaller --clip-grad may help";
 }
@@ -483,31 +571,56 @@ void Training::account(const TrainingStep &step) {
   summary_.seconds += step.seconds;
 }
 
-Status Training::save() {
+Status Training::save(bool isLast) {
   // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
   if (!options_.save || (summary_.interrupted && summary_.steps == 0))
     return Status::ok();
+  // Rank 0 asks the others for weights, which would hold up their training.
+  if (isLast || !options_.asyncSave)
+    MGC_TRY(saveWeightsAlone());
+  return saver_ ? saveState(isLast) : Status::ok();
+}
+
+Status Training::saveWeightsAlone() {
   MGC_TRY(engine_->download(Part::weights));
   SaveOptions save;
   save.type = options_.saveType;
   save.communicator = world_ ? &world_->communicator() : nullptr;
   Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
   return processes_ ? std::move(saved).at(
-                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, summary_.steps))
+                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone()))
                     : saved;
 }
 
+// A checkpoint that fails between steps is tried again at the next interval and at the end.
+Status Training::saveState(bool isLast) {
+  finishSave();
+  const Status saved =
+      saver_->save(recordOf(options_, engine_->plan(), *data_, stepsDone()), options_.asyncSave && !isLast);
+  if (isLast)
+    return saved;
+  noteSave(saved);
+  return Status::ok();
+}
+
+void Training::finishSave() { noteSave(saver_->finish()); }
+
+void Training::noteSave(const Status &saved) {
+  if (!saved.isOk())
+    observer_.noted(fmt::format("no checkpoint was saved: {}; the training goes on", saved.message()));
+}
+
 // A save that cannot be written is tried again at the next interval and at the end. Weights that must not be saved end the
-// training. Where ranks are processes, all must know at once: any failure ends them.
+// training. Where ranks are processes, all must know at once: any failure of a save that they make together ends them.
 Status Training::saveBetween() {
-  const Status saved = save();
+  const Status saved = save(false);
   if (saved.isOk() || processes_)
     return saved;
   if (Status wrong = verifySavableWeights(engine_->plan(), engine_->arenas()); !wrong.isOk()) {
     isBetweenSteps_ = false;
     return wrong;
   }
-  observer_.noted(fmt::format("after {} steps: {}; the training goes on", summary_.steps, saved.message()));
+  observer_.noted(fmt::format("after {} steps: {}; the training goes on", stepsDone(), saved.message()));
   return Status::ok();
 }
 
@@ -546,7 +659,7 @@ Result<TrainingSummary> Training::run() {
   if (!ran.isOk() || otherFailed_)
     MGC_TRY(saveAfter(ran));
   else
-    MGC_TRY(save());
+    MGC_TRY(save(true));
   const Status profiled = profile();
   summary_.isTraced = options_.trace && traced.isOk();
   summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
@@ -559,14 +672,13 @@ Status Training::saveAfter(const Status &failure) {
   const bool haveAllEnded = !processes_ || !failure_.isOk() || otherFailed_; // here, to save together
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)
     return failure;
-  if (Status saved = save(); !saved.isOk())
+  if (Status saved = save(true); !saved.isOk())
     return failure.isOk() ? saved
                           : errorf("{}\nthe weights of the {} steps before are lost too: {}",
-                                   failure.message(), summary_.steps, saved.message());
+                                   failure.message(), stepsDone(), saved.message());
   if (failure.isOk())
     return failure;
-  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps,
-                *options_.save);
+  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), stepsDone(), *options_.save);
 }
 
 } // namespace

@@ -22,20 +22,23 @@ struct NamedFile {
 };
 
 struct TrainingOptions {
-  std::string plan;                    // folder
-  Launch launch;                       // alone: all ranks are threads of this process; else each is a process
-  std::optional<std::string> data;     // none: see `corpus`
+  std::string plan;                // folder
+  Launch launch;                   // alone: all ranks are threads of this process; else each is a process
+  std::optional<std::string> data; // none: see `corpus`
   std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
-  std::string binType;                 // see DataOptions
-  bool textBytes = false;              // see DataOptions
-  DocumentOptions documents;           // see DataOptions
-  MaskingOptions masking;              // see DataOptions
-  std::optional<std::string> weights;  // none: initialised from the seed
-  bool ignoreExtraWeights = false;     // see loadWeights
+  std::string binType;             // see DataOptions
+  bool textBytes = false;          // see DataOptions
+  DocumentOptions documents;       // see DataOptions
+  MaskingOptions masking;          // see DataOptions
+  // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
+  std::optional<std::string> load;
+  bool finetune = false;           // a checkpoint's weights begin a new training
+  bool overridesOptimizer = false; // the optimizer's options may be others than those of the checkpoint
+  bool ignoreExtraWeights = false; // of Hugging Face: see loadWeights
   // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
   // it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
-  bool ignoreConfig = false; // --weights are taken of whatever model they are
+  bool ignoreConfig = false; // what --load names may be of whatever model
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
@@ -51,6 +54,9 @@ struct TrainingOptions {
   std::optional<double> exitMinutes;
   std::optional<plan::DType> saveType; // see SaveOptions
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
+  int64_t saveRetain = 1;              // checkpoints that stay; 0: all
+  bool asyncSave = false;              // checkpoints between steps are written while training goes on
+  bool savesState = true;              // --save: a checkpoint of all training state, beside the weights
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions. Plans for the CPU only
@@ -77,7 +83,7 @@ struct TrainingStep {
 };
 
 struct TrainingSummary {
-  int64_t steps = 0; // done
+  int64_t steps = 0; // done by this run
   bool interrupted = false;
   bool endedEarly = false; // by exitInterval or exitMinutes
   double firstLoss = 0, lastLoss = 0;
@@ -111,7 +117,8 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt or where it is to exit, then saves; not if interrupted before the first step. When the data fail,
+// Runs all steps from where --load stopped, or up to an interrupt or where it is to exit, then saves; not if interrupted before
+// the first step. When the data fail,
 // the weights of the steps before are saved too. A log that cannot be written does not end the training:
 // summary.outputs says so. Nor, in a process that has all ranks, does a save before the last: the observer is told. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.

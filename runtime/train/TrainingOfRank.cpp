@@ -3,6 +3,7 @@
 
 #include "runtime/base/Json.h"
 #include "runtime/random/Philox.h"
+#include "runtime/train/RunSettings.h"
 
 namespace mgc {
 
@@ -26,7 +27,7 @@ std::string pathOfRank(const std::string &path, int64_t rank) {
 
 namespace {
 
-class Settings {
+class SettingLines {
 public:
   template <typename Value> void add(std::string_view what, const Value &value) {
     lines_.push_back(fmt::format("{} = {}", what, value));
@@ -47,58 +48,25 @@ private:
   std::vector<std::string> lines_;
 };
 
-void addMasking(const MaskingOptions &masking, Settings &settings) {
-  settings.add("--mlm-probability", masking.probability.value_or(kMaskProbability));
-  settings.add("--mask-token-id", masking.maskToken.value_or(-1));
-  settings.add("--cls-token-id", masking.clsToken.value_or(-1));
-  settings.add("--sep-token-id", masking.sepToken.value_or(-1));
-  const std::vector<int64_t> &tokens = masking.specialTokens;
-  const std::string_view bytes(reinterpret_cast<const char *>(tokens.data()),
-                               tokens.size() * sizeof(int64_t));
-  settings.add("--special-token-ids", tokens.empty() ? "none"
-                                                     : fmt::format("{} tokens with the hash {:016x}",
-                                                                   tokens.size(), hashName(bytes)));
-}
-
-void addOptimizer(const OptimizerOptions &optimizer, Settings &settings) {
-  settings.add("--lr", optimizer.lr);
-  settings.add("--min-lr", optimizer.minLr);
-  settings.add("--lr-decay-style", optimizer.lrDecayStyle);
-  settings.add("--lr-decay-iters", optimizer.lrDecayIters);
-  settings.add("--lr-warmup-iters", optimizer.lrWarmupIters);
-  settings.add("--lr-warmup-init", optimizer.lrWarmupInit);
-  settings.add("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle);
-  settings.add("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters);
-  const std::vector<double> &rates = optimizer.lrList;
-  const std::string_view bytes(reinterpret_cast<const char *>(rates.data()), rates.size() * sizeof(double));
-  settings.add("--lr-list",
-               rates.empty() ? "none"
-                             : fmt::format("{} rates with the hash {:016x}", rates.size(), hashName(bytes)));
-  settings.add("--weight-decay", optimizer.weightDecay);
-  settings.add("--adam-beta1", optimizer.beta1);
-  settings.add("--adam-beta2", optimizer.beta2);
-  settings.add("--adam-eps", optimizer.eps);
-  settings.add("--clip-grad", optimizer.clipGrad);
-  settings.add("--moe-router-bias-update-rate", optimizer.routerBiasRate);
-}
-
 } // namespace
 
-RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash) {
-  Settings settings;
+RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash,
+                       const std::string &start) {
+  SettingLines settings;
   const auto add = [&](const char *what, const auto &value) { settings.add(what, value); };
   add("--train-iters", options.trainIters);
   add("--exit-interval", options.exitInterval);
   add("--exit-duration-in-mins", options.exitMinutes.value_or(0));
-  add("--seed", options.seed);
-  add("--eod-token-id", options.documents.endToken.value_or(-1));
-  add("--eod-mask-loss", options.documents.masksEnds);
-  addMasking(options.masking, settings);
-  addOptimizer(options.optimizer, settings);
-  add("--weights", options.weights ? "a checkpoint" : "none");
+  for (const Settings &known : {dataSettings(options), optimizerSettings(options, options.trainIters)})
+    for (const auto &[flag, value] : known)
+      add(flag.c_str(), value);
+  add("--load", start);
+  add("--finetune", options.finetune);
   settings.addPath("--save", options.save);
   add("--save-dtype", options.saveType ? nameOf(*options.saveType) : "that of the plan");
   add("--save-interval", options.saveInterval);
+  add("--async-save", options.asyncSave);
+  add("--no-save-optim", !options.savesState);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--moe-per-layer-logging", options.logsLoads);
   add("--profile", options.isProfiled());

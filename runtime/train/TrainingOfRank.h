@@ -10,7 +10,8 @@ namespace mgc {
 TrainingOptions optionsOfRank(TrainingOptions options);
 
 // The settings that the numbers depend on, and the files that are written. The data, which each process reads itself,
-// are compared step by step.
-RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash);
+// are compared step by step. `start`: TrainingStart::describe.
+RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash,
+                       const std::string &start);
 
 } // namespace mgc

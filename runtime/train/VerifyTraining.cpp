@@ -3,6 +3,7 @@
 
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
+#include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/measure/Profile.h"
@@ -12,14 +13,16 @@
 
 namespace mgc {
 
-Status verifyIterations(const TrainingOptions &options) {
+Status verifyIterations(const TrainingOptions &options, int64_t first) {
+  const int64_t steps = options.trainIters - first;
   if (options.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options.trainIters);
-  if (options.isProfiled() && options.trainIters < 2)
-    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least 2",
-                  options.trainIters);
-  if (options.trace && options.trainIters < 1)
-    return errorf("--train-iters = {}: there is no step to trace, expected at least 1", options.trainIters);
+  if (options.isProfiled() && steps < 2)
+    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least {}",
+                  options.trainIters, first + 2);
+  if (options.trace && steps < 1)
+    return errorf("--train-iters = {}: there is no step to trace, expected at least {}", options.trainIters,
+                  first + 1);
   return Status::ok();
 }
 
@@ -80,7 +83,8 @@ void add(NamedFiles &files, std::string_view flag, const std::optional<std::stri
 
 void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
   if (folder)
-    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json",
+                             CheckpointRecord::kFile, kLatestFile})
       files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
 }
 
@@ -92,9 +96,9 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
     for (const std::string &prefix : options.corpus->files.prefixes())
       for (const char *ending : {".bin", ".idx"})
         files.push_back({"--data-path", prefix + ending});
-  add(files, "--weights", options.weights);
+  add(files, "--load", options.load);
   add(files, "--tune-cache", options.tuneCache);
-  addCheckpoint(files, "--weights", options.weights);
+  addCheckpoint(files, "--load", options.load);
   addCheckpoint(files, "--save", options.save);
   add(files, "the plan", options.plan + "/" + plan::kPlanFile);
   for (const plan::KernelFile &kernels : plan.kernels)

@@ -5,7 +5,8 @@
 
 namespace mgc {
 
-Status verifyIterations(const TrainingOptions &options);
+// `first`: the step that the run begins with.
+Status verifyIterations(const TrainingOptions &options, int64_t first);
 Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);
 
 // Flags that mean nothing for the plan's model.

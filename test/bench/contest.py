@@ -198,7 +198,7 @@ class Mgc(Contestant):
         return self.file("jsonl")
 
     def command(self, options):
-        return [options.bin / "mgrun", self.file("plan"), "--data", self.work.folder / "data.safetensors", "--weights",
+        return [options.bin / "mgrun", self.file("plan"), "--data", self.work.folder / "data.safetensors", "--load",
                 self.work.folder / "weights.safetensors", "--log", self.log(), "--train-iters", options.steps,
                 *OPTIMIZER, *(str(flag).format(contestant=self) for flag in self.flags)]
 

@@ -85,7 +85,7 @@ class Hostile(unittest.TestCase):
                 (["--lr-wsd-decay-style", "linear"], "--lr-wsd-decay-style: would do nothing"),
                 (["--lr-list", "rates.json", "--lr", "0.1"], "--lr: would do nothing: --lr-list has the rate of each step"),
                 (["--lr-warmup-init", "1e-4"], "--lr-warmup-init: would do nothing: there is no warmup"),
-                (["--ignore-extra-weights"], "--ignore-extra-weights: would do nothing: there are no --weights"),
+                (["--ignore-extra-weights"], "--ignore-extra-weights: would do nothing: there is no --load"),
                 (["--master-addr", "10.0.0.1"], "--master-addr: would do nothing: all ranks are in this one process"),
                 (["--bf16-products", "native"], "--bf16-products: means nothing for a plan of f32 for cpu")]:
             with self.subTest(flags=flags):
@@ -139,8 +139,8 @@ class Hostile(unittest.TestCase):
         (kernels,) = os.listdir("plan/kernels")
         library = read("plan/kernels/" + kernels)
         for arguments in [["--data", "c.txt", "--log", "c.txt"], ["--data", "c.txt", "--save-gradients", "./c.txt"],
-                          ["--mock-data", "--weights", "w.safetensors", "--log", "w.safetensors"],
-                          ["--mock-data", "--weights", "good", "--save-gradients", "good/model.safetensors"],
+                          ["--mock-data", "--load", "w.safetensors", "--log", "w.safetensors"],
+                          ["--mock-data", "--load", "good", "--save-gradients", "good/model.safetensors"],
                           ["--mock-data", "--log", "plan/plan.json"], ["--mock-data", "--lr-list", "rates.json", "--log", "rates.json"],
                           ["--mock-data", "--log", "one", "--save-gradients", "one"],
                           ["--mock-data", "--save", "new", "--log", "new/config.json"]]:
@@ -218,13 +218,13 @@ class Hostile(unittest.TestCase):
         write("other/config.json", json.dumps(config | {"activation_function": activation}).encode())
         write("other/model.safetensors", read("good/model.safetensors"))
         for message in ("other/config.json: describes another model than the plan", "activation: relu in the config.json, gelu",
-                        "--ignore-config takes the weights all the same"):
-            self.expect(1, message, "plan", *MOCK, "--weights", "other")
-        self.expect(0, "", "plan", *MOCK, "--weights", "other", "--ignore-config")
-        self.expect(1, "other/config.json: describes another", "plan", *MOCK, "--weights", "other/model.safetensors")
+                        "--ignore-config loads it all the same"):
+            self.expect(1, message, "plan", *MOCK, "--load", "other")
+        self.expect(0, "", "plan", *MOCK, "--load", "other", "--ignore-config")
+        self.expect(1, "other/config.json: describes another", "plan", *MOCK, "--load", "other/model.safetensors")
         saved = "other: holds the config.json of another model"
-        self.expect(1, saved, "plan", *MOCK, "--weights", "good", "--save", "other")
-        self.expect(1, saved, "plan", *MOCK, "--weights", "other", "--ignore-config", "--save", "other")
+        self.expect(1, saved, "plan", *MOCK, "--load", "good/model.safetensors", "--save", "other")
+        self.expect(1, saved, "plan", *MOCK, "--load", "other", "--ignore-config", "--save", "other")
         os.remove("other/model.safetensors")
         self.expect(1, saved, "plan", *MOCK, "--save", "other")  # weights of another form may lie there
         self.assertEqual(json.loads(read("other/config.json"))["activation_function"], activation)
@@ -235,7 +235,7 @@ class Hostile(unittest.TestCase):
         self.expect(2, "--master-addr: would do nothing", "plan", *MOCK, "--master-addr", "localhost")
 
     def test_replacing_an_older_form_of_the_model(self):
-        """Buffers that older versions of transformers saved are no other model, for --save as for --weights."""
+        """Buffers that older versions of transformers saved are no other model, for --save as for --load."""
         os.mkdir("older")
         raw = read("good/model.safetensors")
         size = struct.unpack("<Q", raw[:8])[0]
@@ -244,7 +244,7 @@ class Hostile(unittest.TestCase):
         header["transformer.h.0.attn.bias"] = {"dtype": "F32", "shape": [1], "data_offsets": [end, end + 4]}
         text = json.dumps(header).encode()
         write("older/model.safetensors", struct.pack("<Q", len(text)) + text + raw[8 + size:] + bytes(4))
-        self.expect(0, "", "plan", *MOCK, "--weights", "older", "--save", "older")
+        self.expect(0, "", "plan", *MOCK, "--load", "older", "--save", "older")
 
     def test_weights(self):
         raw = read("good/model.safetensors")
@@ -271,7 +271,7 @@ class Hostile(unittest.TestCase):
                 (changed(data_offsets=[0, 2**63 - 1]), "is it cut off?")]:
             with self.subTest(message=message):
                 write("bad/model.safetensors", content)
-                self.expect(1, message, "plan", *MOCK, "--weights", "bad")
+                self.expect(1, message, "plan", *MOCK, "--load", "bad")
 
     def test_plan(self):
         (name,) = os.listdir("plan/kernels")
@@ -316,7 +316,7 @@ class Hostile(unittest.TestCase):
                 self.expect(1, message, "beyond", *MOCK)
 
     def test_a_limit_of_files_keeps_the_old_checkpoint(self):
-        subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept"], check=True, capture_output=True)
+        subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept", "--no-save-optim"], check=True, capture_output=True)
         old = {name: read("kept/" + name) for name in os.listdir("kept")}
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         self.expect(1, "files of this process may have 1.0 MiB (ulimit -f)", "plan", *MOCK, "--seed", "5", "--save", "kept",
@@ -347,7 +347,7 @@ class Hostile(unittest.TestCase):
         self.assertIn("no profile: interrupted before the second step", output)
 
     def test_killed_while_saving(self):
-        command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed"]
+        command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed", "--no-save-optim"]
         subprocess.run(command, check=True, capture_output=True)
         inside = 0
         for attempt in range(8):
@@ -360,7 +360,7 @@ class Hostile(unittest.TestCase):
             inside += run.poll() is None
             run.kill()
             run.wait()
-            self.expect(0, "", "plan", *MOCK, "--weights", "killed")
+            self.expect(0, "", "plan", *MOCK, "--load", "killed/model.safetensors")
         self.assertGreater(inside, 0, "no kill fell into a save")
 
     def interrupted(self, after, save):
@@ -377,7 +377,7 @@ class Hostile(unittest.TestCase):
 
     def test_interrupt_saves(self):
         self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
-        self.expect(0, "", "plan", *MOCK, "--weights", "interrupted")
+        self.expect(0, "", "plan", *MOCK, "--load", "interrupted/model.safetensors")
 
     @contextlib.contextmanager
     def in_a_long_step(self, samples, save):
@@ -399,7 +399,7 @@ class Hostile(unittest.TestCase):
             output, errors = run.communicate(timeout=60)
             self.assertEqual(run.returncode, 130)
             self.assertIn("1 step (interrupted)", output, errors)
-        self.expect(0, "", "plan", *MOCK, "--weights", "requested")
+        self.expect(0, "", "plan", *MOCK, "--load", "requested/model.safetensors")
 
     def test_requests_of_launchers_save_too(self):
         """SIGHUP of a terminal that went away, SIGUSR1 and SIGUSR2 of Slurm."""
@@ -523,7 +523,7 @@ class Hostile(unittest.TestCase):
         run.stderr.readline()
         run.stderr.close()
         self.assertEqual(run.wait(timeout=60), 0)
-        self.expect(0, "", "plan", *MOCK, "--weights", "unseen")
+        self.expect(0, "", "plan", *MOCK, "--load", "unseen/model.safetensors")
 
     def test_same_seed_same_bits(self):
         for name in "first", "second":

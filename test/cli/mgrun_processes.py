@@ -142,7 +142,7 @@ class Processes(unittest.TestCase):
 
     def test_weights_are_read_by_all(self):
         self.succeed(Run(range(4), [*MOCK, "--save", "first"]))
-        self.compare_with_threads("plan", ["--weights", "first"])
+        self.compare_with_threads("plan", ["--load", "first/model.safetensors"])
 
     def test_only_rank_0_shows_something(self):
         results = Run(range(4), MOCK).end()
@@ -206,7 +206,7 @@ class Processes(unittest.TestCase):
 
     def test_an_error_is_told_in_full_once(self):
         self.succeed(Run(range(4), [*MOCK, "--save", "whole"]))
-        weights = lambda rank: {"arguments": ["--weights", "whole" if rank != 2 else "plan/plan.json"]}
+        weights = lambda rank: {"arguments": ["--load", "whole/model.safetensors" if rank != 2 else "plan/plan.json"]}
         results = Run(range(4), MOCK, of_rank=weights).end(20)
         for rank, (code, _, errors) in enumerate(results):
             self.assertEqual(code, 1, errors)
@@ -217,7 +217,7 @@ class Processes(unittest.TestCase):
         for seed in "1", "2":
             subprocess.run([MGRUN, "plan", "--mock-data", "--train-iters", "1", "--seed", seed, "--save", "from-" + seed],
                            check=True, capture_output=True, env=CLEAN)
-        weights = lambda rank: {"arguments": ["--weights", "from-2" if rank == 3 else "from-1"]}
+        weights = lambda rank: {"arguments": ["--load", f"from-{2 if rank == 3 else 1}/model.safetensors"]}
         results = self.fail_all(Run(range(4), ENDLESS, of_rank=weights), "expected finite weights, and the same checkpoint for all")
         self.assertRegex(results[0][2], r"parameter \S+: ranks 3 differ from rank \d")
 
@@ -246,7 +246,7 @@ class Processes(unittest.TestCase):
             self.assertEqual(code, 1 if rank == 0 else 0, errors)
         self.assertIn("/dev/full: cannot be written: No space left on device; the training goes on", results[0][2])
         self.assertIn("4 of the steps are not in it", results[0][2])
-        run = subprocess.run([MGRUN, "plan", *MOCK, "--weights", "kept"], env=CLEAN, capture_output=True, timeout=60)
+        run = subprocess.run([MGRUN, "plan", *MOCK, "--load", "kept/model.safetensors"], env=CLEAN, capture_output=True, timeout=60)
         self.assertEqual(run.returncode, 0)
 
     def test_an_interrupt_of_one_ends_all_after_the_same_step(self):

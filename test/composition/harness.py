@@ -120,10 +120,10 @@ class Session:
                 else self.compile(config, layout, sequences, rules=rules))
         models.write_safetensors(folder / "data.safetensors", batch)
         command = [plan, "--data", folder / "data.safetensors", "--train-iters", steps, "--poison", "--log",
-                   folder / "log.jsonl", "--save", folder / "weights", "--timeout", 60]
+                   folder / "log.jsonl", "--save", folder / "weights", "--no-save-optim", "--timeout", 60]
         if weights != "seed":
             models.write_safetensors(folder / "start.safetensors", weights or models.random_weights(config))
-            command += ["--weights", folder / "start.safetensors"]
+            command += ["--load", folder / "start.safetensors"]
         if steps:
             command += ["--save-gradients", folder / "gradients.safetensors"]
         defaults = {"--lr": LR, "--lr-decay-style": "constant", "--adam-eps": 1.0, "--adam-beta1": 0.5,

@@ -45,7 +45,7 @@ def train_on(session, config, layout, batch):
     folder, plan = session.new_folder(), session.compile(config, layout, batch["labels"].shape[1])
     for name, tensors in (("data", batch), ("start", models.random_weights(config))):
         models.write_safetensors(folder / f"{name}.safetensors", tensors)
-    done = session.execute("mgrun", plan, "--data", folder / "data.safetensors", "--weights", folder / "start.safetensors",
+    done = session.execute("mgrun", plan, "--data", folder / "data.safetensors", "--load", folder / "start.safetensors",
                            "--train-iters", 1, "--poison", "--save-gradients", folder / "gradients", "--timeout", 60)
     assert done.returncode == 0, done.stderr
     return tensor_files.load(folder / "gradients")
@@ -118,8 +118,8 @@ def test_06_checkpoints_of_both_types(session):
 
     def through(source, layout, kind):
         out = session.new_folder() / "weights"
-        done = session.execute("mgrun", session.compile(GPT2, layout), "--mock-data", "--train-iters", 0, "--weights", source,
-                               "--save", out, "--save-dtype", kind)
+        done = session.execute("mgrun", session.compile(GPT2, layout), "--mock-data", "--train-iters", 0, "--load", source,
+                               "--save", out, "--no-save-optim", "--save-dtype", kind)
         assert done.returncode == 0, done.stderr
         return out
 

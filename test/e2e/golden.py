@@ -89,11 +89,11 @@ def training_command(options, golden, plan, folder):
         json.dump(golden.expect["lr"], file)
     beta1, beta2 = optimizer["betas"]
     command = [os.path.join(options.bin, "mgrun"), plan, "--data", golden.path("batch.safetensors"),
-               "--weights", golden.path("model.safetensors"), "--train-iters", golden.expect["steps"],
+               "--load", golden.path("model.safetensors"), "--train-iters", golden.expect["steps"],
                "--lr-list", rates, "--adam-beta1", beta1, "--adam-beta2", beta2,
                "--adam-eps", optimizer["eps"], "--weight-decay", optimizer["weight_decay"],
                "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
-               "--save", os.path.join(folder, "weights"), "--save-dtype", "f32", "--save-gradients",
+               "--save", os.path.join(folder, "weights"), "--no-save-optim", "--save-dtype", "f32", "--save-gradients",
                os.path.join(folder, "gradients.safetensors"), "--timeout", options.timeout / 2]
     if options.bf16_products:
         command += ["--bf16-products", options.bf16_products]
@@ -154,7 +154,7 @@ def untrained(options, plan, folder, name, *start):
     """The weights that a run without steps saves."""
     out = os.path.join(folder, name)
     error = execute([os.path.join(options.bin, "mgrun"), plan, "--mock-data", "--train-iters", "0", "--save", out,
-                     "--save-dtype", "f32", *start],
+                     "--no-save-optim", "--save-dtype", "f32", *start],
                     folder, name, options.timeout)
     if error:
         raise ValueError(error)
@@ -163,7 +163,7 @@ def untrained(options, plan, folder, name, *start):
 
 def check_weights_in_and_out(options, golden, plan, folder):
     """A checkpoint goes through any layout unchanged; weights from a seed are the same in every layout."""
-    saved = untrained(options, plan, folder, "copied", "--weights", golden.path("model.safetensors"))
+    saved = untrained(options, plan, folder, "copied", "--load", golden.path("model.safetensors"))
     comparisons = compare.compare_bits("weight loaded and saved", golden.start, saved)
     drawn = untrained(options, plan, folder, "drawn", "--seed", "7")
     golden.drawn = golden.drawn or drawn

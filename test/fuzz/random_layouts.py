@@ -274,14 +274,14 @@ def bf16_differences(binaries, where, single, types, many):
     if message:
         return [message]
     weights = where / "start"
-    done, wrong = run([binaries / "mgrun", where / "exact", "--mock-data", "--train-iters", "0", "--seed", "7", "--save", weights], where)
+    done, wrong = run([binaries / "mgrun", where / "exact", "--mock-data", "--train-iters", "0", "--seed", "7", "--save", weights, "--no-save-optim"], where)
     assert not wrong and done.returncode == 0, wrong or done.stderr
     start, r = tensor_files.load(weights / "model.safetensors"), numpy.random.default_rng(1)
     draws = []
     for _ in range(DRAWS):
         moved = {name: (w * (1 + r.uniform(-(2.0**-7), 2.0**-7, w.shape))).astype(numpy.float32) for name, w in start.items()}
         write_safetensors(where / "moved.safetensors", moved)
-        pair = [train(binaries, where, name, flags, "--weights", where / "moved.safetensors")
+        pair = [train(binaries, where, name, flags, "--load", where / "moved.safetensors")
                 for name, flags in (("exact", single), ("one", single + types))]
         if wrong := [message for _, message in pair if message]:
             return wrong

@@ -85,7 +85,7 @@ TEST(TokenFiles, aTextIsForModelsOfBytes) {
   EXPECT_TRUE(isOk(open(text, 384)));
   EXPECT_TRUE(fails(open(text, 50257), {"a.txt", "50257 tokens", "--text-bytes", "docs/data.md"}));
   EXPECT_TRUE(isOk(open(text, 50257, {.textBytes = true})));
-  EXPECT_TRUE(fails(open(text, 256, {.tokenizer = "w/tokenizer.json"}), {"--weights", "w/tokenizer.json"}));
+  EXPECT_TRUE(fails(open(text, 256, {.tokenizer = "w/tokenizer.json"}), {"--load", "w/tokenizer.json"}));
   EXPECT_TRUE(isOk(open(text, 256, {.textBytes = true, .tokenizer = "w/tokenizer.json"})));
   EXPECT_TRUE(fails(open(lines, 256), {"is JSON", "docs/data.md"}));
   EXPECT_TRUE(fails(open(dir.write("a.JSON", "[]"), 256), {"is JSON"}));

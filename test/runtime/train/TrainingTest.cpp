@@ -48,6 +48,7 @@ TrainingOptions makeOptions(const Bundle &bundle) {
   options.optimizer.lrDecayStyle = "constant";
   options.threads = 1;
   options.poison = true;
+  options.savesState = false; // ResumeTest.cpp
   return options;
 }
 
@@ -94,7 +95,7 @@ TEST(Training, startsFromSavedWeights) {
   Recorder recorder;
   Interrupt interrupt;
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  options.weights = options.save;
+  options.load = *options.save + "/model.safetensors";
   options.save = bundle.path("second");
   options.saveGradients = bundle.path("gradients.safetensors");
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
@@ -125,7 +126,7 @@ TEST(Training, savesEitherTypeOfAPlanOfBf16) {
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_EQ(values[i], toFloat(toBf16(masters[i])));
   EXPECT_NE(bundle.read("values/config.json").find("bfloat16"), std::string::npos);
-  options.weights = bundle.path("masters");
+  options.load = bundle.path("masters/model.safetensors");
   options.trainIters = 0;
   EXPECT_EQ(run("again", plan::DType::f32), masters);
 }
@@ -257,7 +258,7 @@ TEST(Training, outputsReplaceFilesOfTheirKindOnly) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
   TrainingOptions wrong = makeOptions(bundle);
-  wrong.weights = options.saveGradients;
+  wrong.load = options.saveGradients;
   EXPECT_TRUE(fails(train(wrong, recorder, interrupt),
                     {"holds gradients, as --save-gradients writes them, expected weights"}));
   const auto refused = [&](std::optional<std::string> TrainingOptions::*flag, const std::string &path,
@@ -565,12 +566,12 @@ TEST(Training, aLossThatIsNotFiniteIsAnError) {
 TEST(Training, weightsThatAreNotFiniteAreNamed) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);
-  options.weights = bundle.path("weights.safetensors");
+  options.load = bundle.path("weights.safetensors");
   const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
   for (const float bad : {INFINITY, -NAN}) {
     std::vector<float> values(16, 1.0f);
     values[3] = values[11] = bad;
-    Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.weights, tensors);
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.load, tensors);
     ASSERT_TRUE(isOk(writer));
     ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
     ASSERT_TRUE(isOk(writer->finish()));
@@ -578,10 +579,9 @@ TEST(Training, weightsThatAreNotFiniteAreNamed) {
     Recorder recorder;
     Interrupt interrupt;
     const Status failure = train(options, recorder, interrupt).status();
-    EXPECT_TRUE(
-        fails(failure,
-              {"step 0: ", "not finite; --weights " + *options.weights + " has weights that are not finite",
-               fmt::format("\n  w: element 3 is {}", bad)}));
+    EXPECT_TRUE(fails(failure,
+                      {"step 0: ", "not finite; --load " + *options.load + " has weights that are not finite",
+                       fmt::format("\n  w: element 3 is {}", bad)}));
     EXPECT_EQ(failure.message().find("--lr"), std::string::npos);
   }
 }
@@ -597,7 +597,7 @@ TEST(Training, everyWrongInputIsNamed) {
   options.data = bundle.path("absent.npy");
   EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.npy"}));
   options = makeOptions(bundle);
-  options.weights = bundle.path("absent.safetensors");
+  options.load = bundle.path("absent.safetensors");
   EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.safetensors"}));
   options = makeOptions(bundle);
   options.log = bundle.path("absent/log.jsonl");

@@ -1,0 +1,182 @@
+// See CheckpointFolder.h.
+#include "runtime/checkpoint/CheckpointFolder.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <regex>
+
+namespace mgc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kRemoving = ".removing";
+
+std::string nameOfStep(int64_t step) { return fmt::format("iter_{:07}", step); } // as Megatron-LM's
+
+std::optional<int64_t> numberIn(std::string_view text) {
+  while (!text.empty() && text.back() == '\n')
+    text.remove_suffix(1);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number)
+                                                                                 : std::nullopt;
+}
+
+// The step of iter_0000020, and what follows: "", ".saving" or ".removing".
+std::optional<std::pair<int64_t, std::string>> stepNamed(const std::string &name) {
+  static const std::regex pattern(R"(iter_(\d{7,18})(|\.saving|\.removing))");
+  std::smatch parts;
+  if (!std::regex_match(name, parts, pattern))
+    return std::nullopt;
+  const std::optional<int64_t> step = numberIn(parts[1].str());
+  return step && name.starts_with(nameOfStep(*step)) ? std::optional(std::pair(*step, parts[2].str()))
+                                                     : std::nullopt;
+}
+
+// It is not seen as a checkpoint as soon as its first file goes.
+void removeFolder(const std::string &path) {
+  std::error_code ignored;
+  const std::string doomed = path.ends_with(kRemoving) ? path : path + kRemoving;
+  if (doomed != path)
+    fs::rename(path, doomed, ignored);
+  fs::remove_all(doomed, ignored);
+}
+
+Status renameFolder(const std::string &from, const std::string &to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  return error ? errorf("{}: cannot become {}: {}", from, to, error.message()) : Status::ok();
+}
+
+Status refuseOthers(const std::string &folder, const std::map<int64_t, std::string> &others,
+                    const Continued &continued) {
+  return errorf(
+      "{}: holds checkpoints{}, the newest of step {}; expected --load {}, which goes on from it{}, another "
+      "folder, or --force, which removes them after the first save",
+      folder,
+      continued.step ? fmt::format(" behind step {}, from which the run goes on", *continued.step)
+                     : " of another training",
+      others.rbegin()->first, folder, continued.step ? "" : " with the same training");
+}
+
+} // namespace
+
+std::map<int64_t, std::string> checkpointsIn(const std::string &folder) {
+  std::map<int64_t, std::string> found;
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
+    if (const auto step = stepNamed(entry.path().filename().string()); step && step->second.empty())
+      found[step->first] = entry.path().string();
+  return found;
+}
+
+Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
+  using Found = std::optional<std::string>;
+  std::error_code ignored;
+  if (fs::exists(fs::path(path) / CheckpointRecord::kFile, ignored))
+    return Found(path);
+  const std::map<int64_t, std::string> checkpoints = checkpointsIn(path);
+  const std::string latest = (fs::path(path) / kLatestFile).string();
+  const int64_t newest = checkpoints.empty() ? -1 : checkpoints.rbegin()->first;
+  const Found found = checkpoints.empty() ? Found() : Found(checkpoints.rbegin()->second);
+  if (!fs::exists(latest, ignored))
+    return found;
+  MGC_ASSIGN(text, readFile(latest, 4096));
+  const std::optional<int64_t> step = numberIn(text);
+  if (step && *step <= newest) // below it, where a save was killed just before it wrote the file
+    return found;
+  std::vector<std::string> possible;
+  for (const auto &entry : checkpoints)
+    possible.push_back(entry.second);
+  return errorf("{}: names {}, which is not in the folder; possible: {}", latest,
+                step ? nameOfStep(*step) : "no step",
+                possible.empty() ? "none: there is no checkpoint at all"
+                                 : fmt::format("{}", fmt::join(possible, ", ")));
+}
+
+std::string CheckpointFolder::pathOf(int64_t step) const {
+  return (fs::path(folder_) / nameOfStep(step)).string();
+}
+
+std::string CheckpointFolder::stagingOf(const std::string &folder, int64_t step) {
+  return (fs::path(folder) / (nameOfStep(step) + ".saving")).string();
+}
+
+Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64_t retain,
+                                                const Continued &continued, std::vector<std::string> &notes) {
+  CheckpointFolder opened(folder, retain);
+  std::map<int64_t, std::string> others = checkpointsIn(folder);
+  if (continued.step)
+    for (auto entry = others.begin(); entry != others.end() && entry->first <= *continued.step;) {
+      opened.own_.insert(entry->first);
+      entry = others.erase(entry);
+    }
+  if (!others.empty() && !continued.force)
+    return refuseOthers(folder, others, continued);
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
+    if (const auto step = stepNamed(entry.path().filename().string()); step && !step->second.empty()) {
+      removeFolder(entry.path().string());
+      notes.push_back(fmt::format("{}: left by a save that was killed; removed", entry.path().string()));
+    }
+  return opened;
+}
+
+Status CheckpointFolder::begin(int64_t step) {
+  const std::string staging = stagingOf(folder_, step);
+  std::error_code error;
+  fs::remove_all(staging, error);
+  fs::create_directory(staging, error);
+  if (error)
+    return errorf("{}: cannot make this directory: {}", staging, error.message());
+  return Status::ok();
+}
+
+// Where machines do not share a file system, a process sees its own files alone.
+Status CheckpointFolder::verifyFiles(const CheckpointRecord &record) const {
+  for (const CheckpointFile &file : record.files) {
+    const std::string path = stagingOf(folder_, record.step) + "/" + file.name;
+    std::error_code error;
+    const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
+    if (error || bytes != file.bytes)
+      return errorf("{}: {}, the rank that wrote it reports {} bytes; expected --save in a folder that all "
+                    "processes share, or --no-save-optim, with which rank 0 writes weights alone",
+                    path, error ? error.message() : fmt::format("has {} bytes", bytes), file.bytes);
+  }
+  return Status::ok();
+}
+
+void CheckpointFolder::removeOthers() const {
+  std::map<int64_t, std::string> old = checkpointsIn(folder_);
+  const auto kept = std::min<int64_t>(retain_ == 0 ? std::ssize(own_) : retain_, std::ssize(own_));
+  for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
+    old.erase(*own);
+  for (const auto &entry : old)
+    removeFolder(entry.second);
+}
+
+Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {
+  const std::string staging = stagingOf(folder_, record.step), path = pathOf(record.step);
+  MGC_TRY(verifyFiles(record));
+  if (!config.empty())
+    MGC_TRY(writeFileAtomically(staging + "/config.json", config));
+  MGC_TRY(writeFileAtomically(staging + "/" + CheckpointRecord::kFile, printRecord(record)));
+  if (std::error_code ignored; fs::exists(path, ignored)) // of another training, with --force
+    removeFolder(path);
+  MGC_TRY(renameFolder(staging, path));
+  MGC_TRY(syncDirectoryOf(path));
+  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", record.step)));
+  own_.insert(record.step);
+  removeOthers();
+  return Status::ok();
+}
+
+void CheckpointFolder::discard(int64_t step) {
+  std::error_code ignored;
+  fs::remove_all(stagingOf(folder_, step), ignored);
+}
+
+} // namespace mgc

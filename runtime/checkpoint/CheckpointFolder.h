@@ -1,0 +1,57 @@
+// The folder of --save, which has one checkpoint after another, and what --load names: docs/checkpoints.md, Files.
+//   iter_0000020.saving    being written, or of a save that was killed
+//   iter_0000020           complete
+//   iter_0000020.removing  being removed
+#pragma once
+
+#include "runtime/checkpoint/CheckpointRecord.h"
+
+#include <map>
+#include <set>
+
+namespace mgc {
+
+// Complete checkpoints of the folder, by step.
+std::map<int64_t, std::string> checkpointsIn(const std::string &folder);
+
+// The file that has the step of the newest complete checkpoint, for people and scripts; under Megatron-LM's name.
+inline constexpr const char *kLatestFile = "latest_checkpointed_iteration.txt";
+
+// The folder of a checkpoint that `path` names: itself, or as a folder of --save its newest. Nothing: `path` is neither, but may
+// have weights of Hugging Face. An error: the folder had a newer one, which is gone.
+Result<std::optional<std::string>> findCheckpoint(const std::string &path);
+
+// Who may save into a folder: a run that continues what is there.
+struct Continued {
+  std::optional<int64_t> step = {}; // of the checkpoint of this folder that the run goes on from
+  bool force = false;               // what is not continued is removed after the first save
+};
+
+// A --save folder as the one process sees it that completes checkpoints; it holds the folder's lock.
+class CheckpointFolder {
+public:
+  // Removes what killed saves left, and gives notes of it for people. An error: the folder has checkpoints that the run does not continue.
+  static Result<CheckpointFolder> open(const std::string &folder, int64_t retain, const Continued &continued,
+                                       std::vector<std::string> &notes);
+
+  // Where all ranks write the files of a checkpoint, which begin() makes new and empty.
+  static std::string stagingOf(const std::string &folder, int64_t step);
+  Status begin(int64_t step);
+  bool has(int64_t step) const { return own_.contains(step); } // complete, of this training
+  // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the
+  // newest `retain` of this training.
+  Status complete(const CheckpointRecord &record, const std::string &config);
+  void discard(int64_t step); // what begin() began
+
+private:
+  CheckpointFolder(std::string folder, int64_t retain) : folder_(std::move(folder)), retain_(retain) {}
+  std::string pathOf(int64_t step) const;
+  Status verifyFiles(const CheckpointRecord &record) const;
+  void removeOthers() const;
+
+  std::string folder_;
+  int64_t retain_ = 0;    // 0: all
+  std::set<int64_t> own_; // steps of the checkpoints of this training
+};
+
+} // namespace mgc

@@ -1,0 +1,35 @@
+// CheckpointRecord: checkpoint.json, which says what a checkpoint is of and which files it has: docs/checkpoints.md.
+#pragma once
+
+#include "runtime/checkpoint/StateFiles.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mgc {
+
+// Flags and their values, in one order: {"--lr", "0.001"}.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+struct CheckpointRecord {
+  static constexpr int64_t kVersion = 1;
+  static constexpr const char *kFile = "checkpoint.json";
+
+  int64_t step = 0; // training steps done
+  int64_t samples = 0;
+  std::string model, layout; // for people
+  int64_t globalBatchSize = 0, sequenceLength = 0;
+  Settings data, optimizer;
+  std::vector<CheckpointFile> files;
+  bool operator==(const CheckpointRecord &) const = default;
+};
+
+// The text of checkpoint.json.
+std::string printRecord(const CheckpointRecord &record);
+
+// What `folder`, a checkpoint, says it has. The text is hostile: an error that names the file and what is wrong in it.
+Result<CheckpointRecord> readRecord(const std::string &folder);
+Result<CheckpointRecord> parseRecord(std::string_view text);
+
+} // namespace mgc

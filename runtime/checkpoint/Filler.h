@@ -1,0 +1,35 @@
+// Fills the buckets of all ranks of this process with numbers that are known by their place in the tensors of the model.
+#pragma once
+
+#include "runtime/checkpoint/ParameterShard.h"
+#include "runtime/checkpoint/RankMemory.h"
+
+#include <functional>
+
+namespace mgc {
+
+// Who fills the memory.
+struct FillOptions {
+  // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
+  std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
+  int threads = 1;                 // of a rank
+  bool isZero = false;             // the memory is zero and was never touched
+  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
+};
+
+// Writes the elements [file, file + count) of a parameter's tensor, or of its stack of tensors, to `out`.
+using Fill = std::function<void(int64_t file, int64_t count, float *out)>;
+using FillFor = std::function<Fill(const plan::Parameter &)>;
+
+struct Fills {
+  FillFor weights;
+  FillFor firstMoments = nullptr, secondMoments = nullptr; // of parameters that AdamW updates; null: zero
+};
+
+// Values, masters and moments; padding is zero.
+void fillBuckets(const plan::Plan &plan, Arenas arenas, const FillOptions &options, const Fills &fills);
+
+// Of a stack, whose tensors of so many elements each lie one after another; or of one tensor.
+Fill fillOfStack(std::vector<Fill> tensors, int64_t elements);
+
+} // namespace mgc

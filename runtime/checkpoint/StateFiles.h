@@ -1,0 +1,49 @@
+// StateFiles: the files of one rank in a checkpoint, from the memory of the rank or from a copy of it.
+#pragma once
+
+#include "runtime/checkpoint/RankMemory.h"
+#include "runtime/checkpoint/StateChunks.h"
+#include "runtime/io/Safetensors.h"
+
+namespace mgc {
+
+// A file of a checkpoint, as its record lists it.
+struct CheckpointFile {
+  std::string name;
+  int64_t bytes = 0;
+  std::string checksum; // Checksum::text
+  bool operator==(const CheckpointFile &) const = default;
+};
+
+// In the metadata of each file: PyTorch's names.
+inline constexpr const char *kShardingInfo = "DCP_SHARDING_INFO";
+inline constexpr const char *kSavedOffsets = "saved_offsets";
+
+class StateFiles {
+public:
+  // Those that the rank, whose arena is here, writes. The plan outlives them; the arenas' addresses stay.
+  StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas);
+
+  int64_t bytes() const { return bytes_; } // of the tensors
+  // Copies them. The memory of the copy is kept for the next one.
+  void copy();
+  enum class Source { memory, copy };
+  // Writes all into the folder, and brings them to disk, names excepted.
+  Result<std::vector<CheckpointFile>> write(const std::string &folder, Source source) const;
+
+private:
+  struct File {
+    std::string name;
+    std::vector<TensorSpec> tensors;
+    std::string shardingInfo;
+    std::vector<std::span<const std::byte>> pieces; // the data, in the order of the file
+  };
+  static Result<CheckpointFile> write(const File &file, std::span<const std::span<const std::byte>> pieces,
+                                      const std::string &folder);
+
+  std::vector<File> files_;
+  int64_t bytes_ = 0;
+  std::vector<std::byte> copy_; // of all pieces, one after another
+};
+
+} // namespace mgc

@@ -1,0 +1,178 @@
+// See CheckpointSaver.h. Processes talk over the store alone, so a thread beside the ranks' can save while they train.
+#include "runtime/train/CheckpointSaver.h"
+
+#include <sstream>
+#include <sys/resource.h>
+
+namespace mgc {
+
+namespace {
+
+constexpr std::string_view kThere = "there", kBegun = "begun"; // the folder of a checkpoint
+constexpr std::string_view kWritten = "written", kFailed = "failed";
+
+// The files of a rank, or why there are none, as text: "written" or "failed", then a line for each file or the error.
+std::string printReport(const Result<std::vector<CheckpointFile>> &files) {
+  if (!files.isOk())
+    return fmt::format("{}\n{}", kFailed, files.status().message().substr(0, 4096));
+  std::string text(kWritten);
+  for (const CheckpointFile &file : *files)
+    text += fmt::format("\n{} {} {}", file.name, file.bytes, file.checksum);
+  return text;
+}
+
+Result<std::vector<CheckpointFile>> readReport(const std::string &text) {
+  std::istringstream lines(text);
+  std::string first;
+  std::getline(lines, first);
+  if (first != kWritten)
+    return Status::error(text.substr(std::min(text.size(), first.size() + 1)));
+  std::vector<CheckpointFile> files;
+  for (CheckpointFile file; lines >> file.name >> file.bytes >> file.checksum;)
+    files.push_back(file);
+  return files;
+}
+
+// Of this thread alone: Linux has a priority for each.
+void lowerPriority() { (void)!::setpriority(PRIO_PROCESS, 0, 19); }
+
+} // namespace
+
+CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
+                                 std::optional<CheckpointFolder> completes)
+    : engine_(engine), processes_(processes), folder_(std::move(folder)), completes_(std::move(completes)) {}
+
+CheckpointSaver::~CheckpointSaver() { (void)finish(); }
+
+Status CheckpointSaver::finish() {
+  if (!thread_.joinable())
+    return Status::ok();
+  thread_.join();
+  return std::exchange(status_, Status::ok());
+}
+
+// The first save finds out who writes what.
+void CheckpointSaver::prepareFiles() {
+  if (!files_.empty())
+    return;
+  files_.resize(engine_.arenas().size());
+  engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
+}
+
+// Nobody writes before the folder is there. Whether there is something to save.
+Result<bool> CheckpointSaver::begin(int64_t step) {
+  const auto make = [&]() -> Result<std::string> {
+    if (completes_->has(step))
+      return std::string(kThere);
+    const Status begun = completes_->begin(step);
+    return begun.isOk() ? std::string(kBegun) : begun.message();
+  };
+  ++saves_;
+  MGC_ASSIGN(answer,
+             processes_ ? processes_->store().share(keyOf("folder"), isWriter(), make, processes_->deadline())
+                        : make());
+  if (answer != kThere && answer != kBegun)
+    return Status::error(answer);
+  return answer == kBegun;
+}
+
+Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
+  MGC_ASSIGN(isNew, begin(record.step));
+  if (!isNew)
+    return Status::ok();
+  const Status downloaded = engine_.download(Part::state);
+  if (!downloaded.isOk())
+    return end(std::move(record), downloaded);
+  prepareFiles();
+  if (!isConcurrent)
+    return write(std::move(record), Source::memory, false);
+  engine_.onRanks([&](int64_t rank) { files_[rank]->copy(); });
+  hasEnded_ = false;
+  thread_ = std::thread([this, record = std::move(record)] {
+    lowerPriority();
+    status_ = write(record, Source::copy, true);
+    hasEnded_ = true;
+  });
+  return Status::ok();
+}
+
+Result<std::vector<CheckpointFile>> CheckpointSaver::writeFiles(const std::string &staging, Source source,
+                                                                bool isConcurrent) {
+  std::vector<Result<std::vector<CheckpointFile>>> written(files_.size(), std::vector<CheckpointFile>());
+  const std::function<void(int64_t)> writeOf = [&](int64_t rank) {
+    if (files_[rank])
+      written[rank] = files_[rank]->write(staging, source);
+  };
+  if (isConcurrent)
+    for (size_t rank = 0; rank < files_.size(); ++rank)
+      writeOf(int64_t(rank));
+  else
+    engine_.onRanks(writeOf);
+  std::vector<CheckpointFile> files;
+  for (Result<std::vector<CheckpointFile>> &one : written) {
+    MGC_TRY(Status(one.status()));
+    std::ranges::move(*one, std::back_inserter(files));
+  }
+  return files;
+}
+
+Status CheckpointSaver::write(CheckpointRecord record, Source source, bool isConcurrent) {
+  const std::string staging = CheckpointFolder::stagingOf(folder_, record.step);
+  return end(std::move(record), writeFiles(staging, source, isConcurrent));
+}
+
+Status CheckpointSaver::end(CheckpointRecord record, const Files &own) {
+  if (processes_)
+    return completeTogether(std::move(record), own);
+  if (own.isOk())
+    record.files = *own;
+  return completeOrDiscard(record, own.status());
+}
+
+Status CheckpointSaver::completeOrDiscard(const CheckpointRecord &record, const Status &written) {
+  const Status completed =
+      written.isOk() ? completes_->complete(record, engine_.plan().modelConfig) : written;
+  if (!completed.isOk())
+    completes_->discard(record.step);
+  return completed;
+}
+
+Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &own) {
+  Store &store = processes_->store();
+  MGC_TRY(store.set(keyOf(fmt::format("rank {}", processes_->rank())), printReport(own)));
+  MGC_TRY(store.add(keyOf("reports"), 1).status());
+  if (!isWriter())
+    return own.status();
+  MGC_TRY(awaitReports());
+  const Status written = collectReports(record);
+  return completeOrDiscard(record, written);
+}
+
+// The store's own waits would hold up other threads that ask it.
+Status CheckpointSaver::awaitReports() {
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  for (const Deadline deadline = processes_->deadline();;) {
+    MGC_ASSIGN(reports, processes_->store().add(keyOf("reports"), 0));
+    if (reports == processes_->size())
+      return Status::ok();
+    MGC_TRY(processes_->cause());
+    if (std::chrono::steady_clock::now() > deadline)
+      return errorf("{} of {} ranks have not written their files of the checkpoint in {} s; expected "
+                    "--timeout to be longer",
+                    processes_->size() - reports, processes_->size(),
+                    std::chrono::duration<double>(processes_->timeout()).count());
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status CheckpointSaver::collectReports(CheckpointRecord &record) {
+  for (int64_t rank = 0; rank < processes_->size(); ++rank) {
+    MGC_ASSIGN(text, processes_->store().get(keyOf(fmt::format("rank {}", rank)), processes_->deadline()));
+    Result<std::vector<CheckpointFile>> files = readReport(text);
+    if (!files.isOk())
+      return Status(files.status()).at(fmt::format("rank {}", rank));
+    std::ranges::move(*files, std::back_inserter(record.files));
+  }
+  return Status::ok();
+}
+} // namespace mgc

@@ -1,0 +1,21 @@
+// The settings of a run that its numbers depend on, as flags and values: what processes of a run must agree on, and what a run that
+// continues another must have alike.
+#pragma once
+
+#include "runtime/base/Problems.h"
+#include "runtime/checkpoint/CheckpointRecord.h"
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+// Which samples come, and what is drawn for them. The file of the data is not among them.
+Settings dataSettings(const TrainingOptions &options);
+
+// Of AdamW and of the learning rate, those that count in this run; of --lr-list the first `rates`.
+Settings optimizerSettings(const TrainingOptions &options, int64_t rates);
+
+// Adds a line for each of `found` that is not as in `expected`.
+void compareSettings(const Settings &found, const Settings &expected, std::string_view advice,
+                     Problems &problems);
+
+} // namespace mgc

@@ -1,0 +1,136 @@
+// See TrainingStart.h.
+#include "runtime/train/TrainingStart.h"
+
+#include "runtime/base/Problems.h"
+#include "runtime/checkpoint/CheckpointFolder.h"
+#include "runtime/random/Philox.h"
+#include "runtime/train/RunSettings.h"
+
+#include <filesystem>
+
+namespace mgc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool isSameFolder(const std::string &a, const std::string &b) {
+  std::error_code ignored;
+  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
+}
+
+bool hasWeights(const std::string &folder) {
+  std::error_code ignored;
+  return fs::exists(fs::path(folder) / "model.safetensors", ignored) ||
+         fs::exists(fs::path(folder) / "model.safetensors.index.json", ignored);
+}
+
+// Of the file the name alone: data may be moved.
+std::string describeData(const TrainingOptions &options, const DataSource &data) {
+  std::string text = data.describe();
+  if (options.data && text.starts_with(*options.data))
+    text.replace(0, options.data->size(), fs::path(*options.data).filename().string());
+  return text;
+}
+
+std::string describeLayout(const plan::Plan &plan) {
+  std::string text;
+  for (const plan::Axis &axis : plan.mesh.axes)
+    text += fmt::format("{}={} ", axis.name, axis.size);
+  return text + fmt::format("zero={} {}", plan.zero, nameOf(plan.dtype));
+}
+
+} // namespace
+
+std::string TrainingStart::describe() const {
+  if (checkpoint)
+    return fmt::format("a checkpoint with the hash {:016x}", hashName(printRecord(record)));
+  return weights ? "weights" : "none";
+}
+
+std::string TrainingStart::note(const TrainingOptions &options) const {
+  if (continues)
+    return fmt::format("--load {}: goes on after {} steps", *checkpoint, record.step);
+  if (checkpoint)
+    return fmt::format("--load {}: a new training begins with its weights", *checkpoint);
+  return options.load && !weights
+             ? fmt::format("--load {}: nothing is there yet; a new training begins", *options.load)
+             : "";
+}
+
+Result<TrainingStart> findStart(const TrainingOptions &options) {
+  TrainingStart start;
+  if (!options.load)
+    return start;
+  Result<std::optional<std::string>> found = findCheckpoint(*options.load);
+  if (!found.isOk())
+    return Status(found.status()).at("--load");
+  if (*found) {
+    start.checkpoint = *found;
+    start.continues = !options.finetune;
+    Result<CheckpointRecord> record = readRecord(**found);
+    if (!record.isOk())
+      return Status(record.status()).at("--load");
+    start.record = record.take();
+    return start;
+  }
+  std::error_code ignored;
+  const bool isThere = fs::exists(*options.load, ignored);
+  if (options.save && isSameFolder(*options.load, *options.save) && !hasWeights(*options.load))
+    return start;
+  if (!isThere)
+    return errorf(
+        "--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
+        "Face, which are a .safetensors file or a folder of them",
+        *options.load);
+  if (options.finetune)
+    return errorf("--finetune: --load {} has no checkpoint, so a new training begins anyway; leave it out",
+                  *options.load);
+  start.weights = options.load;
+  return start;
+}
+
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const DataSource &data,
+                          int64_t step) {
+  CheckpointRecord record;
+  record.step = step;
+  record.samples = step * plan.globalBatchSize;
+  record.model = plan.modelType;
+  record.layout = describeLayout(plan);
+  record.globalBatchSize = plan.globalBatchSize;
+  record.sequenceLength = plan.sequenceLength;
+  record.data = dataSettings(options);
+  if (!options.corpus)
+    record.data.emplace_back(options.data ? "--data" : "--mock-data", describeData(options, data));
+  record.optimizer = optimizerSettings(options, step);
+  return record;
+}
+
+Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
+                       const DataSource &data) {
+  if (!start.continues)
+    return Status::ok();
+  const CheckpointRecord here = recordOf(options, plan, data, start.record.step);
+  const CheckpointRecord &there = start.record;
+  Problems problems;
+  for (const auto &[what, found, expected] :
+       {std::tuple("global batch size", here.globalBatchSize, there.globalBatchSize),
+        std::tuple("sequence length", here.sequenceLength, there.sequenceLength)})
+    problems.expect(
+        found == expected,
+        "  {}: found {} in the plan, expected {}, as in the checkpoint; a plan that has it, or --finetune, "
+        "with which a new training begins",
+        what, found, expected);
+  compareSettings(here.data, there.data, "--finetune begins a new training with the weights", problems);
+  if (!options.overridesOptimizer)
+    compareSettings(here.optimizer, there.optimizer,
+                    "--override-opt-param-scheduler goes on with what was found", problems);
+  problems.expect(options.trainIters >= there.step,
+                  "  --train-iters: found {}, expected at least {}, the steps that are done",
+                  options.trainIters, there.step);
+  return problems.empty() ? Status::ok()
+                          : errorf("--load {}: this run would not go on as that of the checkpoint\n{}",
+                                   *start.checkpoint, problems.text());
+}
+
+} // namespace mgc

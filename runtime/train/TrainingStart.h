@@ -1,0 +1,35 @@
+// Where a training begins: at step 0 with drawn weights or those of --load, or where the checkpoint of --load stopped.
+#pragma once
+
+#include "runtime/checkpoint/CheckpointRecord.h"
+#include "runtime/data/Data.h"
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+struct TrainingStart {
+  std::optional<std::string> weights;    // file or folder of Hugging Face
+  std::optional<std::string> checkpoint; // folder, of which `record` is
+  CheckpointRecord record;
+  bool continues = false; // the checkpoint's training: not with --finetune
+
+  int64_t step() const { return continues ? record.step : 0; }
+  // The weights or the checkpoint; none: weights are drawn.
+  std::optional<std::string> path() const { return checkpoint ? checkpoint : weights; }
+  // What all processes must have alike.
+  std::string describe() const;
+  std::string note(const TrainingOptions &options) const; // for people; empty: nothing is to be said
+};
+
+// What --load names. An error: it names nothing that can be loaded, and is not the folder of --save that has nothing yet.
+Result<TrainingStart> findStart(const TrainingOptions &options);
+
+// The record of a checkpoint of this run, without its files.
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const DataSource &data,
+                          int64_t step);
+
+// Whether the run goes on as the checkpoint's would have: data, optimizer and sizes; all differences at once.
+Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
+                       const DataSource &data);
+
+} // namespace mgc

@@ -1,0 +1,350 @@
+#!/usr/bin/python3
+"""Trainings that stop and go on: python3 resume.py BIN REPOSITORY
+
+At the same layout to the bit as if they had never stopped, at another to rounding; killed at any time, with nothing lost;
+and what does not go on is refused.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+STEPS, HALF = 40, 20
+OPTIMIZER = f"--lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-decay-iters {STEPS} --lr-warmup-iters 5 --threads 1".split()
+CORPUS = ["--data", ROOT / "examples/tiny-gpt/corpus.txt"]
+CLEAN = {name: value for name, value in os.environ.items()
+         if not name.startswith(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI_", "MPI_"))}
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory(prefix="mgc-resume-")
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    dropout = json.loads((ROOT / "examples/tiny-gpt/config.json").read_text(encoding="utf-8"))
+    dropout |= {"attn_pdrop": 0.1, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "n_layer": 2, "n_embd": 64}
+    os.mkdir("gpt")
+    pathlib.Path("gpt/config.json").write_text(json.dumps(dropout), encoding="utf-8")
+
+
+def compiled(name, model, flags):
+    if not os.path.exists(name):
+        config = "gpt" if model == "gpt" else ROOT / "test/golden" / model / "config.json"
+        command = [BIN / "mgc", "compile", config, "-o", name, "--target-cpu", "native", *flags.split()]
+        subprocess.run(command, check=True, capture_output=True)
+    return name
+
+
+def gpt(name, flags):
+    return compiled(name, "gpt", f"--seq 32 --gbs 8 {flags}")
+
+
+def execute(command, **keywords):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, env=CLEAN, check=False,
+                          **keywords)
+
+
+def train(plan, *flags, code=0):
+    run = execute([BIN / "mgrun", plan, *OPTIMIZER, *flags])
+    assert run.returncode == code, f"expected code {code}, found {run.returncode}: {run.stdout}{run.stderr}"
+    return run.stderr
+
+
+def train_apart(plan, ranks, *flags):
+    """The same with a process for each rank."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    place = ["--launch", "none", "--world-size", ranks, "--master-addr", "localhost", "--master-port", port]
+    runs = [subprocess.Popen([str(word) for word in (BIN / "mgrun", plan, *OPTIMIZER, *flags, *place, "--rank", rank)], env=CLEAN,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(ranks)]
+    for run in runs:
+        output = run.communicate(timeout=300)[0]
+        assert run.returncode == 0, output
+
+
+def log_of(path):
+    """Of each step all that does not depend on time; of a step that ran twice the later one."""
+    lines = (json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines())
+    return {line["step"]: {key: value for key, value in line.items() if "seconds" not in key} for line in lines}
+
+
+def losses(path):
+    return [line["loss"] for _, line in sorted(log_of(path).items())]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir() if path.is_file()}
+
+
+def latest(folder):
+    return pathlib.Path(folder, "latest_checkpointed_iteration.txt").read_text(encoding="utf-8").strip()
+
+
+class SameLayout(unittest.TestCase):
+    """A run of 40 steps, and 20 steps and 20 more: all files have the same bits, the state of the optimizer too."""
+
+    def compare(self, name, plan, data, run=train):
+        straight, halves = name + ".straight", name + ".halves"
+        run(plan, *data, "--train-iters", STEPS, "--save", straight, "--log", straight + ".jsonl")
+        run(plan, *data, "--train-iters", HALF, "--save", halves, "--log", halves + ".jsonl")
+        self.assertEqual(latest(halves), str(HALF))
+        run(plan, *data, "--train-iters", STEPS, "--save", halves, "--load", halves, "--log", halves + ".jsonl")
+        self.assertEqual(log_of(straight + ".jsonl"), log_of(halves + ".jsonl"))
+        self.assertEqual(len(log_of(halves + ".jsonl")), STEPS)
+        self.assertEqual(contents(straight), contents(halves))
+        self.assertEqual(contents(f"{straight}/iter_{STEPS:07}"), contents(f"{halves}/iter_{STEPS:07}"))
+        self.assertFalse(os.path.exists(f"{halves}/iter_{HALF:07}"), "--save-retain 1")
+        return straight
+
+    def test_dense_with_dropout(self):
+        self.compare("dense", gpt("dense", "--tp 2 --pp 2 --dp 2 --zero 1 --mbs 1"), CORPUS)
+
+    def test_virtual_stages(self):
+        self.compare("virtual", gpt("virtual", "--pp 2 --vpp 1 --dp 2 --mbs 1"), CORPUS)
+
+    def test_bf16(self):
+        self.compare("rounded", gpt("rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16"), CORPUS)
+
+    def test_context(self):
+        self.compare("context", gpt("context", "--cp 2 --dp 2 --zero 1 --mbs 2"), CORPUS)
+
+    def test_experts_whose_biases_move(self):
+        plan = compiled("experts", "deepseek_v3", "--tp 2 --ep 2 --etp 1 --dp 2 --zero 1 --seq 16 --gbs 8 --mbs 2")
+        self.compare("experts", plan, ["--mock-data", "--moe-router-bias-update-rate", "0.01"])
+
+    def test_processes(self):
+        plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
+        several = lambda plan, *flags: train_apart(plan, 4, *flags)
+        straight = self.compare("apart", plan, CORPUS, several)
+        train(plan, *CORPUS, "--train-iters", STEPS, "--save", "together", "--log", "together.jsonl")
+        self.assertEqual(contents(f"{straight}/iter_{STEPS:07}"), contents(f"together/iter_{STEPS:07}"))
+        train(plan, *CORPUS, "--train-iters", STEPS + 1, "--save", "on", "--load", "together", "--log", "on.jsonl",
+              "--override-opt-param-scheduler")
+        several(plan, *CORPUS, "--train-iters", STEPS + 1, "--save", "on-apart", "--load", "together", "--log", "on-apart.jsonl",
+                "--override-opt-param-scheduler")
+        self.assertEqual(log_of("on.jsonl"), log_of("on-apart.jsonl"))
+
+    def test_saves_while_training_goes_on(self):
+        for name, run in ("beside", train), ("beside-apart", lambda plan, *flags: train_apart(plan, 4, *flags)):
+            with self.subTest(name=name):
+                plan = gpt("beside", "--tp 2 --dp 2 --zero 1 --mbs 2")
+                run(plan, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl", "--save-interval", 5,
+                    "--save-retain", 0, "--async-save")
+                straight = self.compare(name + "-not", plan, CORPUS, run)
+                self.assertEqual(log_of(name + ".jsonl"), log_of(straight + ".jsonl"))
+                self.assertEqual(contents(f"{name}/iter_{STEPS:07}"), contents(f"{straight}/iter_{STEPS:07}"))
+                self.assertEqual(sorted(path.name for path in pathlib.Path(name).glob("iter_*")),
+                                 [f"iter_{step:07}" for step in range(5, STEPS + 1, 5)])
+                run(plan, *CORPUS, "--train-iters", STEPS, "--save", name + "-on", "--load", f"{name}/iter_{HALF:07}")
+                self.assertEqual(contents(f"{name}-on/iter_{STEPS:07}"), contents(f"{straight}/iter_{STEPS:07}"))
+
+    def test_an_interrupt_is_a_checkpoint(self):
+        plan = gpt("stopped", "--tp 2 --mbs 2")
+        train(plan, *CORPUS, "--train-iters", STEPS, "--save", "unstopped")
+        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", "stopped.out", "--log-interval", 1]
+        with subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              text=True) as run:
+            for line in run.stderr:
+                if line.startswith("step 7:"):
+                    break
+            run.terminate()
+            run.stderr.read()
+            self.assertEqual(run.wait(), 130)
+        said = train(plan, *CORPUS, "--train-iters", STEPS, "--save", "stopped.out", "--load", "stopped.out")
+        self.assertIn("goes on after ", said)
+        self.assertEqual(contents(f"unstopped/iter_{STEPS:07}"), contents(f"stopped.out/iter_{STEPS:07}"))
+
+
+class OtherLayout(unittest.TestCase):
+    """From a layout at step 20 into others. Whole runs of two layouts differ by rounding, and so may one that changes from one
+    to the other half way: by as much, at most four times. Without moments or with the first data again they differ by far more."""
+
+    def compare(self, first, others, data, far=10):
+        straight = first + ".straight"
+        train(first, *data, "--train-iters", STEPS, "--save", straight, "--log", straight + ".jsonl")
+        train(first, *data, "--train-iters", HALF, "--save", first + ".half")
+        begun = losses(straight + ".jsonl")
+        for other in others:
+            with self.subTest(other=other):
+                train(other, *data, "--train-iters", STEPS, "--log", other + ".whole.jsonl")
+                train(other, *data, "--train-iters", STEPS, "--load", first + ".half", "--log", other + ".jsonl")
+                whole, resumed = losses(other + ".whole.jsonl"), losses(other + ".jsonl")
+                self.assertEqual(len(resumed), STEPS - HALF)
+                allowed = 4 * max(abs(a - b) for a, b in zip(begun, whole)) + 1e-6
+                off = max(abs(a - b) for a, b in zip(begun[HALF:], resumed))
+                self.assertLessEqual(off, allowed)
+                train(other, *data, "--train-iters", STEPS, "--load", first + ".half", "--finetune", "--log", other + ".new.jsonl")
+                new = losses(other + ".new.jsonl")
+                self.assertGreater(max(abs(a - b) for a, b in zip(begun[HALF:], new)), far * allowed)
+
+    def test_dense(self):
+        first = gpt("from-3d", "--tp 2 --pp 2 --dp 2 --zero 1 --mbs 1")
+        self.compare(first, [gpt("to-data", "--dp 4 --zero 0 --mbs 2"), gpt("to-context", "--cp 2 --tp 2 --mbs 1"),
+                             gpt("to-one", "--mbs 2"), gpt("to-stages", "--pp 2 --dp 2 --zero 1 --mbs 1")], CORPUS)
+
+    def test_dtypes(self):
+        first = gpt("from-rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16")
+        self.compare(first, [gpt("to-exact", "--dp 2 --mbs 2"), gpt("to-rounded", "--tp 4 --mbs 2 --dtype bf16")], CORPUS,
+                     far=2)  # of what f32 and bf16 differ by
+
+    def test_experts(self):
+        flags = "--seq 16 --gbs 8"
+        first = compiled("from-experts", "qwen3_moe", f"--tp 2 --pp 2 --dp 2 --zero 1 --mbs 1 {flags}")
+        self.compare(first, [compiled("to-exchange", "qwen3_moe", f"--cp 2 --ep 2 --etp 1 --dp 2 --zero 1 --mbs 1 {flags}"),
+                             compiled("to-all", "qwen3_moe", f"--dp 2 --mbs 2 {flags}")], ["--mock-data"])
+
+
+class Killed(unittest.TestCase):
+    """A training that is killed at any time and started again by one command ends with the bits of one that was not."""
+
+    def end(self, name, flags):
+        plan = gpt("killed", "--tp 2 --dp 2 --zero 1 --mbs 2")
+        begin = time.monotonic()
+        train(plan, *CORPUS, "--train-iters", STEPS, "--save", name + ".alive")
+        seconds = time.monotonic() - begin
+        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--load", name,
+                   "--save-interval", 1, *flags]
+        choose, kills, step = random.Random(5), 0, 0
+        for _ in range(100):
+            with subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+                try:
+                    _, errors = run.communicate(timeout=choose.uniform(0.5, 1.5) * seconds)
+                except subprocess.TimeoutExpired:
+                    run.kill()
+                    run.communicate()
+                    kills += 1
+                    before, step = step, int(latest(name)) if os.path.exists(f"{name}/latest_checkpointed_iteration.txt") else 0
+                    self.assertGreaterEqual(step, before)
+                    continue
+                self.assertEqual(run.returncode, 0, errors)
+                break
+        else:
+            self.fail(f"not done after {kills} kills")
+        self.assertGreater(kills, 2)
+        self.assertEqual(contents(f"{name}.alive/iter_{STEPS:07}"), contents(f"{name}/iter_{STEPS:07}"))
+        self.assertEqual(contents(name + ".alive"), contents(name))
+        left = sorted(os.listdir(name))
+        self.assertEqual([entry for entry in left if entry.startswith("iter_")], [f"iter_{STEPS:07}"], left)
+
+    def test_at_any_time(self):
+        self.end("killed.out", [])
+
+    def test_while_a_save_runs_beside(self):
+        self.end("killed-beside.out", ["--async-save"])
+
+
+class Refused(unittest.TestCase):
+    """Where, what was found, what was expected, what would work; all at once."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.plan = gpt("refused", "--tp 2 --mbs 2")
+        train(cls.plan, *CORPUS, "--train-iters", 2, "--save", "good")
+
+    def expect(self, parts, *flags, plan=None, data=CORPUS, load="good", steps=4):
+        said = train(plan or self.plan, *data, "--train-iters", steps, "--load", load, *flags, code=1)
+        for part in [parts] if isinstance(parts, str) else parts:
+            self.assertIn(part, said)
+
+    def damaged(self, name):
+        shutil.copytree("good", name)
+        return pathlib.Path(name, "iter_0000002")
+
+    def test_other_settings(self):
+        self.expect(["--load good/iter_0000002: this run would not go on as that of the checkpoint",
+                     "--seed: found 5, expected 1234, as in the checkpoint; --finetune begins",
+                     "--weight-decay: found 0.5, expected 0.01, as in the checkpoint; --override-opt-param-scheduler"],
+                    "--seed", 5, "--weight-decay", 0.5)
+        train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--weight-decay", 0.5, "--override-opt-param-scheduler")
+        train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--seed", 5, "--finetune")
+
+    def test_the_length_of_the_decay_counts(self):
+        run = execute([BIN / "mgrun", self.plan, *CORPUS, "--train-iters", 1, "--save", "decayed"])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = execute([BIN / "mgrun", self.plan, *CORPUS, "--train-iters", 4, "--load", "decayed"])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("--lr-decay-iters: found 4, expected 1", run.stderr)
+
+    def test_other_data(self):
+        shutil.copy(CORPUS[1], "corpus.txt")
+        train(self.plan, "--data", "corpus.txt", "--train-iters", 4, "--load", "good")  # it was moved
+        pathlib.Path("other.txt").write_text("to be or not to be " * 200, encoding="utf-8")
+        self.expect("--data: found other.txt: ", data=["--data", "other.txt"])
+        self.expect(["--data: found not there, expected corpus.txt: ", "--mock-data: found "], data=["--mock-data"])
+
+    def test_other_sizes(self):
+        self.expect("global batch size: found 4 in the plan, expected 8", plan=compiled("small", "gpt", "--seq 32 --gbs 4 --mbs 2"))
+        self.expect("sequence length: found 16 in the plan, expected 32", plan=compiled("short", "gpt", "--seq 16 --gbs 8 --mbs 2"))
+
+    def test_another_model(self):
+        plan = compiled("llama", "llama", "--seq 32 --gbs 8 --mbs 2")
+        self.expect(["config.json: describes another model", "--ignore-config"], plan=plan, data=["--mock-data"])
+        self.expect(["tensors do not fit the plan", "missing, expected F32"], "--ignore-config", "--finetune", plan=plan,
+                    data=["--mock-data"])
+
+    def test_steps_that_are_done(self):
+        self.expect("--train-iters: found 1, expected at least 2", steps=1)
+        train(self.plan, *CORPUS, "--train-iters", 2, "--load", "good")
+
+    def test_files(self):
+        shard = sorted(path.name for path in pathlib.Path("good/iter_0000002").glob("shard-*"))[0]
+        raw = pathlib.Path("good/iter_0000002", shard).read_bytes()
+        for name, content, parts in [
+                ("cut", raw[:-8], [shard, f"has {len(raw) - 8} bytes, expected {len(raw)} bytes"]),
+                ("edited", raw[:-1] + bytes([raw[-1] ^ 1]), [shard, "has the checksum", "checkpoint.json says"]),
+                ("empty", b"", [shard, "has 0 bytes"])]:
+            with self.subTest(name=name):
+                (self.damaged(name) / shard).write_bytes(content)
+                self.expect(["--load: ", *parts, "expected another checkpoint"], load=name)
+        (self.damaged("absent") / shard).unlink()
+        self.expect([shard, "No such file", "expected another checkpoint"], load="absent")
+        record = self.damaged("record") / "checkpoint.json"
+        record.write_text(record.read_text(encoding="utf-8").replace('"step": 2', '"step": 3'), encoding="utf-8")
+        self.expect(["checkpoint.json: was edited or cut off"], load="record")
+        shutil.rmtree(self.damaged("lost"))
+        self.expect(["lost/latest_checkpointed_iteration.txt: names iter_0000002, which is not in the folder"], load="lost")
+
+    def test_nothing_to_load(self):
+        self.expect("--load nowhere: does not exist", load="nowhere")
+        self.expect("has neither model.safetensors nor", load=self.plan)
+        said = train(self.plan, *CORPUS, "--train-iters", 1, "--load", "fresh", "--save", "fresh")
+        self.assertIn("--load fresh: nothing is there yet; a new training begins", said)
+        self.expect("--finetune: --load good/model.safetensors has no checkpoint", "--finetune", load="good/model.safetensors")
+
+    def test_a_folder_of_another_training(self):
+        shutil.copytree("good", "taken")
+        said = train(self.plan, *CORPUS, "--train-iters", 1, "--save", "taken", code=1)
+        for part in ("--save: taken: holds checkpoints of another training, the newest of step 2", "--load taken", "--force"):
+            self.assertIn(part, said)
+        train(self.plan, *CORPUS, "--train-iters", 1, "--save", "taken", "--no-save-optim")  # weights alone
+        train(self.plan, *CORPUS, "--train-iters", 1, "--save", "taken", "--force")
+        self.assertEqual([path.name for path in pathlib.Path("taken").glob("iter_*")], ["iter_0000001"])
+
+    def test_flags_that_would_do_nothing(self):
+        for flags, message in ((["--async-save", "--save", "s"], "--async-save: would do nothing: it is of the checkpoints of --save-interval"),
+                               (["--save-retain", 2, "--no-save-optim", "--save", "s"], "--no-save-optim saves no checkpoints"),
+                               (["--finetune"], "--finetune requires --load"), (["--save-retain", 2], "--save-retain requires --save")):
+            with self.subTest(flags=flags):
+                self.assertIn(message, train(self.plan, *CORPUS, *flags, code=2))
+
+    def test_room_is_looked_for_before_the_training(self):
+        command = 'mount -t tmpfs -o size="$1"k none small && shift && exec "$@"'
+        os.makedirs("small", exist_ok=True)
+        run = execute(["unshare", "-m", "sh", "-c", command, "sh", 900, BIN / "mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters",
+                       3, "--save", "small"])
+        if "unshare" in run.stderr or "mount" in run.stderr:
+            self.skipTest(run.stderr)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"--save: small: \d\.\d MiB are free, saving needs \d+\.\d MiB")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,128 @@
+#include "runtime/checkpoint/CheckpointFolder.h"
+
+#include "test/runtime/TempDir.h"
+
+namespace mgc::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FolderTest : public testing::Test {
+protected:
+  CheckpointFolder open(int64_t retain, const Continued &continued = {}) {
+    Result<CheckpointFolder> folder = CheckpointFolder::open(dir_.path(), retain, continued, notes_);
+    EXPECT_TRUE(isOk(folder));
+    return folder.take();
+  }
+  // A checkpoint with a file of one byte.
+  Status save(CheckpointFolder &folder, int64_t step) {
+    MGC_TRY(folder.begin(step));
+    std::ofstream(CheckpointFolder::stagingOf(dir_.path(), step) + "/" + kFile) << "x";
+    CheckpointRecord record;
+    record.step = step;
+    record.files = {{kFile, 1, "00000000"}};
+    return folder.complete(record, "{}");
+  }
+  std::string latest() { return dir_.read(kLatestFile); }
+  std::set<int64_t> steps() {
+    std::set<int64_t> steps;
+    for (const auto &entry : checkpointsIn(dir_.path()))
+      steps.insert(entry.first);
+    return steps;
+  }
+
+  static constexpr const char *kFile = "shard-00001-model-00001-of-00001.safetensors";
+  TempDir dir_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(FolderTest, keepsTheLastOnes) {
+  CheckpointFolder folder = open(2);
+  for (int64_t step : {10, 20, 30, 40})
+    ASSERT_TRUE(isOk(save(folder, step)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{30, 40}));
+  EXPECT_EQ(latest(), "40\n");
+  EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_0000030", "iter_0000040", kLatestFile}));
+}
+
+TEST_F(FolderTest, keepsAllOfNone) {
+  CheckpointFolder folder = open(0);
+  for (int64_t step : {10, 20, 30})
+    ASSERT_TRUE(isOk(save(folder, step)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{10, 20, 30}));
+}
+
+// A run that goes on from 20 counts what it continues among those it keeps.
+TEST_F(FolderTest, continuesItsOwn) {
+  CheckpointFolder first = open(0);
+  for (int64_t step : {10, 20})
+    ASSERT_TRUE(isOk(save(first, step)));
+  CheckpointFolder second = open(2, {20});
+  ASSERT_TRUE(isOk(save(second, 30)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{20, 30}));
+}
+
+TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
+  CheckpointFolder first = open(0);
+  for (int64_t step : {10, 20})
+    ASSERT_TRUE(isOk(save(first, step)));
+  EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {}, notes_),
+                    {dir_.path(), "of another training", "of step 20", "--load", "--force"}));
+  EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_), {"behind step 10", "of step 20"}));
+  CheckpointFolder forced = open(1, {{}, true});
+  EXPECT_EQ(steps(), (std::set<int64_t>{10, 20})); // until the first save is complete
+  ASSERT_TRUE(isOk(save(forced, 5)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{5}));
+}
+
+// One that has the same step is replaced.
+TEST_F(FolderTest, forceReplacesTheSameStep) {
+  CheckpointFolder first = open(0), forced = open(1, {{}, true});
+  ASSERT_TRUE(isOk(save(first, 10)));
+  ASSERT_TRUE(isOk(save(forced, 10)));
+  EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_0000010", kLatestFile}));
+}
+
+TEST_F(FolderTest, removesWhatKilledSavesLeft) {
+  fs::create_directories(dir_.path("iter_0000010.saving"));
+  fs::create_directories(dir_.path("iter_0000005.removing"));
+  fs::create_directories(dir_.path("iter_5.saving")); // not ours
+  open(1);
+  EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_5.saving"}));
+  EXPECT_EQ(notes_.size(), 2u);
+}
+
+TEST_F(FolderTest, filesThatRank0DoesNotSeeAreRefused) {
+  CheckpointFolder folder = open(1);
+  ASSERT_TRUE(isOk(folder.begin(10)));
+  CheckpointRecord record;
+  record.step = 10;
+  record.files = {{kFile, 7, ""}};
+  EXPECT_TRUE(
+      fails(folder.complete(record, ""), {kFile, "No such file", "reports 7 bytes", "all processes share"}));
+  EXPECT_TRUE(steps().empty());
+  folder.discard(10);
+  EXPECT_TRUE(dir_.list().empty());
+}
+
+TEST_F(FolderTest, findsTheLatest) {
+  using Found = std::optional<std::string>;
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found());
+  CheckpointFolder folder = open(0);
+  for (int64_t step : {10, 20})
+    ASSERT_TRUE(isOk(save(folder, step)));
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
+  EXPECT_EQ(*findCheckpoint(dir_.path("iter_0000010")), Found(dir_.path("iter_0000010")));
+  dir_.write(kLatestFile, "10"); // the save of 20 was killed
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
+  fs::remove(dir_.path(kLatestFile));
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
+  for (const char *wrong : {"30", "release", "-1", ""}) {
+    dir_.write(kLatestFile, wrong);
+    EXPECT_TRUE(fails(findCheckpoint(dir_.path()), {kLatestFile, "possible: " + dir_.path("iter_0000010")}))
+        << wrong;
+  }
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,348 @@
+// Training state from the memory of ranks to a checkpoint and to the memory of other ranks, element by element.
+#include "runtime/base/Bf16.h"
+#include "runtime/checkpoint/LoadState.h"
+#include "runtime/random/Philox.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/checkpoint/TestPlan.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace mgc::test {
+namespace {
+
+using plan::Bucket;
+using plan::DType;
+using plan::Parameter;
+using plan::Plan;
+
+// What every element of a tensor has in these tests: its master, and its two moments.
+ExpectedValue stateValue(int part) {
+  return [part](const Parameter &parameter, int64_t index) {
+    return float(hashName(parameter.tensor) % 97) + float(index) / 8 + float(part) / 1024;
+  };
+}
+
+struct RankBucket {
+  const Bucket &bucket;
+  std::span<const float> whole; // bucketContents
+  int64_t first, slice;         // elements that are the rank's, where it is sharded
+};
+
+// Calls visit(rank, bucket) with what each bucket should have of a part of the state: masters, first or second moments.
+void forEachBucket(const Plan &plan, int part,
+                   const std::function<void(int64_t, const RankBucket &)> &visit) {
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
+    const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank)];
+    for (size_t b = 0; b < stage.buckets.size(); ++b) {
+      const Bucket &bucket = stage.buckets[b];
+      const std::vector<float> whole = bucketContents(plan, rank, int64_t(b), stateValue(part));
+      const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
+      const int64_t slice = bucket.elements / parts;
+      visit(rank, {bucket, whole,
+                   bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0, slice});
+    }
+  }
+}
+
+// Calls each(rank, address, expected) for all values, masters and moments; values of bf16 are widened.
+void forEachElement(const Plan &plan, const Memory &memory,
+                    const std::function<void(int64_t, DType, std::byte *, float)> &each) {
+  const auto visit = [&](int64_t rank, DType type, int64_t offset, std::span<const float> expected) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      each(rank, type, memory.arenas()[rank] + offset + int64_t(i) * sizeInBytes(type), expected[i]);
+  };
+  forEachBucket(plan, 0, [&](int64_t rank, const RankBucket &of) {
+    visit(rank, valueType(plan, of.bucket), of.bucket.valueOffset, of.whole);
+    if (of.bucket.masterOffset >= 0)
+      visit(rank, DType::f32, of.bucket.masterOffset, of.whole.subspan(size_t(of.first), size_t(of.slice)));
+  });
+  for (int part : {1, 2})
+    forEachBucket(plan, part, [&](int64_t rank, const RankBucket &of) {
+      if (of.bucket.hasMoments())
+        visit(rank, DType::f32, part == 1 ? of.bucket.firstMomentOffset : of.bucket.secondMomentOffset,
+              of.whole.subspan(size_t(of.first), size_t(of.slice)));
+    });
+}
+
+void fillAll(const Plan &plan, const Memory &memory) {
+  forEachElement(plan, memory, [](int64_t, DType type, std::byte *at, float value) {
+    const Bf16 rounded = toBf16(value);
+    std::memcpy(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value,
+                size_t(sizeInBytes(type)));
+  });
+}
+
+void expectAll(const Plan &plan, const Memory &memory) {
+  int64_t wrong = 0;
+  forEachElement(plan, memory, [&](int64_t, DType type, std::byte *at, float value) {
+    const Bf16 rounded = toBf16(value);
+    wrong += std::memcmp(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value,
+                         size_t(sizeInBytes(type))) != 0;
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+CheckpointRecord writeAll(const Plan &plan, const Memory &memory, const TempDir &dir,
+                          StateFiles::Source source = StateFiles::Source::memory) {
+  CheckpointRecord record;
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
+    StateFiles files(plan, rank, memory.arenas());
+    if (source == StateFiles::Source::copy)
+      files.copy();
+    Result<std::vector<CheckpointFile>> written = files.write(dir.path(), source);
+    EXPECT_TRUE(isOk(written));
+    for (const CheckpointFile &file : *written)
+      record.files.push_back(file);
+  }
+  return record;
+}
+
+void loadAll(const Plan &plan, const Memory &memory, const TempDir &dir, const CheckpointRecord &record) {
+  const Result<StateReader> reader = StateReader::open(dir.path(), record);
+  ASSERT_TRUE(isOk(reader));
+  for (size_t i = 0; i < reader->fileCount(); ++i)
+    EXPECT_TRUE(isOk(reader->verifyFile(i)));
+  ASSERT_TRUE(isOk(verifyStateFits(plan, *reader, StatePart::all)));
+  ASSERT_TRUE(isOk(loadState(plan, *reader, memory.arenas(), StatePart::all)));
+}
+
+// Calls visit(index in the tensor, what the rank's bucket should have) for each element of the chunk.
+void forEachElementOf(const Plan &plan, int64_t rank, const FileTensor &tensor, const StateChunk &chunk,
+                      const std::function<void(int64_t, float)> &visit) {
+  std::vector<int64_t> indices; // of the box, row-major
+  for (int64_t index = 0; index < tensor.elements(); ++index) {
+    int64_t left = index;
+    bool isInside = true;
+    for (size_t dim = tensor.shape.size(); dim-- > 0; left /= tensor.shape[dim]) {
+      const int64_t at = left % tensor.shape[dim] - chunk.box.offsets[dim];
+      isInside &= at >= 0 && at < chunk.box.sizes[dim];
+    }
+    if (isInside)
+      indices.push_back(index);
+  }
+  size_t next = 0;
+  for (const StateRun &run : chunk.runs) {
+    const std::vector<float> bucket = bucketContents(plan, rank, run.bucket, stateValue(0));
+    ASSERT_LE(next + size_t(run.count), indices.size());
+    for (int64_t i = 0; i < run.count; ++i)
+      visit(indices[next++], bucket[run.element + i]);
+  }
+  EXPECT_EQ(next, indices.size());
+}
+
+const std::vector<MeshSizes> kMeshes = {{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1},
+                                        {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
+
+// Each layout, ZeRO level and dtype writes what each other one reads.
+TEST(State, goesFromEveryLayoutToEveryOther) {
+  std::vector<Plan> plans;
+  for (const MeshSizes &sizes : kMeshes)
+    for (bool zero : {false, true})
+      for (DType type : {DType::f32, DType::bf16})
+        plans.push_back(makePlan(sizes, zero, /*joined=*/zero, type));
+  for (const Plan &from : plans) {
+    TempDir dir;
+    const Memory memory(from);
+    fillAll(from, memory);
+    const CheckpointRecord record = writeAll(from, memory, dir);
+    for (const Plan &to : plans) {
+      const Memory other(to);
+      loadAll(to, other, dir, record);
+      expectAll(to, other);
+    }
+  }
+}
+
+// Of random parameters the ranks write each element once, from where it lies.
+TEST(State, chunksOfRandomParametersAreTheirElements) {
+  int64_t several = 0, stacks = 0;
+  for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Plan plan = makeRandomPlan(seed);
+    std::map<std::string, std::set<int64_t>> seen; // by tensor or stack
+    int64_t elements = 0, expected = 0;
+    for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+      for (const TensorChunks &tensor : chunksOf(plan, rank)) {
+        const Parameter &parameter = *tensor.tensor.parameters[0];
+        const int64_t first = std::max<int64_t>(tensor.tensor.index, 0) * tensor.tensor.elements();
+        several += tensor.chunks.size() > 1;
+        stacks += tensor.tensor.index > 0;
+        for (const StateChunk &chunk : tensor.chunks)
+          forEachElementOf(plan, rank, tensor.tensor, chunk, [&](int64_t index, float found) {
+            ASSERT_EQ(found, stateValue(0)(parameter, first + index)) << parameter.tensor << " " << index;
+            EXPECT_TRUE(seen[parameter.tensor].insert(first + index).second)
+                << parameter.tensor << " " << index;
+            ++elements;
+          });
+      }
+    for (const Parameter &parameter : plan.parameters) {
+      int64_t valid = 1;
+      for (const plan::ParameterDim &dim : parameter.dims)
+        valid *= dim.valid;
+      expected += valid;
+    }
+    EXPECT_EQ(elements, expected);
+  }
+  EXPECT_GT(several, 100);
+  EXPECT_GT(stacks, 100);
+}
+
+TEST(State, aCopyIsWhatTheMemoryWas) {
+  const Plan plan = makePlan({2, 2, 2, 1}, true);
+  const Memory memory(plan);
+  fillAll(plan, memory);
+  TempDir now, copied;
+  const CheckpointRecord record = writeAll(plan, memory, now);
+  std::vector<StateFiles> files;
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+    files.emplace_back(plan, rank, memory.arenas()).copy();
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+    std::memset(memory.arenas()[rank], 0x55, size_t(plan.stages[plan::stageOf(plan.mesh, rank)].bytes));
+  CheckpointRecord other;
+  for (const StateFiles &one : files) {
+    const Result<std::vector<CheckpointFile>> written = one.write(copied.path(), StateFiles::Source::copy);
+    ASSERT_TRUE(isOk(written));
+    std::ranges::copy(*written, std::back_inserter(other.files));
+  }
+  EXPECT_EQ(record, other);
+}
+
+TEST(State, weightsAloneLeaveMomentsZero) {
+  const Plan plan = makePlan({1, 2, 2, 1}, true);
+  TempDir dir;
+  const Memory memory(plan), other(plan);
+  fillAll(plan, memory);
+  const CheckpointRecord record = writeAll(plan, memory, dir);
+  const Result<StateReader> reader = StateReader::open(dir.path(), record);
+  ASSERT_TRUE(isOk(reader));
+  ASSERT_TRUE(isOk(loadState(plan, *reader, other.arenas(), StatePart::weights)));
+  const Bucket &bucket = plan.stages[0].buckets[0];
+  for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
+    for (float moment : other.floats(plan, 0, offset, bucket.elements / 2))
+      ASSERT_EQ(std::bit_cast<uint32_t>(moment), 0u);
+}
+
+// The whole headers are what PyTorch's reader looks at.
+TEST(State, headersSayWhereChunksLie) {
+  const Plan plan = makePlan({1, 2, 1, 1}, true);
+  TempDir dir;
+  const Memory memory(plan);
+  fillAll(plan, memory);
+  for (const CheckpointFile &listed : writeAll(plan, memory, dir).files) {
+    const Result<Safetensors> file = Safetensors::open(dir.path(listed.name));
+    ASSERT_TRUE(isOk(file));
+    EXPECT_EQ(file->metadata().at("format"), "pt");
+    const auto info = nlohmann::json::parse(file->metadata().at("DCP_SHARDING_INFO"));
+    EXPECT_EQ(info.size(), file->tensors().size());
+    for (const auto &[name, view] : file->tensors())
+      EXPECT_EQ(info.at(name).at("saved_offsets").size(), view.shape.size()) << name;
+  }
+}
+
+// --- Damage --------------------------------------------------------------------------------------------------
+
+class DamagedState : public testing::Test {
+protected:
+  DamagedState() {
+    fillAll(plan_, memory_);
+    record_ = writeAll(plan_, memory_, dir_);
+  }
+  Result<StateReader> open() { return StateReader::open(dir_.path(), record_); }
+  std::string first() { return record_.files[0].name; }
+
+  const Plan plan_ = makePlan({1, 2, 1, 1}, true);
+  const Memory memory_{plan_};
+  TempDir dir_;
+  CheckpointRecord record_;
+};
+
+TEST_F(DamagedState, aMissingFileIsNamed) {
+  std::filesystem::remove(dir_.path(first()));
+  EXPECT_TRUE(fails(open(), {first(), "No such file", "expected another checkpoint"}));
+}
+
+TEST_F(DamagedState, aFileThatIsCutOffIsNamed) {
+  std::filesystem::resize_file(dir_.path(first()), 100);
+  EXPECT_TRUE(fails(open(), {first(), "has 100 bytes, expected " + std::to_string(record_.files[0].bytes)}));
+}
+
+TEST_F(DamagedState, anEditedNumberIsFoundByTheChecksum) {
+  std::string text = dir_.read(first());
+  text.back() ^= 1;
+  dir_.write(first(), text);
+  const Result<StateReader> reader = open();
+  ASSERT_TRUE(isOk(reader));
+  EXPECT_TRUE(fails(reader->verifyFile(0), {first(), "has the checksum ", record_.files[0].checksum}));
+  EXPECT_TRUE(isOk(reader->verifyFile(1)));
+}
+
+TEST_F(DamagedState, chunksThatAreLeftOutAreFound) {
+  record_.files.erase(record_.files.begin());
+  const Result<StateReader> reader = open();
+  if (reader.isOk())
+    EXPECT_TRUE(fails(verifyStateFits(plan_, *reader, StatePart::all), {"missing"}));
+  else
+    EXPECT_TRUE(fails(reader, {"overlap or leave elements"}));
+}
+
+TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
+  Plan other = plan_;
+  const std::string last = other.parameters.back().tensor;
+  for (Parameter &parameter : other.parameters)
+    if (parameter.tensor == last)
+      parameter.tensor += ".other";
+  const Result<StateReader> reader = open();
+  ASSERT_TRUE(isOk(reader));
+  EXPECT_TRUE(fails(verifyStateFits(other, *reader, StatePart::all),
+                    {"6 tensors do not fit the plan", last + ".other: missing, expected F32",
+                     last + ".other.exp_avg: missing", last + ": not in the plan",
+                     last + ".exp_avg_sq: not in the plan"}));
+  EXPECT_TRUE(fails(verifyStateFits(other, *reader, StatePart::weights), {"2 tensors do not fit the plan"}));
+}
+
+// --- checkpoint.json -----------------------------------------------------------------------------------------
+
+TEST(CheckpointRecord, comesBackAsItWasWritten) {
+  const CheckpointRecord record = {20,
+                                   320,
+                                   "llama",
+                                   "tp=2 \"x\"",
+                                   16,
+                                   64,
+                                   {{"--seed", "1234"}},
+                                   {{"--lr", "0.001"}, {"--lr-list", "none"}},
+                                   {{"shard-00001-model-00001-of-00002.safetensors", 1234, "0123abcd"}}};
+  const std::string text = printRecord(record);
+  const Result<CheckpointRecord> read = parseRecord(text);
+  ASSERT_TRUE(isOk(read));
+  EXPECT_EQ(*read, record);
+  EXPECT_TRUE(isOk(parseRecord(printRecord({}))));
+}
+
+TEST(CheckpointRecord, everyEditIsFound) {
+  const std::string text = printRecord({20, 320, "llama", "", 16, 64, {{"--seed", "1"}}, {}, {}});
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string edited = text;
+    edited[i] ^= 1;
+    EXPECT_FALSE(parseRecord(edited).isOk()) << i;
+    EXPECT_FALSE(parseRecord(text.substr(0, i)).isOk()) << i;
+  }
+  std::string newer = text;
+  newer.replace(newer.find(": 1,"), 4, ": 2,");
+  EXPECT_TRUE(fails(parseRecord(newer), {"is of version 2, this program reads version 1"}));
+}
+
+// Names of files reach nothing outside of the folder.
+TEST(CheckpointRecord, filesAreInItsFolder) {
+  EXPECT_TRUE(
+      fails(parseRecord(printRecord(
+                {0, 0, "", "", 0, 0, {}, {}, {{"../shard-00001-model-00001-of-00001.safetensors", 1, ""}}})),
+            {"\"files\" is", "expected a list of [\"shard-..safetensors\", bytes, checksum]"}));
+}
+
+} // namespace
+} // namespace mgc::test

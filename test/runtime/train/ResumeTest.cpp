@@ -1,0 +1,145 @@
+// Trainings that save all their state and go on from it. test/e2e/resume.py does so with models, layouts and processes.
+#include "runtime/checkpoint/CheckpointFolder.h"
+#include "runtime/train/Training.h"
+#include "test/runtime/exec/Bundle.h"
+
+#include <algorithm>
+
+namespace mgc::test {
+namespace {
+
+struct Listener final : TrainingObserver {
+  std::vector<double> losses;
+  std::vector<int64_t> steps;
+  std::vector<std::string> notes;
+  std::function<void(const TrainingStep &)> onStep;
+  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
+  void noted(const std::string &note) override { notes.push_back(note); }
+  void stepped(const TrainingStep &step) override {
+    losses.push_back(step.result.loss);
+    steps.push_back(step.step);
+    if (onStep)
+      onStep(step);
+  }
+};
+
+class ResumeTest : public testing::Test {
+protected:
+  TrainingOptions makeOptions(int64_t steps, const std::string &save) const {
+    TrainingOptions options;
+    options.plan = bundle_.folder();
+    options.trainIters = steps;
+    options.optimizer.lr = 0.01;
+    options.optimizer.lrDecayIters = 6;
+    options.threads = 1;
+    options.poison = true;
+    options.save = bundle_.path(save);
+    return options;
+  }
+  Result<TrainingSummary> run(const TrainingOptions &options) {
+    return train(options, listener_, interrupt_);
+  }
+  // Names and contents of the files of a checkpoint.
+  std::map<std::string, std::string> filesOf(const std::string &save, int64_t step) const {
+    std::map<std::string, std::string> files;
+    const std::string folder = checkpointsIn(bundle_.path(save)).at(step);
+    for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      files[name] = bundle_.read(std::filesystem::relative(entry.path(), bundle_.path("")).string());
+    }
+    return files;
+  }
+  bool isNoted(std::string_view text) const {
+    return std::ranges::any_of(listener_.notes,
+                               [&](const std::string &note) { return note.find(text) != note.npos; });
+  }
+
+  const Bundle bundle_;
+  Listener listener_;
+  Interrupt interrupt_;
+};
+
+TEST_F(ResumeTest, goesOnWithTheSameBits) {
+  ASSERT_TRUE(isOk(run(makeOptions(6, "straight"))));
+  const std::vector<double> straight = std::exchange(listener_.losses, {});
+  ASSERT_TRUE(isOk(run(makeOptions(3, "halves"))));
+  TrainingOptions more = makeOptions(6, "halves");
+  more.load = more.save;
+  const Result<TrainingSummary> summary = run(more);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 3);
+  EXPECT_EQ(listener_.losses, straight);
+  EXPECT_EQ(listener_.steps.back(), 5);
+  EXPECT_TRUE(isNoted("goes on after 3 steps"));
+  EXPECT_EQ(filesOf("straight", 6), filesOf("halves", 6));
+  EXPECT_EQ(bundle_.read("straight/model.safetensors"), bundle_.read("halves/model.safetensors"));
+}
+
+TEST_F(ResumeTest, savesWhileTrainingGoesOn) {
+  TrainingOptions beside = makeOptions(6, "beside"), between = makeOptions(6, "between");
+  for (TrainingOptions *options : {&beside, &between})
+    options->saveInterval = 2, options->saveRetain = 0;
+  beside.asyncSave = true;
+  ASSERT_TRUE(isOk(run(beside)));
+  ASSERT_TRUE(isOk(run(between)));
+  for (int64_t step : {2, 4, 6})
+    EXPECT_EQ(filesOf("beside", step), filesOf("between", step)) << step;
+}
+
+TEST_F(ResumeTest, aCheckpointThatFailsIsSaidAndTriedAgain) {
+  TrainingOptions options = makeOptions(6, "out");
+  options.saveInterval = 2;
+  options.asyncSave = true; // so that the weights are not what fails
+  listener_.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) {
+      std::filesystem::remove_all(*options.save);
+    } else if (step.step == 2) {
+      std::filesystem::create_directory(*options.save);
+    }
+  };
+  ASSERT_TRUE(isOk(run(options)));
+  EXPECT_TRUE(isNoted("no checkpoint was saved: "));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000006"));
+}
+
+// Nothing is left to do, and the checkpoint stays as it is.
+TEST_F(ResumeTest, aTrainingThatIsDoneIsDone) {
+  ASSERT_TRUE(isOk(run(makeOptions(3, "done"))));
+  const auto files = filesOf("done", 3);
+  TrainingOptions again = makeOptions(3, "done");
+  again.load = again.save;
+  const Result<TrainingSummary> summary = run(again);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 0);
+  EXPECT_EQ(filesOf("done", 3), files);
+}
+
+TEST_F(ResumeTest, otherSettingsAreRefused) {
+  ASSERT_TRUE(isOk(run(makeOptions(3, "first"))));
+  TrainingOptions other = makeOptions(6, "second");
+  other.load = bundle_.path("first");
+  other.optimizer.beta1 = 0.8;
+  other.seed = 5;
+  EXPECT_TRUE(fails(run(other),
+                    {"first/iter_0000003: this run would not go on", "--adam-beta1: found 0.8, expected 0.9",
+                     "--override-opt-param-scheduler", "--seed: found 5, expected 1234", "--finetune"}));
+  other.seed = 1234;
+  other.overridesOptimizer = true;
+  EXPECT_TRUE(isOk(run(other)));
+}
+
+// The rates of steps to come may be others.
+TEST_F(ResumeTest, ratesThatAreUsedCount) {
+  TrainingOptions first = makeOptions(2, "first"), second = makeOptions(4, "second");
+  first.optimizer.lrList = {0.1, 0.2};
+  second.optimizer.lrList = {0.1, 0.2, 0.3, 0.4};
+  second.load = first.save;
+  ASSERT_TRUE(isOk(run(first)));
+  EXPECT_TRUE(isOk(run(second)));
+  second.save = bundle_.path("third");
+  second.optimizer.lrList[0] = 0.5;
+  EXPECT_TRUE(fails(run(second), {"--lr-list: found 2 rates with the hash "}));
+}
+
+} // namespace
+} // namespace mgc::test
