@@ -2,7 +2,6 @@
 #include "runtime/train/CheckpointSaver.h"
 
 #include <sstream>
-#include <sys/resource.h>
 
 namespace mgc {
 
@@ -32,9 +31,6 @@ Result<std::vector<CheckpointFile>> readReport(const std::string &text) {
     files.push_back(file);
   return files;
 }
-
-// Of this thread alone: Linux has a priority for each.
-void lowerPriority() { (void)!::setpriority(PRIO_PROCESS, 0, 19); }
 
 } // namespace
 
@@ -89,7 +85,6 @@ Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
   engine_.onRanks([&](int64_t rank) { files_[rank]->copy(); });
   hasEnded_ = false;
   thread_ = std::thread([this, record = std::move(record)] {
-    lowerPriority();
     status_ = write(record, Source::copy, true);
     hasEnded_ = true;
   });
