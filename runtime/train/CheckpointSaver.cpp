@@ -36,7 +36,10 @@ Result<std::vector<CheckpointFile>> readReport(const std::string &text) {
 
 CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
                                  std::optional<CheckpointFolder> completes)
-    : engine_(engine), processes_(processes), folder_(std::move(folder)), completes_(std::move(completes)) {}
+    : engine_(engine), processes_(processes), folder_(std::move(folder)), completes_(std::move(completes)) {
+  files_.resize(engine_.arenas().size());
+  engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
+}
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
@@ -45,14 +48,6 @@ Status CheckpointSaver::finish() {
     return Status::ok();
   thread_.join();
   return std::exchange(status_, Status::ok());
-}
-
-// The first save finds out who writes what.
-void CheckpointSaver::prepareFiles() {
-  if (!files_.empty())
-    return;
-  files_.resize(engine_.arenas().size());
-  engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
 }
 
 // Nobody writes before the folder is there. Whether there is something to save.
@@ -79,7 +74,6 @@ Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
   const Status downloaded = engine_.download(Part::state);
   if (!downloaded.isOk())
     return end(std::move(record), downloaded);
-  prepareFiles();
   if (!isConcurrent)
     return write(std::move(record), Source::memory, false);
   engine_.onRanks([&](int64_t rank) { files_[rank]->copy(); });
