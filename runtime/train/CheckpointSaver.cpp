@@ -2,7 +2,6 @@
 #include "runtime/train/CheckpointSaver.h"
 
 #include <sstream>
-#include <sys/resource.h>
 
 namespace mgc {
 
@@ -33,14 +32,14 @@ Result<std::vector<CheckpointFile>> readReport(const std::string &text) {
   return files;
 }
 
-// Of this thread alone: Linux has a priority for each.
-void lowerPriority() { (void)!::setpriority(PRIO_PROCESS, 0, 19); }
-
 } // namespace
 
 CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
                                  std::optional<CheckpointFolder> completes)
-    : engine_(engine), processes_(processes), folder_(std::move(folder)), completes_(std::move(completes)) {}
+    : engine_(engine), processes_(processes), folder_(std::move(folder)), completes_(std::move(completes)) {
+  files_.resize(engine_.arenas().size());
+  engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
+}
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
@@ -49,14 +48,6 @@ Status CheckpointSaver::finish() {
     return Status::ok();
   thread_.join();
   return std::exchange(status_, Status::ok());
-}
-
-// The first save finds out who writes what.
-void CheckpointSaver::prepareFiles() {
-  if (!files_.empty())
-    return;
-  files_.resize(engine_.arenas().size());
-  engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
 }
 
 // Nobody writes before the folder is there. Whether there is something to save.
@@ -83,13 +74,11 @@ Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
   const Status downloaded = engine_.download(Part::state);
   if (!downloaded.isOk())
     return end(std::move(record), downloaded);
-  prepareFiles();
   if (!isConcurrent)
     return write(std::move(record), Source::memory, false);
   engine_.onRanks([&](int64_t rank) { files_[rank]->copy(); });
   hasEnded_ = false;
   thread_ = std::thread([this, record = std::move(record)] {
-    lowerPriority();
     status_ = write(record, Source::copy, true);
     hasEnded_ = true;
   });

@@ -33,7 +33,6 @@ private:
   using Source = StateFiles::Source;
   using Files = Result<std::vector<CheckpointFile>>;
   Result<bool> begin(int64_t step);
-  void prepareFiles();
   Status write(CheckpointRecord record, Source source, bool isConcurrent);
   Files writeFiles(const std::string &staging, Source source, bool isConcurrent);
   // With the files that this process has written, or why it has none.

@@ -404,7 +404,7 @@ class Hostile(unittest.TestCase):
     def test_requests_of_launchers_save_too(self):
         """SIGHUP of a terminal that went away, SIGUSR1 and SIGUSR2 of Slurm."""
         def ended_by(number, **keywords):
-            save = f"by-{number}"
+            save = f"by-{number}-{len(keywords)}"
             with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--save", save],
                                   stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **keywords) as run:
                 for line in run.stderr:

@@ -213,10 +213,10 @@ class Killed(unittest.TestCase):
         command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--load", name,
                    "--save-interval", 1, *flags]
         choose, kills, step = random.Random(5), 0, 0
-        for _ in range(100):
+        for attempt in range(100):  # later and later, so that it ends
             with subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
                 try:
-                    _, errors = run.communicate(timeout=choose.uniform(0.5, 1.5) * seconds)
+                    _, errors = run.communicate(timeout=(0.3 + 0.05 * attempt + choose.uniform(0, 0.5)) * seconds)
                 except subprocess.TimeoutExpired:
                     run.kill()
                     run.communicate()
