@@ -46,21 +46,27 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
   app.add_option("--output-prefix", options.outputPrefix, "Files are PREFIX_KEY_document.bin and .idx")
       ->required()
       ->check(notEmpty());
-  app.add_option("--json-keys", options.keys, "Fields of the object, each for files of its own: a text or a list of texts");
+  app.add_option("--json-keys", options.keys,
+                 "Fields of the object, each for files of its own: a text or a list of texts");
   app.add_option("--tokenizer-type", options.tokenizer.type, help)->check(CLI::IsMember(types));
-  app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")->check(CLI::ExistingPath);
+  app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")
+      ->check(CLI::ExistingPath);
   app.add_option("--vocab-size", options.tokenizer.vocabularySize, "Of NullTokenizer")->check(wholeNumber(1));
   app.add_flag("--append-eod", options.appendsEnd, "Put the tokenizer's end token behind each document");
   app.add_option("--eod-token", options.endToken, "That token, where the tokenizer does not say it")
       ->needs("--append-eod");
   app.add_flag("--tokenizer-hf-no-include-special-tokens", flags.omitsSpecial,
                "Without the tokens that the tokenizer puts around each text");
-  app.add_flag("--split-sentences", options.splitsSentences, "Each sentence is a sequence (PREFIX_KEY_sentence)");
-  app.add_option("--workers", options.workers, "Threads; else one for each core")->check(wholeNumber(1, 4096));
-  app.add_option("--partitions", options.partitions,
-                 "Order of Megatron-LM's --partitions: line i in part i modulo this, one part behind the other")
+  app.add_flag("--split-sentences", options.splitsSentences,
+               "Each sentence is a sequence (PREFIX_KEY_sentence)");
+  app.add_option("--workers", options.workers, "Threads; else one for each core")
+      ->check(wholeNumber(1, 4096));
+  app.add_option(
+         "--partitions", options.partitions,
+         "Order of Megatron-LM's --partitions: line i in part i modulo this, one part behind the other")
       ->check(wholeNumber(1, 1 << 20));
-  app.add_flag("--keep-sequential-samples", flags.keepsOrder, "With --partitions: the lines keep their order");
+  app.add_flag("--keep-sequential-samples", flags.keepsOrder,
+               "With --partitions: the lines keep their order");
   app.add_flag("--restart", options.restarts, "Begin anew, instead of going on where a run was ended");
 }
 
@@ -139,8 +145,8 @@ Status merge(const MergeFlags &flags) {
   }
   MGC_TRY(writer.commit());
   const WrittenSizes &sizes = writer.sizes();
-  say(stdout, "{}: {} documents, {} sequences, {} tokens of {} files\n", output, sizes.documents, sizes.sequences,
-      sizes.tokens, prefixes.size());
+  say(stdout, "{}: {} documents, {} sequences, {} tokens of {} files\n", output, sizes.documents,
+      sizes.sequences, sizes.tokens, prefixes.size());
   return Status::ok();
 }
 
@@ -173,12 +179,15 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", versionText("mgc-data", {commandLineLibrary()}));
   PreprocessFlags preprocessFlags;
   preprocessFlags.options.workers = static_cast<int>(availableCores().size());
-  CLI::App *preprocessApp = app.add_subcommand("preprocess", "JSON lines to .bin and .idx, as preprocess_data.py of Megatron-LM");
+  CLI::App *preprocessApp =
+      app.add_subcommand("preprocess", "JSON lines to .bin and .idx, as preprocess_data.py of Megatron-LM");
   addPreprocess(*preprocessApp, preprocessFlags);
   MergeFlags mergeFlags;
   CLI::App *mergeApp = app.add_subcommand("merge", "Several .bin and .idx to one");
   mergeApp->add_option("--input", mergeFlags.inputs, "Prefixes in their order, or folders")->required();
-  mergeApp->add_option("--output-prefix", mergeFlags.output, "Of the new files")->required()->check(notEmpty());
+  mergeApp->add_option("--output-prefix", mergeFlags.output, "Of the new files")
+      ->required()
+      ->check(notEmpty());
   std::vector<std::string> described;
   CLI::App *infoApp = app.add_subcommand("info", "What is in .bin and .idx; checks them");
   infoApp->add_option("prefix", described, "Prefixes of files")->required();

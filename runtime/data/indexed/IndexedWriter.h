@@ -19,7 +19,8 @@ struct WrittenSizes {
 class IndexedWriter {
 public:
   // `type`: one that an index can name. `resume`: what sync() of an earlier run gave.
-  static Result<IndexedWriter> create(const std::string &prefix, ElementType type, const WrittenSizes &resume = {});
+  static Result<IndexedWriter> create(const std::string &prefix, ElementType type,
+                                      const WrittenSizes &resume = {});
 
   ElementType type() const { return type_; }
   const WrittenSizes &sizes() const { return sizes_; }
@@ -35,17 +36,18 @@ public:
   void discard(); // removes the parts
 
 private:
-  IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, PartFile bin, PartFile lengths,
-                PartFile documents)
-      : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)), lengths_(std::move(lengths)),
-        documents_(std::move(documents)) {}
+  IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, PartFile bin,
+                PartFile lengths, PartFile documents)
+      : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)),
+        lengths_(std::move(lengths)), documents_(std::move(documents)) {}
   Status writeIndex(AtomicFile &file);
 
   std::string prefix_;
   ElementType type_;
   WrittenSizes sizes_;
-  PartFile bin_, lengths_, documents_; // i32 of each sequence; i64, the sequences up to the end of each document
-  std::vector<int8_t> modes_;          // empty, or one for each sequence
+  PartFile bin_, lengths_,
+      documents_;             // i32 of each sequence; i64, the sequences up to the end of each document
+  std::vector<int8_t> modes_; // empty, or one for each sequence
   std::vector<std::byte> scratch_;
 };
 

@@ -14,6 +14,7 @@ namespace mgc {
 using LineTexts = std::vector<std::string>;
 
 // Of each key its texts: `line` is an object that has all keys. Errors name the byte.
-Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::vector<LineTexts> &texts);
+Status readJsonLine(std::string_view line, const std::vector<std::string> &keys,
+                    std::vector<LineTexts> &texts);
 
 } // namespace mgc

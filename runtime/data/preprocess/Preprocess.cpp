@@ -32,8 +32,11 @@ public:
 
   Result<PreprocessSummary> run() {
     MGC_TRY(open());
-    for (; state_.partition < options_.partitions && !stop_; ++state_.partition, state_.position = {})
+    while (state_.partition < options_.partitions && !stop_) {
       MGC_TRY(encodePartition());
+      if (!stop_)
+        ++state_.partition, state_.position = {};
+    }
     progress();
     summary_.total = progress_;
     if (stop_) {
@@ -79,9 +82,10 @@ private:
       return Status::ok();
     if (options_.endToken)
       return errorf("--eod-token {}: the tokenizer has no such token", *options_.endToken);
-    return errorf("--append-eod: the tokenizer does not say which token ends a text; expected a tokenizer_config.json "
-                  "with eos_token beside {}, or --eod-token TOKEN",
-                  options_.tokenizer.model);
+    return errorf(
+        "--append-eod: the tokenizer does not say which token ends a text; expected a tokenizer_config.json "
+        "with eos_token beside {}, or --eod-token TOKEN",
+        options_.tokenizer.model);
   }
 
   // --- The state in its file ------------------------------------------------------------------------------------
@@ -126,9 +130,10 @@ private:
     MGC_ASSIGN(text, readFile(statePath(), 1 << 20));
     const Result<nlohmann::json> json = parseJson(text);
     const auto refuse = [&](std::string_view why) {
-      return errorf("{}: {}; expected the same call as that of the run that has written it, or --restart, which begins "
-                    "anew",
-                    statePath(), why);
+      return errorf(
+          "{}: {}; expected the same call as that of the run that has written it, or --restart, which begins "
+          "anew",
+          statePath(), why);
     };
     if (!json.isOk() || !json->is_object() || json->value("format", "") != "mgc preprocess 1")
       return refuse("is no state of mgc-data preprocess");
@@ -145,9 +150,10 @@ private:
     };
     const nlohmann::json written = json->value("written", nlohmann::json());
     LinePosition &at = state_.position;
-    bool isGood = numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
-                  numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
-                  at.file <= std::ssize(options_.inputs) && written.size() == options_.keys.size();
+    bool isGood =
+        numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
+        numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
+        at.file <= std::ssize(options_.inputs) && written.size() == options_.keys.size();
     for (size_t i = 0; isGood && i < written.size(); ++i) {
       WrittenSizes &sizes = state_.written[i];
       isGood = numbers(written[i], {&sizes.sequences, &sizes.documents, &sizes.tokens});

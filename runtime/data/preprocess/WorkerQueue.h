@@ -77,7 +77,8 @@ private:
   const size_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Job>> jobs_, waiting_; // all that were not popped; those that no thread has begun
+  std::deque<std::shared_ptr<Job>> jobs_,
+      waiting_; // all that were not popped; those that no thread has begun
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };
