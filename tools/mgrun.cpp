@@ -113,14 +113,16 @@ void addTokenizerFlags(CLI::App &app, TrainingOptions &training) {
       ->check(CLI::IsMember(types))
       ->needs(data);
   app.add_option("--tokenizer-model", training.tokenizer.model,
-                 "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of texts (\"text\" of "
+                 "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of "
+                 "texts (\"text\" of "
                  "each line), or of conversations with --sft")
       ->check(CLI::ExistingPath)
       ->needs(data);
-  CLI::Option *sft = app.add_flag("--sft", training.sft,
-                                  "Lines of the .jsonl are conversations (\"messages\", or \"prompt\" and \"completion\"), "
-                                  "and answers alone are learned")
-                         ->needs(data);
+  CLI::Option *sft =
+      app.add_flag("--sft", training.sft,
+                   "Lines of the .jsonl are conversations (\"messages\", or \"prompt\" and \"completion\"), "
+                   "and answers alone are learned")
+          ->needs(data);
   app.add_option("--chat-template", training.chatTemplate,
                  "File (.json): what is put around the messages of each role; else ChatML (docs/data.md)")
       ->check(CLI::ExistingFile)

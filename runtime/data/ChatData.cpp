@@ -19,8 +19,10 @@ struct ChatCounts {
 class ChatData final : public DataSource {
 public:
   ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding)
-      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding), packs_(plan::readsDocuments(plan)),
-        longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {}
+      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding),
+        packs_(plan::readsDocuments(plan)),
+        longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength)
+                                          : plan.sequenceLength) {}
 
   void add(ChatTokens chat) {
     ++counts_.conversations;
@@ -28,7 +30,8 @@ public:
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
     }
-    if (std::none_of(chat.isLearned.begin() + (chat.ids.empty() ? 0 : 1), chat.isLearned.end(), [](bool b) { return b; }))
+    if (std::none_of(chat.isLearned.begin() + (chat.ids.empty() ? 0 : 1), chat.isLearned.end(),
+                     [](bool b) { return b; }))
       ++counts_.leftOut;
     else
       chats_.push_back(std::move(chat));
@@ -63,8 +66,8 @@ public:
   }
 
   std::string describe() const override {
-    std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(), samples_.size(),
-                                   shape_.length);
+    std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
+                                   samples_.size(), shape_.length);
     if (counts_.cut > 0)
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
@@ -78,7 +81,8 @@ public:
 private:
   // Each place of the padding is a document of its own: none is longer than the model has positions.
   void fill(const std::vector<int64_t> &chats, int64_t sample, GlobalBatch &out) const {
-    const size_t begin = static_cast<size_t>(sample * shape_.length), end = begin + static_cast<size_t>(shape_.length);
+    const size_t begin = static_cast<size_t>(sample * shape_.length),
+                 end = begin + static_cast<size_t>(shape_.length);
     size_t place = begin;
     const auto setStart = [&](size_t at, size_t start) {
       if (!out.starts.empty())

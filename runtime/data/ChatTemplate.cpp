@@ -30,7 +30,8 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
   if (path.empty()) {
     if (tokenizer.idOf("<|im_start|>") && tokenizer.idOf("<|im_end|>"))
       for (const char *role : {"system", "user", "assistant", "tool"})
-        chat.roles_[role] = {fmt::format("<|im_start|>{}\n", role), "<|im_end|>\n", role == std::string("assistant")};
+        chat.roles_[role] = {fmt::format("<|im_start|>{}\n", role), "<|im_end|>\n",
+                             role == std::string("assistant")};
     return chat;
   }
   MGC_ASSIGN(text, readFile(path, 1 << 20));
@@ -41,11 +42,14 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
   if (!begin.isOk())
     return Status(begin.status()).at(path);
   chat.begin_ = *begin;
-  if (!json->is_object() || !json->contains("roles") || !(*json)["roles"].is_object() || (*json)["roles"].empty())
-    return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"", path);
+  if (!json->is_object() || !json->contains("roles") || !(*json)["roles"].is_object() ||
+      (*json)["roles"].empty())
+    return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"",
+                  path);
   for (const auto &[name, row] : (*json)["roles"].items()) {
     const auto before = textOf(row, "before", true), after = textOf(row, "after", true);
-    const nlohmann::json learn = row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
+    const nlohmann::json learn =
+        row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
     for (const auto *field : {&before, &after})
       if (!field->isOk())
         return Status(field->status()).at(fmt::format("{}: roles.{}", path, printable(name)));
@@ -65,7 +69,8 @@ Result<ChatTokens> ChatTemplate::encode(const nlohmann::json &line, Encoder &enc
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array())
     return errorf("expected an object with \"messages\", or with \"prompt\" and \"completion\"");
   if (roles_.empty())
-    return errorf("the tokenizer has no <|im_start|> and <|im_end|>; expected --chat-template FILE, which says what is put "
+    return errorf("the tokenizer has no <|im_start|> and <|im_end|>; expected --chat-template FILE, which "
+                  "says what is put "
                   "around messages (docs/data.md)");
   MGC_TRY(append(begin_, false, encoder, out));
   size_t number = 0;

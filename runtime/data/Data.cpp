@@ -189,7 +189,8 @@ static Status verifyFormat(const std::string &path) {
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   if (ending == ".jsonl" || ending == ".json")
     return errorf(
-        "{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, which reads "
+        "{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, "
+        "which reads "
         "the texts of a .jsonl, or the token ids that mgc-data preprocess makes of it (docs/data.md)",
         path);
   if (ending == ".idx")
@@ -222,20 +223,24 @@ static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) 
 }
 
 // A .jsonl through its tokenizer.
-static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
-  if (!options.areChats) {
-    MGC_ASSIGN(lines, tokenizeLines(path, options.tokenizerFiles));
-    return openCorpus(lines->corpus(), {Split::train, options.samples ? std::optional(options.samples) : std::nullopt}, plan,
-                      seed, options);
-  }
+static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed,
+                        const DataOptions &options) {
   MGC_TRY(verifyReadsTokensAlone(path, plan));
-  MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
   MGC_ASSIGN(tokenizer, openTokenizer(options.tokenizerFiles));
   if (tokenizer->vocabulary() > plan.vocabulary)
-    return errorf("--tokenizer-model {}: has {} tokens, but the model's vocabulary has {}; expected the model's tokenizer",
+    return errorf("--tokenizer-model {}: has {} tokens, but the model's vocabulary has {}; expected the "
+                  "model's tokenizer",
                   options.tokenizerFiles.model, tokenizer->vocabulary(), plan.vocabulary);
-  MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate));
-  return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
+  if (options.areChats) {
+    MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
+    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate));
+    return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
+  }
+  MGC_ASSIGN(lines, tokenizeLines(path, options.tokenizerFiles, tokenizer->endToken().has_value()));
+  const SplitRequest request{Split::train,
+                             options.samples > 0 ? std::optional(options.samples) : std::nullopt};
+  MGC_ASSIGN(data, openCorpus(lines->corpus(), request, plan, seed, options));
+  return lines->named(std::move(data), path);
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {

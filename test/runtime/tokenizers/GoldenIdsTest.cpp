@@ -31,7 +31,9 @@ std::string modelIn(const std::string &folder) {
 
 // Two cuts of "www" in a long string have scores that are equal but for rounding; sentencepiece 0.1.97, Debian's, takes another
 // one than 0.2.3.
-bool isTie(const std::string &tokenizer, size_t string) { return tokenizer == "sentencepiece_unigram" && string == 268; }
+bool isTie(const std::string &tokenizer, size_t string) {
+  return tokenizer == "sentencepiece_unigram" && string == 268;
+}
 
 class GoldenIds : public testing::TestWithParam<std::string> {};
 
