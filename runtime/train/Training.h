@@ -30,6 +30,9 @@ struct TrainingOptions {
   bool textBytes = false;              // see DataOptions
   DocumentOptions documents;           // see DataOptions
   MaskingOptions masking;              // see DataOptions
+  TokenizerFiles tokenizer;            // see DataOptions
+  bool sft = false;                    // see DataOptions::areChats
+  std::string chatTemplate;            // see DataOptions
   std::optional<std::string> weights;  // none: initialised from the seed
   bool ignoreExtraWeights = false;     // see loadWeights
   // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
