@@ -29,8 +29,8 @@ struct GlobalBatch {
   // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
   // and the place where the sample's padding begins.
   std::vector<int32_t> encoderTokens, encoderEnds;
-  // Of a plan whose encoder reads images, in the place of encoderTokens: pixels [globalBatchSize, channels, height, width],
-  // zeros of a sample without an image; imagePlaces [globalBatchSize, sequenceLength] the encoder's position that stands at
+  // Images, of a plan whose encoder reads them, in the place of encoderTokens: pixels [globalBatchSize, channels, height,
+  // width], zeros of a sample without an image; imagePlaces [globalBatchSize, sequenceLength] the encoder's position that stands at
   // each of the decoder's, imageSources [globalBatchSize, encoderLength] the inverse. -1: none.
   std::vector<float> pixels;
   std::vector<int32_t> imagePlaces, imageSources;

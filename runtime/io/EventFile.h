@@ -1,5 +1,6 @@
 // EventFile: numbers by step, as TensorBoard reads them. A file of records, each an Event message of TensorBoard's
-// event.proto (protocol buffers) between its length and two checksums (TFRecord). Every record is in the file when write returns.
+// event.proto (protocol buffers) between its length and two checksums (TFRecord). A record is in the file when
+// write returns.
 #pragma once
 
 #include "runtime/base/Descriptor.h"

@@ -86,10 +86,7 @@ Result<AroundText> readAround(const JsonPlace &json) {
   if (json.isNull())
     return AroundText();
   MGC_ASSIGN(type, json.type());
-  const auto *row = std::ranges::find(kPostProcessors, std::string_view(type), &PostProcessorRow::name);
-  if (row == std::end(kPostProcessors))
-    return errorf("{}: the post-processor {} is not known, expected one of {}", json.where(), type,
-                  namesOf(kPostProcessors));
+  MGC_ASSIGN(row, rowOf(json, type, kPostProcessors, "post-processor"));
   return row->read(json);
 }
 

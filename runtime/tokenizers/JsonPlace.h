@@ -52,12 +52,17 @@ private:
   std::string where_;
 };
 
-// Of a component whose name is none that there is: a table's rows have `name`.
-template <typename Rows> std::string namesOf(const Rows &rows) {
+// The row of a table whose `name` is the type of the object; what: of which kind the rows are, for the message.
+template <typename Row, size_t size>
+Result<const Row *> rowOf(const JsonPlace &json, std::string_view type, const Row (&rows)[size],
+                          std::string_view what) {
   std::string names;
-  for (const auto &row : rows)
+  for (const Row &row : rows) {
+    if (row.name == type)
+      return &row;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-  return names;
+  }
+  return errorf("{}: the {} {} is not known, expected one of {}", json.where(), what, type, names);
 }
 
 } // namespace mgc

@@ -270,10 +270,7 @@ Made makeNormalizer(const JsonPlace &json) {
   if (json.isNull())
     return std::unique_ptr<TextNormalizer>();
   MGC_ASSIGN(type, json.type());
-  const auto *row = std::ranges::find(kNormalizers, std::string_view(type), &NormalizerRow::name);
-  if (row == std::end(kNormalizers))
-    return errorf("{}: the normalizer {} is not known, expected one of {}", json.where(), type,
-                  namesOf(kNormalizers));
+  MGC_ASSIGN(row, rowOf(json, type, kNormalizers, "normalizer"));
   return row->make(json);
 }
 

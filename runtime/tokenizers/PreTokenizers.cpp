@@ -285,10 +285,7 @@ Made makePreTokenizer(const JsonPlace &json) {
   if (json.isNull())
     return std::unique_ptr<PreTokenizer>();
   MGC_ASSIGN(type, json.type());
-  const auto *row = std::ranges::find(kPreTokenizers, std::string_view(type), &PreTokenizerRow::name);
-  if (row == std::end(kPreTokenizers))
-    return errorf("{}: the pre-tokenizer {} is not known, expected one of {}", json.where(), type,
-                  namesOf(kPreTokenizers));
+  MGC_ASSIGN(row, rowOf(json, type, kPreTokenizers, "pre-tokenizer"));
   return row->make(json);
 }
 

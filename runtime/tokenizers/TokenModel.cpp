@@ -30,9 +30,7 @@ Result<std::unique_ptr<TokenModel>> makeTokenModel(const JsonPlace &json, bool g
     MGC_ASSIGN(given, json.type());
     type = given;
   }
-  const auto *row = std::ranges::find(kModels, std::string_view(type), &TokenModelRow::name);
-  if (row == std::end(kModels))
-    return errorf("{}: the model {} is not known, expected one of {}", json.where(), type, namesOf(kModels));
+  MGC_ASSIGN(row, rowOf(json, type, kModels, "model"));
   return row->make(json, givesBytes);
 }
 

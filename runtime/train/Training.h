@@ -114,10 +114,11 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt or where it is to exit, then saves; not if interrupted before the first step. When the data fail,
-// the weights of the steps before are saved too. A log that cannot be written does not end the training:
-// summary.outputs says so. Nor, in a process that has all ranks, does a save before the last: the observer is told. A loss or gradient norm that is not finite is an
-// error, after which nothing is saved, as after an error in a step.
+// Runs all steps, or up to an interrupt or where it is to exit, then saves; not if interrupted before the
+// first step. When the data fail, the weights of the steps before are saved too. A log that cannot be
+// written does not end the training: summary.outputs says so. Nor, in a process that has all ranks, does a
+// save before the last: the observer is told. A loss or gradient norm that is not finite is an error, after
+// which nothing is saved, as after an error in a step.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;

@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// Of one key: elements of all sequences one behind the other.
+// EncodedTexts: the tokens of one key of some lines; elements of all sequences one behind the other.
 struct EncodedTexts {
   std::vector<std::byte> elements;
   std::vector<int32_t> lengths;   // of the sequences, in tokens
@@ -15,7 +15,7 @@ struct EncodedTexts {
 };
 using EncodedBlock = std::vector<EncodedTexts>; // by key
 
-// What a worker needs; one for each thread.
+// BlockEncoder: lines of JSON to token ids. Each thread has one of its own.
 class BlockEncoder {
 public:
   // `end`: appended to the last sequence of each document; none: nothing.
