@@ -143,6 +143,32 @@ void addSaveFlags(CLI::App &app, TrainingOptions &training) {
       ->needs(events);
 }
 
+void addTokenizerFlags(CLI::App &app, TrainingOptions &training) {
+  CLI::Option *data = app.get_option("--data");
+  std::vector<std::string> types;
+  for (const TokenizerType &type : tokenizerTypes())
+    types.emplace_back(type.name);
+  app.add_option("--tokenizer-type", training.tokenizer.type,
+                 "What reads the texts of a .jsonl; else by the name of --tokenizer-model")
+      ->check(CLI::IsMember(types))
+      ->needs(data);
+  app.add_option("--tokenizer-model", training.tokenizer.model,
+                 "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of "
+                 "texts (\"text\" of "
+                 "each line), or of conversations with --sft")
+      ->check(CLI::ExistingPath)
+      ->needs(data);
+  CLI::Option *sft =
+      app.add_flag("--sft", training.sft,
+                   "Lines of the .jsonl are conversations (\"messages\", or \"prompt\" and \"completion\"), "
+                   "and answers alone are learned")
+          ->needs(data);
+  app.add_option("--chat-template", training.chatTemplate,
+                 "File (.json): what is put around the messages of each role; else ChatML (docs/data.md)")
+      ->check(CLI::ExistingFile)
+      ->needs(sft);
+}
+
 // Names and meanings are Megatron-LM's.
 void addCorpusFlags(CLI::App &app, CorpusFlags &corpus) {
   CorpusOptions &options = corpus.options;
@@ -489,6 +515,7 @@ int main(int argc, char **argv) {
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);
+  addTokenizerFlags(app, arguments.training);
   addCorpusFlags(app, arguments.corpus);
   addLoadFlags(app, arguments.training);
   addSaveFlags(app, arguments.training);

@@ -52,7 +52,7 @@ AttentionFlops attentionOf(const Program &program) {
   return flops;
 }
 
-// Of all ranks in a step. Attention of forward in other chunks is computed again, and does not count.
+// FLOPs of attention of all ranks in a step. Attention of forward in other chunks is computed again, and does not count.
 double attentionFlops(const Plan &plan) {
   std::vector<AttentionFlops> programs;
   for (const Program &program : plan.programs)

@@ -150,8 +150,8 @@ std::vector<std::string_view> wordsIn(std::string_view text) {
   return words;
 }
 
-// "*" stands for any characters. Where the name does not go on as the pattern does, the last star takes one character more: what
-// stands before it is matched once.
+// "*" stands for any characters. Where the name does not go on as the pattern does, the last star takes one character more:
+// what stands before it is matched once.
 bool matches(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = pattern.npos, taken = 0; // behind the last star, and what it has taken up to
   while (n < name.size()) {

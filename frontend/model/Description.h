@@ -173,7 +173,7 @@ struct Embedding {
   bool operator==(const Embedding &) const = default;
 };
 
-// What an encoder of images reads in the place of tokens: square patches, row by row, each a product of its pixels. With a
+// Patches: what an encoder of images reads in the place of tokens; square, row by row, each a product of its pixels. With a
 // class token the first position is that, and has no patch.
 struct Patches {
   int64_t channels = 3, size = 0, rows = 0, columns = 0; // size: pixels of an edge

@@ -1,4 +1,4 @@
-// Checksum: CRC-32C (Castagnoli) of bytes that come piece by piece. It finds damage; it is no signature.
+// Checksum: CRC-32C (Castagnoli; RFC 3720, B.4) of bytes that come piece by piece. It finds damage; it is no signature.
 #pragma once
 
 #include <cstddef>

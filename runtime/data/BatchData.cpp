@@ -28,12 +28,15 @@ bool countsAllTokens(const Plan &plan) {
          std::ranges::any_of(plan.stages, counts) || std::ranges::any_of(plan.programs, drops);
 }
 
-// Why padding would change what the plan computes of the other tokens; empty: it does not.
+} // namespace
+
 std::string harmOfPadding(const Plan &plan) {
   if (plan.objective == plan::Objective::masked && !plan::reads(plan, plan::isEnd))
     return "attention of the plan does not end where padding begins, so tokens would see it";
   return countsAllTokens(plan) ? "routers of experts count all tokens for balance, load or capacity" : "";
 }
+
+namespace {
 
 class BatchData : public DataSource {
 public:

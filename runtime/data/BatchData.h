@@ -14,6 +14,9 @@ struct OpenedBatches {
   std::unique_ptr<DataSource> data;
   bool hasLabels = true; // else labels are the tokens that may be masked
 };
+// Why padding behind the tokens of a sample would change what the plan computes of the others; empty: it does not.
+std::string harmOfPadding(const plan::Plan &plan);
+
 Result<OpenedBatches> openBatches(const std::string &path, const plan::Plan &plan,
                                   const DataOptions &options);
 

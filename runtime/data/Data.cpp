@@ -2,11 +2,13 @@
 
 #include "runtime/base/Utf8.h"
 #include "runtime/data/BatchData.h"
+#include "runtime/data/ChatData.h"
 #include "runtime/data/ImageData.h"
 #include "runtime/data/IndexedData.h"
 #include "runtime/data/MockData.h"
 #include "runtime/data/PairData.h"
 #include "runtime/data/StreamData.h"
+#include "runtime/data/TextLines.h"
 #include "runtime/data/TokenFiles.h"
 #include "runtime/io/Npy.h"
 
@@ -187,9 +189,9 @@ static Status verifyFormat(const std::string &path) {
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   if (ending == ".jsonl" || ending == ".json")
     return errorf(
-        "{}: is JSON, whose braces and field names would become tokens; expected token ids: take the "
-        "text of each document, tokenize it with the model's tokenizer and write .npy or .bin "
-        "(docs/data.md has the few lines that do so)",
+        "{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, "
+        "which reads "
+        "the texts of a .jsonl, or the token ids that mgc-data preprocess makes of it (docs/data.md)",
         path);
   if (ending == ".idx")
     return errorf("{}: is the index of a data set, expected its tokens: {}", path,
@@ -220,6 +222,27 @@ static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) 
   return Status::ok();
 }
 
+// A .jsonl through its tokenizer.
+static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed,
+                        const DataOptions &options) {
+  MGC_TRY(verifyReadsTokensAlone(path, plan));
+  MGC_ASSIGN(tokenizer, openTokenizer(options.tokenizerFiles));
+  if (tokenizer->vocabulary() > plan.vocabulary)
+    return errorf("--tokenizer-model {}: has {} tokens, but the model's vocabulary has {}; expected the "
+                  "model's tokenizer",
+                  options.tokenizerFiles.model, tokenizer->vocabulary(), plan.vocabulary);
+  if (options.areChats) {
+    MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
+    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate));
+    return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
+  }
+  MGC_ASSIGN(lines, tokenizeLines(path, options.tokenizerFiles, tokenizer->endToken().has_value()));
+  const SplitRequest request{Split::train,
+                             options.samples > 0 ? std::optional(options.samples) : std::nullopt};
+  MGC_ASSIGN(data, openCorpus(lines->corpus(), request, plan, seed, options));
+  return lines->named(std::move(data), path);
+}
+
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
   BatchShape shape(plan);
   MGC_TRY(verifyShape(shape));
@@ -227,6 +250,12 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
   if (options.textBytes && !isText(path))
     return errorf("{}: --text-bytes is for text, which this ending is not of", path);
+  if (options.hasTokenizer() && !path.ends_with(".jsonl"))
+    return errorf("{}: --tokenizer-model is for files that end in .jsonl", path);
+  if (options.areChats && !options.hasTokenizer())
+    return errorf("{}: --sft needs --tokenizer-model FILE", path);
+  if (options.hasTokenizer())
+    return openLines(path, plan, seed, options);
   MGC_TRY(verifyFormat(path));
   if (path.ends_with(".safetensors")) {
     MGC_ASSIGN(opened, openBatches(path, plan, options));

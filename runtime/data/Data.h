@@ -8,6 +8,7 @@
 #include "runtime/data/Masking.h"
 #include "runtime/data/indexed/GptSamples.h"
 #include "runtime/data/indexed/SampleSchedule.h"
+#include "runtime/tokenizers/Tokenizer.h"
 
 #include <memory>
 #include <optional>
@@ -28,8 +29,8 @@ struct GlobalBatch {
   // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
   // and the place where the sample's padding begins.
   std::vector<int32_t> encoderTokens, encoderEnds;
-  // Of a plan whose encoder reads images, in the place of encoderTokens: pixels [globalBatchSize, channels, height, width],
-  // zeros of a sample without an image; imagePlaces [globalBatchSize, sequenceLength] the encoder's position that stands at
+  // Images, of a plan whose encoder reads them, in the place of encoderTokens: pixels [globalBatchSize, channels, height,
+  // width], zeros of a sample without an image; imagePlaces [globalBatchSize, sequenceLength] the encoder's position that stands at
   // each of the decoder's, imageSources [globalBatchSize, encoderLength] the inverse. -1: none.
   std::vector<float> pixels;
   std::vector<int32_t> imagePlaces, imageSources;
@@ -51,6 +52,11 @@ struct DataOptions {
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
   DocumentOptions documents = {};
   MaskingOptions masking = {};
+  TokenizerFiles tokenizerFiles = {}; // for .jsonl; without a type and a model: none
+  bool areChats = false;              // lines of a .jsonl are conversations, whose answers are learned
+  std::string chatTemplate = {};      // file; see ChatTemplate.h
+  bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
+  int64_t samples = 0; // that will be read of a .jsonl of texts; 0: an epoch
 };
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
@@ -60,7 +66,8 @@ inline constexpr int64_t kLargestByteVocabulary = 384;
 //   .safetensors  whole batches, see BatchData.h
 //   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
 //   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
-//   .json .jsonl .idx   refused
+//   .jsonl        texts or conversations, with a tokenizer; see TextLines.h and ChatData.h
+//   .json .idx    refused
 //   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
 // The plan of a model with an encoder takes .safetensors alone, see PairData.h and ImageData.h.
 // A stream is cut into samples (SampleForm.h): of a causal plan sequenceLength + 1 tokens, each beginning on the last token of

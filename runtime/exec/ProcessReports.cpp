@@ -27,7 +27,7 @@ static uint64_t digestOf(std::span<const std::byte> bytes) {
   return digest;
 }
 
-// Of all that the step reads.
+// The digest of all that the step reads.
 static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
   uint64_t hash = digestOf(std::as_bytes(std::span(batch.pixels)));
   for (const std::vector<int32_t> *values :

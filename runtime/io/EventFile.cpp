@@ -1,6 +1,8 @@
 // See EventFile.h.
 #include "runtime/io/EventFile.h"
 
+#include "runtime/base/Checksum.h"
+
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -17,29 +19,12 @@ static_assert(std::endian::native == std::endian::little,
 
 // --- Checksums ---------------------------------------------------------------------------------------------
 
-static constexpr std::array<uint32_t, 256> kRemainders = [] {
-  constexpr uint32_t kPolynomial = 0x82f63b78; // reflected
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < table.size(); ++byte) {
-    uint32_t rest = byte;
-    for (int bit = 0; bit < 8; ++bit)
-      rest = (rest >> 1) ^ (rest & 1 ? kPolynomial : 0);
-    table[byte] = rest;
-  }
-  return table;
-}();
-
-uint32_t crc32c(std::string_view bytes) {
-  uint32_t rest = ~uint32_t{0};
-  for (unsigned char byte : bytes)
-    rest = (rest >> 8) ^ kRemainders[(rest ^ byte) & 0xff];
-  return ~rest;
-}
-
 // A checksum of data that hold checksums is changed, so that it is none of theirs.
 static uint32_t maskedChecksum(std::string_view bytes) {
   constexpr uint32_t kMask = 0xa282ead8;
-  return std::rotr(crc32c(bytes), 15) + kMask;
+  Checksum checksum;
+  checksum.add(bytes);
+  return std::rotr(checksum.value(), 15) + kMask;
 }
 
 // --- Messages ----------------------------------------------------------------------------------------------

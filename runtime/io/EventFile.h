@@ -1,5 +1,6 @@
 // EventFile: numbers by step, as TensorBoard reads them. A file of records, each an Event message of TensorBoard's
-// event.proto (protocol buffers) between its length and two checksums (TFRecord). Every record is in the file when write returns.
+// event.proto (protocol buffers) between its length and two checksums (TFRecord). A record is in the file when
+// write returns.
 #pragma once
 
 #include "runtime/base/Descriptor.h"
@@ -32,8 +33,5 @@ private:
 
 // A record: of the numbers of a step, or, without any, the one that begins a file. seconds: since 1970.
 std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars);
-
-// Castagnoli's cyclic redundancy check, as iSCSI has it (RFC 3720, B.4).
-uint32_t crc32c(std::string_view bytes);
 
 } // namespace mgc

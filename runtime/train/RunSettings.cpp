@@ -79,6 +79,10 @@ Settings dataSettings(const TrainingOptions &options) {
   settings.add("--seed", options.seed);
   settings.add("--eod-token-id", options.documents.endToken.value_or(-1));
   settings.add("--eod-mask-loss", options.documents.masksEnds);
+  settings.add("--sft", options.sft);
+  settings.add("--tokenizer-type", options.tokenizer.type.empty() ? "none" : options.tokenizer.type);
+  settings.add("--tokenizer-model", std::filesystem::path(options.tokenizer.model).filename().string());
+  settings.add("--chat-template", options.chatTemplate);
   addMasking(options.masking, settings);
   if (options.corpus)
     addCorpus(*options.corpus, options.trainIters, settings);

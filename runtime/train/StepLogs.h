@@ -28,7 +28,8 @@ private:
   Missing inLines_, inEvents_;
 };
 
-// By the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time": seconds), and "tokens/s".
+// Numbers of a step by the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time":
+// seconds), and "tokens/s".
 std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
 
 } // namespace mgc

@@ -329,9 +329,10 @@ DeviceOptions Training::deviceOptions() const {
 
 Status Training::loadData(const plan::Plan &plan) {
   const std::string tokenizer = start_.weights ? tokenizerIn(*start_.weights) : "";
-  const DataOptions options = {options_.binType, options_.textBytes, tokenizer, options_.documents,
-                               options_.masking};
   const SplitRequest request{Split::train, options_.trainIters * plan.globalBatchSize};
+  const DataOptions options = {options_.binType,   options_.textBytes,    tokenizer,
+                               options_.documents, options_.masking,      options_.tokenizer,
+                               options_.sft,       options_.chatTemplate, *request.samples};
   MGC_ASSIGN(data, options_.data     ? openData(*options_.data, plan, options_.seed, options)
                    : options_.corpus ? openCorpus(*options_.corpus, request, plan, options_.seed, options)
                                      : makeMockData(plan, options_.seed, options));

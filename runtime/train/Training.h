@@ -26,10 +26,13 @@ struct TrainingOptions {
   Launch launch;                   // alone: all ranks are threads of this process; else each is a process
   std::optional<std::string> data; // none: see `corpus`
   std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
-  std::string binType;             // see DataOptions
-  bool textBytes = false;          // see DataOptions
-  DocumentOptions documents;       // see DataOptions
-  MaskingOptions masking;          // see DataOptions
+  std::string binType;                 // see DataOptions
+  bool textBytes = false;              // see DataOptions
+  DocumentOptions documents;           // see DataOptions
+  MaskingOptions masking;              // see DataOptions
+  TokenizerFiles tokenizer;            // see DataOptions
+  bool sft = false;                    // see DataOptions::areChats
+  std::string chatTemplate;            // see DataOptions
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
   bool finetune = false;           // a checkpoint's weights begin a new training

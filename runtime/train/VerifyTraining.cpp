@@ -92,6 +92,8 @@ void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional
 NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
+  if (!options.chatTemplate.empty())
+    files.push_back({"--chat-template", options.chatTemplate});
   if (options.corpus)
     for (const std::string &prefix : options.corpus->files.prefixes())
       for (const char *ending : {".bin", ".idx"})

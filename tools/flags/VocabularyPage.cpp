@@ -144,8 +144,8 @@ A field that is not understood, and values that do not fit each other, are refus
 constexpr std::string_view kRoles = R"(
 ## Roles
 
-What holds a parameter where neither the family nor `tensors` says it. A role of an encoder's layer, embedding or norm is
-that of the decoder behind `encoder.`, and so is its tensor. Letters of shapes are in frontend/model/Parameters.h.
+What holds a parameter where neither the family nor `tensors` says it. A role of an encoder's layer, embedding or norm
+is that of the decoder behind `encoder.`, and so is its tensor. Letters of shapes are in frontend/model/Parameters.h.
 
 | role | tensor | shape |
 |---|---|---|

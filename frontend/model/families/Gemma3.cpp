@@ -1,5 +1,5 @@
-// Gemma 3 of 4B and more, text: the decoder of a model that also reads images. Its tower is neither read nor trained; without an
-// image the decoder's numbers do not depend on it.
+// Gemma 3 of 4B and more, text: the decoder of a model that also reads images. Its tower is neither read nor
+// trained; without an image the decoder's numbers do not depend on it.
 #include "frontend/model/families/Llava.h"
 
 namespace mgc::frontend {

@@ -18,7 +18,7 @@ inline constexpr std::pair<std::string_view, std::string_view> kLlavaBegins[] = 
     {"vision_tower.", "model.vision_tower.vision_model."},
     {"multi_modal_projector.", "model.multi_modal_projector."}};
 
-// Of families whose decoder alone is trained.
+// Tensors of the tower that families whose decoder alone is trained leave unread.
 inline constexpr std::string_view kUnreadTowerTensors[] = {"vision_tower.*", "multi_modal_projector.*"};
 
 } // namespace mgc::frontend

@@ -82,7 +82,7 @@ private:
   BlendOrder order_;
 };
 
-// What --data-path, --train-data-path .., --split say.
+// The files of a run, as --data-path, --train-data-path .. and --split say them.
 struct CorpusFiles {
   BlendWords blend;                   // of all splits, cut by `split`; else
   std::array<BlendWords, 3> perSplit; // of each its own; empty: there is no such split

@@ -7,95 +7,127 @@
 
 namespace mgc {
 
-Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementType type) {
-  if (!indexCodeOf(type))
-    return errorf("{}.idx: an index cannot name the type {}", prefix, toString(type));
-  MGC_ASSIGN(bin, AtomicFile::create(prefix + ".bin"));
-  return IndexedWriter(prefix, type, std::move(bin));
+Status appendElements(ElementType type, std::span<const int32_t> tokens, std::vector<std::byte> &out) {
+  const size_t begin = out.size();
+  if (type == ElementType::I32) {
+    const auto bytes = std::as_bytes(tokens);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+    return Status::ok();
+  }
+  if (type != ElementType::U16)
+    return errorf("token ids are not written as {}, expected {} or {}", toString(type),
+                  toString(ElementType::U16), toString(ElementType::I32));
+  out.resize(begin + tokens.size() * sizeof(uint16_t));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto element = static_cast<uint16_t>(tokens[i]);
+    if (element != tokens[i])
+      return errorf("token {} does not fit the type {}", tokens[i], toString(type));
+    std::memcpy(out.data() + begin + i * sizeof element, &element, sizeof element);
+  }
+  return Status::ok();
 }
 
-template <typename T> static void store(std::span<const int32_t> tokens, std::byte *out) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const T value = static_cast<T>(tokens[i]);
-    std::memcpy(out + i * sizeof(T), &value, sizeof value);
-  }
+Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementType type,
+                                            const WrittenSizes &resume) {
+  if (!indexCodeOf(type))
+    return errorf("{}.idx: an index cannot name the type {}", prefix, toString(type));
+  MGC_ASSIGN(bin, PartFile::open(prefix + ".bin", resume.tokens * sizeInBytes(type)));
+  MGC_ASSIGN(lengths, PartFile::open(prefix + ".lengths", resume.sequences * int64_t(sizeof(int32_t))));
+  MGC_ASSIGN(documents, PartFile::open(prefix + ".documents", resume.documents * int64_t(sizeof(int64_t))));
+  return IndexedWriter(prefix, type, resume, std::move(bin), std::move(lengths), std::move(documents));
 }
 
 Status IndexedWriter::addSequence(std::span<const int32_t> tokens) {
-  if (type_ == ElementType::I32)
-    return addRaw(std::as_bytes(tokens));
-  constexpr int32_t most = std::numeric_limits<uint16_t>::max();
-  if (const auto wrong = std::ranges::find_if(tokens, [](int32_t t) { return t < 0 || t > most; });
-      wrong != tokens.end() || type_ != ElementType::U16)
-    return errorf("{}.bin: token {} does not fit the type {}", prefix_,
-                  wrong != tokens.end() ? *wrong : int32_t(0), toString(type_));
-  scratch_.resize(tokens.size() * sizeof(uint16_t));
-  store<uint16_t>(tokens, scratch_.data());
+  scratch_.clear();
+  MGC_TRY(appendElements(type_, tokens, scratch_).at(prefix_ + ".bin"));
   return addRaw(scratch_);
 }
 
 Status IndexedWriter::addRaw(std::span<const std::byte> elements) {
   const int64_t count = std::ssize(elements) / sizeInBytes(type_);
   if (count > std::numeric_limits<int32_t>::max())
-    return errorf("{}.idx: sequence {} has {} tokens, expected at most {}", prefix_, sequences(), count,
+    return errorf("{}.idx: sequence {} has {} tokens, expected at most {}", prefix_, sizes_.sequences, count,
                   std::numeric_limits<int32_t>::max());
-  lengths_.push_back(static_cast<int32_t>(count));
-  tokens_ += count;
+  const auto length = static_cast<int32_t>(count);
+  ++sizes_.sequences, sizes_.tokens += count;
+  MGC_TRY(lengths_.write(std::as_bytes(std::span(&length, 1))));
   return bin_.write(elements);
+}
+
+Status IndexedWriter::endDocument() {
+  ++sizes_.documents;
+  return documents_.write(std::as_bytes(std::span(&sizes_.sequences, 1)));
 }
 
 Status IndexedWriter::append(const IndexedTokens &other) {
   if (other.type() != type_)
     return errorf("{}: has tokens of type {}, but {} is of type {}; expected files of one type",
                   other.indexPath(), toString(other.type()), prefix_ + ".bin", toString(type_));
-  if (sequences() > 0 && other.sequences() > 0 && other.hasModes() != !modes_.empty())
+  if (sizes_.sequences > 0 && other.sequences() > 0 && other.hasModes() != !modes_.empty())
     return errorf("{}: {} modes of sequences, but the files before {}; expected all with modes, or none",
                   other.indexPath(), other.hasModes() ? "has" : "has no",
                   modes_.empty() ? "have none" : "have some");
-  const int64_t before = sequences();
-  std::vector<std::byte> bytes;
-  for (int64_t i = 0; i < other.sequences(); ++i) {
-    bytes.resize(static_cast<size_t>(other.lengths()[i] * sizeInBytes(type_)));
-    MGC_TRY(other.readRaw(i, 0, bytes));
-    MGC_TRY(addRaw(bytes));
+  const UnalignedArray<int64_t> &ends = other.documentIndices();
+  for (int64_t i = 0, document = 1; i <= other.sequences(); ++i) {
+    for (; document < ends.size() && ends[document] == i; ++document)
+      MGC_TRY(endDocument());
+    if (i == other.sequences())
+      break;
+    scratch_.resize(static_cast<size_t>(other.lengths()[i] * sizeInBytes(type_)));
+    MGC_TRY(other.readRaw(i, 0, scratch_));
+    MGC_TRY(addRaw(scratch_));
     if (other.hasModes())
       modes_.push_back(other.modes()[i]);
   }
-  for (int64_t i = 1; i < other.documentIndices().size(); ++i)
-    documents_.push_back(before + other.documentIndices()[i]);
   return Status::ok();
 }
 
-template <typename T> static Status writeAll(AtomicFile &file, const std::vector<T> &values) {
-  return file.write(std::as_bytes(std::span(values)));
+Result<WrittenSizes> IndexedWriter::sync() {
+  for (PartFile *file : {&bin_, &lengths_, &documents_})
+    MGC_TRY(file->sync());
+  return sizes_;
 }
 
-Status IndexedWriter::writeIndex(AtomicFile &file) const {
+Status IndexedWriter::writeIndex(AtomicFile &file) {
   const std::array<uint64_t, 1> version = {kIndexVersion};
-  const std::array<uint64_t, 2> counts = {lengths_.size(), documents_.size()};
+  const std::array<uint64_t, 2> counts = {static_cast<uint64_t>(sizes_.sequences),
+                                          static_cast<uint64_t>(sizes_.documents + 1)};
   const std::array code = {static_cast<std::byte>(*indexCodeOf(type_))};
   MGC_TRY(file.write(kIndexMagic));
   MGC_TRY(file.write(std::as_bytes(std::span(version))));
   MGC_TRY(file.write(std::span<const std::byte>(code)));
   MGC_TRY(file.write(std::as_bytes(std::span(counts))));
-  MGC_TRY(writeAll(file, lengths_));
-  int64_t offset = 0;
-  for (const int32_t length : lengths_) {
+  MGC_ASSIGN(lengths, MappedFile::open(prefix_ + ".lengths.part"));
+  MGC_TRY(file.write(lengths.bytes()));
+  const UnalignedArray<int32_t> each(lengths.bytes().data(), sizes_.sequences);
+  int64_t offset = 0, first = 0;
+  for (int64_t i = 0; i < each.size(); ++i) {
     MGC_TRY(file.write(std::as_bytes(std::span(&offset, 1))));
-    offset += length * sizeInBytes(type_);
+    offset += each[i] * sizeInBytes(type_);
   }
-  MGC_TRY(writeAll(file, documents_));
-  return writeAll(file, modes_);
+  MGC_TRY(file.write(std::as_bytes(std::span(&first, 1))));
+  MGC_ASSIGN(documents, MappedFile::open(prefix_ + ".documents.part"));
+  MGC_TRY(file.write(documents.bytes()));
+  return file.write(std::as_bytes(std::span(modes_)));
 }
 
 // The index comes last: without it nobody reads the tokens.
 Status IndexedWriter::commit() {
+  MGC_ASSIGN(written, sync());
+  (void)written;
   MGC_ASSIGN(index, AtomicFile::create(prefix_ + ".idx"));
   MGC_TRY(writeIndex(index));
   MGC_TRY(index.finish());
-  MGC_TRY(bin_.finish());
   MGC_TRY(bin_.place());
-  return index.commit();
+  MGC_TRY(index.commit());
+  lengths_.remove();
+  documents_.remove();
+  return Status::ok();
+}
+
+void IndexedWriter::discard() {
+  for (PartFile *file : {&bin_, &lengths_, &documents_})
+    file->remove();
 }
 
 } // namespace mgc

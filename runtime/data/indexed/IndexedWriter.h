@@ -1,46 +1,57 @@
-// Writes PREFIX.bin and PREFIX.idx (IndexFormat.h), sequence by sequence.
+// Writes PREFIX.bin and PREFIX.idx (IndexFormat.h), sequence by sequence, in memory that does not grow with them.
 #pragma once
 
-#include "runtime/base/File.h"
 #include "runtime/data/indexed/IndexedTokens.h"
+#include "runtime/data/indexed/PartFile.h"
 
 #include <vector>
 
 namespace mgc {
 
-// Neither file stands under its name before commit(). Memory: 4 bytes a sequence, 8 a document.
+// How much of the files is written.
+struct WrittenSizes {
+  int64_t sequences = 0, documents = 0, tokens = 0;
+  bool operator==(const WrittenSizes &) const = default;
+};
+
+// Neither file stands under its name before commit(). What a run that was ended has written stays in PREFIX.*.part, and may be
+// gone on with.
 class IndexedWriter {
 public:
-  // `type`: one that an index can name.
-  static Result<IndexedWriter> create(const std::string &prefix, ElementType type);
+  // `type`: one that an index can name. `resume`: what sync() of an earlier run gave.
+  static Result<IndexedWriter> create(const std::string &prefix, ElementType type,
+                                      const WrittenSizes &resume = {});
 
   ElementType type() const { return type_; }
+  const WrittenSizes &sizes() const { return sizes_; }
   // A sequence of the document that is open.
   Status addSequence(std::span<const int32_t> tokens);
   // The same, as elements of type().
   Status addRaw(std::span<const std::byte> elements);
-  void endDocument() { documents_.push_back(std::ssize(lengths_)); }
+  Status endDocument();
   // All sequences and documents of files of the same type.
   Status append(const IndexedTokens &other);
-
-  int64_t sequences() const { return std::ssize(lengths_); }
-  int64_t documents() const { return std::ssize(documents_) - 1; }
-  int64_t tokens() const { return tokens_; }
+  Result<WrittenSizes> sync(); // all of it is on disk
   Status commit();
+  void discard(); // removes the parts
 
 private:
-  IndexedWriter(std::string prefix, ElementType type, AtomicFile bin)
-      : prefix_(std::move(prefix)), type_(type), bin_(std::move(bin)) {}
-  Status writeIndex(AtomicFile &file) const;
+  IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, PartFile bin,
+                PartFile lengths, PartFile documents)
+      : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)),
+        lengths_(std::move(lengths)), documents_(std::move(documents)) {}
+  Status writeIndex(AtomicFile &file);
 
   std::string prefix_;
   ElementType type_;
-  AtomicFile bin_;
-  std::vector<int32_t> lengths_;
-  std::vector<int64_t> documents_ = {0};
+  WrittenSizes sizes_;
+  PartFile bin_, lengths_,
+      documents_;             // i32 of each sequence; i64, the sequences up to the end of each document
   std::vector<int8_t> modes_; // empty, or one for each sequence
   std::vector<std::byte> scratch_;
-  int64_t tokens_ = 0;
 };
+
+// `tokens` as elements of `type`, behind those of `out`; an error where one does not fit.
+Status appendElements(ElementType type, std::span<const int32_t> tokens, std::vector<std::byte> &out);
 
 } // namespace mgc

@@ -24,14 +24,6 @@ std::string contentsOf(const std::string &path) {
   return text.str();
 }
 
-// The examples of RFC 3720, B.4, and the check value of the polynomial.
-TEST(EventFile, checksums) {
-  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
-  EXPECT_EQ(crc32c(""), 0u);
-}
-
 // As tensorboard.summary.writer.record_writer.RecordWriter writes Event(wall_time=1.5, file_version="brain.Event:2") and
 // Event(wall_time=2.25, step=300, summary=[("lm loss", 0.5), ("lr", 1e-3)]).
 TEST(EventFile, recordsHaveTheBytesOfTensorBoard) {

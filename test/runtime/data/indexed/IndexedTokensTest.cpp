@@ -128,7 +128,7 @@ TEST(IndexedTokens, writesTheBytesOfMegatron) {
         ASSERT_TRUE(isOk(files.read(i, 0, INT32_MAX, tokens)));
         ASSERT_TRUE(isOk(writer.addSequence(tokens)));
       }
-      writer.endDocument();
+      ASSERT_TRUE(isOk(writer.endDocument()));
     }
     EXPECT_FALSE(std::filesystem::exists(dir.path(std::string(name) + ".bin")));
     ASSERT_TRUE(isOk(writer.commit()));

@@ -1,0 +1,68 @@
+// See PartFile.h.
+#include "runtime/data/indexed/PartFile.h"
+
+#include "runtime/base/File.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mgc {
+
+static constexpr size_t kBuffer = 1 << 20;
+
+Result<PartFile> PartFile::open(const std::string &path, int64_t size) {
+  const std::string part = path + ".part";
+  Descriptor descriptor(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!descriptor.isOpen())
+    return errorf("{}: cannot be written: {}", part, std::strerror(errno));
+  if (!descriptor.lock())
+    return errorf("{}: another process writes it; expected another --output-prefix", part);
+  struct stat facts{};
+  if (::fstat(descriptor.number(), &facts) != 0 || facts.st_size < size)
+    return errorf(
+        "{}: has {} bytes, expected the {} that an earlier run has written; remove it, and all begins anew",
+        part, facts.st_size, size);
+  if (::ftruncate(descriptor.number(), size) != 0 || ::lseek(descriptor.number(), size, SEEK_SET) != size)
+    return errorf("{}: cannot be cut to {} bytes: {}", part, size, std::strerror(errno));
+  return PartFile(path, std::move(descriptor), size);
+}
+
+Status PartFile::write(std::span<const std::byte> bytes) {
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  size_ += std::ssize(bytes);
+  return buffer_.size() >= kBuffer ? flush() : Status::ok();
+}
+
+Status PartFile::flush() {
+  for (size_t done = 0; done < buffer_.size();) {
+    const ssize_t written = ::write(descriptor_.number(), buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno != EINTR)
+      return errorf("{}: cannot be written: {}", partPath(), std::strerror(errno));
+    done += written > 0 ? static_cast<size_t>(written) : 0;
+  }
+  buffer_.clear();
+  return Status::ok();
+}
+
+Status PartFile::sync() {
+  MGC_TRY(flush());
+  if (::fsync(descriptor_.number()) != 0)
+    return errorf("{}: cannot be brought to disk: {}", partPath(), std::strerror(errno));
+  return Status::ok();
+}
+
+Status PartFile::place() {
+  MGC_TRY(sync());
+  if (::rename(partPath().c_str(), path_.c_str()) != 0)
+    return errorf("{}: cannot get the name {}: {}", partPath(), path_, std::strerror(errno));
+  return syncDirectoryOf(path_);
+}
+
+void PartFile::remove() {
+  buffer_.clear();
+  ::unlink(partPath().c_str());
+}
+
+} // namespace mgc

@@ -1,0 +1,38 @@
+// A file that grows under the name PATH.part, may be gone on with after a crash, and gets its own name in the end.
+#pragma once
+
+#include "runtime/base/Descriptor.h"
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mgc {
+
+class PartFile {
+public:
+  // Keeps the first `size` bytes of an earlier run: an error where it has fewer, or another process writes it now.
+  static Result<PartFile> open(const std::string &path, int64_t size);
+
+  int64_t size() const { return size_; } // with what is not on disk yet
+  Status write(std::span<const std::byte> bytes);
+  Status sync();  // what was written is on disk
+  Status place(); // sync(), and the file has its name
+  void remove();  // the part
+
+private:
+  PartFile(std::string path, Descriptor descriptor, int64_t size)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)), size_(size) {}
+  std::string partPath() const { return path_ + ".part"; }
+  Status flush();
+
+  std::string path_;
+  Descriptor descriptor_;
+  int64_t size_;
+  std::vector<std::byte> buffer_;
+};
+
+} // namespace mgc

@@ -1,0 +1,249 @@
+// See Preprocess.h.
+#include "runtime/data/preprocess/Preprocess.h"
+
+#include "runtime/base/Json.h"
+#include "runtime/data/preprocess/BlockEncoder.h"
+#include "runtime/data/preprocess/WorkerQueue.h"
+
+#include <chrono>
+#include <filesystem>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kBlockBytes = 1 << 20;
+constexpr auto kSyncInterval = std::chrono::seconds(30); // what a run that dies has to do again
+
+using Clock = std::chrono::steady_clock;
+
+// Where a run is: what it goes on with.
+struct RunState {
+  int64_t partition = 0;
+  LinePosition position;
+  std::vector<WrittenSizes> written; // by key
+};
+
+class PreprocessRun {
+public:
+  PreprocessRun(const PreprocessOptions &options, const std::atomic<bool> &stop,
+                const std::function<void(const PreprocessProgress &)> &observer)
+      : options_(options), stop_(stop), observer_(observer) {}
+
+  Result<PreprocessSummary> run() {
+    MGC_TRY(open());
+    while (state_.partition < options_.partitions && !stop_) {
+      MGC_TRY(encodePartition());
+      if (!stop_)
+        ++state_.partition, state_.position = {};
+    }
+    progress();
+    summary_.total = progress_;
+    if (stop_) {
+      summary_.interrupted = true;
+      MGC_TRY(save());
+      return summary_;
+    }
+    for (IndexedWriter &writer : writers_)
+      MGC_TRY(writer.commit());
+    std::error_code ignored;
+    std::filesystem::remove(statePath(), ignored);
+    return summary_;
+  }
+
+private:
+  std::string statePath() const { return options_.outputPrefix + ".state.json"; }
+
+  Status open() {
+    MGC_ASSIGN(tokenizer, openTokenizer(options_.tokenizer));
+    MGC_ASSIGN(reader, LineReader::open(options_.inputs));
+    tokenizer_ = std::move(tokenizer), reader_.emplace(std::move(reader));
+    type_ = indexTypeFor(tokenizer_->vocabulary());
+    MGC_TRY(findEnd());
+    state_.written.resize(options_.keys.size());
+    MGC_TRY(load());
+    for (size_t i = 0; i < options_.keys.size(); ++i) {
+      const std::string prefix = fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
+                                             options_.splitsSentences ? "sentence" : "document");
+      MGC_ASSIGN(writer, IndexedWriter::create(prefix, type_, state_.written[i]));
+      writers_.push_back(std::move(writer));
+      summary_.prefixes.push_back(prefix);
+    }
+    progress_.allBytes = reader_->bytes() * options_.partitions;
+    began_ = synced_ = Clock::now();
+    return Status::ok();
+  }
+
+  Status findEnd() {
+    if (!options_.appendsEnd)
+      return Status::ok();
+    end_ = options_.endToken ? tokenizer_->idOf(*options_.endToken) : tokenizer_->endToken();
+    if (end_)
+      return Status::ok();
+    if (options_.endToken)
+      return errorf("--eod-token {}: the tokenizer has no such token", *options_.endToken);
+    return errorf(
+        "--append-eod: the tokenizer does not say which token ends a text; expected a tokenizer_config.json "
+        "with eos_token beside {}, or --eod-token TOKEN",
+        options_.tokenizer.model);
+  }
+
+  // --- The state in its file ------------------------------------------------------------------------------------
+
+  // All that the result depends on: a run that would write other bytes does not go on with these.
+  nlohmann::json identity() const {
+    nlohmann::json inputs = nlohmann::json::array();
+    for (const std::string &path : options_.inputs) {
+      std::error_code ignored;
+      inputs.push_back({path, std::filesystem::file_size(path, ignored),
+                        std::filesystem::last_write_time(path, ignored).time_since_epoch().count()});
+    }
+    return {{"inputs", inputs},
+            {"keys", options_.keys},
+            {"tokenizer", {options_.tokenizer.type, options_.tokenizer.model, tokenizer_->vocabulary()}},
+            {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
+            {"special", options_.special},
+            {"sentences", options_.splitsSentences},
+            {"partitions", options_.partitions}};
+  }
+
+  Status save() {
+    nlohmann::json written = nlohmann::json::array();
+    for (IndexedWriter &writer : writers_) {
+      MGC_ASSIGN(sizes, writer.sync());
+      written.push_back({sizes.sequences, sizes.documents, sizes.tokens});
+    }
+    const LinePosition &at = state_.position;
+    const nlohmann::json state = {{"format", "mgc preprocess 1"},
+                                  {"of", identity()},
+                                  {"partition", state_.partition},
+                                  {"position", {at.file, at.offset, at.line, at.lines}},
+                                  {"written", written}};
+    synced_ = Clock::now();
+    return writeFileAtomically(statePath(), state.dump(1) + "\n");
+  }
+
+  Status load() {
+    std::error_code ignored;
+    if (options_.restarts || !std::filesystem::exists(statePath(), ignored))
+      return Status::ok();
+    MGC_ASSIGN(text, readFile(statePath(), 1 << 20));
+    const Result<nlohmann::json> json = parseJson(text);
+    const auto refuse = [&](std::string_view why) {
+      return errorf(
+          "{}: {}; expected the same call as that of the run that has written it, or --restart, which begins "
+          "anew",
+          statePath(), why);
+    };
+    if (!json.isOk() || !json->is_object() || json->value("format", "") != "mgc preprocess 1")
+      return refuse("is no state of mgc-data preprocess");
+    if (json->value("of", nlohmann::json()) != identity())
+      return refuse("is of a run with other input files or flags");
+    const auto numbers = [](const nlohmann::json &list, std::initializer_list<int64_t *> out) {
+      bool isGood = list.is_array() && list.size() == out.size();
+      for (size_t i = 0; isGood && i < out.size(); ++i) {
+        const auto number = jsonSize(list[i]);
+        isGood = number.has_value();
+        *out.begin()[i] = number.value_or(0);
+      }
+      return isGood;
+    };
+    const nlohmann::json written = json->value("written", nlohmann::json());
+    LinePosition &at = state_.position;
+    bool isGood =
+        numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
+        numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
+        at.file <= std::ssize(options_.inputs) && written.size() == options_.keys.size();
+    for (size_t i = 0; isGood && i < written.size(); ++i) {
+      WrittenSizes &sizes = state_.written[i];
+      isGood = numbers(written[i], {&sizes.sequences, &sizes.documents, &sizes.tokens});
+    }
+    if (!isGood)
+      return refuse("lacks numbers, or has other ones than whole ones");
+    summary_.resumed = true;
+    return Status::ok();
+  }
+
+  // --- Blocks through the workers, in their order ---------------------------------------------------------------
+
+  Status encodePartition() {
+    WorkerQueue<LineBlock, EncodedBlock> queue(options_.workers, [this] {
+      auto encoder = std::make_shared<BlockEncoder>(options_, *tokenizer_, type_, end_);
+      return [this, encoder](const LineBlock &block) { return encoder->encode(block, state_.partition); };
+    });
+    std::deque<LinePosition> ends; // of the blocks in the queue
+    LinePosition next = state_.position;
+    bool isAll = false;
+    while (!stop_ && (!isAll || !ends.empty())) {
+      if (!isAll && queue.hasRoom()) {
+        MGC_ASSIGN(block, reader_->read(next, kBlockBytes));
+        isAll = !block;
+        if (block) {
+          next = block->end;
+          ends.push_back(next);
+          queue.push(std::move(*block));
+        }
+        continue;
+      }
+      Result<EncodedBlock> encoded = queue.pop();
+      if (!encoded.isOk())
+        return Status(encoded.status()).at(reader_->pathOf(ends.front()));
+      MGC_TRY(write(*encoded));
+      state_.position = ends.front();
+      ends.pop_front();
+      progress();
+      if (Clock::now() - synced_ > kSyncInterval)
+        MGC_TRY(save());
+    }
+    return Status::ok();
+  }
+
+  Status write(const EncodedBlock &block) {
+    for (size_t key = 0; key < block.size(); ++key) {
+      const EncodedTexts &texts = block[key];
+      size_t sequence = 0;
+      auto rest = std::span(texts.elements);
+      for (const int32_t sequences : texts.sequences) {
+        for (int32_t i = 0; i < sequences; ++i) {
+          const auto bytes = static_cast<size_t>(texts.lengths[sequence++] * sizeInBytes(type_));
+          MGC_TRY(writers_[key].addRaw(rest.first(bytes)));
+          rest = rest.subspan(bytes);
+        }
+        MGC_TRY(writers_[key].endDocument());
+      }
+    }
+    return Status::ok();
+  }
+
+  void progress() {
+    progress_.documents = writers_.front().sizes().documents;
+    progress_.tokens = 0;
+    for (const IndexedWriter &writer : writers_)
+      progress_.tokens += writer.sizes().tokens;
+    progress_.bytes = reader_->bytes() * state_.partition + reader_->bytesBefore(state_.position);
+    progress_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    observer_(progress_);
+  }
+
+  const PreprocessOptions &options_;
+  const std::atomic<bool> &stop_;
+  const std::function<void(const PreprocessProgress &)> &observer_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<LineReader> reader_;
+  std::vector<IndexedWriter> writers_;
+  ElementType type_{};
+  std::optional<int32_t> end_;
+  RunState state_;
+  PreprocessProgress progress_;
+  PreprocessSummary summary_;
+  Clock::time_point began_, synced_;
+};
+
+} // namespace
+
+Result<PreprocessSummary> preprocess(const PreprocessOptions &options, const std::atomic<bool> &stop,
+                                     const std::function<void(const PreprocessProgress &)> &observer) {
+  return PreprocessRun(options, stop, observer).run();
+}
+
+} // namespace mgc

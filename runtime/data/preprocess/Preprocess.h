@@ -1,0 +1,43 @@
+// JSON lines -> indexed files of token ids: what Megatron-LM's tools/preprocess_data.py writes, byte for byte.
+//   in:  files of an object per line, keys of its texts, a tokenizer
+//   out: PREFIX_KEY_document.bin and .idx for each key (PREFIX_KEY_sentence where texts are split)
+#pragma once
+
+#include "runtime/data/indexed/IndexedWriter.h"
+#include "runtime/tokenizers/Tokenizer.h"
+
+#include <atomic>
+#include <functional>
+
+namespace mgc {
+
+struct PreprocessOptions {
+  std::vector<std::string> inputs;
+  std::string outputPrefix;
+  std::vector<std::string> keys = {"text"};
+  TokenizerFiles tokenizer;
+  std::optional<std::string> endToken; // else the tokenizer's own
+  bool appendsEnd = false;             // to each document that has a token
+  bool special = true;                 // the tokenizer's own tokens around each text
+  bool splitsSentences = false;        // each a sequence
+  int workers = 1;
+  int64_t partitions = 1; // line i goes to part i modulo this; the parts follow each other
+  bool restarts = false;  // what an earlier run has written is not gone on with
+};
+
+struct PreprocessProgress {
+  int64_t documents = 0, tokens = 0, bytes = 0, allBytes = 0; // bytes of the input, once for each partition
+  double seconds = 0;
+};
+struct PreprocessSummary {
+  PreprocessProgress total;
+  bool interrupted = false, resumed = false;
+  std::vector<std::string> prefixes; // of the files
+};
+
+// Memory does not grow with the input. What is wrong with a line is an error that names it. A run that ends early, whether it
+// is told to by `stop` or dies, leaves its state in PREFIX.state.json and its files as .part: the same call goes on with them.
+Result<PreprocessSummary> preprocess(const PreprocessOptions &options, const std::atomic<bool> &stop,
+                                     const std::function<void(const PreprocessProgress &)> &observer);
+
+} // namespace mgc

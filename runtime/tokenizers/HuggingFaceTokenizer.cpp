@@ -1,0 +1,264 @@
+// See HuggingFaceTokenizer.h.
+#include "runtime/tokenizers/HuggingFaceTokenizer.h"
+
+#include "runtime/base/File.h"
+#include "runtime/base/Utf8.h"
+#include "runtime/tokenizers/AddedTokens.h"
+#include "runtime/tokenizers/PreTokenizers.h"
+#include "runtime/tokenizers/TokenModel.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace mgc {
+
+namespace {
+
+// --- Post-processors --------------------------------------------------------------------------------------------
+
+// Ids around those of a text.
+struct AroundText {
+  std::vector<int32_t> before, after;
+};
+
+Result<AroundText> readAround(const JsonPlace &json);
+
+Result<AroundText> aroundOfTemplate(const JsonPlace &json) {
+  AroundText around;
+  const JsonPlace single = json["single"];
+  int texts = 0;
+  for (size_t i = 0; i < single.size(); ++i) {
+    const JsonPlace special = single[i]["SpecialToken"];
+    if (special.isNull()) {
+      ++texts;
+      continue;
+    }
+    MGC_ASSIGN(name, special["id"].text());
+    const JsonPlace ids = json["special_tokens"][name.c_str()]["ids"];
+    for (size_t k = 0; k < ids.size(); ++k) {
+      MGC_ASSIGN(id, ids[k].size(-1));
+      (texts > 0 ? around.after : around.before).push_back(static_cast<int32_t>(id));
+    }
+  }
+  if (texts != 1)
+    return errorf("{}: names {} texts, expected one, with special tokens around it", single.where(), texts);
+  return around;
+}
+
+Result<AroundText> aroundOfPair(const JsonPlace &json) {
+  AroundText around;
+  for (const auto &[name, ids] : {std::pair("cls", &around.before), std::pair("sep", &around.after)}) {
+    const JsonPlace pair = json[name];
+    if (pair.size() != 2)
+      return errorf("{}: is {}, expected a token and its id", pair.where(), pair.shown());
+    MGC_ASSIGN(id, pair[size_t(1)].size(-1));
+    ids->push_back(static_cast<int32_t>(id));
+  }
+  return around;
+}
+
+Result<AroundText> aroundOfSequence(const JsonPlace &json) {
+  AroundText around;
+  const JsonPlace processors = json["processors"];
+  for (size_t i = 0; i < processors.size(); ++i) {
+    MGC_ASSIGN(outer, readAround(processors[i]));
+    around.before.insert(around.before.begin(), outer.before.begin(), outer.before.end());
+    around.after.insert(around.after.end(), outer.after.begin(), outer.after.end());
+  }
+  return around;
+}
+
+Result<AroundText> aroundOfNothing(const JsonPlace &) {
+  return AroundText();
+} // ByteLevel moves offsets alone
+
+struct PostProcessorRow {
+  std::string_view name;
+  Result<AroundText> (*read)(const JsonPlace &json);
+};
+constexpr PostProcessorRow kPostProcessors[] = {{"TemplateProcessing", aroundOfTemplate},
+                                                {"BertProcessing", aroundOfPair},
+                                                {"RobertaProcessing", aroundOfPair},
+                                                {"ByteLevel", aroundOfNothing},
+                                                {"Sequence", aroundOfSequence}};
+
+Result<AroundText> readAround(const JsonPlace &json) {
+  if (json.isNull())
+    return AroundText();
+  MGC_ASSIGN(type, json.type());
+  MGC_ASSIGN(row, rowOf(json, type, kPostProcessors, "post-processor"));
+  return row->read(json);
+}
+
+// --- The tokenizer ----------------------------------------------------------------------------------------------
+
+struct TokenizerParts {
+  std::unique_ptr<TextNormalizer> normalizer; // null: none
+  std::unique_ptr<PreTokenizer> preTokenizer; // null: none
+  std::unique_ptr<TokenModel> model;
+  AroundText around;
+  TokenFinder raw, normalized; // of added tokens
+  TokenIds added;
+  std::optional<int32_t> end;
+};
+
+// The ids of words that were seen lately; cleared when it is full.
+class WordCache {
+public:
+  const std::vector<int32_t> *find(std::string_view word) const {
+    const auto found = ids_.find(word);
+    return found == ids_.end() ? nullptr : &found->second;
+  }
+  void add(std::string_view word, std::span<const int32_t> ids) {
+    constexpr size_t kMostBytes = 64 << 20;
+    bytes_ += word.size() + ids.size_bytes() + 128;
+    if (bytes_ > kMostBytes)
+      ids_.clear(), bytes_ = 0;
+    ids_.emplace(word, std::vector(ids.begin(), ids.end()));
+  }
+
+private:
+  std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>> ids_;
+  size_t bytes_ = 0;
+};
+
+class PartsEncoder final : public Encoder {
+public:
+  explicit PartsEncoder(const TokenizerParts &parts) : parts_(parts) {}
+
+  Status encode(std::string_view text, bool special, std::vector<int32_t> &ids) override {
+    if (const auto at = firstInvalidUtf8(text))
+      return errorf("byte {:#04x} at position {} is not UTF-8", static_cast<unsigned char>(text[*at]), *at);
+    if (special)
+      ids.insert(ids.end(), parts_.around.before.begin(), parts_.around.before.end());
+    parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      id >= 0 ? ids.push_back(id) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
+    });
+    if (special)
+      ids.insert(ids.end(), parts_.around.after.begin(), parts_.around.after.end());
+    return Status::ok();
+  }
+
+private:
+  void encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
+    if (parts_.normalizer) {
+      changed_ = text;
+      parts_.normalizer->apply(changed_);
+      text = changed_;
+    }
+    parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      id >= 0 ? ids.push_back(id)
+              : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
+    });
+  }
+
+  void encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
+    if (!parts_.preTokenizer)
+      return encodeWord(piece.text, ids);
+    parts_.preTokenizer->split(piece, [&](const TextPiece &word) { encodeWord(word.text, ids); });
+  }
+
+  void encodeWord(std::string_view word, std::vector<int32_t> &ids) {
+    constexpr size_t kLong = 128; // bytes: such a word hardly comes again
+    if (word.size() > kLong)
+      return parts_.model->tokenize(word, ids);
+    if (const auto *known = cache_.find(word)) {
+      ids.insert(ids.end(), known->begin(), known->end());
+      return;
+    }
+    const size_t begin = ids.size();
+    parts_.model->tokenize(word, ids);
+    cache_.add(word, std::span(ids).subspan(begin));
+  }
+
+  const TokenizerParts &parts_;
+  WordCache cache_;
+  std::string changed_;
+};
+
+class HuggingFaceTokenizer final : public Tokenizer {
+public:
+  explicit HuggingFaceTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {}
+  std::unique_ptr<Encoder> encoder() const override { return std::make_unique<PartsEncoder>(parts_); }
+  int64_t vocabulary() const override {
+    return parts_.model->vocabulary() + std::ranges::count_if(parts_.added, [&](const auto &token) {
+             return !parts_.model->idOf(token.first);
+           });
+  }
+  std::optional<int32_t> endToken() const override { return parts_.end; }
+  std::optional<int32_t> idOf(std::string_view token) const override {
+    const auto added = findToken(parts_.added, token);
+    return added ? added : parts_.model->idOf(token);
+  }
+
+private:
+  TokenizerParts parts_;
+};
+
+Result<TokenizerParts> readParts(const JsonPlace &json) {
+  TokenizerParts parts;
+  MGC_ASSIGN(normalizer, makeNormalizer(json["normalizer"]));
+  MGC_ASSIGN(preTokenizer, makePreTokenizer(json["pre_tokenizer"]));
+  MGC_ASSIGN(model, makeTokenModel(json["model"], preTokenizer && preTokenizer->givesBytes()));
+  MGC_ASSIGN(around, readAround(json["post_processor"]));
+  MGC_ASSIGN(added, readAddedTokens(json["added_tokens"]));
+  for (const AddedToken &token : added) {
+    std::string content = token.content;
+    if (token.isNormalized && normalizer)
+      normalizer->apply(content);
+    (token.isNormalized ? parts.normalized : parts.raw).add(token, content);
+    parts.added.insert_or_assign(token.content, token.id);
+  }
+  parts.normalizer = std::move(normalizer), parts.preTokenizer = std::move(preTokenizer);
+  parts.model = std::move(model), parts.around = std::move(around);
+  return parts;
+}
+
+constexpr int64_t kMostBytes = int64_t(1) << 30;
+
+// The text of eos_token: a text, or an object with its content.
+Result<std::optional<std::string>> readEndToken(const std::filesystem::path &folder) {
+  for (const char *name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const std::string path = (folder / name).string();
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+      continue;
+    MGC_ASSIGN(text, readFile(path, kMostBytes));
+    Result<nlohmann::json> json = parseJson(text);
+    if (!json.isOk())
+      return Status(json.status()).at(path);
+    const nlohmann::json end =
+        json->is_object() ? json->value("eos_token", nlohmann::json()) : nlohmann::json();
+    if (end.is_string())
+      return std::optional(end.get<std::string>());
+    if (end.is_object() && end.contains("content") && end["content"].is_string())
+      return std::optional(end["content"].get<std::string>());
+  }
+  return std::optional<std::string>();
+}
+
+} // namespace
+
+Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
+  std::error_code ignored;
+  std::filesystem::path file = path;
+  if (std::filesystem::is_directory(file, ignored))
+    file /= "tokenizer.json";
+  MGC_ASSIGN(text, readFile(file.string(), kMostBytes));
+  Result<nlohmann::json> json = parseJson(text);
+  if (!json.isOk())
+    return Status(json.status()).at(file.string());
+  MGC_ASSIGN(parts, readParts(JsonPlace(*json, file.string())));
+  MGC_ASSIGN(endToken, readEndToken(file.parent_path()));
+  if (endToken) {
+    const auto added = findToken(parts.added, *endToken);
+    parts.end = added ? added : parts.model->idOf(*endToken);
+    if (!parts.end)
+      return errorf("{}: eos_token is {}, which {} does not have",
+                    (file.parent_path() / "tokenizer_config.json").string(), printable(*endToken),
+                    file.string());
+  }
+  return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
+}
+
+} // namespace mgc

@@ -1,0 +1,18 @@
+// A tokenizer.json of Hugging Face's tokenizers: added tokens, normalizer, pre-tokenizer, model, post-processor.
+//
+//   "Hello<|eot|> wörld"     added tokens  Hello | <|eot|> |  wörld
+//                            normalizer    each piece between them
+//                            pre-tokenizer Hello | Ġw.. -> the model's words
+//                            model         ids of each word
+//                            post-processor ids before and after
+#pragma once
+
+#include "runtime/tokenizers/Tokenizer.h"
+
+namespace mgc {
+
+// `path`: a tokenizer.json or its folder. The end token is eos_token of a tokenizer_config.json, or special_tokens_map.json,
+// beside it. A part that is not known is an error that names it.
+Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path);
+
+} // namespace mgc

@@ -1,0 +1,277 @@
+// See Normalizers.h.
+#include "runtime/tokenizers/Normalizers.h"
+
+#include "runtime/tokenizers/OnigPattern.h"
+#include "runtime/tokenizers/PrecompiledMap.h"
+#include "runtime/tokenizers/Unicode.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace mgc {
+
+namespace {
+
+using Made = Result<std::unique_ptr<TextNormalizer>>;
+
+template <typename Change> void rewrite(std::string &text, const Change &change) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();)
+    change(unicode::next(text, at), out);
+  text = std::move(out);
+}
+
+template <typename Drops> void dropIf(std::string &text, const Drops &drops) {
+  rewrite(text, [&](char32_t c, std::string &out) {
+    if (!drops(c))
+      unicode::append(out, c);
+  });
+}
+
+void lower(std::string &text) {
+  rewrite(text, [](char32_t c, std::string &out) { unicode::appendLower(out, c); });
+}
+
+// --- A sequence, and what takes a function alone ----------------------------------------------------------------
+
+class NormalizerSequence final : public TextNormalizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto sequence = std::make_unique<NormalizerSequence>();
+    const JsonPlace parts = json["normalizers"];
+    for (size_t i = 0; i < parts.size(); ++i) {
+      MGC_ASSIGN(part, makeNormalizer(parts[i]));
+      if (part)
+        sequence->parts_.push_back(std::move(part));
+    }
+    return std::unique_ptr<TextNormalizer>(std::move(sequence));
+  }
+  void apply(std::string &text) const override {
+    for (const auto &part : parts_)
+      part->apply(text);
+  }
+
+private:
+  std::vector<std::unique_ptr<TextNormalizer>> parts_;
+};
+
+class PlainNormalizer final : public TextNormalizer {
+public:
+  using Function = void (*)(std::string &text);
+  explicit PlainNormalizer(Function function) : function_(function) {}
+  template <Function function> static Made make(const JsonPlace &) {
+    return std::unique_ptr<TextNormalizer>(std::make_unique<PlainNormalizer>(function));
+  }
+  void apply(std::string &text) const override { function_(text); }
+
+private:
+  Function function_;
+};
+
+template <unicode::Form form> void toForm(std::string &text) { text = unicode::normalized(text, form); }
+
+void stripMarks(std::string &text) { dropIf(text, unicode::isMark); }
+
+// sentencepiece's rules of nmt.
+void applyNmt(std::string &text) {
+  dropIf(text, [](char32_t c) {
+    return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+           c == 0x9F;
+  });
+  rewrite(text, [](char32_t c, std::string &out) {
+    const bool isSpace = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+                         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                         c == 0xFEFF || c == 0xFFFD;
+    unicode::append(out, isSpace ? U' ' : c);
+  });
+}
+
+// --- Those with fields ------------------------------------------------------------------------------------------
+
+class PrependNormalizer final : public TextNormalizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto prepend = std::make_unique<PrependNormalizer>();
+    MGC_ASSIGN(text, json["prepend"].text());
+    prepend->text_ = std::move(text);
+    return std::unique_ptr<TextNormalizer>(std::move(prepend));
+  }
+  void apply(std::string &text) const override {
+    if (!text.empty())
+      text.insert(0, text_);
+  }
+
+private:
+  std::string text_;
+};
+
+class ReplaceNormalizer final : public TextNormalizer {
+public:
+  ReplaceNormalizer(OnigPattern pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  static Made make(const JsonPlace &json) {
+    MGC_ASSIGN(content, json["content"].text());
+    const JsonPlace pattern = json["pattern"];
+    const bool isPlain = !pattern["String"].isNull();
+    MGC_ASSIGN(text, pattern[isPlain ? "String" : "Regex"].text());
+    auto compiled = OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text);
+    if (!compiled.isOk())
+      return Status(compiled.status()).at(json.where());
+    return std::unique_ptr<TextNormalizer>(
+        std::make_unique<ReplaceNormalizer>(compiled.take(), std::move(content)));
+  }
+  void apply(std::string &text) const override {
+    std::string out;
+    size_t done = 0;
+    pattern_.forEach(text, [&](size_t begin, size_t end) {
+      out.append(text, done, begin - done).append(content_);
+      done = end;
+    });
+    text = out.append(text, done);
+  }
+
+private:
+  OnigPattern pattern_;
+  std::string content_;
+};
+
+class StripNormalizer final : public TextNormalizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto strip = std::make_unique<StripNormalizer>();
+    MGC_ASSIGN(left, json["strip_left"].flag(true));
+    MGC_ASSIGN(right, json["strip_right"].flag(true));
+    strip->left_ = left, strip->right_ = right;
+    return std::unique_ptr<TextNormalizer>(std::move(strip));
+  }
+  void apply(std::string &text) const override {
+    size_t begin = 0, end = text.size();
+    for (size_t at = 0; left_ && at < text.size() && unicode::isWhitespace(unicode::next(text, at));)
+      begin = at;
+    for (size_t at = end; right_ && at > begin && unicode::isWhitespace(unicode::previous(text, at));)
+      end = at;
+    text = text.substr(begin, end - begin);
+  }
+
+private:
+  bool left_ = true, right_ = true;
+};
+
+class BertNormalizer final : public TextNormalizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto bert = std::make_unique<BertNormalizer>();
+    MGC_ASSIGN(cleans, json["clean_text"].flag(true));
+    MGC_ASSIGN(pads, json["handle_chinese_chars"].flag(true));
+    MGC_ASSIGN(lowers, json["lowercase"].flag(true));
+    MGC_ASSIGN(strips, json["strip_accents"].flag(lowers));
+    bert->cleans_ = cleans, bert->padsIdeographs_ = pads, bert->lowers_ = lowers, bert->strips_ = strips;
+    return std::unique_ptr<TextNormalizer>(std::move(bert));
+  }
+  void apply(std::string &text) const override {
+    if (cleans_)
+      clean(text);
+    if (padsIdeographs_)
+      pad(text);
+    if (strips_) {
+      text = unicode::normalized(text, unicode::Form::nfd);
+      dropIf(text, unicode::isNonspacingMark);
+    }
+    if (lowers_)
+      lower(text);
+  }
+
+private:
+  static void clean(std::string &text) {
+    const auto isSpace = [](char32_t c) { return unicode::isWhitespace(c); };
+    dropIf(text, [](char32_t c) {
+      return c == 0 || c == 0xFFFD || (c != '\t' && c != '\n' && c != '\r' && unicode::isControl(c));
+    });
+    rewrite(text, [&](char32_t c, std::string &out) { unicode::append(out, isSpace(c) ? U' ' : c); });
+  }
+  static bool isIdeograph(char32_t c) {
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) ||
+           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+  }
+  static void pad(std::string &text) {
+    rewrite(text, [](char32_t c, std::string &out) {
+      if (isIdeograph(c))
+        out += ' ';
+      unicode::append(out, c);
+      if (isIdeograph(c))
+        out += ' ';
+    });
+  }
+  bool cleans_ = true, padsIdeographs_ = true, lowers_ = true, strips_ = true;
+};
+
+// A grapheme cluster of fewer than 6 bytes is looked up whole, then each of its characters.
+class PrecompiledNormalizer final : public TextNormalizer {
+public:
+  explicit PrecompiledNormalizer(PrecompiledMap map) : map_(std::move(map)) {}
+  static Made make(const JsonPlace &json) {
+    const JsonPlace field = json["precompiled_charsmap"];
+    if (field.isNull())
+      return std::unique_ptr<TextNormalizer>();
+    MGC_ASSIGN(text, field.text());
+    auto map = PrecompiledMap::parse(text);
+    if (!map.isOk())
+      return Status(map.status()).at(field.where());
+    return std::unique_ptr<TextNormalizer>(std::make_unique<PrecompiledNormalizer>(map.take()));
+  }
+  void apply(std::string &text) const override {
+    std::string out;
+    unicode::Graphemes graphemes(text);
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = graphemes.endAfter(at);
+      const std::string_view cluster = std::string_view(text).substr(at, end - at);
+      const auto whole = cluster.size() < 6 ? map_.find(cluster) : std::nullopt;
+      if (whole)
+        out += *whole;
+      for (size_t inside = 0; !whole && inside < cluster.size();) {
+        const std::string_view part = cluster.substr(inside, unicode::lengthAt(cluster, inside));
+        out += map_.find(part).value_or(part);
+        inside += part.size();
+      }
+      at = end;
+    }
+    text = std::move(out);
+  }
+
+private:
+  PrecompiledMap map_;
+};
+
+struct NormalizerRow {
+  std::string_view name;
+  Made (*make)(const JsonPlace &json);
+};
+constexpr NormalizerRow kNormalizers[] = {
+    {"Sequence", NormalizerSequence::make},
+    {"NFC", PlainNormalizer::make<toForm<unicode::Form::nfc>>},
+    {"NFD", PlainNormalizer::make<toForm<unicode::Form::nfd>>},
+    {"NFKC", PlainNormalizer::make<toForm<unicode::Form::nfkc>>},
+    {"NFKD", PlainNormalizer::make<toForm<unicode::Form::nfkd>>},
+    {"Lowercase", PlainNormalizer::make<lower>},
+    {"StripAccents", PlainNormalizer::make<stripMarks>},
+    {"Nmt", PlainNormalizer::make<applyNmt>},
+    {"Prepend", PrependNormalizer::make},
+    {"Replace", ReplaceNormalizer::make},
+    {"Strip", StripNormalizer::make},
+    {"BertNormalizer", BertNormalizer::make},
+    {"Precompiled", PrecompiledNormalizer::make},
+};
+
+} // namespace
+
+Made makeNormalizer(const JsonPlace &json) {
+  if (json.isNull())
+    return std::unique_ptr<TextNormalizer>();
+  MGC_ASSIGN(type, json.type());
+  MGC_ASSIGN(row, rowOf(json, type, kNormalizers, "normalizer"));
+  return row->make(json);
+}
+
+} // namespace mgc

@@ -1,0 +1,19 @@
+// Normalizers of a tokenizer.json: they change a text before it is split.
+#pragma once
+
+#include "runtime/tokenizers/JsonPlace.h"
+
+#include <memory>
+
+namespace mgc {
+
+class TextNormalizer {
+public:
+  virtual ~TextNormalizer() = default;
+  virtual void apply(std::string &text) const = 0;
+};
+
+// Null where the value is null. An error names a type that is not known.
+Result<std::unique_ptr<TextNormalizer>> makeNormalizer(const JsonPlace &json);
+
+} // namespace mgc

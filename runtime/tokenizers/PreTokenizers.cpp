@@ -1,0 +1,292 @@
+// See PreTokenizers.h.
+#include "runtime/tokenizers/PreTokenizers.h"
+
+#include "runtime/tokenizers/OnigPattern.h"
+#include "runtime/tokenizers/TextSplit.h"
+#include "runtime/tokenizers/Unicode.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mgc {
+
+namespace {
+
+using Made = Result<std::unique_ptr<PreTokenizer>>;
+
+constexpr std::array<std::pair<std::string_view, SplitBehavior>, 5> kBehaviors = {{
+    {"Removed", SplitBehavior::removed},
+    {"Isolated", SplitBehavior::isolated},
+    {"MergedWithPrevious", SplitBehavior::mergedWithPrevious},
+    {"MergedWithNext", SplitBehavior::mergedWithNext},
+    {"Contiguous", SplitBehavior::contiguous},
+}};
+
+Result<SplitBehavior> behaviorOf(const JsonPlace &json) {
+  MGC_ASSIGN(name, json.text());
+  for (const auto &[known, behavior] : kBehaviors)
+    if (name == known)
+      return behavior;
+  return errorf("{}: is {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous",
+                json.where(), name);
+}
+
+void send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
+  if (end > begin)
+    sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
+}
+
+void sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, const PieceSink &sink) {
+  for (const TextPart &part : parts)
+    send(piece, part.begin, part.end, sink);
+}
+
+// Cuts where a rule about characters says so.
+template <typename IsMatch>
+void splitByCharacter(const TextPiece &piece, SplitBehavior behavior, const IsMatch &isMatch,
+                      const PieceSink &sink) {
+  TextParts parts(piece.text.size());
+  for (size_t at = 0; at < piece.text.size();) {
+    const size_t begin = at;
+    if (isMatch(unicode::next(piece.text, at)))
+      parts.addMatch(begin, at);
+  }
+  sendParts(piece, parts.merged(behavior, false), sink);
+}
+
+// --- Patterns ---------------------------------------------------------------------------------------------------
+
+class SplitPreTokenizer final : public PreTokenizer {
+public:
+  SplitPreTokenizer(OnigPattern pattern, SplitBehavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+  static Made make(const JsonPlace &json) {
+    const JsonPlace pattern = json["pattern"];
+    const bool isPlain = !pattern["String"].isNull();
+    MGC_ASSIGN(text, pattern[isPlain ? "String" : "Regex"].text());
+    MGC_ASSIGN(behavior, behaviorOf(json["behavior"]));
+    MGC_ASSIGN(invert, json["invert"].flag(false));
+    auto compiled = OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text);
+    if (!compiled.isOk())
+      return Status(compiled.status()).at(json.where());
+    return std::unique_ptr<PreTokenizer>(
+        std::make_unique<SplitPreTokenizer>(compiled.take(), behavior, invert));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override {
+    if (behavior_ == SplitBehavior::isolated) { // what nearly all have; needs no list of parts
+      size_t done = 0;
+      pattern_.forEach(piece.text, [&](size_t begin, size_t end) {
+        send(piece, done, begin, sink);
+        send(piece, begin, end, sink);
+        done = end;
+      });
+      send(piece, done, piece.text.size(), sink);
+      return;
+    }
+    TextParts parts(piece.text.size());
+    pattern_.forEach(piece.text, [&](size_t begin, size_t end) { parts.addMatch(begin, end); });
+    sendParts(piece, parts.merged(behavior_, invert_), sink);
+  }
+
+private:
+  OnigPattern pattern_;
+  SplitBehavior behavior_;
+  bool invert_;
+};
+
+// GPT-2's.
+class BytePreTokenizer final : public PreTokenizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto bytes = std::make_unique<BytePreTokenizer>();
+    MGC_ASSIGN(prepends, json["add_prefix_space"].flag(true));
+    MGC_ASSIGN(splits, json["use_regex"].flag(true));
+    bytes->prependsSpace_ = prepends;
+    if (splits) {
+      auto pattern = OnigPattern::compile(
+          R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
+      if (!pattern.isOk())
+        return pattern.status();
+      bytes->words_ = std::make_unique<SplitPreTokenizer>(pattern.take(), SplitBehavior::isolated, false);
+    }
+    return std::unique_ptr<PreTokenizer>(std::move(bytes));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override {
+    std::string changed;
+    TextPiece whole = piece;
+    if (prependsSpace_ && !piece.text.starts_with(' '))
+      whole.text = changed.append(" ").append(piece.text);
+    words_ ? words_->split(whole, sink) : sink(whole);
+  }
+  bool givesBytes() const override { return true; }
+
+private:
+  bool prependsSpace_ = true;
+  std::unique_ptr<SplitPreTokenizer> words_;
+};
+
+// --- Rules about characters -------------------------------------------------------------------------------------
+
+class PlainPreTokenizer final : public PreTokenizer {
+public:
+  using Function = void (*)(const TextPiece &piece, const PieceSink &sink);
+  explicit PlainPreTokenizer(Function function) : function_(function) {}
+  template <Function function> static Made make(const JsonPlace &) {
+    return std::unique_ptr<PreTokenizer>(std::make_unique<PlainPreTokenizer>(function));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override { function_(piece, sink); }
+
+private:
+  Function function_;
+};
+
+void splitAtWhitespace(const TextPiece &piece, const PieceSink &sink) {
+  splitByCharacter(piece, SplitBehavior::removed, unicode::isWhitespace, sink);
+}
+
+void splitAsBert(const TextPiece &piece, const PieceSink &sink) {
+  splitAtWhitespace(piece, [&](const TextPiece &word) {
+    splitByCharacter(word, SplitBehavior::isolated, unicode::isPunctuation, sink);
+  });
+}
+
+// \w+|[^\w\s]+
+void splitWordsAndSigns(const TextPiece &piece, const PieceSink &sink) {
+  splitAtWhitespace(piece, [&](const TextPiece &word) {
+    splitByCharacter(word, SplitBehavior::contiguous, unicode::isWord, sink);
+  });
+}
+
+class PunctuationPreTokenizer final : public PreTokenizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto punctuation = std::make_unique<PunctuationPreTokenizer>();
+    if (!json["behavior"].isNull()) {
+      MGC_ASSIGN(behavior, behaviorOf(json["behavior"]));
+      punctuation->behavior_ = behavior;
+    }
+    return std::unique_ptr<PreTokenizer>(std::move(punctuation));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override {
+    splitByCharacter(piece, behavior_, unicode::isPunctuation, sink);
+  }
+
+private:
+  SplitBehavior behavior_ = SplitBehavior::isolated;
+};
+
+class DigitsPreTokenizer final : public PreTokenizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto digits = std::make_unique<DigitsPreTokenizer>();
+    MGC_ASSIGN(individual, json["individual_digits"].flag(false));
+    digits->behavior_ = individual ? SplitBehavior::isolated : SplitBehavior::contiguous;
+    return std::unique_ptr<PreTokenizer>(std::move(digits));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override {
+    splitByCharacter(piece, behavior_, unicode::isNumeric, sink);
+  }
+
+private:
+  SplitBehavior behavior_ = SplitBehavior::contiguous;
+};
+
+// --- Metaspace, Sequence ----------------------------------------------------------------------------------------
+
+class MetaspacePreTokenizer final : public PreTokenizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto metaspace = std::make_unique<MetaspacePreTokenizer>();
+    MGC_ASSIGN(replacement, json["replacement"].text());
+    MGC_ASSIGN(splits, json["split"].flag(true));
+    MGC_ASSIGN(prepends, json["add_prefix_space"].flag(true)); // of older files
+    std::string scheme = prepends ? "always" : "never";
+    if (!json["prepend_scheme"].isNull()) {
+      MGC_ASSIGN(given, json["prepend_scheme"].text());
+      scheme = given;
+    }
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      return errorf("{}.prepend_scheme: is {}, expected always, first or never", json.where(), scheme);
+    if (replacement.empty())
+      return errorf("{}.replacement: is empty, expected a character", json.where());
+    metaspace->replacement_ = replacement, metaspace->splits_ = splits;
+    metaspace->always_ = scheme == "always", metaspace->first_ = scheme == "first";
+    return std::unique_ptr<PreTokenizer>(std::move(metaspace));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override {
+    std::string text;
+    for (const char c : piece.text)
+      c == ' ' ? text += replacement_ : text += c;
+    if ((always_ || (first_ && piece.isFirst)) && !text.starts_with(replacement_))
+      text.insert(0, replacement_);
+    const TextPiece whole{text, piece.isFirst};
+    if (!splits_)
+      return sink(whole);
+    TextParts parts(text.size());
+    for (size_t at = text.find(replacement_); at != std::string::npos;
+         at = text.find(replacement_, at + replacement_.size()))
+      parts.addMatch(at, at + replacement_.size());
+    sendParts(whole, parts.merged(SplitBehavior::mergedWithNext, false), sink);
+  }
+
+private:
+  std::string replacement_;
+  bool splits_ = true, always_ = false, first_ = false;
+};
+
+class PreTokenizerSequence final : public PreTokenizer {
+public:
+  static Made make(const JsonPlace &json) {
+    auto sequence = std::make_unique<PreTokenizerSequence>();
+    const JsonPlace parts = json["pretokenizers"];
+    for (size_t i = 0; i < parts.size(); ++i) {
+      MGC_ASSIGN(part, makePreTokenizer(parts[i]));
+      if (!part)
+        continue;
+      if (sequence->givesBytes())
+        return errorf("{}: stands behind ByteLevel, expected that as the last", parts[i].where());
+      sequence->parts_.push_back(std::move(part));
+    }
+    return std::unique_ptr<PreTokenizer>(std::move(sequence));
+  }
+  void split(const TextPiece &piece, const PieceSink &sink) const override { splitFrom(0, piece, sink); }
+  bool givesBytes() const override { return !parts_.empty() && parts_.back()->givesBytes(); }
+
+private:
+  void splitFrom(size_t part, const TextPiece &piece, const PieceSink &sink) const {
+    if (part == parts_.size())
+      return sink(piece);
+    if (part + 1 == parts_.size())
+      return parts_[part]->split(piece, sink);
+    parts_[part]->split(piece, [&](const TextPiece &inner) { splitFrom(part + 1, inner, sink); });
+  }
+  std::vector<std::unique_ptr<PreTokenizer>> parts_;
+};
+
+struct PreTokenizerRow {
+  std::string_view name;
+  Made (*make)(const JsonPlace &json);
+};
+constexpr PreTokenizerRow kPreTokenizers[] = {
+    {"Sequence", PreTokenizerSequence::make},
+    {"ByteLevel", BytePreTokenizer::make},
+    {"Split", SplitPreTokenizer::make},
+    {"Metaspace", MetaspacePreTokenizer::make},
+    {"Whitespace", PlainPreTokenizer::make<splitWordsAndSigns>},
+    {"WhitespaceSplit", PlainPreTokenizer::make<splitAtWhitespace>},
+    {"BertPreTokenizer", PlainPreTokenizer::make<splitAsBert>},
+    {"Punctuation", PunctuationPreTokenizer::make},
+    {"Digits", DigitsPreTokenizer::make},
+};
+
+} // namespace
+
+Made makePreTokenizer(const JsonPlace &json) {
+  if (json.isNull())
+    return std::unique_ptr<PreTokenizer>();
+  MGC_ASSIGN(type, json.type());
+  MGC_ASSIGN(row, rowOf(json, type, kPreTokenizers, "pre-tokenizer"));
+  return row->make(json);
+}
+
+} // namespace mgc

@@ -1,0 +1,30 @@
+// Pre-tokenizers of a tokenizer.json: they cut a text into the words that a model tokenizes one by one.
+#pragma once
+
+#include "runtime/tokenizers/JsonPlace.h"
+
+#include <functional>
+#include <memory>
+
+namespace mgc {
+
+// A part of a text. `isFirst`: it begins where the whole text does.
+struct TextPiece {
+  std::string_view text;
+  bool isFirst = false;
+};
+using PieceSink = std::function<void(const TextPiece &piece)>;
+
+class PreTokenizer {
+public:
+  virtual ~PreTokenizer() = default;
+  // Pieces are valid during the call of the sink; none is empty.
+  virtual void split(const TextPiece &piece, const PieceSink &sink) const = 0;
+  // Whether the model's tokens are bytes, which its vocabulary writes as characters of their own (ByteLevel.h).
+  virtual bool givesBytes() const { return false; }
+};
+
+// Null where the value is null. An error names a type that is not known.
+Result<std::unique_ptr<PreTokenizer>> makePreTokenizer(const JsonPlace &json);
+
+} // namespace mgc

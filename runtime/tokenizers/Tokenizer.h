@@ -1,0 +1,49 @@
+// Texts -> token ids.
+//   in:  the files that a model's tokenizer came with
+//   out: the ids that Hugging Face's tokenizers, or sentencepiece, gives
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mgc {
+
+// What one thread needs to tokenize: it keeps the ids of words that it has seen. Valid as long as its tokenizer.
+class Encoder {
+public:
+  virtual ~Encoder() = default;
+  // Appends the ids of `text`, which is UTF-8: refused where it is not. `special`: with the tokens that the tokenizer puts
+  // around each text.
+  virtual Status encode(std::string_view text, bool special, std::vector<int32_t> &ids) = 0;
+};
+
+class Tokenizer {
+public:
+  virtual ~Tokenizer() = default;
+  virtual std::unique_ptr<Encoder> encoder() const = 0; // one for each thread
+  virtual int64_t vocabulary() const = 0;               // number of tokens, added ones too
+  virtual std::optional<int32_t> endToken() const = 0;  // of a text; none: not said
+  virtual std::optional<int32_t> idOf(std::string_view token) const = 0;
+};
+
+// What Megatron-LM's --tokenizer-type, --tokenizer-model and --vocab-size say.
+struct TokenizerFiles {
+  std::string type;           // a row of tokenizerTypes()
+  std::string model;          // tokenizer.json, its folder, or a .model
+  int64_t vocabularySize = 0; // of NullTokenizer
+};
+struct TokenizerType {
+  std::string_view name, what; // "HuggingFaceTokenizer", "tokenizer.json"
+};
+std::vector<TokenizerType> tokenizerTypes();
+
+// An empty type follows from the file's name.
+Result<std::unique_ptr<Tokenizer>> openTokenizer(const TokenizerFiles &files);
+
+} // namespace mgc

@@ -1,0 +1,147 @@
+"""mgc-data: Megatron-LM's files byte for byte, runs that are ended and gone on with, lines that are none. usage: mgc_data.py BIN ROOT"""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN, ROOT = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+GOLDEN = ROOT / "test/golden"
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in (BIN / "mgc-data", *words)], capture_output=True, text=True, timeout=120, **options)
+
+
+def preprocess(source, out, *flags):
+    return run("preprocess", "--input", source, "--output-prefix", out, *flags)
+
+
+class Data(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        os.chdir(self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+        self.addCleanup(os.chdir, "/")
+
+    def same(self, one, two):
+        self.assertEqual(pathlib.Path(one).read_bytes(), pathlib.Path(two).read_bytes(), f"{one} {two}")
+
+    def test_preprocessed_as_megatron_does(self):
+        runs = json.loads((GOLDEN / "preprocess/expect.json").read_text())["runs"]
+        compared = 0
+        for name, facts in runs.items():
+            words = facts["arguments"].split()
+            model = GOLDEN / words[words.index("--tokenizer-model") + 1]
+            if not model.exists():
+                continue  # a published one, not here
+            words[words.index("--input") + 1] = GOLDEN / "preprocess" / words[words.index("--input") + 1]
+            words[words.index("--tokenizer-model") + 1] = model
+            for workers in (1, 3):
+                words[words.index("--workers") + 1] = workers
+                done = run("preprocess", *words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for file in facts["sha256"]:
+                    self.same(file, GOLDEN / "preprocess" / file)
+                    compared += 1
+        self.assertEqual(compared, 36)
+        self.assertEqual([path.name for path in pathlib.Path(".").glob("*.part")], [])
+
+    def test_merge_and_info(self):
+        done = run("merge", "--input", GOLDEN / "indexed/part0_u16", GOLDEN / "indexed/part1_u16", "--output-prefix", "both")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for end in ("bin", "idx"):
+            self.same(f"both.{end}", GOLDEN / f"indexed/merged_u16.{end}")
+        done = run("info", "both", GOLDEN / "indexed/docs_i32.idx")
+        self.assertIn("documents  24\n", done.stdout)
+        self.assertIn("sequences  250, 5 of them empty", done.stdout)
+        self.assertEqual(run("info", "none").returncode, 1)
+        done = run("merge", "--input", GOLDEN / "indexed/part0_u16", GOLDEN / "indexed/docs_i32", "--output-prefix", "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("docs_i32.idx: has tokens of type I32", done.stderr)
+        self.assertEqual(sorted(path.name for path in pathlib.Path(".").iterdir()), ["both.bin", "both.idx"])
+        done = run("merge", "--input", "both", "--output-prefix", "both.bin")
+        self.assertIn("is one of the inputs", done.stderr)
+
+    def test_a_run_that_is_ended_is_gone_on_with(self):
+        rng = random.Random(1)
+        with open("in.jsonl", "w") as out:
+            for _ in range(40000):
+                out.write(json.dumps({"text": " ".join(str(rng.randrange(10 ** 9)) for _ in range(100))}) + "\n")
+        flags = ["--tokenizer-model", GOLDEN / "tokenizers/gpt2", "--append-eod", "--workers", 2]
+        whole = preprocess("in.jsonl", "whole", *flags)
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        for seconds in (0.5, 1.0, None):
+            process = subprocess.Popen([str(word) for word in (BIN / "mgc-data", "preprocess", "--input", "in.jsonl",
+                                                               "--output-prefix", "again", *flags)],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if seconds:
+                time.sleep(seconds)
+                process.send_signal(signal.SIGTERM)
+            out, errors = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 130 if seconds else 0, errors)
+            self.assertEqual(pathlib.Path("again_text_document.bin").exists(), not seconds)
+        self.assertIn("after an earlier run", out)
+        for end in ("bin", "idx"):
+            self.same(f"again_text_document.{end}", f"whole_text_document.{end}")
+
+    def test_another_call_does_not_go_on(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
+        pathlib.Path("out.state.json").write_text('{"format": "mgc preprocess 1", "of": {}}')
+        flags = ["--tokenizer-type", "ByteTokenizer"]
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("out.state.json: is of a run with other input files or flags", done.stderr)
+        self.assertEqual(preprocess("in.jsonl", "out", *flags, "--restart").returncode, 0)
+        self.assertFalse(pathlib.Path("out.state.json").exists())
+
+    def test_lines_that_are_none(self):
+        good = b'{"text": "a"}\n'
+        for line, message in [
+                (b"\n", "line 2: is blank"),
+                (b"\xef\xbb\xbf{}\n", "line 2: begins with a byte order mark"),
+                (b'{"text": "\\ud800"}\n', "line 2: byte 16: "),
+                (b'{"text": 1}\n', 'line 2: byte 9: "1}", expected a text, or a list of texts, of "text"'),
+                (b'{"text": ["a", null]}\n', "expected a text, or a list of texts"),
+                (b'{"title": "a"}\n', 'line 2: has no "text"'),
+                (b'{"text": "a"\n', "line 2: byte 12: the line ends, expected ,"),
+                (b'{"text": "a"} x\n', "expected nothing behind the object"),
+                (b'{"text": "a\tb"}\n', "without control characters"),
+                (b'{"text": "\xff"}\n', "line 2: byte 10: 0xff is not UTF-8"),
+                (b'{"n": 01, "text": ""}\n', "line 2: byte 7"),
+                (b'{"n": ' + b"[" * 1000 + b"}\n", "at most 512 values inside each other")]:
+            pathlib.Path("in.jsonl").write_bytes(good + line + good)
+            done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer")
+            self.assertEqual(done.returncode, 1, line)
+            self.assertIn("in.jsonl: ", done.stderr)
+            self.assertIn(message, done.stderr)
+
+    def test_usage(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "5 3 1"}\n')
+        for flags, code, message in [
+                ([], 1, "needs --tokenizer-model"),
+                (["--tokenizer-type", "Nobodys"], 2, "Nobodys"),
+                (["--tokenizer-type", "NullTokenizer"], 1, "--vocab-size 0: expected 1 to"),
+                (["--tokenizer-type", "NullTokenizer", "--vocab-size", 5], 1, '"5" is no token, expected 0 to 4'),
+                (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod"], 1, "--append-eod: the tokenizer does not say"),
+                (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod", "--eod-token", "</s>"], 0, ""),
+                (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod", "--eod-token", "no"], 1, "no such token")]:
+            done = preprocess("in.jsonl", "out", *flags)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(message, done.stderr)
+
+    def test_sentences(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "One sentence. Another one!  And\\na third?"}\n')
+        done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer", "--split-sentences", "--append-eod")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("documents  1\n", run("info", "out_text_sentence").stdout)
+        tokens = pathlib.Path("out_text_sentence.bin").read_bytes()[::2]
+        self.assertTrue(tokens.startswith(b"One sentence.Another one!"))
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,190 @@
+// Conversations: what is read, what is learned, how they are packed.
+#include "runtime/data/ChatData.h"
+
+#include "test/runtime/TempDir.h"
+
+#include <algorithm>
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+const std::string kTokenizer = MGC_TEST_DIR "/golden/tokenizers/qwen2";
+
+plan::Plan planOf(int64_t length, bool packed) {
+  plan::Plan plan;
+  plan.globalBatchSize = plan.microBatchSize = plan.microbatches = 1;
+  plan.sequenceLength = length, plan.vocabulary = 1024;
+  plan.stages.resize(1);
+  if (packed) {
+    plan::Input starts;
+    starts.kind = plan::Input::Kind::documentStarts;
+    plan.stages[0].inputs.push_back(starts);
+  }
+  return plan;
+}
+
+DataOptions chats(const std::string &chatTemplate = "") {
+  DataOptions options;
+  options.tokenizerFiles.model = kTokenizer;
+  options.areChats = true, options.chatTemplate = chatTemplate;
+  return options;
+}
+
+std::vector<int32_t> idsOf(std::string_view text) {
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(isOk(openTokenizer({"", kTokenizer}).take()->encoder()->encode(text, false, ids)));
+  return ids;
+}
+
+std::string lineOf(std::string_view question, std::string_view answer) {
+  return fmt::format(
+      R"({{"messages": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}]}})"
+      "\n",
+      question, answer);
+}
+
+GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataOptions &options,
+                    int64_t step = 0) {
+  auto data = openData(path, plan, 1, options);
+  EXPECT_TRUE(isOk(data));
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  EXPECT_TRUE(isOk((*data)->batch(step, batch)));
+  return batch;
+}
+
+} // namespace
+
+TEST(ChatData, learnsAnswersAlone) {
+  const TempDir dir;
+  const GlobalBatch batch =
+      batchOf(dir.write("a.jsonl", lineOf("the cat", "sat on")), planOf(40, false), chats());
+  const auto whole = idsOf("<|im_start|>user\nthe cat<|im_end|>\n<|im_start|>assistant\nsat on<|im_end|>\n");
+  const auto answer = idsOf("sat on<|im_end|>\n");
+  ASSERT_TRUE(std::equal(whole.begin(), whole.end(), batch.tokens.begin()));
+  std::vector<int32_t> labels(40, kIgnoredLabel);
+  std::ranges::copy(answer, labels.begin() + std::ssize(whole) - 1 - std::ssize(answer));
+  EXPECT_EQ(batch.labels, labels);
+  for (size_t i = whole.size(); i < 40; ++i)
+    EXPECT_EQ(batch.tokens[i], 1000); // the tokenizer's end token pads
+}
+
+TEST(ChatData, pairsNeedNoTemplate) {
+  const TempDir dir;
+  const std::string path = dir.write("a.jsonl", R"({"prompt": "the cat", "completion": " sat"})"
+                                                "\n");
+  const GlobalBatch batch = batchOf(path, planOf(16, false), chats());
+  const auto prompt = idsOf("the cat");
+  auto answer = idsOf(" sat");
+  answer.push_back(1000);
+  std::vector<int32_t> labels(16, kIgnoredLabel);
+  std::ranges::copy(answer, labels.begin() + std::ssize(prompt) - 1);
+  EXPECT_EQ(batch.labels, labels);
+}
+
+TEST(ChatData, packsWhereDocumentsAreSeparate) {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 20; ++i)
+    lines += lineOf("a", "b");
+  const std::string path = dir.write("a.jsonl", lines);
+  const auto each = std::ssize(idsOf("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"));
+  const int64_t length = 3 * each + 2;
+  const GlobalBatch packed = batchOf(path, planOf(length, true), chats());
+  for (int64_t i = 0; i < length; ++i)
+    EXPECT_EQ(packed.starts[i], i < 3 * each ? i / each * each : i) << i;
+  for (const int64_t last : {each - 1, 2 * each - 1, 3 * each - 1})
+    EXPECT_EQ(packed.labels[last], kIgnoredLabel); // nothing predicts the next conversation
+  EXPECT_EQ(std::ranges::count_if(packed.labels, [](int32_t label) { return label >= 0; }),
+            3 * std::ssize(idsOf("b<|im_end|>\n")));
+  EXPECT_NE(openData(path, planOf(length, true), 1, chats())
+                .take()
+                ->describe()
+                .find("20 conversations in 7 samples"),
+            std::string::npos);
+  EXPECT_NE(openData(path, planOf(length, false), 1, chats())
+                .take()
+                ->describe()
+                .find("20 conversations in 20 samples"),
+            std::string::npos);
+}
+
+TEST(ChatData, cutsAndLeavesOut) {
+  const TempDir dir;
+  const std::string path = dir.write("a.jsonl", lineOf("a", "b") + lineOf(std::string(400, 'x'), "b"));
+  const std::string text = openData(path, planOf(24, false), 1, chats()).take()->describe();
+  EXPECT_NE(text.find("1 conversations in 1 samples"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 of them cut off at 24; 1 left out"), std::string::npos) << text;
+  EXPECT_TRUE(
+      fails(openData(dir.write("b.jsonl", lineOf(std::string(400, 'x'), "b")), planOf(24, false), 1, chats()),
+            {"b.jsonl: has no conversation with a token to be learned within 24 tokens"}));
+}
+
+TEST(ChatData, readsATemplate) {
+  const TempDir dir;
+  const std::string lines = dir.write("a.jsonl", lineOf("q", "r"));
+  const auto open = [&](const std::string &text) {
+    return openData(lines, planOf(40, false), 1, chats(dir.write("t.json", text)));
+  };
+  const std::string good =
+      R"({"begin": "X", "roles": {"user": {"before": "<", "after": ">"}, "assistant": {"before": "[", "after": "]", "learn": true}}})";
+  const GlobalBatch batch = batchOf(lines, planOf(40, false), chats(dir.write("t.json", good)));
+  std::vector<int32_t> ids;
+  for (const char *part : {"X", "<q>", "[r]"})
+    std::ranges::copy(idsOf(part), std::back_inserter(ids));
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), batch.tokens.begin()));
+  EXPECT_TRUE(fails(open("{}"), {"t.json: \"roles\""}));
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {"before": 1}}})"),
+                    {"t.json: roles.user: \"before\": expected a text"}));
+  EXPECT_TRUE(
+      fails(open(R"({"roles": {"user": {"learn": 1}}})"), {"roles.user.learn: expected true or false"}));
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {}}})"),
+                    {"a.jsonl: line 1: message 1: the role assistant", "one of user"}));
+}
+
+TEST(ChatData, refusesWhatIsNone) {
+  const TempDir dir;
+  const auto open = [&](const std::string &lines, const plan::Plan &plan, const DataOptions &options) {
+    return openData(dir.write("a.jsonl", lines), plan, 1, options);
+  };
+  const plan::Plan plan = planOf(24, false);
+  EXPECT_TRUE(fails(open(lineOf("a", "b") + "{}\n", plan, chats()),
+                    {"a.jsonl: line 2: expected an object with \"messages\""}));
+  EXPECT_TRUE(fails(open("{\"messages\": [{\"role\": \"user\"}]}\n", plan, chats()),
+                    {"line 1: message 0: \"content\""}));
+  EXPECT_TRUE(fails(open("{\n", plan, chats()), {"a.jsonl: line 1"}));
+  plan::Plan small = plan;
+  small.vocabulary = 100;
+  EXPECT_TRUE(
+      fails(open(lineOf("a", "b"), small, chats()), {"has 1005 tokens, but the model's vocabulary has 100"}));
+  plan::Plan masked = plan;
+  masked.objective = plan::Objective::masked;
+  EXPECT_TRUE(fails(open(lineOf("a", "b"), masked, chats()), {"--sft: the plan predicts masked tokens"}));
+  DataOptions without = chats();
+  without.tokenizerFiles = {};
+  EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, without), {"--sft needs --tokenizer-model"}));
+  DataOptions noTemplate = chats();
+  noTemplate.tokenizerFiles.model = MGC_TEST_DIR "/golden/tokenizers/gpt2";
+  EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, noTemplate), {"no <|im_start|>", "--chat-template"}));
+  EXPECT_TRUE(fails(openData(dir.write("a.bin", "ab"), plan, 1, chats()),
+                    {"--tokenizer-model is for files that end in .jsonl"}));
+}
+
+TEST(ChatData, textsAreACorpus) {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 30; ++i)
+    lines += fmt::format("{{\"text\": \"document {} of the cat\"}}\n", i);
+  DataOptions options = chats();
+  options.areChats = false;
+  const std::string path = dir.write("a.jsonl", lines);
+  auto data = openData(path, planOf(16, false), 1, options);
+  ASSERT_TRUE(isOk(data));
+  EXPECT_TRUE((*data)->describe().starts_with(path)) << (*data)->describe();
+  GlobalBatch batch = GlobalBatch::create(planOf(16, false)).take();
+  ASSERT_TRUE(isOk((*data)->batch(0, batch)));
+  EXPECT_NE(std::ranges::find(batch.tokens, 1000), batch.tokens.end()); // behind each document
+  EXPECT_TRUE(fails(openData(dir.write("b.jsonl", "{\"text\": 1}\n"), planOf(16, false), 1, options),
+                    {"b.jsonl: line 1: byte 9"}));
+}
