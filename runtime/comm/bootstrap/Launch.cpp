@@ -14,13 +14,21 @@ namespace {
 struct Launcher {
   const char *name, *rank, *size, *localRank;
   const char *variables; // how it is told to set MASTER_ADDR and MASTER_PORT
+  MpiKind mpi = MpiKind::none;
 };
 constexpr Launcher kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "torchrun sets them"};
-constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+constexpr Launcher kOpenMpi = {"Open MPI",
+                               "OMPI_COMM_WORLD_RANK",
+                               "OMPI_COMM_WORLD_SIZE",
                                "OMPI_COMM_WORLD_LOCAL_RANK",
-                               "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT"};
-constexpr Launcher kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-                             "mpirun -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
+                               "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT",
+                               MpiKind::openMpi};
+constexpr Launcher kMpich = {"MPICH",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "MPI_LOCALRANKID",
+                             "mpirun -genv MASTER_ADDR HOST -genv MASTER_PORT PORT",
+                             MpiKind::mpich};
 constexpr Launcher kSrun = {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
                             "export MASTER_ADDR and MASTER_PORT before srun"};
 constexpr int64_t kMostProcesses = int64_t(1) << 24; // as many ranks as a layout may have
@@ -170,13 +178,13 @@ Status LaunchReader::readMaster(Launch &launch) const {
     if (!host)
       host = other;
   MGC_ASSIGN(port, portOfMaster());
-  if (!host || host->empty() || !port)
+  if ((!host || host->empty() || !port) && launch.mpi == MpiKind::none)
     return errorf(
         "where rank 0 of {} processes ({}) listens is not said: {}; expected both, or --master-addr and "
         "--master-port{}",
         launch.size, launch.by, found({"MASTER_ADDR", "MASTER_PORT"}),
         launcher_ ? fmt::format("; {}", launcher_->variables) : "");
-  launch.master = {*host, *port};
+  launch.master = {host.value_or(""), port.value_or(0)};
   return Status::ok();
 }
 
@@ -187,6 +195,7 @@ Result<Launch> LaunchReader::read() {
     return errorf("--launch env: {}; expected the variables of torchrun, mpirun or srun",
                   found({kTorchrun.rank, kTorchrun.size, kOpenMpi.rank, kMpich.rank, kSrun.rank}));
   if (launcher_) {
+    launch.mpi = launcher_ == &kSrun && isSet("PMIX_RANK") ? MpiKind::openMpi : launcher_->mpi;
     launch.by = fmt::format("{}'s variables{}", launcher_->name,
                             flags_.rank || flags_.size || flags_.localRank ? " and flags" : "");
     MGC_TRY(verifyWhole(*launcher_));

@@ -92,7 +92,8 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
   Endpoint at = launch.master;
   if (rank_ == 0 && owner == StoreOwner::rank0) {
     const bool isLocal = isLoopbackEverywhere(at.host);
-    MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining));
+    Descriptor listening = launch.listening ? std::move(*launch.listening) : Descriptor();
+    MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining, std::move(listening)));
     MGC_TRY(verifyMaster({at.host, server->port()}));
     at = {isLocal ? at.host : "127.0.0.1", server->port()};
     server_ = std::move(server);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct Backend {
   // Wrong counts of rows are found by the device, which takes no more work then, in the whole process.
   bool countsEndDevice = false;
   bool maxKeepsNan = true; // NCCL's maximum may pass over a NaN
+  // Ranks are processes, and this one is of the rank.
+  std::optional<int64_t> (*onlyRank)() = [] { return std::optional<int64_t>(); };
   // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
   std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
 };
