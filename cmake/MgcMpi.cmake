@@ -2,10 +2,13 @@
 #   MGC_MPI        ON: each kind that is found; OFF; REQUIRED: an error where none is found
 #   MGC_MPICC      compilers to look for, by name or path; of each kind the first that works
 #   MGC_MPI_KINDS  what was found, of openmpi and mpich; for each an interface target mgc_mpi_headers_KIND, and
-#                  MGC_MPIRUN_KIND, its launcher, for tests: empty where there is none
+#                  MGC_MPIRUN_KIND, its launcher with the flags that tests need, empty where there is none; MGC_MPIRUN is that
+#                  of one of them
 set(MGC_MPI ON CACHE STRING "Build the plugins for MPI: ON where it is found, OFF, REQUIRED")
 set(MGC_MPICC "mpicc;mpicc.openmpi;mpicc.mpich" CACHE STRING "MPI's compilers; of each kind the first counts")
 set(MGC_MPI_KINDS "")
+set(MGC_MPIRUN "")
+set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe)
 if(NOT MGC_MPI)
   return()
 endif()
@@ -41,7 +44,12 @@ foreach(name ${MGC_MPICC})
       # Beside the compiler, by a name that says the kind where a system has both.
       file(REAL_PATH "${mpicc_path}" real)
       cmake_path(GET real PARENT_PATH beside)
-      find_program(MGC_MPIRUN_${kind} NAMES mpirun.${kind} mpirun HINTS "${beside}" NO_CACHE)
+      find_program(mpirun_path NAMES mpirun.${kind} mpirun HINTS "${beside}" NO_CACHE)
+      if(mpirun_path)
+        set(MGC_MPIRUN_${kind} "${mpirun_path}" ${mpirun_flags_${kind}})
+        set(MGC_MPIRUN "${MGC_MPIRUN_${kind}}")
+      endif()
+      unset(mpirun_path)
       message(STATUS "MPI: ${kind} by ${mpicc_path}")
     endif()
   endif()
@@ -57,9 +65,7 @@ if(NOT MGC_MPI_KINDS)
 endif()
 
 # mgc_mpi_test(NAME KIND RANKS COMMAND..): a ctest test of so many processes of the MPI.
-set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe)
-set(mpirun_flags_mpich "")
 function(mgc_mpi_test name kind ranks)
-  add_test(NAME ${name} COMMAND "${MGC_MPIRUN_${kind}}" ${mpirun_flags_${kind}} -n ${ranks} ${ARGN})
+  add_test(NAME ${name} COMMAND ${MGC_MPIRUN_${kind}} -n ${ranks} ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS} PROCESSORS ${ranks})
 endfunction()

@@ -19,12 +19,13 @@ Result<Wrapper> make(const Table &api, Args... args) {
 } // namespace
 
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
-  const PluginFacts facts = {name,
-                             fmt::format("the plugin for {} devices", name),
-                             "where the toolkit is found when CMake configures (preset cuda; configuring says why not)",
-                             "devices",
-                             MGC_DEVICE_API_SYMBOL,
-                             MGC_DEVICE_API_VERSION};
+  const PluginFacts facts = {
+      name,
+      fmt::format("the plugin for {} devices", name),
+      "where the toolkit is found when CMake configures (preset cuda; configuring says why not)",
+      "devices",
+      MGC_DEVICE_API_SYMBOL,
+      MGC_DEVICE_API_VERSION};
   MGC_ASSIGN(opened, openPlugin(facts, path));
   return Plugin(*static_cast<const Table *>(opened.table), opened.path);
 }

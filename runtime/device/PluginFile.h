@@ -13,11 +13,11 @@ namespace mgc::plugin {
 Status verifyWhole(const std::string &file);
 
 struct PluginFacts {
-  std::string name;    // "cuda": of libmgc_cuda.so
-  std::string what;    // "the plugin for cuda devices", for messages
-  std::string built;   // "where the toolkit is found when CMake configures"
-  std::string serves;  // "devices"
-  const char *symbol;  // of the function
+  std::string name;   // "cuda": of libmgc_cuda.so
+  std::string what;   // "the plugin for cuda devices", for messages
+  std::string built;  // "where the toolkit is found when CMake configures"
+  std::string serves; // "devices"
+  const char *symbol; // of the function
   int version;
 };
 

@@ -3,8 +3,9 @@
 //   launcher    rank                  processes             on this machine             MPI
 //   torchrun    RANK                  WORLD_SIZE            LOCAL_RANK                  none
 //   Open MPI    OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE  OMPI_COMM_WORLD_LOCAL_RANK  Open MPI
-//   MPICH       PMI_RANK              PMI_SIZE              MPI_LOCALRANKID             MPICH; so too srun --mpi=pmi2
-//   srun        SLURM_PROCID          SLURM_NTASKS          SLURM_LOCALID               Open MPI where PMIX_RANK is set
+//   MPICH       PMI_RANK              PMI_SIZE              MPI_LOCALRANKID             MPICH
+//   srun        SLURM_PROCID          SLURM_NTASKS          SLURM_LOCALID               Open MPI with PMIX_RANK, MPICH with
+//                                                                                       PMI_RANK
 //
 // srun's count where SLURM_STEP_ID says that srun started the process: a job's script has the others without it.
 //
@@ -27,11 +28,12 @@ namespace mgc {
 enum class MpiKind { none, openMpi, mpich };
 
 struct Launch {
-  std::string by = "nothing"; // what said so
+  std::string by = "nothing";  // what said so
   MpiKind mpi = MpiKind::none; // of the launcher
   int64_t rank = 0, size = 1;
   std::optional<int64_t> localRank; // nothing: it was not said
-  Endpoint master; // where rank 0 listens; of more than one process. With an MPI host and port may still be missing
+  Endpoint
+      master; // where rank 0 listens; of more than one process. With an MPI host and port may still be missing
   std::shared_ptr<Descriptor> listening; // of rank 0, where it listens already
   bool isAlone() const { return size == 1; }
   bool isMasterKnown() const { return !master.host.empty() && master.port > 0; }

@@ -234,8 +234,9 @@ Status Processes::report(const Status &own) const {
   const std::lock_guard lock(mutex_);
   if (!cause_ || origin_ == rank_)
     return own;
-  if (origin_ < 0)
-    return errorf("rank {}: {}", rank_, *cause_);
+  const bool hasPlace = own.message() != *cause_ && own.message().ends_with(*cause_);
+  if (origin_ < 0) // what nobody has said has no place but that of those who waited
+    return hasPlace ? own : errorf("rank {}: {}", rank_, *cause_);
   return errorf("rank {} ends because of rank {}: {}", rank_, origin_, firstLine(*cause_));
 }
 

@@ -131,11 +131,12 @@ Result<Descriptor> listenForStore(const Endpoint &at) {
   Result<Descriptor> listening = listenOn(at);
   if (listening.isOk())
     return listening;
-  return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work", listening.status().message(),
-                describeOwner(at));
+  return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work",
+                listening.status().message(), describeOwner(at));
 }
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own, Descriptor listening) {
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own,
+                                                        Descriptor listening) {
   if (!listening.isOpen()) {
     MGC_ASSIGN(opened, listenForStore(at));
     listening = std::move(opened);

@@ -48,11 +48,11 @@ typedef struct {
   void (*drop_world)(mgc_mpi_world *world);
   /* The region stays until the completion. `done`, where it is not null: 1 when the message has left already, and no completion
    * comes. */
-  int (*send)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token, int32_t *done,
-              mgc_error *error);
+  int (*send)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token,
+              int32_t *done, mgc_error *error);
   /* A message may be shorter than the region of one row. */
-  int (*receive)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t from, int32_t tag, uint64_t token,
-                 mgc_error *error);
+  int (*receive)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t from, int32_t tag,
+                 uint64_t token, mgc_error *error);
   /* What has completed since; it stays until the next call. */
   int (*poll)(mgc_mpi_world *world, const mgc_mpi_completion **completions, int64_t *count, mgc_error *error);
 } mgc_mpi_api_table;

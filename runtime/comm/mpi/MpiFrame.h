@@ -16,7 +16,8 @@
 
 namespace mgc {
 
-inline constexpr int64_t kInlineBytes = 3072; // of data in a frame; with its header it is sent at once by every MPI
+inline constexpr int64_t kInlineBytes =
+    3072; // of data in a frame; with its header it is sent at once by every MPI
 
 using MpiFields = std::array<int64_t, 11>;
 

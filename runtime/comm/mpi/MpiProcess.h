@@ -42,7 +42,7 @@ private:
   const std::chrono::milliseconds timeout_;
   mgc_mpi_facts facts_{};
   mgc_mpi_world *all_ = nullptr; // for what is said at start and end
-  std::string store_;              // where rank 0's listens, as it travels
+  std::string store_;            // where rank 0's listens, as it travels
   std::unique_ptr<MpiThread> thread_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/json/Fields.h"
+#include "runtime/comm/bootstrap/AbortCause.h"
 #include "runtime/comm/mpi/MpiFrame.h"
 #include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/comm/mpi/WaitPace.h"
@@ -43,8 +44,8 @@ public:
   Result<const plugin::Event *> poll(Ticket ticket) override;
   Result<const plugin::Event *> finish(Ticket ticket) override;
   void abort(const Status &cause) override;
-  bool isAborted() const override { return aborted_.load(std::memory_order_acquire); }
-  Status cause() const override;
+  bool isAborted() const override { return cause_.isSet(); }
+  Status cause() const override { return cause_.get(); }
 
 private:
   struct Posted {
@@ -55,7 +56,7 @@ private:
   };
   // The sends to one rank, oldest first.
   struct Peer {
-    std::deque<Ticket> sends;     // that the other does not want yet
+    std::deque<Ticket> sends;    // that the other does not want yet
     std::deque<MpiFields> wants; // without a send
   };
   // That a member has entered the collective of this number in its group, and what it sent along.
@@ -116,7 +117,6 @@ private:
   Status arrived(int64_t from, int64_t bytes);
   Status enter(int64_t from, const MpiFrame &frame);
   Status explain(const Status &status); // an error of MPI
-  void endBecause(const Status &cause);
 
   MpiFrame *takeFrame();
   Status sendFrame(MpiFrame *frame, int64_t to);
@@ -131,7 +131,8 @@ private:
   std::string describeWait(const Posted &posted) const;
 
   // `inlineOf(member)`: what the member gets along, of at most kInlineBytes.
-  template <typename InlineOf> Status meet(MpiGroup &group, const Agreement &agreement, const InlineOf &inlineOf);
+  template <typename InlineOf>
+  Status meet(MpiGroup &group, const Agreement &agreement, const InlineOf &inlineOf);
   Status meet(MpiGroup &group, const Agreement &agreement);
   Status verifyAgreement(const MpiGroup &group) const;
   std::string describeMissing(const MpiGroup &group) const;
@@ -142,7 +143,8 @@ private:
   Status allReduce(MpiGroup &group, const Call &call);
   Status reduceScatter(MpiGroup &group, const Call &call);
   // A collective that only moves data, `bytes` at most from a member to another.
-  Status rearrange(MpiGroup &group, const Agreement &agreement, int64_t bytes, const ExchangeWith &exchangeWith);
+  Status rearrange(MpiGroup &group, const Agreement &agreement, int64_t bytes,
+                   const ExchangeWith &exchangeWith);
   Status exchangeParts(MpiGroup &group, const ExchangeWith &exchangeWith);
   Status allGather(MpiGroup &group, const Call &call, const Agreement &agreement);
   Status allToAll(MpiGroup &group, const Call &call, const Agreement &agreement);
@@ -160,21 +162,19 @@ private:
   MpiFrame incoming_;
   std::deque<MpiFrame> frames_; // of what is sent
   std::vector<MpiFrame *> freeFrames_;
-  std::vector<Peer> peers_; // by rank
+  std::vector<Peer> peers_;               // by rank
   RowExchange rows_;                      // of the exchange at hand
   std::deque<MpiGroup> groups_;           // by GroupId
   std::map<uint64_t, Arrivals> arrivals_; // by the groups' keys
   std::deque<Posted> pool_;               // by Ticket
   std::vector<Ticket> freeTickets_;
   std::deque<Ticket> ownSends_, ownReceives_; // with this rank itself
-  std::array<int64_t, kSlots> pending_{}; // messages of the collective
-  std::vector<int64_t> pendingOf_;        // the same by rank
+  std::array<int64_t, kSlots> pending_{};     // messages of the collective
+  std::vector<int64_t> pendingOf_;            // the same by rank
   std::array<Round, 2> rounds_;
   uint64_t moved_ = 0; // completions
 
-  std::atomic<bool> aborted_{false};
-  mutable std::mutex causeMutex_;
-  Status cause_;
+  AbortCause cause_;
 };
 
 template <typename Ready, typename Describe> Status MpiRank::waitUntil(Ready ready, Describe describe) {

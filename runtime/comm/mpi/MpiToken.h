@@ -16,9 +16,7 @@ struct MpiToken {
   uint64_t number = 0; // addresses of processes have fewer than 48 bits
 
   static constexpr int kNumberBits = 48, kSlotBits = 8;
-  uint64_t bits() const {
-    return (uint64_t(kind) << kSlotBits | slot) << kNumberBits | number;
-  }
+  uint64_t bits() const { return (uint64_t(kind) << kSlotBits | slot) << kNumberBits | number; }
   static MpiToken of(uint64_t bits) {
     return {Kind(bits >> (kNumberBits + kSlotBits)), uint8_t(bits >> kNumberBits),
             bits & ((uint64_t(1) << kNumberBits) - 1)};

@@ -25,9 +25,10 @@ MpiRegion roomOf(const Transfer &transfer) {
 }
 
 std::string describeMismatch(int64_t from, const MpiFields &sent, int64_t to, const MpiFields &wanted) {
-  return fmt::format("rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
-                     "{} ({} bytes)",
-                     from, sent[0], sent[1], sent[2], to, wanted[0], wanted[1], wanted[2]);
+  return fmt::format(
+      "rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
+      "{} ({} bytes)",
+      from, sent[0], sent[1], sent[2], to, wanted[0], wanted[1], wanted[2]);
 }
 
 } // namespace

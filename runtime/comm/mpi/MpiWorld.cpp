@@ -22,11 +22,12 @@ MpiRegion regionOf(const void *base, int64_t bytes) {
   return {const_cast<void *>(base), bytes > 0 ? 1 : 0, bytes, bytes};
 }
 
-MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes, std::chrono::milliseconds timeout)
+MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes,
+                 std::chrono::milliseconds timeout)
     : table_(mpi.table()), world_(world), processes_(processes), timeout_(timeout),
       haveOwnCores_(processes.coreSize() <= static_cast<int64_t>(availableCores().size())),
       peers_(static_cast<size_t>(processes.size())), pendingOf_(static_cast<size_t>(processes.size())) {
-  processes_.setAbortListener([this](const Status &cause) { endBecause(cause); });
+  processes_.setAbortListener([this](const Status &cause) { cause_.set(cause); });
 }
 
 MpiRank::~MpiRank() {
@@ -34,32 +35,19 @@ MpiRank::~MpiRank() {
   table_.drop_world(world_);
 }
 
-Result<std::unique_ptr<MpiWorld>> MpiWorld::open(MpiProcess &mpi, Processes &processes, std::chrono::milliseconds timeout) {
+Result<std::unique_ptr<MpiWorld>> MpiWorld::open(MpiProcess &mpi, Processes &processes,
+                                                 std::chrono::milliseconds timeout) {
   MGC_ASSIGN(world, mpi.openWorld());
   auto rank = std::make_unique<MpiRank>(mpi, world, processes, timeout);
   MGC_TRY(rank->listen());
   return std::unique_ptr<MpiWorld>(std::move(rank));
 }
 
-void MpiRank::endBecause(const Status &cause) {
-  {
-    const std::lock_guard lock(causeMutex_);
-    if (cause_.isOk())
-      cause_ = cause;
-  }
-  aborted_.store(true, std::memory_order_release);
-}
-
 void MpiRank::abort(const Status &cause) {
   if (isAborted())
     return;
-  endBecause(cause);
+  cause_.set(cause);
   processes_.abort(cause);
-}
-
-Status MpiRank::cause() const {
-  const std::lock_guard lock(causeMutex_);
-  return cause_;
 }
 
 // Where a rank has gone, the reason comes by another way, and maybe later.
@@ -72,8 +60,8 @@ Status MpiRank::explain(const Status &status) {
 
 Status MpiRank::listen() {
   const MpiRegion region = regionOf(&incoming_, sizeof incoming_);
-  return explain(mpiCall<&MpiTable::receive>(table_, world_, &region, int64_t(MGC_MPI_ANY_RANK), int32_t(frameTag),
-                                             MpiToken{MpiToken::Kind::frame}.bits()));
+  return explain(mpiCall<&MpiTable::receive>(table_, world_, &region, int64_t(MGC_MPI_ANY_RANK),
+                                             int32_t(frameTag), MpiToken{MpiToken::Kind::frame}.bits()));
 }
 
 MpiFrame *MpiRank::takeFrame() {
@@ -98,7 +86,8 @@ Status MpiRank::sendFrame(MpiFrame *frame, int64_t to) {
 }
 
 Status MpiRank::sendData(const MpiRegion &region, int64_t to, MpiTag tag, uint64_t token) {
-  return explain(mpiCall<&MpiTable::send>(table_, world_, &region, to, int32_t(tag), token, static_cast<int32_t *>(nullptr)));
+  return explain(mpiCall<&MpiTable::send>(table_, world_, &region, to, int32_t(tag), token,
+                                          static_cast<int32_t *>(nullptr)));
 }
 
 Status MpiRank::receiveData(const MpiRegion &region, int64_t from, MpiTag tag, uint64_t token) {

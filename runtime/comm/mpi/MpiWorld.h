@@ -10,7 +10,8 @@ namespace mgc {
 class MpiWorld {
 public:
   // Opened by all processes. `mpi` and `processes` outlive it. `timeout` is that of each wait.
-  static Result<std::unique_ptr<MpiWorld>> open(MpiProcess &mpi, Processes &processes, std::chrono::milliseconds timeout);
+  static Result<std::unique_ptr<MpiWorld>> open(MpiProcess &mpi, Processes &processes,
+                                                std::chrono::milliseconds timeout);
   virtual ~MpiWorld() = default;
   virtual Communicator &communicator() = 0; // of the own rank
 };

@@ -21,9 +21,8 @@ public:
   virtual void run(const std::function<void(Communicator &)> &body) = 0;
 };
 
-// Ranks are threads; those of sockets have a process's part each, and the connections that processes have.
+// Ranks are threads.
 std::unique_ptr<World> makeThreadedWorld(int64_t ranks, std::chrono::milliseconds timeout);
-std::unique_ptr<World> makeSocketedWorld(int64_t ranks, std::chrono::milliseconds timeout);
 
 // Ranks on devices: all on one, or each on its own.
 std::unique_ptr<World> makeSharedDevice(int64_t ranks, std::chrono::milliseconds timeout);

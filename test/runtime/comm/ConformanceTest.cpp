@@ -478,7 +478,7 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
       ASSERT_TRUE(communicator.wait(forward.ticket).isOk());
     } else if (communicator.rank() == 1) {
-      std::this_thread::sleep_for(milliseconds(20)); // rank 0 sleeps by now
+      std::this_thread::sleep_for(milliseconds(20));                               // rank 0 sleeps by now
       Result<Ticket> trigger = communicator.send({0, 1, 0, addressOf(&token), 8}); // its arrival wakes rank 0
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
       Result<Ticket> receive = communicator.receive({0, 0, 0, addressOf(&received), 8});

@@ -47,7 +47,9 @@ private:
   std::unique_ptr<MpiWorld> world_;
 };
 
-std::unique_ptr<World> makeMpiWorld(int64_t, milliseconds timeout) { return std::make_unique<MpiProcessesWorld>(timeout); }
+std::unique_ptr<World> makeMpiWorld(int64_t, milliseconds timeout) {
+  return std::make_unique<MpiProcessesWorld>(timeout);
+}
 
 std::string lacksProcesses(int64_t ranks) {
   return ranks == launched.size ? "" : fmt::format("{} ranks, found {} processes", ranks, launched.size);
@@ -56,7 +58,9 @@ std::string lacksProcesses(int64_t ranks) {
 } // namespace
 
 std::vector<Backend> backends() {
-  return {{.name = "mpi", .make = makeMpiWorld, .lacks = lacksProcesses, .onlyRank = [] { return std::optional(launched.rank); }}};
+  return {{.name = "mpi", .make = makeMpiWorld, .lacks = lacksProcesses, .onlyRank = [] {
+             return std::optional(launched.rank);
+           }}};
 }
 
 static Status start() {

@@ -21,7 +21,8 @@ constexpr const char *kKind = "Open MPI";
 #else
 constexpr const char *kKind = "MPICH";
 #endif
-constexpr int64_t kBlock = int64_t(1) << 20; // a large region is so many of these, and a rest: MPI counts in int
+constexpr int64_t kBlock = int64_t(1)
+                           << 20; // a large region is so many of these, and a rest: MPI counts in int
 
 Status check(int code, const char *call) {
   if (code == MPI_SUCCESS)
@@ -39,7 +40,7 @@ struct World {
   std::vector<char> areReceives;
   std::vector<int> indices; // of what MPI_Testsome finds
   std::vector<MPI_Status> statuses;
-  std::vector<mgc_mpi_completion> completions; // of the last poll
+  std::vector<mgc_mpi_completion> completions;         // of the last poll
   using Shape = std::tuple<int64_t, int64_t, int64_t>; // rows, bytes of a row, stride
   std::map<Shape, MPI_Datatype> types;                 // of regions that MPI_BYTE and a count do not describe
 
@@ -54,9 +55,11 @@ World &of(mgc_mpi_world *world) { return *reinterpret_cast<World *>(world); }
 
 Status makeRows(const mgc_mpi_region &region, MPI_Datatype *type) {
   if (region.rows > INT_MAX || region.row_bytes > INT_MAX)
-    return errorf("a region of {} rows of {} bytes; expected at most {} of each", region.rows, region.row_bytes, INT_MAX);
-  return check(MPI_Type_create_hvector(int(region.rows), int(region.row_bytes), region.stride, MPI_BYTE, type),
-               "MPI_Type_create_hvector");
+    return errorf("a region of {} rows of {} bytes; expected at most {} of each", region.rows,
+                  region.row_bytes, INT_MAX);
+  return check(
+      MPI_Type_create_hvector(int(region.rows), int(region.row_bytes), region.stride, MPI_BYTE, type),
+      "MPI_Type_create_hvector");
 }
 
 // The pieces of one row of more than INT_MAX bytes.
@@ -73,24 +76,24 @@ Status makeLargeRow(int64_t bytes, MPI_Datatype *type) {
   return made;
 }
 
-struct Elements {
+struct MpiElements {
   int count = 0;
   MPI_Datatype type = MPI_BYTE;
 };
 
-Result<Elements> elementsOf(World &world, const mgc_mpi_region &region) {
+Result<MpiElements> elementsOf(World &world, const mgc_mpi_region &region) {
   const bool isOneRow = region.rows <= 1 || region.stride == region.row_bytes;
   const int64_t bytes = region.rows * region.row_bytes;
   if (isOneRow && bytes <= INT_MAX)
-    return Elements{int(bytes), MPI_BYTE};
-  const World::Shape shape = isOneRow ? World::Shape(1, bytes, bytes)
-                                      : World::Shape(region.rows, region.row_bytes, region.stride);
+    return MpiElements{int(bytes), MPI_BYTE};
+  const World::Shape shape =
+      isOneRow ? World::Shape(1, bytes, bytes) : World::Shape(region.rows, region.row_bytes, region.stride);
   const auto [entry, isNew] = world.types.try_emplace(shape, MPI_DATATYPE_NULL);
   if (isNew) {
     MGC_TRY(isOneRow ? makeLargeRow(bytes, &entry->second) : makeRows(region, &entry->second));
     MGC_TRY(check(MPI_Type_commit(&entry->second), "MPI_Type_commit"));
   }
-  return Elements{1, entry->second};
+  return MpiElements{1, entry->second};
 }
 
 // Signals are mgrun's.
@@ -98,10 +101,12 @@ Status start(mgc_mpi_facts *facts) {
   int given = 0;
   MGC_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread"));
   if (given < MPI_THREAD_SERIALIZED)
-    return errorf("this {} lets the thread alone that started it call it; expected MPI_THREAD_SERIALIZED", kKind);
+    return errorf("this {} lets the thread alone that started it call it; expected MPI_THREAD_SERIALIZED",
+                  kKind);
   MPI_Comm machine = MPI_COMM_NULL;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MGC_TRY(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine), "MPI_Comm_split_type"));
+  MGC_TRY(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
+                "MPI_Comm_split_type"));
   int rank = 0, ranks = 0, localRank = 0, localRanks = 0, length = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -111,7 +116,8 @@ Status start(mgc_mpi_facts *facts) {
   *facts = {rank, ranks, localRank, localRanks, {}};
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   MPI_Get_library_version(version, &length);
-  version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] = 0; // what follows is how it was built
+  version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] =
+      0; // what follows is how it was built
   std::replace(version, version + std::strlen(version), '\t', ' ');
   std::strcpy(facts->version, version);
   return Status::ok();
@@ -139,11 +145,13 @@ void dropWorld(mgc_mpi_world *dropped) {
     MPI_Type_free(&type);
 }
 
-Status send(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token, int32_t *done) {
+Status send(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token,
+            int32_t *done) {
   World &world = of(into);
   MGC_ASSIGN(elements, elementsOf(world, *region));
   MPI_Request request = MPI_REQUEST_NULL;
-  MGC_TRY(check(MPI_Isend(region->base, elements.count, elements.type, int(to), tag, world.comm, &request), "MPI_Isend"));
+  MGC_TRY(check(MPI_Isend(region->base, elements.count, elements.type, int(to), tag, world.comm, &request),
+                "MPI_Isend"));
   int isDone = 0;
   if (done)
     MGC_TRY(check(MPI_Test(&request, &isDone, MPI_STATUS_IGNORE), "MPI_Test"));
@@ -159,7 +167,8 @@ Status receive(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t from, 
   MGC_ASSIGN(elements, elementsOf(world, *region));
   MPI_Request request = MPI_REQUEST_NULL;
   const int source = from == MGC_MPI_ANY_RANK ? MPI_ANY_SOURCE : int(from);
-  MGC_TRY(check(MPI_Irecv(region->base, elements.count, elements.type, source, tag, world.comm, &request), "MPI_Irecv"));
+  MGC_TRY(check(MPI_Irecv(region->base, elements.count, elements.type, source, tag, world.comm, &request),
+                "MPI_Irecv"));
   world.add(request, token, true);
   return Status::ok();
 }
@@ -198,7 +207,8 @@ Status poll(mgc_mpi_world *from, const mgc_mpi_completion **completions, int64_t
   for (int i = 0; i < found; ++i) {
     MPI_Count bytes = 0;
     MPI_Get_elements_x(&world.statuses[i], MPI_BYTE, &bytes);
-    world.completions.push_back({world.tokens[world.indices[i]], world.statuses[i].MPI_SOURCE, int64_t(bytes)});
+    world.completions.push_back(
+        {world.tokens[world.indices[i]], world.statuses[i].MPI_SOURCE, int64_t(bytes)});
   }
   dropCompleted(world);
   *completions = world.completions.data();
@@ -235,4 +245,6 @@ constexpr mgc_mpi_api_table kTable = {.version = MGC_MPI_API_VERSION,
 
 } // namespace mgc::mpi
 
-extern "C" __attribute__((visibility("default"))) const mgc_mpi_api_table *mgc_mpi_api(void) { return &mgc::mpi::kTable; }
+extern "C" __attribute__((visibility("default"))) const mgc_mpi_api_table *mgc_mpi_api(void) {
+  return &mgc::mpi::kTable;
+}
