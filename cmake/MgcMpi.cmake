@@ -9,6 +9,7 @@ set(MGC_MPICC "mpicc;mpicc.openmpi;mpicc.mpich" CACHE STRING "MPI's compilers; o
 set(MGC_MPI_KINDS "")
 set(MGC_MPIRUN "")
 set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe)
+set(mpirun_flags_mpich -disable-auto-cleanup) # it would kill processes that are about to say why they end
 if(NOT MGC_MPI)
   return()
 endif()

@@ -101,6 +101,13 @@ class Mpi(unittest.TestCase):
             self.assertIn(message, text)
         return errors
 
+    def fail_before_mpi(self, run, message):
+        """mpirun may kill the others before they have said so too."""
+        code, errors = run.end(30)
+        self.assertNotEqual(code, 0, errors)
+        self.assertIn(message, "".join(errors))
+        return "".join(errors)
+
     def compare_with_threads(self, plan, arguments=()):
         files = lambda name: ["--save", name, "--log", name + ".jsonl", "--save-gradients", name + ".safetensors"]
         threads, several = (f"{self._testMethodName}.{kind}" for kind in ("threads", "processes"))
@@ -277,18 +284,19 @@ class Mpi(unittest.TestCase):
         return str((folder / "mgrun").resolve())
 
     def test_a_plugin_that_is_missing(self):
-        errors = self.fail_all(Run(MOCK, mgrun=self.without_plugins()), f"the plugin for {NAME[KIND]}, libmgc_mpi_{KIND}.so, is not at")
-        self.assertIn(f"it is built where CMake finds an mpicc of {NAME[KIND]}", errors[0])
+        errors = self.fail_before_mpi(Run(MOCK, mgrun=self.without_plugins()),
+                                      f"the plugin for {NAME[KIND]}, libmgc_mpi_{KIND}.so, is not at")
+        self.assertIn(f"it is built where CMake finds an mpicc of {NAME[KIND]}", errors)
 
     def test_the_plugin_of_the_other_kind(self):
         other = "mpich" if KIND == "openmpi" else "openmpi"
         if not os.path.exists(f"{BIN}/../lib/libmgc_mpi_{other}.so"):
             self.skipTest(f"no plugin for {NAME[other]}")
-        self.fail_all(Run(MOCK, mgrun=self.without_plugins(other)), f"there is that for {NAME[other]}: its mpirun would work")
+        self.fail_before_mpi(Run(MOCK, mgrun=self.without_plugins(other)), f"there is that for {NAME[other]}: its mpirun would work")
         disguised = Path(self.without_plugins(other, KIND)).parent
         (disguised / f"libmgc_mpi_{KIND}.so").write_bytes(read(f"{BIN}/../lib/libmgc_mpi_{other}.so"))
-        self.fail_all(Run(MOCK, mgrun=str(disguised / "mgrun")),
-                      f"was built for {NAME[other]}, the launcher is that of {NAME[KIND]}; expected the plugin for {NAME[KIND]}")
+        self.fail_before_mpi(Run(MOCK, mgrun=str(disguised / "mgrun")),
+                             f"was built for {NAME[other]}, the launcher is that of {NAME[KIND]}; expected the plugin for {NAME[KIND]}")
 
     def test_a_launcher_that_is_none(self):
         """Processes that say they are of an mpirun: MPI knows each as a world of its own."""

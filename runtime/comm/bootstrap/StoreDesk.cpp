@@ -198,7 +198,7 @@ void StoreDesk::gather(StoreConnection &by, const std::string &key, const Gather
     return;
   Message all = Message::of(StoreKind::value);
   for (const std::string &one : **values)
-    all = std::move(all).with(one);
+    (void)std::move(all).with(one); // in place
   for (StoreConnection &connection : connections_)
     if (connection.parked && connection.parked->isGather && connection.parked->key == key) {
       connection.say(all);

@@ -7,12 +7,15 @@
 namespace mgc {
 
 void WaitPace::pause() {
-  ++pauses_;
+  const bool wasSpinning = isSpinning();
+  if (++spins_ == 1 || wasSpinning != isSpinning())
+    since_ = Clock::now();
   if (isSpinning())
     return;
-  if (pauses_ < kSpins + kYields)
+  const auto waited = Clock::now() - since_;
+  if (waited < kYielding)
     return std::this_thread::yield();
-  std::this_thread::sleep_for(std::min(kShortest * (pauses_ - kSpins - kYields + 1), kLongest));
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / kPart, kShortest, kLongest));
 }
 
 } // namespace mgc

@@ -1,5 +1,5 @@
 // WaitPace: the pauses of a rank that asks again and again whether something has come. At first there are almost none, for most
-// waits are short; then it lets others run; then it sleeps, longer and longer.
+// waits are short; then it lets others run; then it sleeps, for a part of the time that it has waited so far.
 #pragma once
 
 #include <chrono>
@@ -9,16 +9,19 @@ namespace mgc {
 class WaitPace {
 public:
   // Where ranks have no cores of their own, asking at once would take the time of those that are waited for.
-  explicit WaitPace(bool haveOwnCores) : haveOwnCores_(haveOwnCores) { restart(); }
-  void restart() { pauses_ = haveOwnCores_ ? 0 : kSpins; }
-  bool isSpinning() const { return pauses_ < kSpins; }
+  explicit WaitPace(bool haveOwnCores) : haveOwnCores_(haveOwnCores) {}
+  void restart() { spins_ = 0; }
+  bool isSpinning() const { return haveOwnCores_ && spins_ < kSpins; }
   void pause();
 
 private:
-  static constexpr int kSpins = 4000, kYields = 200;
-  static constexpr std::chrono::microseconds kShortest{20}, kLongest{500};
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kSpins = 4000;
+  static constexpr std::chrono::microseconds kYielding{100}, kShortest{10}, kLongest{500};
+  static constexpr int kPart = 8; // of the time waited
   const bool haveOwnCores_;
-  int pauses_ = 0;
+  int spins_ = 0;
+  Clock::time_point since_ = Clock::now();
 };
 
 } // namespace mgc
