@@ -8,8 +8,9 @@ set(MGC_MPI ON CACHE STRING "Build the plugins for MPI: ON where it is found, OF
 set(MGC_MPICC "mpicc;mpicc.openmpi;mpicc.mpich" CACHE STRING "MPI's compilers; of each kind the first counts")
 set(MGC_MPI_KINDS "")
 set(MGC_MPIRUN "")
-set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe)
-set(mpirun_flags_mpich -disable-auto-cleanup) # it would kill processes that are about to say why they end
+# Processes have time to say why they end before they are killed, on busy machines too.
+set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe --mca odls_base_sigkill_timeout 20)
+set(mpirun_flags_mpich -disable-auto-cleanup)
 if(NOT MGC_MPI)
   return()
 endif()

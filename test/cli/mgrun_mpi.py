@@ -304,7 +304,7 @@ class Mpi(unittest.TestCase):
     def test_a_launcher_that_is_none(self):
         """Processes that say they are of an mpirun: MPI knows each as a world of its own."""
         size = {"openmpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), "mpich": ("PMI_RANK", "PMI_SIZE")}[KIND]
-        run = subprocess.run([MGRUN, "plan", *MOCK, "--timeout", "5"], env=CLEAN | {size[0]: "1", size[1]: "4"}, capture_output=True,
+        run = subprocess.run([MGRUN, "plan", *MOCK, "--timeout", "40"], env=CLEAN | {size[0]: "1", size[1]: "4"}, capture_output=True,
                              text=True, timeout=60, check=False)
         self.assertNotEqual(run.returncode, 0)
         self.assertRegex(run.stderr, "counts this process as rank 0 of 1, the launcher as rank 1 of 4|MPI_Init_thread")
