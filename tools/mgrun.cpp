@@ -477,13 +477,34 @@ Result<TrainingSummary> trainOnScreen(const Arguments &arguments, Interrupt &int
   return train(arguments.training, screen, interrupt);
 }
 
-int run(const Arguments &arguments) {
-  static Interrupt interrupt; // outlives the thread that watches
-  watchSignals(interrupt);
+// Where no MPI has started this process, or its plugin is missing, a run whose data does not travel over it may do without.
+Result<std::unique_ptr<MpiProcess>> startMpi(TrainingOptions &training) {
+  Launch &launch = training.launch;
+  if (launch.isAlone())
+    return std::unique_ptr<MpiProcess>();
+  if (launch.mpi == MpiKind::none) {
+    training.whyNoMpi = "no launcher of an MPI has started them";
+    return std::unique_ptr<MpiProcess>();
+  }
+  const bool isMasterKnown = launch.isMasterKnown();
+  Result<std::unique_ptr<MpiProcess>> mpi = MpiProcess::start(launch, training.timeout);
+  if (mpi.isOk())
+    training.mpi = mpi->get();
+  else if (isMasterKnown)
+    training.whyNoMpi = mpi.status().message();
+  return mpi.isOk() || !isMasterKnown ? std::move(mpi) : std::unique_ptr<MpiProcess>();
+}
+
+struct Ending {
+  int code = 0;
+  bool haveAllFinished = true; // all processes
+};
+
+Ending report(const Arguments &arguments, Interrupt &interrupt) {
   const Result<TrainingSummary> summary = trainOnScreen(arguments, interrupt);
   if (!summary.isOk()) {
     fail(summary.status());
-    return interrupt.isRequested() ? 130 : 1;
+    return {interrupt.isRequested() ? 130 : 1, false};
   }
   const bool isShown = arguments.training.launch.rank == 0;
   if (isShown)
@@ -491,10 +512,21 @@ int run(const Arguments &arguments) {
   if (isShown && arguments.training.profile && summary->profile)
     say(stdout, "\n{}", describeProfile(*summary->profile));
   if (!summary->outputs.isOk())
-    return fail(summary->outputs);
+    return {fail(summary->outputs)};
   if (Status written = checkOutput(); !written.isOk())
-    return fail(written);
-  return summary->interrupted ? 130 : 0;
+    return {fail(written)};
+  return {summary->interrupted ? 130 : 0};
+}
+
+int run(Arguments &arguments) {
+  static Interrupt interrupt; // outlives the thread that watches
+  watchSignals(interrupt);    // before MPI has threads, which would take signals
+  const Result<std::unique_ptr<MpiProcess>> mpi = startMpi(arguments.training);
+  if (!mpi.isOk())
+    return fail(mpi.status());
+  const Ending ending = report(arguments, interrupt);
+  const Status left = *mpi ? (*mpi)->leave(ending.haveAllFinished) : Status::ok();
+  return left.isOk() ? ending.code : fail(left);
 }
 
 } // namespace

@@ -2,39 +2,11 @@
 #include "runtime/device/Plugin.h"
 
 #include "plan/Plan.h"
-
-#include <cstring>
-#include <dlfcn.h>
-#include <elf.h>
-#include <filesystem>
-#include <fstream>
+#include "runtime/device/PluginFile.h"
 
 namespace mgc::plugin {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<fs::path> candidates(const std::string &file) {
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  return {folder / file, folder.parent_path() / "lib" / file};
-}
-
-Result<std::string> locate(const std::string &name) {
-  const std::string file = "libmgc_" + name + ".so";
-  std::string places;
-  for (const fs::path &path : candidates(file)) {
-    std::error_code error;
-    if (fs::exists(path, error))
-      return path.string();
-    places += "\n  " + path.string();
-  }
-  return errorf("the plugin for {} devices, {}, is not at{}\n  it is built where the toolkit is found when "
-                "CMake configures "
-                "(preset cuda; configuring says why not), and lies beside mgrun or in ../lib from there",
-                name, file, places);
-}
 
 // The handle that a function of the table makes as its last argument, wrapped.
 template <typename Wrapper, auto Function, typename Raw, typename... Args>
@@ -46,41 +18,16 @@ Result<Wrapper> make(const Table &api, Args... args) {
 
 } // namespace
 
-// Section headers come last.
-Status verifyWhole(const std::string &file) {
-  Elf64_Ehdr header{};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(reinterpret_cast<char *>(&header), sizeof header);
-  std::error_code error;
-  const uintmax_t bytes = std::filesystem::file_size(file, error);
-  if (!stream || error || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return Status::ok(); // the loader says what it is
-  const uint64_t expected = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
-  return bytes >= expected
-             ? Status::ok()
-             : errorf("ends after {} bytes, expected at least {}: was it copied whole?", bytes, expected);
-}
-
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
-  std::string file =
-      path.empty() ? ""
-                   : std::filesystem::absolute(path).string(); // the loader looks for mere names elsewhere
-  if (file.empty()) {
-    MGC_ASSIGN(found, locate(name));
-    file = found;
-  }
-  MGC_TRY(verifyWhole(file).at(file));
-  void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return errorf("the plugin for {} devices does not open: {}", name, dlerror());
-  const auto entry = reinterpret_cast<mgc_device_api_function>(dlsym(library, MGC_DEVICE_API_SYMBOL));
-  if (!entry)
-    return errorf("{}: is no plugin for devices: it has no function {}", file, MGC_DEVICE_API_SYMBOL);
-  const Table *api = entry();
-  if (api->version != MGC_DEVICE_API_VERSION)
-    return errorf("{}: is of version {}, expected {}: build the plugin and mgrun from the same sources", file,
-                  api->version, int(MGC_DEVICE_API_VERSION));
-  return Plugin(*api, file);
+  const PluginFacts facts = {
+      name,
+      fmt::format("the plugin for {} devices", name),
+      "where the toolkit is found when CMake configures (preset cuda; configuring says why not)",
+      "devices",
+      MGC_DEVICE_API_SYMBOL,
+      MGC_DEVICE_API_VERSION};
+  MGC_ASSIGN(opened, openPlugin(facts, path));
+  return Plugin(*static_cast<const Table *>(opened.table), opened.path);
 }
 
 Result<int32_t> Plugin::countDevices() const {

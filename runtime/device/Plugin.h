@@ -255,10 +255,6 @@ private:
   Handle<mgc_device, &Table::close> handle_;
 };
 
-// That a shared object has all that its header says: the loader maps it, and what is missing is a bus error later. One that is
-// no shared object is left to the loader.
-Status verifyWhole(const std::string &file);
-
 class Plugin {
 public:
   // libmgc_<name>.so: `path` where it is given, else beside the program, or in ../lib from there. `name`: "cuda". The plugin stays

@@ -6,6 +6,7 @@
 #include "runtime/base/Cores.h"
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/indevice/InDeviceWorld.h"
+#include "runtime/comm/nccl/StagedHosts.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/DeviceRates.h"
@@ -37,6 +38,7 @@ public:
   bool arenasAreZero() const override { return !isOnHost() || !options_.poison; }
   Status upload(Part part) override;
   Status download(Part part) override;
+  Communicator *hosts() override { return staged_ ? staged_.get() : options_.communicator; }
   int threadsPerRank() const override { return threadsPerRank_; }
   std::string whereRanksAre() const override;
   std::vector<std::string> notes() const override { return choices_ ? choices_->notes() : notes_; }
@@ -91,6 +93,7 @@ private:
   std::unique_ptr<ThreadWorld> hostWorld_;         // of ranks of this process, on the host
   std::unique_ptr<InDeviceWorld> deviceWorld_;     // of ranks that share the device
   std::unique_ptr<Communicator> nccl_;             // of a process with one rank, on a device
+  std::unique_ptr<Communicator> staged_;           // its hosts, which move blocks of its memory
   std::vector<Communicator *> communicators_;      // of the ranks of this process
   std::optional<ProcessReports> reports_;          // where ranks are processes
   std::vector<std::unique_ptr<EngineRank>> ranks_; // of this process
@@ -100,6 +103,7 @@ private:
   const std::vector<size_t> terms_ = plan::lossTermsOf(plan_);
   Recording recording_;
   StepOrder order_; // of the step that runs
+  Status stoodAt_;  // of a process: why its rank ended, with its place; the cause may be another's
   NextBatch nextBatch_;
   int64_t stagedStep_ = -1; // whose inputs are written
   const std::vector<int> cores_ = availableCores();
@@ -215,6 +219,8 @@ Status RankEngine::openHosts() {
       makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, options_.device.share,
                               [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
   communicators_ = {nccl_.get()};
+  MGC_ASSIGN(staged, makeStagedHosts(*device_, hosts, *nccl_, options_.timeout));
+  staged_ = std::move(staged);
   return Status::ok();
 }
 
@@ -375,6 +381,8 @@ void RankEngine::stageNext(int64_t step) {
 
 void RankEngine::runStep(EngineRank &rank) {
   if (const Status status = rank.run(order_); !status.isOk()) {
+    if (isProcessRank())
+      stoodAt_ = status;
     abort(status);
     rank.awaitEnd();
   }
@@ -410,6 +418,8 @@ Status RankEngine::collectValues(const GlobalBatch &batch) {
 // Ranks that share a device have the device's error; the fault may be that of any rank that was at work.
 Status RankEngine::failureOf(int64_t step) const {
   const Status cause = communicators_[0]->cause();
+  if (!cause.isOk() && !stoodAt_.isOk() && stoodAt_.message().ends_with(cause.message()))
+    return stoodAt_;
   const Status fault = device_->check();
   if (cause.isOk() || fault.isOk() || ranks_.size() == 1)
     return cause;

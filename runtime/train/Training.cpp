@@ -11,7 +11,8 @@
 #include "runtime/checkpoint/VerifyWeights.h"
 #include "runtime/checkpoint/WeightDigests.h"
 #include "runtime/checkpoint/Weights.h"
-#include "runtime/comm/process/SocketWorld.h"
+#include "runtime/comm/hosts/StoreHosts.h"
+#include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/data/TokenFiles.h"
 #include "runtime/exec/VerifyMemory.h"
 #include "runtime/io/ChoiceCache.h"
@@ -128,8 +129,9 @@ private:
   const TrainingOptions options_;
   TrainingObserver &observer_;
   Interrupt &interrupt_;
-  std::unique_ptr<Processes> processes_; // null: this one is alone
-  std::unique_ptr<SocketWorld> world_;
+  std::unique_ptr<Processes> processes_;     // null: this one is alone
+  std::unique_ptr<MpiWorld> world_;          // of CPU ranks
+  std::unique_ptr<Communicator> storeHosts_; // of ranks on devices
   TrainingStart start_;
   std::unique_ptr<DataSource> data_;
   struct Batch {
@@ -166,6 +168,11 @@ Result<plan::Plan> Training::loadPlan() {
     return errorf(
         "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
         options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
+  if (!launch.isAlone() && plan.target == plan::Target::cpu && !options_.mpi)
+    return errorf("{}: the plan is for CPUs, and MPI carries the data of its {} processes ({}): {}; expected "
+                  "mpirun -n {} "
+                  "mgrun of Open MPI or MPICH, or one process, which runs all ranks",
+                  options_.plan, launch.size, launch.by, options_.whyNoMpi, launch.size);
   return plan;
 }
 
@@ -251,8 +258,12 @@ Status Training::joinProcesses(const plan::Plan &plan) {
              Processes::join(options_.launch, identityOf(options_, plan, hashName(text), start_.describe()),
                              options_.timeout));
   processes_ = std::move(processes);
-  MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
-  world_ = std::move(world);
+  if (plan.target == plan::Target::cpu) {
+    MGC_ASSIGN(world, MpiWorld::open(*options_.mpi, *processes_, options_.timeout));
+    world_ = std::move(world);
+    return Status::ok();
+  }
+  storeHosts_ = makeStoreHosts(*processes_, options_.timeout);
   return Status::ok();
 }
 
@@ -292,7 +303,7 @@ Status Training::loadEngine(plan::Plan plan) {
   engine.timeout = options_.timeout;
   engine.seed = options_.seed;
   if (processes_) {
-    engine.communicator = &world_->communicator();
+    engine.communicator = world_ ? &world_->communicator() : storeHosts_.get();
     engine.cores = {processes_->coreRank(), processes_->coreSize()};
   }
   engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
@@ -414,7 +425,7 @@ Status Training::verifyCheckpointFiles(const StateReader &checkpoint) const {
 Status Training::verifyCopies(const std::string &what) {
   if (!processes_)
     return Status::ok();
-  RankMemory memory(engine_->arenas(), &world_->communicator());
+  RankMemory memory(engine_->arenas(), engine_->hosts());
   return verifyDigests(engine_->plan(), memory, engine_->arenas(),
                        "expected finite weights, and the same checkpoint for all processes")
       .at("--load " + what);
@@ -552,13 +563,11 @@ std::string Training::whyNotFinite(int64_t step) const {
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
 Status Training::writeGradients() const {
   const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
-  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients,
-                       world_ ? &world_->communicator() : nullptr);
+  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
 }
 
 Status Training::readLoads(std::vector<ExpertLoad> &loads) const {
-  MGC_ASSIGN(read,
-             expertLoads(engine_->plan(), engine_->arenas(), world_ ? &world_->communicator() : nullptr));
+  MGC_ASSIGN(read, expertLoads(engine_->plan(), engine_->arenas(), engine_->hosts()));
   loads = std::move(read);
   return Status::ok();
 }
@@ -586,7 +595,7 @@ Status Training::saveWeightsAlone() {
   MGC_TRY(engine_->download(Part::weights));
   SaveOptions save;
   save.type = options_.saveType;
-  save.communicator = world_ ? &world_->communicator() : nullptr;
+  save.communicator = engine_->hosts();
   Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
   return processes_ ? std::move(saved).at(
                           fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone()))

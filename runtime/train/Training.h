@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/checkpoint/Weights.h"
-#include "runtime/comm/bootstrap/Launch.h"
+#include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/train/OptimizerSchedule.h"
@@ -24,6 +24,8 @@ struct NamedFile {
 struct TrainingOptions {
   std::string plan;                // folder
   Launch launch;                   // alone: all ranks are threads of this process; else each is a process
+  MpiProcess *mpi = nullptr;       // carries the data of CPU ranks that are processes; null: there is none
+  std::string whyNoMpi;            // what would have to be otherwise
   std::optional<std::string> data; // none: see `corpus`
   std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
   std::string binType;                 // see DataOptions

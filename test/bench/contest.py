@@ -2,6 +2,7 @@
 import collections
 import ctypes.util
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -201,6 +202,18 @@ class Mgc(Contestant):
         return [options.bin / "mgrun", self.file("plan"), "--data", self.work.folder / "data.safetensors", "--load",
                 self.work.folder / "weights.safetensors", "--log", self.log(), "--train-iters", options.steps,
                 *OPTIMIZER, *(str(flag).format(contestant=self) for flag in self.flags)]
+
+
+class Mpi(Mgc):
+    """The same with a process for each rank, by Open MPI's mpirun."""
+
+    def __init__(self, work, layout, microbatch=None):
+        super().__init__(work, layout, microbatch)
+        self.name += " mpi"
+
+    def command(self, options):
+        ranks = math.prod(extent for extent in self.layout.values() if isinstance(extent, int))
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", ranks, *super().command(options)]
 
 
 class Side:

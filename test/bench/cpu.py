@@ -24,7 +24,7 @@ import time
 import typing
 
 import products
-from contest import ALLOCATORS, PEERS, ROOT, WARMUP, Mgc, Peer, Work, check_losses
+from contest import ALLOCATORS, PEERS, ROOT, WARMUP, Mgc, Mpi, Peer, Work, check_losses
 
 GPT2 = json.loads((ROOT / "examples/gpt2/config.json").read_text()) | {
     "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
@@ -129,6 +129,9 @@ def parallel(work):
         yield ratio(f"{axis}2", goal, work.enter(Peer(work, axis, compiled=True)), mine)
         if axis != "pp":
             yield ratio(f"own-{axis}2", 1.08, mine, one, at_most=True)
+            processes = work.enter(Mpi(work, {axis: 2}))
+            yield ratio(f"mpi-{axis}2", 1.05, processes, mine, at_most=True)
+            yield ratio(f"mpi-{axis}2-gloo", 1.3, work.enter(Peer(work, axis, compiled=True)), processes)
     eight = work.enter(Mgc(work, {"tp": 2, "pp": 2, "dp": 2}, 1))
     yield ratio("own-8", 1.25, eight, one, at_most=True)
 

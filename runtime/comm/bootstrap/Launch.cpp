@@ -13,16 +13,18 @@ namespace {
 
 struct Launcher {
   const char *name, *rank, *size, *localRank;
-  const char *variables; // how it is told to set MASTER_ADDR and MASTER_PORT
+  MpiKind mpi = MpiKind::none;
+  const char *variables =
+      ""; // how MASTER_ADDR and MASTER_PORT come to be set, where no MPI does without them
 };
-constexpr Launcher kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "torchrun sets them"};
+constexpr Launcher kTorchrun = {"torchrun",   "RANK",        "WORLD_SIZE",
+                                "LOCAL_RANK", MpiKind::none, "torchrun sets them"};
 constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                               "OMPI_COMM_WORLD_LOCAL_RANK",
-                               "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT"};
-constexpr Launcher kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-                             "mpirun -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
-constexpr Launcher kSrun = {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-                            "export MASTER_ADDR and MASTER_PORT before srun"};
+                               "OMPI_COMM_WORLD_LOCAL_RANK", MpiKind::openMpi};
+constexpr Launcher kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", MpiKind::mpich};
+constexpr Launcher kSrun = {"srun",         "SLURM_PROCID",
+                            "SLURM_NTASKS", "SLURM_LOCALID",
+                            MpiKind::none,  "export MASTER_ADDR and MASTER_PORT before srun"};
 constexpr int64_t kMostProcesses = int64_t(1) << 24; // as many ranks as a layout may have
 constexpr int64_t kMostPort = 65535;
 // Where Slurm's jobs get their ports from: below those that the system gives to others.
@@ -37,6 +39,8 @@ private:
   bool isSet(const char *name) const { return variables_(name).has_value(); }
   const Launcher *findLauncher() const;
   bool isInSlurmStep() const;
+  bool isSrunForMpich() const;
+  MpiKind mpiOf(const Launcher &launcher) const;
   Status verifyWhole(const Launcher &launcher) const;
   Status verifyNotContradicted(const Launcher &launcher) const;
   std::string found(const std::vector<const char *> &names) const;
@@ -64,10 +68,25 @@ bool LaunchReader::isInSlurmStep() const {
   return false;
 }
 
+// srun --mpi=pmi2 sets MPICH's variables to what its own say. Those of an mpiexec that starts its helpers by srun differ.
+bool LaunchReader::isSrunForMpich() const {
+  return isSet(kMpich.rank) && isSet(kMpich.size) && isInSlurmStep() &&
+         variables_(kMpich.rank) == variables_(kSrun.rank) &&
+         variables_(kMpich.size) == variables_(kSrun.size);
+}
+
+MpiKind LaunchReader::mpiOf(const Launcher &launcher) const {
+  if (&launcher != &kSrun)
+    return launcher.mpi;
+  return isSet("PMIX_RANK") ? MpiKind::openMpi : isSrunForMpich() ? MpiKind::mpich : MpiKind::none;
+}
+
 // Slurm's variables stand alone in scripts and shells of its jobs, where no srun has started this process.
 const Launcher *LaunchReader::findLauncher() const {
   if (flags_.mode == LaunchFlags::Mode::none)
     return nullptr;
+  if (!isSet(kTorchrun.rank) && !isSet(kOpenMpi.rank) && isSrunForMpich())
+    return &kSrun;
   for (const Launcher *launcher : {&kTorchrun, &kOpenMpi, &kMpich})
     if (isSet(launcher->rank) || isSet(launcher->size) || isSet(launcher->localRank))
       return launcher;
@@ -170,13 +189,13 @@ Status LaunchReader::readMaster(Launch &launch) const {
     if (!host)
       host = other;
   MGC_ASSIGN(port, portOfMaster());
-  if (!host || host->empty() || !port)
+  if ((!host || host->empty() || !port) && launch.mpi == MpiKind::none)
     return errorf(
         "where rank 0 of {} processes ({}) listens is not said: {}; expected both, or --master-addr and "
         "--master-port{}",
         launch.size, launch.by, found({"MASTER_ADDR", "MASTER_PORT"}),
         launcher_ ? fmt::format("; {}", launcher_->variables) : "");
-  launch.master = {*host, *port};
+  launch.master = {host.value_or(""), port.value_or(0)};
   return Status::ok();
 }
 
@@ -187,6 +206,7 @@ Result<Launch> LaunchReader::read() {
     return errorf("--launch env: {}; expected the variables of torchrun, mpirun or srun",
                   found({kTorchrun.rank, kTorchrun.size, kOpenMpi.rank, kMpich.rank, kSrun.rank}));
   if (launcher_) {
+    launch.mpi = mpiOf(*launcher_);
     launch.by = fmt::format("{}'s variables{}", launcher_->name,
                             flags_.rank || flags_.size || flags_.localRank ? " and flags" : "");
     MGC_TRY(verifyWhole(*launcher_));

@@ -92,7 +92,8 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
   Endpoint at = launch.master;
   if (rank_ == 0 && owner == StoreOwner::rank0) {
     const bool isLocal = isLoopbackEverywhere(at.host);
-    MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining));
+    Descriptor listening = launch.listening ? std::move(*launch.listening) : Descriptor();
+    MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining, std::move(listening)));
     MGC_TRY(verifyMaster({at.host, server->port()}));
     at = {isLocal ? at.host : "127.0.0.1", server->port()};
     server_ = std::move(server);
@@ -233,8 +234,9 @@ Status Processes::report(const Status &own) const {
   const std::lock_guard lock(mutex_);
   if (!cause_ || origin_ == rank_)
     return own;
-  if (origin_ < 0)
-    return errorf("rank {}: {}", rank_, *cause_);
+  const bool hasPlace = own.message() != *cause_ && own.message().ends_with(*cause_);
+  if (origin_ < 0) // what nobody has said has no place but that of those who waited
+    return hasPlace ? own : errorf("rank {}: {}", rank_, *cause_);
   return errorf("rank {} ends because of rank {}: {}", rank_, origin_, firstLine(*cause_));
 }
 

@@ -1,5 +1,5 @@
 // Processes: the processes of a run, one rank each, as one of them sees them: how they find each other, and how the end
-// of one reaches all. Communicators across processes (SocketWorld; NCCL's) are made of it.
+// of one reaches all. Communicators across processes (MpiWorld's, StoreHosts, NCCL's) are made of it.
 #pragma once
 
 #include "runtime/comm/bootstrap/Launch.h"

@@ -114,6 +114,24 @@ Status Store::barrier(std::string_view name, int64_t count, Deadline deadline) {
   return wait({open}, deadline);
 }
 
+Result<std::vector<std::string>> Store::gather(std::string_view key, int64_t place, int64_t places,
+                                               std::string_view value, Deadline deadline) {
+  const Message message = Message::of(StoreKind::gather)
+                              .with(key)
+                              .with(value)
+                              .with(millisecondsTo(deadline))
+                              .with(place)
+                              .with(places);
+  MGC_ASSIGN(answer, ask(message, deadline));
+  MessageReader reader(answer);
+  std::vector<std::string> values;
+  for (int64_t i = 0; i < places; ++i)
+    values.push_back(reader.text());
+  if (!reader.isWhole())
+    return isNoStore(endpoint_, fmt::format("not {} values of '{}'", places, key));
+  return values;
+}
+
 Result<std::string> Store::share(std::string_view key, bool isMaker,
                                  const std::function<Result<std::string>()> &make, Deadline deadline) {
   if (!isMaker)

@@ -56,6 +56,10 @@ public:
   Status wait(const std::vector<std::string> &keys, Deadline deadline);
   // Returns once it was called `count` times under this name, which is used once.
   Status barrier(std::string_view name, int64_t count, Deadline deadline);
+  // The values of all `places`, once each has one: this process has given that of `place`. Then the store forgets them, and the key
+  // may be used again. At the deadline the error says which places are empty.
+  Result<std::vector<std::string>> gather(std::string_view key, int64_t place, int64_t places,
+                                          std::string_view value, Deadline deadline);
   Result<std::string> share(std::string_view key, bool isMaker,
                             const std::function<Result<std::string>()> &make, Deadline deadline);
 

@@ -13,9 +13,9 @@ namespace mgc {
 // A request that is answered later; without a key it is a hello.
 struct ParkedRequest {
   std::optional<std::string> key;
-  bool wantsValue = false;
+  bool wantsValue = false, isGather = false;
   int64_t milliseconds = 0;
-  Deadline deadline;
+  Deadline deadline = {};
 };
 
 struct StoreConnection {

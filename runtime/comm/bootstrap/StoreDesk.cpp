@@ -61,8 +61,11 @@ void StoreDesk::expire() {
     const double seconds = static_cast<double>(connection.parked->milliseconds) / 1000;
     if (!connection.parked->key)
       return abortAll(-1, roll_.describeMissing(seconds));
-    connection.refuse(fmt::format("waited {} s for '{}', which nobody has set", seconds,
-                                  printable(*connection.parked->key)));
+    const std::string key = printable(*connection.parked->key);
+    connection.refuse(
+        connection.parked->isGather
+            ? fmt::format("waited {} s for {}", seconds, gathers_.describeMissing(*connection.parked->key))
+            : fmt::format("waited {} s for '{}', which nobody has set", seconds, key));
     connection.parked.reset();
   }
 }
@@ -127,7 +130,7 @@ void StoreDesk::enter(StoreConnection &connection, const Joining &found, int64_t
   }
   connection.rank = found.rank;
   connection.say(Message::of(StoreKind::heard));
-  connection.park({{}, false, milliseconds, {}});
+  connection.park({.key = {}, .milliseconds = milliseconds});
   if (roll_.isComplete())
     welcomeAll();
 }
@@ -167,22 +170,47 @@ void StoreDesk::handleRequest(StoreConnection &connection, const Message &messag
   const auto kind = static_cast<StoreKind>(message.kind);
   MessageReader reader(message);
   const std::string key = reader.text();
-  const bool isSet = kind == StoreKind::set;
-  const std::string value = isSet ? reader.text() : "";
+  const bool isSet = kind == StoreKind::set, isGather = kind == StoreKind::gather;
+  const std::string value = isSet || isGather ? reader.text() : "";
   const int64_t number = isSet ? 0 : reader.number();
+  const int64_t place = isGather ? reader.number() : 0, places = isGather ? reader.number() : 0;
   if (connection.parked || !reader.isWhole())
     return drop(connection);
   if (notice_)
     return connection.refuse(cause_);
   if (key.size() > kMaxKeyBytes)
     return connection.refuse(fmt::format("a key of {} bytes, expected at most {}", key.size(), kMaxKeyBytes));
+  if (isGather)
+    return gather(connection, key, {place, places, value}, number);
   answer(connection, kind, key, value, number);
+}
+
+void StoreDesk::gather(StoreConnection &by, const std::string &key, const GatheredValue &value,
+                       int64_t milliseconds) {
+  if (value.places > roll_.processes())
+    return by.refuse(fmt::format("'{}': {} places; expected at most {}, the number of processes",
+                                 printable(key), value.places, roll_.processes()));
+  const Result<const std::vector<std::string> *> values = gathers_.add(key, value);
+  if (!values.isOk())
+    return by.refuse(values.status().message());
+  by.park({.key = key, .isGather = true, .milliseconds = milliseconds});
+  if (!*values)
+    return;
+  Message all = Message::of(StoreKind::value);
+  for (const std::string &one : **values)
+    (void)std::move(all).with(one); // in place
+  for (StoreConnection &connection : connections_)
+    if (connection.parked && connection.parked->isGather && connection.parked->key == key) {
+      connection.say(all);
+      connection.parked.reset();
+    }
+  gathers_.forget(key);
 }
 
 void StoreDesk::answer(StoreConnection &by, StoreKind kind, const std::string &key, const std::string &value,
                        int64_t number) {
   if (kind == StoreKind::get || kind == StoreKind::wait) {
-    by.park({key, kind == StoreKind::get, number, {}});
+    by.park({.key = key, .wantsValue = kind == StoreKind::get, .milliseconds = number});
     return answerParked(key);
   }
   if (kind != StoreKind::set && kind != StoreKind::add)
@@ -204,7 +232,7 @@ void StoreDesk::answerParked(const std::string &key) {
   if (!value)
     return;
   for (StoreConnection &connection : connections_)
-    if (connection.parked && connection.parked->key == key) {
+    if (connection.parked && !connection.parked->isGather && connection.parked->key == key) {
       connection.say(Message::of(StoreKind::value).with(connection.parked->wantsValue ? *value : ""));
       connection.parked.reset();
     }

@@ -4,6 +4,7 @@
 
 #include "runtime/comm/bootstrap/Roll.h"
 #include "runtime/comm/bootstrap/StoreConnection.h"
+#include "runtime/comm/bootstrap/StoreGathers.h"
 #include "runtime/comm/bootstrap/StoreValues.h"
 
 #include <list>
@@ -32,6 +33,7 @@ private:
   void handleWatch(StoreConnection &connection, const Message &message);
   void handleWord(StoreConnection &connection, const Message &message); // of a watching connection
   void handleRequest(StoreConnection &connection, const Message &message);
+  void gather(StoreConnection &by, const std::string &key, const GatheredValue &value, int64_t milliseconds);
   void answer(StoreConnection &by, StoreKind kind, const std::string &key, const std::string &value,
               int64_t number);
   Result<std::string> set(const std::string &key,
@@ -45,6 +47,7 @@ private:
   Roll roll_;
   const uint64_t token_; // of watching connections
   StoreValues values_;
+  StoreGathers gathers_;
   std::optional<Message> notice_; // why all end
   std::string cause_;
   bool awaitsStragglers_ = false;

@@ -5,7 +5,7 @@
 //            <-----------------  heard at once, or refused
 //            <-----------------  welcome, or refused
 //     watch  ----------------->  on a second connection, which stays silent until the end
-//     set, get, add, wait ---->
+//     set, get, add, wait, gather ---->
 //            <-----------------  value, or refused
 //     abort, finished -------->  on the second one
 //            <-----------------  notice: why all end; over: all have finished
@@ -16,25 +16,26 @@
 namespace mgc {
 
 enum class StoreKind : uint8_t {
-  hello, // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
-  heard, // that this is a store; without it nobody waits beyond its deadline
-  who,   // magic, protocol
-  watch, // token, rank
-  set,   // key, value
-  get,   // key, ms to wait
-  add,   // key, delta
-  wait,  // key, ms to wait: as get, without the value
-  abort, // cause
+  hello,  // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
+  heard,  // that this is a store; without it nobody waits beyond its deadline
+  who,    // magic, protocol
+  watch,  // token, rank
+  set,    // key, value
+  get,    // key, ms to wait
+  add,    // key, delta
+  wait,   // key, ms to wait: as get, without the value
+  gather, // key, value, ms to wait, place, number of places
+  abort,  // cause
   finished,
   welcome, // token
-  value,   // value
+  value,   // value; of a gather, that of each place
   refused, // why
   notice,  // rank or -1, cause
   over
 };
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
-inline constexpr int64_t kStoreProtocol = 2;
+inline constexpr int64_t kStoreProtocol = 3;
 inline constexpr int64_t kMaxHelloBytes = 16384;
 inline constexpr size_t kMaxCauseBytes = 16384;
 

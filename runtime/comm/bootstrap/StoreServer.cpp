@@ -127,12 +127,21 @@ std::string describeOwner(const Endpoint &at) {
 
 } // namespace
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own) {
+Result<Descriptor> listenForStore(const Endpoint &at) {
   Result<Descriptor> listening = listenOn(at);
-  if (!listening.isOk())
-    return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work",
-                  listening.status().message(), describeOwner(at));
-  auto server = std::make_unique<Server>(listening.take(), own);
+  if (listening.isOk())
+    return listening;
+  return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work",
+                listening.status().message(), describeOwner(at));
+}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own,
+                                                        Descriptor listening) {
+  if (!listening.isOpen()) {
+    MGC_ASSIGN(opened, listenForStore(at));
+    listening = std::move(opened);
+  }
+  auto server = std::make_unique<Server>(std::move(listening), own);
   server->startThread();
   return std::unique_ptr<StoreServer>(std::move(server));
 }

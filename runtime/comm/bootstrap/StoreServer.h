@@ -6,10 +6,15 @@
 
 namespace mgc {
 
+// Listens for a store's processes; the error says who has the port. Port 0: any that is free.
+Result<Descriptor> listenForStore(const Endpoint &at);
+
 class StoreServer {
 public:
-  // Expects the processes of `own.run`; `own` is rank 0, for messages. Port 0: any that is free.
-  static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own);
+  // Expects the processes of `own.run`; `own` is rank 0, for messages. Port 0: any that is free. `listening`, where it is open,
+  // listens there already.
+  static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own,
+                                                    Descriptor listening = {});
   // Stays until the others have heard the last word: two seconds at most, or ten when the start has failed and not all
   // have called.
   virtual ~StoreServer() = default;

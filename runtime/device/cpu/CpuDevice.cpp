@@ -3,6 +3,7 @@
 
 #include "runtime/device/CallFacts.h"
 #include "runtime/device/KernelNeeds.h"
+#include "runtime/device/PluginFile.h"
 #include "runtime/device/cpu/CpuMemory.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"

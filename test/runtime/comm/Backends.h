@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,8 @@ public:
   virtual void run(const std::function<void(Communicator &)> &body) = 0;
 };
 
-// Ranks are threads; those of sockets have a process's part each, and the connections that processes have.
+// Ranks are threads.
 std::unique_ptr<World> makeThreadedWorld(int64_t ranks, std::chrono::milliseconds timeout);
-std::unique_ptr<World> makeSocketedWorld(int64_t ranks, std::chrono::milliseconds timeout);
 
 // Ranks on devices: all on one, or each on its own.
 std::unique_ptr<World> makeSharedDevice(int64_t ranks, std::chrono::milliseconds timeout);
@@ -39,6 +39,8 @@ struct Backend {
   // Wrong counts of rows are found by the device, which takes no more work then, in the whole process.
   bool countsEndDevice = false;
   bool maxKeepsNan = true; // NCCL's maximum may pass over a NaN
+  // Ranks are processes, and this one is of the rank.
+  std::optional<int64_t> (*onlyRank)() = [] { return std::optional<int64_t>(); };
   // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
   std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
 };

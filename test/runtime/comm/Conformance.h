@@ -25,6 +25,12 @@ protected:
   }
   const Backend &backend() const { return std::get<0>(GetParam()); }
   int64_t ranks() const { return std::get<1>(GetParam()); }
+  // Those whose results this process has.
+  std::vector<int64_t> ranksHere() const {
+    const std::optional<int64_t> only = backend().onlyRank();
+    return only ? std::vector<int64_t>{*only} : everyRank(ranks());
+  }
+  bool isHere(int64_t rank) const { return backend().onlyRank().value_or(rank) == rank; }
   bool hostsMeet() const { return backend().hostsMeet; }
   std::string addsOtherwise() const { return backend().addsOtherwise(ranks()); }
   std::unique_ptr<World> makeWorld(milliseconds timeout = milliseconds(60'000)) const {

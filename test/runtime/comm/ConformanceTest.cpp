@@ -143,7 +143,7 @@ TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
     }
   });
   for (size_t i = 0; i < all.size(); ++i)
-    for (int64_t rank = 0; rank < ranks(); ++rank)
+    for (int64_t rank : ranksHere())
       EXPECT_EQ(results[i][rank], reference(all[i], sources[i], rank))
           << nameOf(all[i], ranks()) << " rank " << rank;
 }
@@ -182,7 +182,7 @@ TEST_P(Conformance, everyCollectiveOfBf16RoundsOnce) {
     }
   });
   for (size_t i = 0; i < all.size(); ++i)
-    for (int64_t rank = 0; rank < ranks(); ++rank)
+    for (int64_t rank : ranksHere())
       EXPECT_EQ(results[i][rank], rounded(reference(all[i], sources[i], rank)))
           << nameOf(all[i], ranks()) << " rank " << rank;
 }
@@ -199,8 +199,8 @@ TEST_P(Conformance, allReduceOfBf16InPlaceGivesAllRanksTheSameBits) {
     ASSERT_TRUE(communicator.collective(*group, what, data, data).isOk());
   });
   const std::vector<float> sums(what.chunk, static_cast<float>(ranks()) * (1 + 0x1p-7f));
-  for (const std::vector<Bf16> &buffer : buffers)
-    EXPECT_EQ(buffer, rounded(sums));
+  for (int64_t rank : ranksHere())
+    EXPECT_EQ(buffers[rank], rounded(sums));
 }
 
 TEST_P(Conformance, allReduceInPlaceGivesAllRanksTheSameBits) {
@@ -214,8 +214,8 @@ TEST_P(Conformance, allReduceInPlaceGivesAllRanksTheSameBits) {
     ASSERT_TRUE(status.isOk()) << status.message();
   });
   const std::vector<float> expected = reference(what, sources, 0);
-  for (const std::vector<float> &buffer : buffers)
-    EXPECT_EQ(std::memcmp(buffer.data(), expected.data(), buffer.size() * sizeof(float)), 0);
+  for (int64_t rank : ranksHere())
+    EXPECT_EQ(std::memcmp(buffers[rank].data(), expected.data(), expected.size() * sizeof(float)), 0);
 }
 
 TEST_P(Conformance, integersAreReducedAsIntegers) {
@@ -229,8 +229,8 @@ TEST_P(Conformance, integersAreReducedAsIntegers) {
     ASSERT_TRUE(communicator.collective(*group, what, buffer.data(), buffer.data()).isOk());
   });
   const auto n = static_cast<int32_t>(ranks());
-  for (const std::vector<int32_t> &buffer : buffers)
-    EXPECT_EQ(buffer, (std::vector<int32_t>{n * ((1 << 24) + 1), n * (1 << 25), n * 7}));
+  for (int64_t rank : ranksHere())
+    EXPECT_EQ(buffers[rank], (std::vector<int32_t>{n * ((1 << 24) + 1), n * (1 << 25), n * 7}));
 }
 
 TEST_P(Conformance, aNanSurvivesEveryReduction) {
@@ -246,8 +246,8 @@ TEST_P(Conformance, aNanSurvivesEveryReduction) {
         float *data = buffers[communicator.rank()].data();
         ASSERT_TRUE(communicator.collective(*group, what, data, data).isOk());
       });
-      for (const std::vector<float> &buffer : buffers)
-        for (float value : buffer)
+      for (int64_t rank : ranksHere())
+        for (float value : buffers[rank])
           EXPECT_TRUE(std::isnan(value));
     }
 }
@@ -263,8 +263,8 @@ TEST_P(Conformance, groupsFollowTheirOwnOrder) {
     const auto mine = static_cast<float>(communicator.rank());
     ASSERT_TRUE(communicator.collective(*group, what, &mine, results[communicator.rank()].data()).isOk());
   });
-  for (const std::vector<float> &result : results)
-    EXPECT_EQ(result, std::vector<float>(reversed.begin(), reversed.end()));
+  for (int64_t rank : ranksHere())
+    EXPECT_EQ(results[rank], std::vector<float>(reversed.begin(), reversed.end()));
 }
 
 TEST_P(Conformance, disjointGroupsDoNotMeet) {
@@ -281,7 +281,7 @@ TEST_P(Conformance, disjointGroupsDoNotMeet) {
       results[communicator.rank()] = buffer[99];
     }
   });
-  for (int64_t rank = 0; rank < ranks(); ++rank) {
+  for (int64_t rank : ranksHere()) {
     float sum = 0;
     for (int64_t other = rank % 2; other < ranks(); other += 2)
       sum += static_cast<float>(other);
@@ -348,7 +348,9 @@ TEST_P(Conformance, transfersThatDoNotAgreeAreReportedByBothEnds) {
         "rank 0 sends value 5 of microbatch 2 (8 bytes) where rank 1 receives value {} of microbatch {} "
         "({} bytes)",
         received.value, received.microbatch, received.bytes);
-    for (int64_t rank : {0, 1}) {
+    for (int64_t rank : ranksHere()) {
+      if (rank > 1)
+        continue;
       ASSERT_FALSE(results[rank].isOk());
       EXPECT_EQ(results[rank].message(), expected);
     }
@@ -369,7 +371,8 @@ TEST_P(Conformance, collectivesThatDoNotAgreeAreReportedByAll) {
     float *data = buffers[communicator.rank()].data();
     results[communicator.rank()] = failIfBad(communicator, communicator.collective(*group, what, data, data));
   });
-  for (const Status &result : results) {
+  for (int64_t rank : ranksHere()) {
+    const Status &result = results[rank];
     ASSERT_FALSE(result.isOk());
     EXPECT_NE(
         result.message().find("rank 0 in all_reduce (sum of f32, outer 1, middle 1, chunk 17), rank 1 in "
@@ -402,7 +405,7 @@ TEST_P(Conformance, abortWakesEveryWait) {
       }
     });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
+    for (int64_t rank : ranksHere()) {
       ASSERT_FALSE(results[rank].isOk()) << rank;
       EXPECT_EQ(results[rank].message(), "the disk is on fire");
     }
@@ -423,15 +426,17 @@ TEST_P(Conformance, theDeadlineNamesWhoWasWaitedFor) {
     else if (communicator.rank() == 1)
       results[1] = postAndWait(communicator, {0, 4, 3, addressOf(&data), 8}, false);
   });
-  ASSERT_FALSE(results[1].isOk());
-  EXPECT_EQ(results[1].message(), "waited 0.05 s for rank 0 to send value 4 of microbatch 3 (8 bytes)");
-  ASSERT_FALSE(results[0].isOk());
   std::vector<int64_t> others = everyRank(ranks());
   others.erase(others.begin());
-  const std::string missing = fmt::format("waited 0.05 s for ranks [{}] to join", fmt::join(others, ", "));
-  const std::string cause = results[1].message(); // unless rank 1 was first
-  EXPECT_TRUE(results[0].message().find(missing) == 0 || results[0].message() == cause)
-      << results[0].message();
+  const std::string ofTransfer = "waited 0.05 s for rank 0 to send value 4 of microbatch 3 (8 bytes)";
+  const std::string ofBarrier = fmt::format("waited 0.05 s for ranks [{}] to join", fmt::join(others, ", "));
+  for (int64_t rank : ranksHere()) { // the first one's is the cause of both
+    if (rank > 1)
+      continue;
+    ASSERT_FALSE(results[rank].isOk());
+    const std::string &message = results[rank].message();
+    EXPECT_TRUE(message == ofTransfer || (rank == 0 && message.find(ofBarrier) == 0)) << message;
+  }
 }
 
 // A rank that sleeps in a collective still posts what becomes ready: without that, this would wait for ever.
@@ -443,11 +448,13 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
   struct Forward final : Progress {
     Communicator *communicator = nullptr;
     Transfer transfer;
-    std::atomic<bool> *go = nullptr;
+    Ticket trigger = -1, ticket = -1;
     bool posted = false;
-    Ticket ticket = -1;
     Status progress() override {
-      if (posted || !*go)
+      if (posted)
+        return Status::ok();
+      MGC_ASSIGN(hasCome, communicator->poll(trigger));
+      if (!hasCome)
         return Status::ok();
       MGC_ASSIGN(sent, communicator->send(transfer));
       ticket = sent;
@@ -456,23 +463,22 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
     }
   };
   int64_t data = 42, received = 0, token = 0, tokenReceived = 0;
-  std::atomic<bool> go{false};
   makeWorld()->run([&](Communicator &communicator) {
     Result<GroupId> group = communicator.openGroup({0, 1});
     if (communicator.rank() == 0) {
       Forward forward;
       forward.communicator = &communicator;
       forward.transfer = {1, 0, 0, addressOf(&data), 8};
-      forward.go = &go;
-      communicator.setProgress(&forward);
       Result<Ticket> trigger = communicator.receive({1, 1, 0, addressOf(&tokenReceived), 8});
+      ASSERT_TRUE(trigger.isOk());
+      forward.trigger = *trigger;
+      communicator.setProgress(&forward);
       ASSERT_TRUE(communicator.barrier(*group).isOk());
       communicator.setProgress(nullptr);
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
       ASSERT_TRUE(communicator.wait(forward.ticket).isOk());
     } else if (communicator.rank() == 1) {
-      std::this_thread::sleep_for(milliseconds(20)); // rank 0 sleeps by now
-      go = true;
+      std::this_thread::sleep_for(milliseconds(20));                               // rank 0 sleeps by now
       Result<Ticket> trigger = communicator.send({0, 1, 0, addressOf(&token), 8}); // its arrival wakes rank 0
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
       Result<Ticket> receive = communicator.receive({0, 0, 0, addressOf(&received), 8});
@@ -480,7 +486,8 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
       ASSERT_TRUE(communicator.barrier(*group).isOk());
     }
   });
-  EXPECT_EQ(received, 42);
+  if (isHere(1))
+    EXPECT_EQ(received, 42);
 }
 
 // Groups of the same ranks and other colors, each used by a thread: the one beside comes to its collectives at other times.

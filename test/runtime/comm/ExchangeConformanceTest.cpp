@@ -77,7 +77,7 @@ TEST_P(ExchangeConformance, rowsGoToTheirExpertsAndComeBack) {
       if (statuses[rank].isOk())
         statuses[rank] = exchange(home, there[rank], back[rank]);
     });
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
+    for (int64_t rank : ranksHere()) {
       ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
       EXPECT_EQ(there[rank], padded(rows.hosted[rank], what.places, kLeft)) << rank;
       EXPECT_EQ(back[rank], padded(rows.own[rank], what.rows, kLeft)) << rank;
@@ -110,7 +110,7 @@ TEST_P(ExchangeConformance, rowsOfAnyWidth) {
                                                   .source = addressOf(mine.data()),
                                                   .destination = addressOf(there[rank].data())});
     });
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
+    for (int64_t rank : ranksHere()) {
       ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
       std::vector<float> wanted = rows.hosted[rank];
       wanted.resize(static_cast<size_t>(what.places * width), kLeft);
@@ -199,11 +199,12 @@ TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
   });
   const std::string wanted =
       fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
-  EXPECT_TRUE(std::ranges::any_of(statuses, [&](const Status &status) {
-    return status.message().find(wanted) != std::string::npos;
-  })) << statuses[0].message();
-  for (const Status &status : statuses)
-    EXPECT_FALSE(status.isOk());
+  bool isNamed = false;
+  for (int64_t rank : ranksHere()) {
+    EXPECT_FALSE(statuses[rank].isOk());
+    isNamed |= !statuses[rank].isOk() && statuses[rank].message().find(wanted) != std::string::npos;
+  }
+  EXPECT_TRUE(isNamed);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExchangeConformance,

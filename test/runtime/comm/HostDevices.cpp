@@ -6,7 +6,6 @@ namespace mgc::test {
 
 std::vector<Backend> backends() {
   return {{"threads", makeThreadedWorld},
-          {"sockets", makeSocketedWorld},
           {.name = "sharedDevice", .make = makeSharedDevice},
           {.name = "devicePerRank", .make = makeDevicePerRank, .hostsMeet = false}};
 }

@@ -78,6 +78,36 @@ TEST(Launch, launchersAreUnderstood) {
          0, 2, {}, "10.0.0.7:99");
 }
 
+// Whose variables say so; srun says whose MPI its tasks may use.
+TEST(Launch, theKindOfMpi) {
+  const Set openMpi = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  const Set mpich = {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}};
+  const auto kindOf = [](const Set &set) { return launchWith(set)->mpi; };
+  EXPECT_EQ(kindOf(openMpi), MpiKind::openMpi);
+  EXPECT_EQ(kindOf(mpich), MpiKind::mpich);
+  EXPECT_EQ(kindOf(kTorchrun), MpiKind::none);
+  EXPECT_EQ(kindOf(kSrun), MpiKind::none);
+  EXPECT_EQ(kindOf(with(kSrun, {{"PMIX_RANK", "2"}})), MpiKind::openMpi);
+  const Set pmi2 = with(kSrun, mpich);
+  EXPECT_EQ(kindOf(pmi2), MpiKind::mpich);
+  expect(launchWith(pmi2), 2, 4, 0, "gpu007:23456"); // srun's
+  // An mpiexec of MPICH in a job starts a helper on each machine by srun.
+  const Set mpiexecInJob = with(pmi2, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}});
+  EXPECT_EQ(kindOf(mpiexecInJob), MpiKind::mpich);
+  expect(launchWith(mpiexecInJob), 2, 4, {}, ":0");
+}
+
+// It tells all where rank 0 listens; what is said counts.
+TEST(Launch, withAnMpiTheMasterNeedNotBeSaid) {
+  const Set openMpi = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  EXPECT_FALSE(launchWith(openMpi)->isMasterKnown());
+  const Result<Launch> said = launchWith(with(openMpi, {{"MASTER_ADDR", "node1"}}));
+  ASSERT_TRUE(isOk(said));
+  EXPECT_EQ(said->master.host, "node1");
+  EXPECT_FALSE(said->isMasterKnown());
+  EXPECT_TRUE(launchWith(with(openMpi, kMaster))->isMasterKnown());
+}
+
 TEST(Launch, theInnermostLauncherCounts) {
   const Set torchrunInSrun = with(with(kSrun, kTorchrun), {{"TORCHELASTIC_RUN_ID", "x"}});
   expect(launchWith(torchrunInSrun), 3, 8, 1, "node1:4321");
@@ -130,8 +160,6 @@ TEST(Launch, whatIsMissingIsListed) {
                     {"where rank 0 of 2 processes (torchrun's variables) listens is not said: found "
                      "MASTER_ADDR = node1, no "
                      "MASTER_PORT; expected both, or --master-addr and --master-port; torchrun sets them"}));
-  EXPECT_TRUE(fails(launchWith({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).status(),
-                    {"mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT"}));
   EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_ADDR", ""}})).status(),
                     {"found MASTER_ADDR = , MASTER_PORT"}));
 }

@@ -65,6 +65,34 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
   EXPECT_EQ(made, 2);
 }
 
+TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  onThreads(3, [&](int64_t rank) {
+    for (int round = 0; round < 30; ++round) {
+      std::this_thread::sleep_for(1ms * ((rank + round) % 3));
+      const auto values = joined[rank]->store().gather("all", rank, 3, fmt::format("{} of {}", rank, round),
+                                                       Clock::now() + 30s);
+      ASSERT_TRUE(isOk(values));
+      EXPECT_EQ(*values,
+                (std::vector<std::string>{fmt::format("0 of {}", round), fmt::format("1 of {}", round),
+                                          fmt::format("2 of {}", round)}));
+    }
+  });
+}
+
+TEST(Store, aGatherThatIsNotCompleteSaysWhoIsMissing) {
+  const StoreOfTest store(2);
+  const Joined joined = joinAll(store, 2);
+  Store &mine = joined[1]->store();
+  EXPECT_TRUE(fails(mine.gather("reports", 1, 3, "", Clock::now()).status(), {"the number of processes"}));
+  EXPECT_TRUE(
+      fails(mine.gather("reports", 2, 2, "", Clock::now()).status(), {"place 2 of 2; expected one of them"}));
+  EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(),
+                    {"waited 0.05 s for members [0] to join reports"}));
+  EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(), {"expected each once"}));
+}
+
 TEST(Store, aWaitEndsAtItsDeadlineAndTheStoreGoesOn) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);

@@ -1,9 +1,8 @@
-// The engine with one rank, where ranks are processes: the bits of the engine that has them all. Threads, each with a
-// process's part of the run and the connections that processes have, stand for the processes.
-#include "runtime/comm/process/SocketWorld.h"
+// The engine with one rank, where ranks are processes: the bits of the engine that has them all. Threads, each with a communicator
+// of its own, stand for the processes.
+#include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/TempDir.h"
-#include "test/runtime/comm/StoreOfTest.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <cstring>
@@ -20,20 +19,14 @@ StepScalars scalarsOf(int64_t step) { return stepScalars({}, 0.5, step); }
 void runApart(const plan::Plan &plan, EngineOptions options,
               const std::function<void(int64_t, Engine &)> &body) {
   const int64_t ranks = plan.mesh.worldSize();
-  const StoreOfTest store(ranks);
-  std::vector<std::unique_ptr<Processes>> processes(ranks);
+  ThreadWorld world(ranks, {options.timeout});
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      processes[rank] = store.join(rank);
-      ASSERT_TRUE(processes[rank]);
-      Result<std::unique_ptr<SocketWorld>> world = SocketWorld::connect(*processes[rank], {options.timeout});
-      ASSERT_TRUE(isOk(world));
       EngineOptions own = options;
-      own.communicator = &(*world)->communicator();
+      own.communicator = &world.communicator(rank);
       const std::unique_ptr<Engine> engine = makeEngine(plan, own);
       body(rank, *engine);
-      (void)processes[rank]->end(Status::ok());
     });
 }
 

@@ -1,0 +1,33 @@
+// Plugins: shared libraries that this program opens at run time, so that it starts where what they need is missing. Each exports
+// one function, which gives a table of functions that begins with its version.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string>
+
+namespace mgc::plugin {
+
+// That a shared object has all that its header says: the loader maps it, and what is missing is a bus error later. One that is
+// no shared object is left to the loader.
+Status verifyWhole(const std::string &file);
+
+struct PluginFacts {
+  std::string name;   // "cuda": of libmgc_cuda.so
+  std::string what;   // "the plugin for cuda devices", for messages
+  std::string built;  // "where the toolkit is found when CMake configures"
+  std::string serves; // "devices"
+  const char *symbol; // of the function
+  int version;
+};
+
+struct OpenedPlugin {
+  const void *table = nullptr;
+  std::string path;
+};
+
+// libmgc_<name>.so: `path` where it is given, else beside the program, or in ../lib from there. It stays loaded until the process
+// ends.
+Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path = {});
+
+} // namespace mgc::plugin
