@@ -13,7 +13,7 @@ bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecay
 bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
 bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
 bool writesNoFile(const TrainingOptions &options) {
-  return !options.save && !options.saveGradients && !options.trace && !options.profileJson;
+  return !options.save && !options.saveGradients && !options.trace && !options.profileJson && !options.page;
 }
 bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
 bool isNotCyclic(const TrainingOptions &options) {
@@ -43,7 +43,7 @@ const std::vector<FlagRow> &rows() {
        {"--data-cache-path", "--pad-token-id", "--dataloader-inter-document-masking", "--dataloader-type",
         "--no-data-sharding"}},
       {isNotCyclic, "it is of --dataloader-type cyclic", {"--no-data-sharding"}},
-      {writesNoFile, "there is no --save, --save-gradients, --trace or --profile-json", {"--force"}},
+      {writesNoFile, "there is no --save, --save-gradients, --trace, --profile-json or --html", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
        {"--master-addr", "--master-port", "--local-rank"}},
