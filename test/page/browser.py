@@ -35,9 +35,9 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory()
 
     def run(self, page, size, arguments):
-        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1",
-                   f"--user-data-dir={self.folder.name}/profile", "--enable-logging=stderr", "--virtual-time-budget=4000",
-                   "--window-size=%d,%d" % size, *arguments, pathlib.Path(page).resolve().as_uri()]
+        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                   "--force-device-scale-factor=1", f"--user-data-dir={self.folder.name}/profile", "--enable-logging=stderr",
+                   "--virtual-time-budget=4000", "--window-size=%d,%d" % size, *arguments, pathlib.Path(page).resolve().as_uri()]
         run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
         console = [line for line in run.stderr.splitlines() if ":CONSOLE" in line]
         assert not console, f"{page}: the console says: {console}"
@@ -80,7 +80,8 @@ def pixels(png):
     rows = numpy.frombuffer(zlib.decompress(data), numpy.uint8).reshape(height, 1 + width * channels)
     picture = numpy.zeros((height, width * channels), numpy.uint8)
     for y in range(height):
-        picture[y] = unfiltered(rows[y, 0], rows[y, 1:], picture[y - 1] if y else numpy.zeros(width * channels, numpy.uint8), channels)
+        above = picture[y - 1] if y else numpy.zeros(width * channels, numpy.uint8)
+        picture[y] = unfiltered(rows[y, 0], rows[y, 1:], above, channels)
     return picture.reshape(height, width, channels)[:, :, :3]
 
 
