@@ -44,11 +44,11 @@ void RunPage::began(const TrainingOptions &options, const Engine &engine, const 
   screen_.began(options, engine, data);
 }
 
-// When there are too many, every second goes.
+// When there are too many, every second goes; the first stays where it is.
 void RunPage::stepped(const TrainingStep &step) {
   if (!path_.empty() && step.step % stride_ == 0) {
     if (lines_.size() == kMostSteps) {
-      for (size_t i = 0; i < kMostSteps / 2; ++i)
+      for (size_t i = 1; i < kMostSteps / 2; ++i)
         lines_[i] = std::move(lines_[2 * i]);
       lines_.resize(kMostSteps / 2);
       stride_ *= 2;

@@ -18,8 +18,9 @@ public:
   Status ended(const TrainingSummary &summary, const Engine &engine) override;
 
 private:
-  TrainingObserver &screen_;
   Status readPlan(const std::string &folder);
+
+  TrainingObserver &screen_;
   std::string path_, data_;
   nlohmann::json page_;            // of the plan
   Status read_;                    // whether it is there
