@@ -15,7 +15,7 @@ bool hasNoLoad(const TrainingOptions &options) { return !options.load; }
 bool savesAtTheEnd(const TrainingOptions &options) { return options.saveInterval == 0; }
 bool savesWeightsAlone(const TrainingOptions &options) { return !options.savesState; }
 bool writesNoFile(const TrainingOptions &options) {
-  return !options.save && !options.saveGradients && !options.trace && !options.profileJson;
+  return !options.save && !options.saveGradients && !options.trace && !options.profileJson && !options.page;
 }
 bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
 bool isNotCyclic(const TrainingOptions &options) {
@@ -47,7 +47,7 @@ const std::vector<FlagRow> &rows() {
       {isNotCyclic, "it is of --dataloader-type cyclic", {"--no-data-sharding"}},
       {savesAtTheEnd, "it is of the checkpoints of --save-interval", {"--async-save"}},
       {savesWeightsAlone, "--no-save-optim saves no checkpoints", {"--save-retain", "--async-save"}},
-      {writesNoFile, "there is no --save, --save-gradients, --trace or --profile-json", {"--force"}},
+      {writesNoFile, "there is no --save, --save-gradients, --trace, --profile-json or --html", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
        {"--master-addr", "--master-port", "--local-rank"}},

@@ -96,6 +96,7 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
     addPath("gradients", options.saveGradients);
   addPath("trace", summary.isTraced ? options.trace : std::nullopt);
   addPath("profile", summary.isProfileWritten ? options.profileJson : std::nullopt);
+  addPath("page", summary.isPageWritten ? std::optional(options.page->path) : std::nullopt);
   if (!summary.profile && (options.profile || options.profileJson))
     text += "no profile: interrupted before the second step\n";
   return text;

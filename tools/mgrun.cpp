@@ -7,7 +7,9 @@
 #include "runtime/kernels/CpuGemm.h"
 #include "tools/IdleFlags.h"
 #include "tools/ProfileTable.h"
+#include "tools/RunPage.h"
 #include "tools/RunScreen.h"
+#include "tools/explain/Page.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/process/Process.h"
@@ -284,6 +286,11 @@ void addProfileFlags(CLI::App &app, Arguments &arguments) {
       app.add_option("--trace", training.trace,
                      "File (.json) for a trace of every instruction of every rank, as Perfetto reads it")
           ->check(notEmpty());
+  app.add_option_function<std::string>(
+         "--html", [&training](const std::string &path) { training.page = {pageKind(), path}; },
+         "File (.html) for a page to look at in a browser: what mgc explain --html shows of the plan, with "
+         "what was measured beside it, and the curves of the run")
+      ->check(notEmpty());
   app.add_option("--trace-steps", training.traceSteps,
                  "Steps to trace, after the first; of a run of one step, that one")
       ->check(wholeNumber(1, 10'000))
@@ -466,7 +473,8 @@ Result<TrainingSummary> trainOnScreen(const Arguments &arguments, Interrupt &int
   const Launch &launch = arguments.training.launch;
   if (launch.rank != 0) {
     NoScreen screen;
-    return train(arguments.training, screen, interrupt);
+    RunPage page(screen);
+    return train(arguments.training, page, interrupt);
   }
   if (!launch.isAlone())
     say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by,
@@ -474,7 +482,8 @@ Result<TrainingSummary> trainOnScreen(const Arguments &arguments, Interrupt &int
   for (const std::string &doubt : doubtsAbout(arguments.training))
     say(stderr, "mgrun: {}\n", doubt);
   RunScreen screen(arguments.training.trainIters, arguments.logInterval);
-  return train(arguments.training, screen, interrupt);
+  RunPage page(screen);
+  return train(arguments.training, page, interrupt);
 }
 
 // Where no MPI has started this process, or its plugin is missing, a run whose data does not travel over it may do without.

@@ -235,6 +235,14 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   return time;
 }
 
+std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Program &program) {
+  const plan::EvenLoad load(cluster.mesh, program);
+  std::vector<double> seconds;
+  for (const Instruction &instruction : program.instructions)
+    seconds.push_back(priced(cluster, instruction, load).seconds);
+  return seconds;
+}
+
 ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
                           const plan::Chunk &second) {
   std::array<std::vector<PricedWork>, 2> works = {

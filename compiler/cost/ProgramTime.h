@@ -16,6 +16,7 @@
 
 #include <array>
 #include <numeric>
+#include <vector>
 
 namespace mgc::cost {
 
@@ -39,6 +40,9 @@ struct ProgramTime {
 };
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
+
+// Seconds of each instruction of the program by itself, run once: a collective also where it is hidden.
+std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Program &program);
 
 // The cost of all calls of the chunk. `programs`: by program of the plan.
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);

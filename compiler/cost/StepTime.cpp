@@ -209,7 +209,8 @@ StepCost predict(const Plan &plan, const Machine &machine) {
   }
   const auto stages = double(plan.stages.size());
   StepCost cost;
-  cost.seconds = simulate(solution, costs).makespan;
+  cost.timing = simulate(solution, costs);
+  cost.seconds = cost.timing.makespan;
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);

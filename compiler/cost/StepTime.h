@@ -30,6 +30,7 @@ struct StepCost {
   // Seconds of collectives, and of those of experts, beside other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   std::vector<StageTime> stages;
+  schedule::Timing timing;    // of each step of the stages' lists, as plan::expandedSchedule has them
   double tokensPerSecond = 0; // of one device; of the sequences that have labels
   double modelFlops = 0;      // of all devices in a step: ModelFlops.h
   double hardwareFlops = 0;   // the same as the plan runs them: products and attention

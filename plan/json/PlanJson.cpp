@@ -134,4 +134,11 @@ Result<Plan> readPlan(const std::filesystem::path &directory) {
   return plan.isOk() ? plan : Result<Plan>(Status(plan.status()).at(path));
 }
 
+std::vector<std::string> filesOf(const std::string &folder, const Plan &plan) {
+  std::vector<std::string> files = {fmt::format("{}/{}", folder, kPlanFile)};
+  for (const KernelFile &kernels : plan.kernels)
+    files.push_back(fmt::format("{}/{}", folder, kernels.path));
+  return files;
+}
+
 } // namespace mgc::plan

@@ -36,4 +36,7 @@ Result<Plan> parsePlan(std::string_view text);
 // tools that edit plans on purpose.
 std::string sealPlan(int64_t version, std::string_view body);
 
+// The files of the plan's bundle in its folder.
+std::vector<std::string> filesOf(const std::string &folder, const Plan &plan);
+
 } // namespace mgc::plan

@@ -90,10 +90,7 @@ Status LossLog::finish() const {
   return isDeleted() ? errorf("{}: was deleted during the training", path_) : Status::ok();
 }
 
-Status LossLog::write(const TrainingStep &step) {
-  if (!descriptor_.isOpen())
-    return Status::ok();
-  MGC_TRY(finish());
+std::string lineOf(const TrainingStep &step) {
   nlohmann::ordered_json line = {{"step", step.step}, {"loss", step.result.loss}};
   if (!step.result.terms.empty())
     line["cross_entropy"] = step.result.crossEntropy;
@@ -107,7 +104,14 @@ Status LossLog::write(const TrainingStep &step) {
   line["seconds"] = step.seconds;
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;
-  return append(line.dump() + "\n");
+  return line.dump();
+}
+
+Status LossLog::write(const TrainingStep &step) {
+  if (!descriptor_.isOpen())
+    return Status::ok();
+  MGC_TRY(finish());
+  return append(lineOf(step) + "\n");
 }
 
 } // namespace mgc

@@ -9,6 +9,9 @@
 
 namespace mgc {
 
+// A step as a line of the log, without its end.
+std::string lineOf(const TrainingStep &step);
+
 class LossLog {
 public:
   // An error where the file cannot be written, another run writes it, or it holds something else than lines of a log.

@@ -310,7 +310,7 @@ Status Training::loadEngine(plan::Plan plan) {
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = start_.step() + std::min<int64_t>(1, stepsOfRun() - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
-  engine.timeline = {first, options_.trace ? traced : 0, first, options_.isProfiled()};
+  engine.timeline = {first, options_.isTraced() ? traced : 0, first, options_.isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
   engine.poison = options_.poison;
@@ -666,14 +666,14 @@ Result<TrainingSummary> Training::run() {
   summary_.deviceMemory = engine_->deviceMemory();
   const Status logged = logs_.finish();
   const Status traced = trace(); // of a run that failed too
-  if (!ran.isOk() || otherFailed_)
-    MGC_TRY(saveAfter(ran));
-  else
-    MGC_TRY(save(true));
-  const Status profiled = profile();
+  const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : save(true);
+  const Status profiled = saved.isOk() ? profile() : Status::ok();
+  const Status shown = observer_.ended(summary_, *engine_); // of a run that failed too
+  MGC_TRY(saved);
   summary_.isTraced = options_.trace && traced.isOk();
   summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
-  summary_.outputs = allOf({logged, traced, profiled});
+  summary_.isPageWritten = options_.page && shown.isOk();
+  summary_.outputs = allOf({logged, traced, profiled, shown});
   return summary_;
 }
 

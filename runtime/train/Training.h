@@ -1,6 +1,7 @@
 // A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
 #pragma once
 
+#include "runtime/base/OutputFile.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
@@ -19,6 +20,12 @@ namespace mgc {
 struct NamedFile {
   std::string flag;
   std::filesystem::path path;
+};
+
+// A file that the observer writes at the end, when the training failed too.
+struct ObserverOutput {
+  OutputKind kind;
+  std::string path;
 };
 
 struct TrainingOptions {
@@ -49,6 +56,7 @@ struct TrainingOptions {
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
+  std::optional<ObserverOutput> page;            // for which steps are traced and profiled too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
   bool force = false;                            // --save may replace a checkpoint of another model
@@ -77,7 +85,8 @@ struct TrainingOptions {
   bool poison = false;            // see EngineOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 
-  bool isProfiled() const { return profile || profileJson; }
+  bool isTraced() const { return trace || page; }
+  bool isProfiled() const { return profile || profileJson || page; }
 };
 
 struct TrainingStep {
@@ -95,8 +104,8 @@ struct TrainingSummary {
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
-  bool isTraced = false, isProfileWritten = false; // into their files
-  Status outputs; // whether the trace, the profile and the whole log could be written
+  bool isTraced = false, isProfileWritten = false, isPageWritten = false; // into their files
+  Status outputs; // whether the trace, the profile, the page and the whole log could be written
 };
 
 class TrainingObserver {
@@ -104,6 +113,8 @@ public:
   virtual ~TrainingObserver() = default;
   virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
   virtual void stepped(const TrainingStep &step) = 0;
+  // After all else, before the engine goes: writes TrainingOptions::page.
+  virtual Status ended(const TrainingSummary &, const Engine &) { return Status::ok(); }
   virtual void noted(const std::string &) {} // for people: what went wrong beside the training, which goes on
 };
 

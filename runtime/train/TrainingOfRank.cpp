@@ -14,6 +14,8 @@ TrainingOptions optionsOfRank(TrainingOptions options) {
   for (std::optional<std::string> *path : {&options.trace, &options.profileJson})
     if (*path)
       *path = pathOfRank(**path, launch.rank);
+  if (options.page)
+    options.page->path = pathOfRank(options.page->path, launch.rank);
   if (launch.rank != 0)
     options.log.reset(), options.tensorboard.reset();
   return options;
@@ -75,7 +77,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
                          : *options.bf16Product == Bf16Product::native ? "native"
                                                                        : "panels");
   // Which steps are captured as graphs: NCCL wants the same of all ranks.
-  add("steps of --trace", options.trace ? options.traceSteps : 0);
+  add("steps of --trace", options.isTraced() ? options.traceSteps : 0);
   add("--no-graphs", options.noGraphs);
   add("--non-deterministic", options.nonDeterministic);
   add("--inject-delays", options.delays ? "a seed" : "none");

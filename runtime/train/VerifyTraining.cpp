@@ -2,7 +2,7 @@
 #include "runtime/train/VerifyTraining.h"
 
 #include "plan/json/PlanJson.h"
-#include "runtime/base/File.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/io/Safetensors.h"
@@ -18,8 +18,8 @@ Status verifyIterations(const TrainingOptions &options, int64_t first) {
   if (options.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options.trainIters);
   if (options.isProfiled() && steps < 2)
-    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least {}",
-                  options.trainIters, first + 2);
+    return errorf("--train-iters = {}: {} leaves out the first step, expected at least {}",
+                  options.trainIters, options.page ? options.page->kind.flag : "a profile", first + 2);
   if (options.trace && steps < 1)
     return errorf("--train-iters = {}: there is no step to trace, expected at least {}", options.trainIters,
                   first + 1);
@@ -68,12 +68,6 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
 
 namespace {
 
-bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
-  std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored) ||
-         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
-}
-
 using NamedFiles = std::vector<NamedFile>;
 
 void add(NamedFiles &files, std::string_view flag, const std::optional<std::string> &path) {
@@ -102,9 +96,8 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   add(files, "--tune-cache", options.tuneCache);
   addCheckpoint(files, "--load", options.load);
   addCheckpoint(files, "--save", options.save);
-  add(files, "the plan", options.plan + "/" + plan::kPlanFile);
-  for (const plan::KernelFile &kernels : plan.kernels)
-    add(files, "the plan", options.plan + "/" + kernels.path);
+  for (const std::string &path : plan::filesOf(options.plan, plan))
+    add(files, "the plan", path);
   return files;
 }
 
@@ -114,6 +107,8 @@ NamedFiles outputsOf(const TrainingOptions &options) {
   add(files, "--save-gradients", options.saveGradients);
   add(files, "--trace", options.trace);
   add(files, "--profile-json", options.profileJson);
+  if (options.page)
+    add(files, options.page->kind.flag, options.page->path);
   return files;
 }
 
@@ -141,40 +136,17 @@ Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
   return Status::ok();
 }
 
-// The kind of file that a flag writes; without --force it replaces no file of another kind.
-struct OutputKind {
-  const char *flag, *name;
-  bool (*isOf)(const std::string &path);
-};
+const OutputKind kGradients = {"--save-gradients", "gradients", [](const std::string &path) {
+                                 const Result<Checkpoint> file = Checkpoint::open(path);
+                                 return file.isOk() && file->holdsGradients();
+                               }};
 
-bool beginsWith(const std::string &path, std::string_view beginning) {
-  std::string found(beginning.size(), '\0');
-  const Result<FileReader> file = FileReader::open(path);
-  return file.isOk() && file->size() >= std::ssize(found) &&
-         file->read(0, std::as_writable_bytes(std::span(found))).isOk() && found == beginning;
+OutputKind kindThatBegins(const char *flag, const char *name, std::string_view beginning) {
+  return {flag, name, [beginning](const std::string &path) { return beginsWith(path, beginning); }};
 }
 
-constexpr OutputKind kGradients = {"--save-gradients", "gradients", [](const std::string &path) {
-                                     const Result<Checkpoint> file = Checkpoint::open(path);
-                                     return file.isOk() && file->holdsGradients();
-                                   }};
-constexpr OutputKind kTrace = {"--trace", "a trace",
-                               [](const std::string &path) { return beginsWith(path, kTraceBegins); }};
-constexpr OutputKind kProfile = {"--profile-json", "a profile",
-                                 [](const std::string &path) { return beginsWith(path, kProfileBegins); }};
-
 Status verifyCreatable(const OutputKind &kind, const std::optional<std::string> &path, bool force) {
-  if (!path)
-    return Status::ok();
-  std::error_code ignored;
-  const bool isThere =
-      std::filesystem::is_regular_file(*path, ignored) && std::filesystem::file_size(*path, ignored) > 0;
-  if (isThere && !force && !kind.isOf(*path))
-    return errorf(
-        "{} {}: holds something else than {}, expected a new name or {}; --force replaces it all the same",
-        kind.flag, *path, kind.name, kind.name);
-  const Result<AtomicFile> probe = AtomicFile::create(*path);
-  return probe.isOk() ? Status::ok() : Status(probe.status()).at(kind.flag);
+  return path ? mgc::verifyCreatable(kind, *path, force) : Status::ok();
 }
 
 // It is written as the training goes, so a device will do; a pipe would hang the run until someone reads it.
@@ -210,8 +182,11 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   }
   if (isWriter)
     MGC_TRY(verifyCreatable(kGradients, options.saveGradients, options.force));
-  MGC_TRY(verifyCreatable(kTrace, options.trace, options.force));
-  return verifyCreatable(kProfile, options.profileJson, options.force);
+  MGC_TRY(verifyCreatable(kindThatBegins("--trace", "a trace", kTraceBegins), options.trace, options.force));
+  MGC_TRY(verifyCreatable(kindThatBegins("--profile-json", "a profile", kProfileBegins), options.profileJson,
+                          options.force));
+  return options.page ? mgc::verifyCreatable(options.page->kind, options.page->path, options.force)
+                      : Status::ok();
 }
 
 } // namespace mgc

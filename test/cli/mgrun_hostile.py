@@ -110,7 +110,7 @@ class Hostile(unittest.TestCase):
         write("file", b"")
         for flag, path in [("--save", "file"), ("--save", "file/x"), ("--save", "/dev/null"),
                            ("--save-gradients", "."), ("--save-gradients", "/dev/null"), ("--log", "."), ("--trace", "."),
-                           ("--trace", "/dev/null"), ("--profile-json", "file/x")]:
+                           ("--trace", "/dev/null"), ("--profile-json", "file/x"), ("--html", "."), ("--html", "file/x")]:
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 
@@ -125,7 +125,7 @@ class Hostile(unittest.TestCase):
 
     def test_no_output_is_a_pipe(self):
         os.mkfifo("pipe")
-        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json", "--html":
             with self.subTest(flag=flag):
                 self.expect(1, flag + ": pipe: is a ", "plan", "--mock-data", "--train-iters", "2", flag, "pipe")
 
@@ -143,11 +143,12 @@ class Hostile(unittest.TestCase):
                           ["--mock-data", "--load", "good", "--save-gradients", "good/model.safetensors"],
                           ["--mock-data", "--log", "plan/plan.json"], ["--mock-data", "--lr-list", "rates.json", "--log", "rates.json"],
                           ["--mock-data", "--log", "one", "--save-gradients", "one"],
-                          ["--mock-data", "--save", "new", "--log", "new/config.json"]]:
+                          ["--mock-data", "--save", "new", "--log", "new/config.json"],
+                          ["--data", "c.txt", "--html", "c.txt"], ["--mock-data", "--html", "one", "--trace", "one"]]:
             with self.subTest(arguments=arguments):
-                self.expect(1, "expected another", "plan", "--train-iters", "1", *arguments)
+                self.expect(1, "expected another", "plan", "--train-iters", "2", *arguments)
         self.expect(1, "--log rates.json: is a file of --lr-list", "plan", *MOCK, "--lr-list", "rates.json", "--log", "rates.json")
-        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json", "--html":
             with self.subTest(flag=flag):
                 path = "plan/kernels/" + kernels
                 self.expect(1, f"{flag} {path}: is a file of the plan, expected another", "plan", "--mock-data",

@@ -9,12 +9,13 @@
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/ProvePlan.h"
+#include "runtime/base/File.h"
+#include "tools/explain/FactsJson.h"
+#include "tools/explain/Page.h"
 #include "tools/explain/Prediction.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -54,22 +55,6 @@ std::string precisionText(const plan::Plan &plan) {
   if (plan.dtype == plan::DType::f32)
     return "";
   return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
-}
-
-std::vector<std::string_view> termsOf(const plan::Plan &plan) {
-  std::vector<std::string_view> names;
-  for (const size_t term : plan::lossTermsOf(plan))
-    names.push_back(plan::kResults[term]);
-  return names;
-}
-
-// Of a layer's experts, where choices are dropped; all layers have the same.
-const plan::DropChoices *dropsOf(const plan::Plan &plan) {
-  for (const plan::Program &program : plan.programs)
-    for (const plan::Instruction &instruction : program.instructions)
-      if (const auto *drops = std::get_if<plan::DropChoices>(&instruction.body))
-        return drops;
-  return nullptr;
 }
 
 void printModel(const plan::Plan &plan) {
@@ -136,8 +121,6 @@ std::string tableText(const std::vector<TableRow> &rows) {
 std::string layersText(LayerRange layers) {
   return layers.isEmpty() ? "none" : fmt::format("{} to {}", layers.begin, layers.end - 1);
 }
-
-std::array<int64_t, 2> pairOf(LayerRange layers) { return {layers.begin, layers.end}; }
 
 // How equal the ranks' work in attention is; empty without context parallelism.
 std::string balanceText(const std::vector<StageFacts> &stages) {
@@ -235,59 +218,6 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
       facts.picture);
 }
 
-nlohmann::json jsonOf(const StageFacts &stage, const StageTime &time) {
-  nlohmann::json memory = nlohmann::json::object(), traffic = nlohmann::json::array();
-  for (const auto &[kind, bytes] : stage.memory)
-    memory[kind] = bytes;
-  for (const Traffic &one : stage.traffic)
-    traffic.push_back({{"operation", one.operation},
-                       {"over", one.over},
-                       {"ranks", one.ranks},
-                       {"count", one.count},
-                       {"bytes", one.bytes}});
-  return {{"layers", pairOf(stage.layers)},
-          {"encoder_layers", pairOf(stage.encoderLayers)},
-          {"bytes", stage.bytes},
-          {"least_bytes", stage.leastBytes},
-          {"memory", memory},
-          {"parameters", stage.parameters},
-          {"flops", stage.flops},
-          {"attention_shares", stage.attentionShares},
-          {"traffic", traffic},
-          {"idle", time.idle}};
-}
-
-nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
-                      const StepCost &step) {
-  nlohmann::json mesh = nlohmann::json::array(), stages = nlohmann::json::array();
-  const plan::DropChoices *drops = dropsOf(plan);
-  for (const plan::Axis &axis : plan.mesh.axes)
-    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
-  for (size_t stage = 0; stage < facts.stages.size(); ++stage)
-    stages.push_back(jsonOf(facts.stages[stage], step.stages[stage]));
-  return {{"model", plan.modelType},
-          {"mesh", mesh},
-          {"ranks", plan.mesh.worldSize()},
-          {"sequence_length", plan.sequenceLength},
-          {"micro_batch_size", plan.microBatchSize},
-          {"global_batch_size", plan.globalBatchSize},
-          {"microbatches", plan.microbatches},
-          {"schedule", plan.schedule},
-          {"virtual_stages", plan.virtualStages},
-          {"zero", plan.zero},
-          {"target", plan::describeTarget(plan)},
-          {"dtype", plan::nameOf(plan.dtype)},
-          {"gradient_dtype", plan::nameOf(plan.gradientType)},
-          {"parameters", facts.parameters},
-          {"active_parameters", facts.activeParameters},
-          {"trained_parameters", facts.trainedParameters},
-          {"loss_terms", termsOf(plan)},
-          {"expert_capacity", drops ? nlohmann::json(drops->capacity) : nlohmann::json()},
-          {"flops", facts.flops},
-          {"prediction", predictionJson(machine, step)},
-          {"stages", stages}};
-}
-
 } // namespace
 
 // With a comment that says what it is, but as CSV: other readers know no comments.
@@ -307,6 +237,8 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
 Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::provePlan(plan).at(flags.plan));
+  if (!flags.html.empty())
+    MGC_TRY(verifyPage(flags.html, flags.plan, plan, flags.force));
   if (!flags.schedule.empty()) {
     say(stdout, "{}", scheduleText(plan, flags.schedule == "csv"));
     return checkOutput();
@@ -317,8 +249,10 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
     return Status(machine.status()).at("--machine");
   const StepCost step = predict(plan, *machine);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
+  if (!flags.html.empty())
+    return writeFileAtomically(flags.html, pageText(pageData(plan, facts, *machine, step)));
   if (flags.json)
-    say(stdout, "{}\n", jsonOf(plan, facts, *machine, step).dump(2));
+    say(stdout, "{}\n", factsJson(plan, facts, *machine, step).dump(2));
   else
     printText(plan, facts, *machine, step);
   return checkOutput();

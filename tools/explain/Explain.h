@@ -1,4 +1,4 @@
-// `mgc explain PLAN [--json]`: says what a plan does, before anything runs.
+// `mgc explain PLAN [--json | --html F]`: says what a plan does, before anything runs.
 #pragma once
 
 #include "plan/Plan.h"
@@ -7,7 +7,7 @@
 
 namespace mgc::tools {
 
-// Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output.
+// Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output, or writes its page.
 Status explain(const ExplainFlags &flags);
 
 // To standard error: the bytes of each stage's ranks beside the least that could be; a line for equal neighbours.

@@ -103,6 +103,16 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
           "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
           "file, docs/cost.md (default: by the plan's target)")
       ->check(notEmpty());
+  auto *html =
+      explain
+          ->add_option("--html", parsed.flags.explain.html,
+                       "File (.html) for all of it as a page to look at in a browser, instead of text")
+          ->check(notEmpty())
+          ->excludes(json)
+          ->excludes(explain->get_option("--schedule"))
+          ->excludes(explain->get_option("--width"));
+  explain->add_flag("--force", parsed.flags.explain.force, "Let --html replace a file that is no page of mgc")
+      ->needs(html);
   auto *options =
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   auto *schema =

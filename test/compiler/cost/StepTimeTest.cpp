@@ -21,7 +21,7 @@ constexpr auto kTensor = size_t(plan::AxisRole::tensor);
 // --- Programs ------------------------------------------------------------------------------------------------
 
 // gemm 13.8 s, all_reduce over tp 23 s on segment 1, kernel 3 s, gemm 13.8 s, then what is given.
-ProgramTime timeOf(Target target, plan::Instruction last) {
+Program makeProgram(plan::Instruction last) {
   const Gemm gemm{.m = 4, .n = 8, .k = 9};
   Program program;
   program.instructions = {
@@ -30,14 +30,29 @@ ProgramTime timeOf(Target target, plan::Instruction last) {
       {RowKernel{.flops = 1, .bytes = 1000, .uses = {{plan::OperandUse::written, 4}}}, {{0, 2048}}, "norm"},
       {gemm, {{0, 0}, {0, 256}, {0, 1024}}, "wgrad"},
       std::move(last)};
+  return program;
+}
+ProgramTime timeOf(Target target, plan::Instruction last) {
   const Machine machine = makeToyMachine();
   const plan::Mesh mesh = plan::makeSmallPlan().mesh;
-  return secondsOf({machine, mesh, target}, program);
+  return secondsOf({machine, mesh, target}, makeProgram(std::move(last)));
 }
 plan::Instruction copyOf(int64_t segment, int64_t offset) {
   return {Move{.bytes = 8}, {{segment, offset}, {2, 0}}, "copy"};
 }
 
+// Nothing is beside them, on any target.
+TEST(ProgramTime, InstructionsByThemselves) {
+  const Machine machine = makeToyMachine();
+  const plan::Mesh mesh = plan::makeSmallPlan().mesh;
+  const std::vector<double> seconds =
+      secondsOfInstructions({machine, mesh, Target::cuda}, makeProgram(copyOf(1, 0)));
+  ASSERT_EQ(seconds.size(), 5u);
+  EXPECT_DOUBLE_EQ(seconds[0], 13.8);
+  EXPECT_DOUBLE_EQ(seconds[1], 23);
+  EXPECT_DOUBLE_EQ(seconds[2], 3);
+  EXPECT_DOUBLE_EQ(seconds[3], 13.8);
+}
 // Threads do one thing after another.
 TEST(ProgramTime, CollectivesAreExposedOnCpus) {
   const ProgramTime time = timeOf(Target::cpu, copyOf(1, 0));

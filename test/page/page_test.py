@@ -1,0 +1,260 @@
+#!/usr/bin/python3
+"""Pages of plans and of runs, in a browser: python3 page_test.py BIN REPOSITORY
+
+A page's numbers are those of the other outputs, its picture has the schedule's boxes, nothing overflows, in either colour scheme,
+and nothing in a plan can become markup. Where there is no chromium, what needs none is tested, and the end is 77: skipped.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.insert(0, ROOT + "/test/mutation")
+import mutate
+from browser import CHROMIUM, Browser
+
+MGC, MGRUN = BIN + "/mgc", BIN + "/mgrun"
+STEPS = 6
+OVERFLOWS = """
+  const box = document.documentElement, wide = [];
+  for (const node of document.querySelectorAll("section, section > *, figure, .bar, .stage, #tiles li"))
+    if (node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).display !== "inline" && !node.closest(".sr-only"))
+      wide.push(`${node.tagName}.${node.className} in ${node.closest("section")?.id}`);
+  return {page: [box.scrollWidth, box.clientWidth], wide};"""
+CANVAS = 'const canvas = document.querySelector(".timeline canvas"); '
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, (command, done.stdout, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def data_of(page):
+    with open(page) as file:
+        return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', file.read(), re.S)[1])
+
+
+def boxes_of(data):
+    """Those that take time: others have no width."""
+    return [box for stage in data["pipeline"]["stages"] for box in stage["boxes"] if box[3] > box[2]]
+
+
+def tasks_of(plan):
+    """What the schedule as text has of each stage."""
+    rows = [line.split() for line in run(MGC, "explain", plan, "--schedule").splitlines() if not line.startswith("#")]
+    return [len([word for word in row if re.fullmatch(r"[FBIW]\d+", word)]) for row in rows]
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", "plan",
+        *"--tp 2 --pp 2 --dp 2 --seq 64 --mbs 2 --gbs 16 --target-cpu native".split())
+    run(MGC, "explain", "plan", "--html", "plan.html")
+    run(MGRUN, "plan", "--mock-data", "--train-iters", str(STEPS), "--log", "log.jsonl", "--trace", "trace.json", "--profile-json",
+        "profile.json", "--html", "run.html")
+
+
+class Numbers(unittest.TestCase):
+    def test_numbers_are_those_of_the_other_outputs(self):
+        self.assertEqual(data_of("plan.html")["facts"], json.loads(run(MGC, "explain", "plan", "--json")))
+        page = data_of("run.html")
+        self.assertEqual(page["facts"], data_of("plan.html")["facts"])
+        with open("log.jsonl") as log:
+            self.assertEqual(page["run"]["steps"], [json.loads(line) for line in log])
+        with open("profile.json") as profile:
+            self.assertEqual(page["run"]["profile"], json.load(profile))
+
+    def test_predicted_boxes_are_those_of_the_schedule(self):
+        data = data_of("plan.html")
+        stages = [[box for box in stage["boxes"] if box[1] >= 0] for stage in data["pipeline"]["stages"]]
+        self.assertEqual([len(stage) for stage in stages], tasks_of("plan"))
+        self.assertEqual(len(stages), 2)
+        last = max(box[3] for box in boxes_of(data))
+        self.assertAlmostEqual(last, 1e9 * data["facts"]["prediction"]["seconds"], delta=1)
+
+    def test_memory_is_within_what_is_allocated(self):
+        data = data_of("plan.html")
+        for curves, stage in zip(data["memory"], data["facts"]["stages"]):
+            self.assertEqual({curve["kind"] for curve in curves}, set(stage["memory"]))
+            for curve in curves:
+                with self.subTest(kind=curve["kind"]):
+                    self.assertLessEqual(max(held for _, held in curve["changes"]), stage["memory"][curve["kind"]])
+                    self.assertEqual(curve["changes"], sorted(curve["changes"]))
+            (activations,) = [curve["changes"] for curve in curves if curve["kind"] == "activations"]
+            self.assertGreater(len(activations), 4)
+            self.assertEqual(activations[-1][1], 0)
+
+    def test_measured_boxes_are_those_of_the_trace(self):
+        trace = data_of("run.html")["run"]["trace"]
+        with open("trace.json") as file:
+            events = [event for event in json.load(file)["traceEvents"]
+                      if event.get("cat") == "chunk" and event["args"]["step"] == trace["step"]]
+        self.assertEqual(sum(len(rank["boxes"]) for rank in trace["ranks"]), len(events))
+        longest = max(box[3] - box[2] for rank in trace["ranks"] for box in rank["boxes"])
+        self.assertAlmostEqual(longest, max(1000 * event["dur"] for event in events), delta=2)
+        for rank in trace["ranks"]:
+            for box in rank["boxes"]:
+                self.assertLessEqual(sum(one[2] for one in box[4]), box[3] - box[2])
+                self.assertTrue(all(0 <= one[3] <= one[2] for one in box[4]), box)
+        self.assertEqual([rank["rank"] for rank in trace["ranks"]], list(range(8)))
+
+    def test_nothing_is_asked_of_a_network(self):
+        for page in "plan.html", "run.html":
+            with open(page) as file:
+                text = file.read()
+            self.assertIn("default-src 'none'", text)
+            self.assertNotRegex(re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S).replace(
+                "http://www.w3.org/2000/svg", ""), r"https?://|\bfetch\(|@import|<link[^>]*href=\"(?!data:)")
+
+    def test_places_that_cannot_be_written(self):
+        os.makedirs("folder", exist_ok=True)
+        with open("other.txt", "w") as file:
+            file.write("mine")
+        for path, message in [("folder", "--html: folder: "), ("absent/p.html", "--html: absent/p.html: cannot create: "),
+                              ("plan/plan.json", "--html plan/plan.json: is a file of the plan, expected another"),
+                              ("other.txt", "--html other.txt: holds something else than a page of mgc, expected a new name")]:
+            with self.subTest(path=path):
+                self.assertIn(message, run(MGC, "explain", "plan", "--html", path, code=1))
+        with open("other.txt") as file:
+            self.assertEqual(file.read(), "mine")
+        run(MGC, "explain", "plan", "--html", "other.txt", "--force")
+        run(MGC, "explain", "plan", "--html", "other.txt") # now it is a page
+
+
+@unittest.skipUnless(CHROMIUM, "no chromium; scripts/setup test/page/packages installs it")
+class Shown(unittest.TestCase):
+    def setUp(self):
+        self.browser = Browser()
+
+    def test_every_box_is_drawn(self):
+        canvas = self.browser.probe("plan.html", CANVAS + "return canvas.dataset")
+        boxes = len(boxes_of(data_of("plan.html")))
+        self.assertEqual((int(canvas["boxes"]), int(canvas["drawn"])), (boxes, boxes))
+
+    def test_boxes_can_be_counted_in_the_picture(self):
+        place = self.browser.probe("plan.html", CANVAS + """
+          const box = canvas.getBoundingClientRect(), scheme = getComputedStyle(document.documentElement);
+          return {x: box.x, y: box.y + scrollY, width: box.width, forward: scheme.getPropertyValue("--forward").trim()};""")
+        picture = self.browser.picture("plan.html")
+        forward = [int(place["forward"][i:i + 2], 16) for i in (1, 3, 5)]
+        left = int(place["x"]) + 97
+        microbatches = data_of("plan.html")["facts"]["microbatches"]
+        rows = set()
+        for y in range(int(place["y"]) + 24, int(place["y"]) + 110):
+            mask = (picture[y, left:int(place["x"] + place["width"]) - 2] == forward).all(axis=1)
+            rows.add(int((mask[1:] & ~mask[:-1]).sum() + mask[0]))
+        self.assertIn(microbatches, rows)
+        self.assertGreater(max(rows), 0)
+
+    def test_nothing_overflows(self):
+        for page in "plan.html", "run.html":
+            for width in 1440, 500:
+                with self.subTest(page=page, width=width):
+                    found = self.browser.probe(page, OVERFLOWS, (width, 900))
+                    self.assertLessEqual(*found["page"])
+                    self.assertEqual(found["wide"], [])
+
+    def test_both_colour_schemes(self):
+        light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)
+        self.assertGreater(light[2, 2].min(), 230)
+        self.assertLess(dark[2, 2].max(), 60)
+        # Whatever is written can be read: the darkest and the lightest of the title are far apart.
+        for picture in light, dark:
+            title = picture[20:60, 20:700].mean(axis=2)
+            self.assertGreater(title.max() - title.min(), 150)
+
+    def test_pointer_and_keys(self):
+        found = self.browser.probe("run.html", CANVAS + """
+          const tip = document.querySelector(".tip"), said = document.querySelector("[aria-live]"), told = [];
+          const press = key => canvas.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+          const box = canvas.getBoundingClientRect();
+          for (let y = box.y + 30; y < box.bottom; y += 4) // along the middle, where some task runs
+            if (tip.hidden)
+              canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: box.x + box.width / 2, clientY: y}));
+          told.push(tip.hidden, tip.innerText);
+          press("Escape");
+          told.push(tip.hidden);
+          press("ArrowRight"); told.push(said.textContent);
+          press("ArrowRight"); told.push(said.textContent);
+          press("ArrowDown"); told.push(said.textContent);
+          return told;""")
+        hidden, tip, escaped, first, second, below = found
+        self.assertFalse(hidden)
+        self.assertRegex(tip, r"(?s)microbatch \d.*predicted")
+        self.assertTrue(escaped)
+        self.assertRegex(first, "stage 0; ")
+        self.assertNotEqual(first, second)
+        self.assertRegex(below, "stage 1; ")
+
+    def test_tables_have_words_for_those_who_do_not_see(self):
+        found = self.browser.probe("run.html", """
+          const unnamed = [...document.querySelectorAll("canvas, svg")].filter(node => !node.getAttribute("aria-label"));
+          const tables = [...document.querySelectorAll("section table")];
+          return {unnamed: unnamed.length, tables: tables.length,
+                  wrong: tables.filter(table => !table.caption?.textContent || !table.querySelector("th[scope=col]") ||
+                                                !table.querySelector("th[scope=row]")).length,
+                  unreachable: document.querySelectorAll(".scroll:not([tabindex])").length,
+                  sections: [...document.querySelectorAll("nav a")].map(link => link.textContent)};""")
+        self.assertEqual((found["unnamed"], found["wrong"], found["unreachable"]), (0, 0, 0))
+        self.assertGreater(found["tables"], 5)
+        self.assertEqual(found["sections"], ["Training", "Pipeline", "Time of a step", "Memory over the step", "Traffic", "Layout",
+                                             "Kernels"])
+
+    def test_curves_have_a_point_for_each_step(self):
+        curves = self.browser.probe("run.html", """
+          return [...document.querySelectorAll("#training figure")].map(figure =>
+            [figure.querySelector("figcaption").firstChild.textContent,
+             figure.querySelector(".curve").getAttribute("d").match(/[ML]/g).length]);""")
+        self.assertEqual(curves, [[name, STEPS] for name in ("loss", "gradient norm", "learning rate", "tokens per second")])
+
+    def test_64_stages_with_256_microbatches(self):
+        with open(ROOT + "/examples/tiny-gpt/config.json") as file:
+            config = json.load(file)
+        config["n_layer"] = 64
+        with open("config.json", "w") as file:
+            json.dump(config, file)
+        run(MGC, "compile", "config.json", "-o", "large", *"--pp 64 --seq 16 --mbs 1 --gbs 256 --target-cpu native".split())
+        run(MGC, "explain", "large", "--html", "large.html")
+        data = data_of("large.html")
+        self.assertEqual(tasks_of("large"), [512] * 64)
+        self.assertLess(os.path.getsize("large.html"), 16 << 20)
+        drawn = self.browser.probe("large.html", CANVAS + """
+          const whole = {...canvas.dataset};
+          for (let i = 0; i < 8; ++i)
+            canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));
+          await new Promise(done => setTimeout(done, 500));
+          return {whole, near: {...canvas.dataset}, height: canvas.clientHeight,
+                  figures: document.querySelectorAll("#memory figure").length,
+                  page: [document.documentElement.scrollWidth, document.documentElement.clientWidth]};""")
+        self.assertEqual(int(drawn["whole"]["boxes"]), len(boxes_of(data)))
+        self.assertGreaterEqual(len(boxes_of(data)), 64 * 512)
+        self.assertGreater(int(drawn["whole"]["drawn"]), 64 * 100)
+        self.assertLess(int(drawn["near"]["drawn"]), int(drawn["whole"]["drawn"]) / 8) # what is out of view is not drawn
+        self.assertGreater(int(drawn["near"]["drawn"]), 0)
+        self.assertLessEqual(drawn["height"], 720)
+        self.assertEqual(drawn["figures"], 64)
+        self.assertLessEqual(*drawn["page"])
+
+    def test_what_is_in_a_plan_is_no_markup(self):
+        hostile = '</script><script>document.title = "taken"</script><!-- <b>'
+        run("cp", "-r", "plan", "hostile")
+        document = mutate.read("hostile")
+        document["plan"]["model_type"] = hostile
+        mutate.write(document, "hostile")
+        run(MGC, "explain", "hostile", "--html", "hostile.html")
+        self.assertEqual(data_of("hostile.html")["facts"]["model"], hostile)
+        title, heading = self.browser.probe("hostile.html", 'return [document.title, document.querySelector("h1").textContent]')
+        self.assertTrue(heading.startswith(hostile), heading)
+        self.assertNotEqual(title, "taken")
+
+
+if __name__ == "__main__":
+    program = unittest.main(argv=sys.argv[:1], exit=False)
+    sys.exit(1 if not program.result.wasSuccessful() else 0 if CHROMIUM else 77)

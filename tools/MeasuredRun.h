@@ -1,0 +1,18 @@
+// What a run of mgrun adds to the page of its plan (tools/explain/Page.h): nothing that --log, --trace and --profile-json do not say.
+//   steps     the lines of --log, each `stride`-th; tokens_per_step: that went in, counted in the loss or not
+//   trace     of the traced step of median length: its number and, of each rank in this process, stage and
+//             boxes: [chunk, microbatch, begin ns, end ns, instructions: [program, index in it, ns, of which waiting ns]]
+//             instructions of one place in a program are summed over the layers that the box runs
+//   profile   as --profile-json; null: interrupted before the second step
+#pragma once
+
+#include "runtime/exec/Engine.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mgc::tools {
+
+// Of the traced steps that all ranks have completed; null where there is none.
+nlohmann::json measuredStep(const plan::Plan &plan, const Recording &recording);
+
+} // namespace mgc::tools

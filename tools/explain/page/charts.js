@@ -1,0 +1,81 @@
+// Curves over the steps of a run, and bars.
+
+const kChart = {height: 170, left: 52, right: 10, top: 8, bottom: 22};
+
+// curve: {title, xs, ys, text}; null of ys: not finite, a gap.
+function lineChart(curve) {
+  const readout = element("output", {}, `last ${curve.text(curve.ys.at(-1))}`);
+  const svg = svgElement("svg", {role: "img", "aria-label": describeCurve(curve)});
+  const figure = element("figure", {}, element("figcaption", {}, curve.title, readout), svg);
+  drawOn(figure, width => drawCurve(svg, curve, readout, width));
+  return figure;
+}
+
+function describeCurve({title, xs, ys, text}) {
+  const finite = ys.filter(y => y !== null);
+  return finite.length === 0 ? `${title}: no finite value` :
+    `${title}: ${text(ys[0])} at step ${xs[0]}, ${text(ys.at(-1))} at step ${xs.at(-1)}; ` +
+    `least ${text(Math.min(...finite))}, most ${text(Math.max(...finite))}`;
+}
+
+function drawCurve(svg, curve, readout, width) {
+  const {xs, ys, text} = curve, {height, left, right, top, bottom} = kChart;
+  const finite = ys.filter(y => y !== null);
+  let low = Math.min(...finite), high = Math.max(...finite);
+  if (!(high > low)) { // one value, or none
+    const room = Math.abs(high) / 2 || 1;
+    [low, high] = finite.length ? [high - room, high + room] : [0, 1];
+  }
+  const span = xs.at(-1) - xs[0] || 1;
+  const toX = x => left + (x - xs[0]) / span * (width - left - right);
+  const toY = y => height - bottom - (y - low) / (high - low) * (height - top - bottom);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("height", height);
+  const lines = roundTicks(low, high, 4).map(y => svgElement("g", {},
+    svgElement("line", {class: "grid", x1: left, x2: width - right, y1: toY(y), y2: toY(y)}),
+    svgElement("text", {x: left - 6, y: toY(y) + 4, "text-anchor": "end"}, text(y))));
+  const steps = roundTicks(xs[0], xs.at(-1), Math.max(2, width / 70)).filter(Number.isInteger).map(x =>
+    svgElement("text", {x: toX(x), y: height - 6, "text-anchor": "middle"}, String(x)));
+  const cross = svgElement("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
+  svg.replaceChildren(...lines, ...steps, svgElement("path", {class: "curve", d: pathOf(xs, ys, toX, toY)}), cross);
+  svg.onpointermove = event => {
+    const at = xs[0] + (event.offsetX - left) / (width - left - right) * span;
+    const index = Math.min(xs.length - 1, firstIndex(xs, x => x < at));
+    cross.setAttribute("visibility", "visible");
+    cross.setAttribute("x1", toX(xs[index]));
+    cross.setAttribute("x2", toX(xs[index]));
+    readout.value = `step ${xs[index]}: ${text(ys[index])}`;
+  };
+  svg.onpointerleave = () => {
+    cross.setAttribute("visibility", "hidden");
+    readout.value = `last ${text(ys.at(-1))}`;
+  };
+}
+
+// A point between two gaps is a dot: a line of no length with round ends.
+function pathOf(xs, ys, toX, toY) {
+  let path = "", isOpen = false;
+  for (let i = 0; i < xs.length; ++i) {
+    if (ys[i] !== null)
+      path += `${isOpen ? "L" : "M"}${toX(xs[i]).toFixed(1)} ${toY(ys[i]).toFixed(1)}`;
+    if (ys[i] !== null && !isOpen && (i + 1 === xs.length || ys[i + 1] === null))
+      path += "h1";
+    isOpen = ys[i] !== null;
+  }
+  return path;
+}
+
+const kLongestBar = 75; // percent of the width, which leaves room for the text behind it
+
+// rows: [{name, parts: [{text, value, name of its colour}], text}]; one scale for all rows.
+function fillBars(container, rows) {
+  const total = row => row.parts.reduce((sum, part) => sum + part.value, 0);
+  const most = Math.max(...rows.map(total)) || 1;
+  const percent = (value, whole) => `${(value / whole * 100).toFixed(3)}%`;
+  container.replaceChildren(...rows.flatMap(row => {
+    const parts = row.parts.filter(part => part.value > 0).map(part => element("i", {
+      title: part.text, style: `width: ${percent(part.value, total(row))}; background: var(--${part.colour})`}));
+    const bar = element("span", {style: `width: ${percent(total(row) * kLongestBar / 100, most)}`}, ...parts);
+    return [element("span", {}, row.name), element("div", {class: "bar"}, bar, row.text)];
+  }));
+}

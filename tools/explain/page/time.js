@@ -1,0 +1,39 @@
+// What a step's time goes to: predicted, and where a run was measured, that one below it.
+
+function showTime(section, {facts, run}) {
+  const {prediction} = facts, measured = run?.profile;
+  const taking = parts => Object.entries(parts).filter(([, seconds]) => seconds > 0)
+    .map(([name, seconds]) => [words(name), seconds]);
+  const colours = seriesOf(...[prediction.parts, measured?.parts ?? {}].map(parts => taking(parts).map(([name]) => name)));
+  const partsOf = parts => taking(parts).map(([name, seconds]) => ({name, seconds, colour: colours.get(name)}));
+  const predicted = partsOf(prediction.parts), rows = [barRow("predicted", predicted, prediction.seconds)];
+  if (measured)
+    rows.push(barRow("measured", partsOf(measured.parts), measured.mean_step_seconds));
+  fillBars(section.querySelector(".bars"), rows);
+  section.querySelector(".tables").append(partTable(`Parts of the step predicted on ${prediction.machine}`, predicted,
+                                                    prediction.seconds));
+  if (measured)
+    section.querySelector(".tables").append(
+      partTable("Parts of the measured step",
+                partsOf(measured.parts), measured.mean_step_seconds));
+}
+
+function barRow(name, parts, seconds) {
+  return {
+    name, text: timeText(1e9 * seconds),
+    parts: parts.map(part => ({
+      value: part.seconds, colour: part.colour, text: `${part.name}: ${timeText(1e9 * part.seconds)}`})),
+  };
+}
+
+// With the colours of the bar's parts.
+function partTable(caption, parts, whole) {
+  const table = tableSection(caption, [textColumn("part"), numberColumn("time"), numberColumn("share")], parts.map(part =>
+    [part.name, timeText(1e9 * part.seconds), percentText(part.seconds / whole)]));
+  table.querySelectorAll("tbody th").forEach((cell, index) => {
+    const mark = swatch(parts[index].colour);
+    mark.classList.add("mark");
+    cell.prepend(mark);
+  });
+  return table;
+}
