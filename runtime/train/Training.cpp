@@ -6,19 +6,16 @@
 #include "plan/prove/ProvePlan.h"
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
-#include "runtime/checkpoint/LoadState.h"
-#include "runtime/checkpoint/SaveTarget.h"
-#include "runtime/checkpoint/VerifyWeights.h"
-#include "runtime/checkpoint/WeightDigests.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/hosts/StoreHosts.h"
 #include "runtime/comm/mpi/MpiWorld.h"
-#include "runtime/data/TokenFiles.h"
 #include "runtime/exec/VerifyMemory.h"
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/random/Philox.h"
-#include "runtime/train/CheckpointSaver.h"
+#include "runtime/train/RunSaves.h"
+#include "runtime/train/StartParameters.h"
+#include "runtime/train/StepData.h"
 #include "runtime/train/StepLogs.h"
 #include "runtime/train/TrainingOfRank.h"
 #include "runtime/train/TrainingStart.h"
@@ -54,17 +51,11 @@ std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
   };
 }
 
-// Whether the checkpoint is one of the folder's.
-bool isFolderOf(const std::string &checkpoint, const std::string &folder) {
-  std::error_code ignored;
-  return std::filesystem::equivalent(
-      std::filesystem::absolute(checkpoint, ignored).lexically_normal().parent_path(), folder, ignored);
-}
-
 class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
-      : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {}
+      : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt),
+        saves_(options_, start_, observer) {}
   ~Training() { interrupt_.watch(nullptr); }
   Result<TrainingSummary> run();
   // The last word to the other processes, and what they have to say.
@@ -73,11 +64,7 @@ public:
 private:
   Status load();
   Status runSteps();
-  Status save(bool isLast);
-  Status saveWeightsAlone();
-  Status saveState(bool isLast);
-  void finishSave();
-  void noteSave(const Status &saved);
+  Status saveAtTheEnd();
   Status saveAfter(const Status &failure);
   Status trace() const;
   Status profile();
@@ -91,9 +78,6 @@ private:
   int64_t stepsDone() const { return start_.step() + summary_.steps; }
   int64_t stepsOfRun() const { return options_.trainIters - start_.step(); }
   bool isWriter() const { return options_.launch.rank == 0; }
-  Status prepareSaves(const plan::Plan &plan);
-  Status openSaveFolder(std::vector<std::string> &notes);
-  int64_t checkpointsAtOnce() const;
   Status joinProcesses(const plan::Plan &plan);
   std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
   int64_t threadsHere(const plan::Plan &plan) const;
@@ -104,25 +88,11 @@ private:
 
   Status loadEngine(plan::Plan plan);
   DeviceOptions deviceOptions() const;
-  Status loadData(const plan::Plan &plan);
-  std::string describeData() const;
-  void noteFrozen();
-  Status loadParameters();
-  Status loadWeightsOfStart(const FillOptions &fill);
-  Status loadCheckpoint(const FillOptions &fill);
-  Status verifyCheckpointFiles(const StateReader &checkpoint) const;
-  Status verifyCopies(const std::string &what);
-  Status makeBatches(const plan::Plan &plan);
-  Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
-  Status readBatch(int64_t step, GlobalBatch &batch);
+  void readAhead();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
-  std::string whyNotFinite(int64_t step) const;
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   void account(const TrainingStep &step);
-  Status saveBetween();
-  bool isSavedBetween() const;
-  bool isSaveDue() const;
   bool isExitDue() const;
 
   const Clock::time_point began_ = Clock::now();
@@ -133,19 +103,11 @@ private:
   std::unique_ptr<MpiWorld> world_;          // of CPU ranks
   std::unique_ptr<Communicator> storeHosts_; // of ranks on devices
   TrainingStart start_;
-  std::unique_ptr<DataSource> data_;
-  struct Batch {
-    int64_t step = -1;
-    GlobalBatch batch;
-    Status status;
-  };
-  std::vector<Batch> batches_; // two, used in turn
+  std::optional<StepData> data_;
   std::unique_ptr<Engine> engine_;
   StepLogs logs_;
-  Descriptor saveLock_;                        // of the folder of --save
-  std::optional<CheckpointFolder> saveFolder_; // rank 0's, until the saver has it
-  std::unique_ptr<CheckpointSaver> saver_;     // after the engine: ends before it
-  MachineRates rates_;                         // if profiled
+  RunSaves saves_;     // after the engine: ends before it
+  MachineRates rates_; // if profiled
   TrainingSummary summary_;
   Status failure_;             // beside the training: of the data
   bool otherFailed_ = false;   // the same in another process
@@ -196,16 +158,15 @@ Status Training::load() {
     MGC_TRY(verifyMemory(plan, ranksHere(plan), threadsHere(plan), limits));
   MGC_TRY(verifyOutputs(options_, plan));
   if (options_.save && isWriter())
-    MGC_TRY(prepareSaves(plan));
+    MGC_TRY(saves_.prepare(plan));
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
-  MGC_TRY(loadData(engine_->plan()));
-  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), *data_));
-  MGC_TRY(loadParameters());
-  if (options_.save && options_.savesState)
-    saver_ =
-        std::make_unique<CheckpointSaver>(*engine_, processes_.get(), *options_.save, std::move(saveFolder_));
+  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan()));
+  data_ = std::move(data);
+  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), data_->source()));
+  MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
+  saves_.begin(*engine_, processes_.get(), data_->source());
   MGC_TRY(logs_.open(options_));
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
@@ -214,42 +175,8 @@ Status Training::load() {
   }
   if (const std::string note = start_.note(options_); !note.empty())
     observer_.noted(note);
-  observer_.began(options_, *engine_, describeData());
+  observer_.began(options_, *engine_, data_->describe());
   return Status::ok();
-}
-
-Status Training::prepareSaves(const plan::Plan &plan) {
-  SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
-                       options_.verifyModel};
-  if (options_.savesState)
-    target.checkpoints = checkpointsAtOnce();
-  MGC_ASSIGN(lock, lockFolder(*options_.save));
-  saveLock_ = std::move(lock);
-  Result<std::vector<std::string>> notes = prepareSave(plan, target);
-  MGC_TRY(Status(notes.status()).at("--save"));
-  if (options_.savesState)
-    MGC_TRY(openSaveFolder(*notes));
-  for (const std::string &note : *notes)
-    observer_.noted(note);
-  return Status::ok();
-}
-
-Status Training::openSaveFolder(std::vector<std::string> &notes) {
-  const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
-  const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
-  Result<CheckpointFolder> folder =
-      CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
-  MGC_TRY(Status(folder.status()).at("--save"));
-  saveFolder_ = folder.take();
-  return Status::ok();
-}
-
-// The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
-int64_t Training::checkpointsAtOnce() const {
-  const int64_t saves =
-      isSavedBetween() ? (stepsOfRun() + options_.saveInterval - 1) / options_.saveInterval : 1;
-  const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
-  return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
 }
 
 Status Training::joinProcesses(const plan::Plan &plan) {
@@ -338,135 +265,14 @@ DeviceOptions Training::deviceOptions() const {
   return device;
 }
 
-Status Training::loadData(const plan::Plan &plan) {
-  const std::string tokenizer = start_.weights ? tokenizerIn(*start_.weights) : "";
-  const SplitRequest request{Split::train, options_.trainIters * plan.globalBatchSize};
-  const DataOptions options = {options_.binType,   options_.textBytes,    tokenizer,
-                               options_.documents, options_.masking,      options_.tokenizer,
-                               options_.sft,       options_.chatTemplate, *request.samples};
-  MGC_ASSIGN(data, options_.data     ? openData(*options_.data, plan, options_.seed, options)
-                   : options_.corpus ? openCorpus(*options_.corpus, request, plan, options_.seed, options)
-                                     : makeMockData(plan, options_.seed, options));
-  if (!data)
-    return errorf(
-        "--data-path: there is nothing to train on: the split train has no sequences; expected a larger "
-        "first part of --split, or --train-data-path");
-  data_ = std::move(data);
-  return Status::ok();
-}
-
-// "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
-std::string Training::describeData() const {
-  const std::optional<double> epochs = data_->epochsOf(options_.trainIters);
-  return data_->describe() + (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", options_.trainIters,
-                                                   engine_->plan().globalBatchSize, *epochs)
-                                     : "");
-}
-
-// Nobody wants to keep values that were drawn.
-void Training::noteFrozen() {
-  const plan::Plan &plan = engine_->plan();
-  const auto frozen = std::ranges::count_if(
-      plan.parameters, [&](const plan::Parameter &parameter) { return isFrozen(plan, parameter); });
-  if (frozen > 0)
-    observer_.noted(
-        fmt::format("without --load the {} frozen parameters of the plan keep what --seed {} draws", frozen,
-                    options_.seed));
-}
-
-Status Training::loadParameters() {
-  const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
-                         engine_->arenasAreZero()};
-  if (start_.checkpoint)
-    return loadCheckpoint(fill);
-  if (start_.weights)
-    return loadWeightsOfStart(fill);
-  noteFrozen();
-  MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
-  return engine_->upload(Part::weights);
-}
-
-Status Training::loadWeightsOfStart(const FillOptions &fill) {
-  MGC_ASSIGN(checkpoint, Checkpoint::open(*start_.weights));
-  MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
-  if (const std::vector<std::string> ignored = ignoredTensors(engine_->plan(), checkpoint); !ignored.empty())
-    observer_.noted(
-        fmt::format("--load {}: the plan has no place for {} of its tensors, such as {}; weights that are "
-                    "saved lack them",
-                    *start_.weights, ignored.size(), ignored.front()));
-  MGC_TRY(verifyCopies(*start_.weights));
-  return engine_->upload(Part::weights);
-}
-
-Status Training::loadCheckpoint(const FillOptions &fill) {
-  const StatePart part = start_.continues ? StatePart::all : StatePart::weights;
-  Result<StateReader> checkpoint = StateReader::open(*start_.checkpoint, start_.record);
-  MGC_TRY(Status(checkpoint.status()).at("--load"));
-  MGC_TRY(verifyStateFits(engine_->plan(), *checkpoint, part).at("--load"));
-  MGC_TRY(verifyCheckpointFiles(*checkpoint).at("--load"));
-  MGC_TRY(loadState(engine_->plan(), *checkpoint, engine_->arenas(), part, fill));
-  MGC_TRY(verifyCopies(*start_.checkpoint));
-  return engine_->upload(start_.continues ? Part::state : Part::weights);
-}
-
-// Each file is read by one process.
-Status Training::verifyCheckpointFiles(const StateReader &checkpoint) const {
-  std::vector<Status> results(checkpoint.fileCount());
-  const int64_t parts = options_.launch.size, own = options_.launch.rank;
-  forEachInParallel(std::ssize(results), [&](int64_t file) {
-    if (file % parts == own)
-      results[file] = checkpoint.verifyFile(size_t(file));
-  });
-  for (Status &result : results)
-    MGC_TRY(std::move(result));
-  return Status::ok();
-}
-
-Status Training::verifyCopies(const std::string &what) {
-  if (!processes_)
-    return Status::ok();
-  RankMemory memory(engine_->arenas(), engine_->hosts());
-  return verifyDigests(engine_->plan(), memory, engine_->arenas(),
-                       "expected finite weights, and the same checkpoint for all processes")
-      .at("--load " + what);
-}
-
-Status Training::makeBatches(const plan::Plan &plan) {
-  for (int i = 0; i < 2; ++i) {
-    MGC_ASSIGN(batch, GlobalBatch::create(plan));
-    batches_.push_back({-1, std::move(batch), {}});
-  }
+void Training::readAhead() {
   engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
     if (step >= options_.trainIters || interrupt_.isRequested())
       return nullptr;
     const Result<const GlobalBatch *> batch =
-        batchOf(step); // what is wrong with it is said when its turn has come
+        data_->batchOf(step); // what is wrong with it is said when its turn has come
     return batch.isOk() ? *batch : nullptr;
   });
-  return Status::ok();
-}
-
-// A batch without a label that counts has no loss, and the step would do nothing but weight decay.
-Status Training::readBatch(int64_t step, GlobalBatch &batch) {
-  MGC_TRY(data_->batch(step, batch));
-  if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
-    return Status::ok();
-  const bool isMasked = engine_->plan().objective == plan::Objective::masked;
-  return errorf(
-      "all {} labels of the batch are {}, so it has no loss; expected a token that counts{}",
-      batch.labels.size(), kIgnoredLabel,
-      isMasked ? ": more tokens in a step, or a higher --mlm-probability where tokens are masked here" : "");
-}
-
-Result<const GlobalBatch *> Training::batchOf(int64_t step) {
-  Batch &kept = batches_[step % 2];
-  if (kept.step != step) {
-    kept.step = step;
-    kept.status = readBatch(step, kept.batch).at(fmt::format("step {}", step));
-  }
-  if (!kept.status.isOk())
-    return kept.status;
-  return &std::as_const(kept.batch);
 }
 
 // A failure beside the training ends it between two steps, in all processes at the same one.
@@ -483,13 +289,13 @@ Result<Training::Vote> Training::vote(const Status &failure) {
 }
 
 Status Training::runSteps() {
-  MGC_TRY(makeBatches(engine_->plan()));
+  readAhead();
   for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == options_.trainIters;
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
-      Result<const GlobalBatch *> read = batchOf(step);
+      Result<const GlobalBatch *> read = data_->batchOf(step);
       failure_ = read.status();
       batch = read.isOk() ? *read : nullptr;
     }
@@ -500,20 +306,13 @@ Status Training::runSteps() {
     if (isLast || votes != goOn)
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
-    if (saver_ && saver_->hasEnded())
-      finishSave();
-    if (isSaveDue())
-      MGC_TRY(saveBetween());
+    saves_.poll();
+    if (saves_.isDue(stepsDone())) {
+      Status saved = saves_.saveBetween(stepsDone());
+      isBetweenSteps_ = saved.isOk();
+      MGC_TRY(std::move(saved));
+    }
   }
-}
-
-// The last step's save is the one at the end.
-bool Training::isSavedBetween() const {
-  return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters;
-}
-
-bool Training::isSaveDue() const {
-  return isSavedBetween() && stepsDone() % options_.saveInterval == 0 && stepsDone() < options_.trainIters;
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
@@ -546,18 +345,7 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   if (isBetweenSteps_)
     return Status::ok();
   return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
-                whyNotFinite(step));
-}
-
-// The weights that it began with are looked at only now.
-std::string Training::whyNotFinite(int64_t step) const {
-  if (start_.weights)
-    if (const Result<Checkpoint> checkpoint = Checkpoint::open(*start_.weights); checkpoint.isOk())
-      if (const Status finite = verifyFinite(engine_->plan(), *checkpoint); !finite.isOk())
-        return "--load " + finite.message();
-  if (step == start_.step())
-    return "nothing is updated yet: the weights that it began with are too large for this model, or its data";
-  return "a smaller --lr, more --lr-warmup-iters or a smaller --clip-grad may help";
+                whyNotFinite(start_, engine_->plan(), step));
 }
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
@@ -581,57 +369,9 @@ void Training::account(const TrainingStep &step) {
   summary_.seconds += step.seconds;
 }
 
-Status Training::save(bool isLast) {
-  // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
-  if (!options_.save || (summary_.interrupted && summary_.steps == 0))
-    return Status::ok();
-  // Rank 0 asks the others for weights, which would hold up their training.
-  if (isLast || !options_.asyncSave)
-    MGC_TRY(saveWeightsAlone());
-  return saver_ ? saveState(isLast) : Status::ok();
-}
-
-Status Training::saveWeightsAlone() {
-  MGC_TRY(engine_->download(Part::weights));
-  SaveOptions save;
-  save.type = options_.saveType;
-  save.communicator = engine_->hosts();
-  Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
-  return processes_ ? std::move(saved).at(
-                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone()))
-                    : saved;
-}
-
-// A checkpoint that fails between steps is tried again at the next interval and at the end.
-Status Training::saveState(bool isLast) {
-  finishSave();
-  const Status saved =
-      saver_->save(recordOf(options_, engine_->plan(), *data_, stepsDone()), options_.asyncSave && !isLast);
-  if (isLast)
-    return saved;
-  noteSave(saved);
-  return Status::ok();
-}
-
-void Training::finishSave() { noteSave(saver_->finish()); }
-
-void Training::noteSave(const Status &saved) {
-  if (!saved.isOk())
-    observer_.noted(fmt::format("no checkpoint was saved: {}; the training goes on", saved.message()));
-}
-
-// A save that cannot be written is tried again at the next interval and at the end. Weights that must not be saved end the
-// training. Where ranks are processes, all must know at once: any failure of a save that they make together ends them.
-Status Training::saveBetween() {
-  const Status saved = save(false);
-  if (saved.isOk() || processes_)
-    return saved;
-  if (Status wrong = verifySavableWeights(engine_->plan(), engine_->arenas()); !wrong.isOk()) {
-    isBetweenSteps_ = false;
-    return wrong;
-  }
-  observer_.noted(fmt::format("after {} steps: {}; the training goes on", stepsDone(), saved.message()));
-  return Status::ok();
+// Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
+Status Training::saveAtTheEnd() {
+  return summary_.interrupted && summary_.steps == 0 ? Status::ok() : saves_.saveAtTheEnd(stepsDone());
 }
 
 Status Training::trace() const {
@@ -666,7 +406,7 @@ Result<TrainingSummary> Training::run() {
   summary_.deviceMemory = engine_->deviceMemory();
   const Status logged = logs_.finish();
   const Status traced = trace(); // of a run that failed too
-  const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : save(true);
+  const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : saveAtTheEnd();
   const Status profiled = saved.isOk() ? profile() : Status::ok();
   const Status shown = observer_.ended(summary_, *engine_); // of a run that failed too
   MGC_TRY(saved);
@@ -682,7 +422,7 @@ Status Training::saveAfter(const Status &failure) {
   const bool haveAllEnded = !processes_ || !failure_.isOk() || otherFailed_; // here, to save together
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)
     return failure;
-  if (Status saved = save(true); !saved.isOk())
+  if (Status saved = saveAtTheEnd(); !saved.isOk())
     return failure.isOk() ? saved
                           : errorf("{}\nthe weights of the {} steps before are lost too: {}",
                                    failure.message(), stepsDone(), saved.message());

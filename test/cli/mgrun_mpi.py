@@ -192,7 +192,7 @@ class Mpi(unittest.TestCase):
 
     def test_an_error_is_told_in_full_once(self):
         self.succeed(Run([*MOCK, "--save", "whole"]))
-        weights = lambda rank: {"arguments": ["--load", "whole" if rank != 2 else "plan/plan.json"]}
+        weights = lambda rank: {"arguments": ["--load", "whole/model.safetensors" if rank != 2 else "plan/plan.json"]}
         code, errors = Run(MOCK, of_rank=weights).end(30)
         self.assertNotEqual(code, 0)
         for rank, text in enumerate(errors):
@@ -202,7 +202,7 @@ class Mpi(unittest.TestCase):
         for seed in "1", "2":
             subprocess.run([MGRUN, "plan", "--mock-data", "--train-iters", "1", "--seed", seed, "--save", "from-" + seed],
                            check=True, capture_output=True, env=CLEAN)
-        weights = lambda rank: {"arguments": ["--load", "from-2" if rank == 3 else "from-1"]}
+        weights = lambda rank: {"arguments": ["--load", f"from-{2 if rank == 3 else 1}/model.safetensors"]}
         errors = self.fail_all(Run(ENDLESS, of_rank=weights), "expected finite weights, and the same checkpoint for all")
         self.assertRegex(errors[0], r"parameter \S+: ranks 3 differ from rank \d")
 
@@ -215,7 +215,7 @@ class Mpi(unittest.TestCase):
         self.assertEqual(code, 1, errors)
         self.assertIn("/dev/full: cannot be written: No space left on device; the training goes on", errors[0])
         self.assertIn("4 of the steps are not in it", errors[0])
-        self.assertEqual(subprocess.run([MGRUN, "plan", *MOCK, "--load", "kept"], env=CLEAN, capture_output=True).returncode, 0)
+        self.assertEqual(subprocess.run([MGRUN, "plan", *MOCK, "--load", "kept/model.safetensors"], env=CLEAN, capture_output=True).returncode, 0)
 
     def test_an_interrupt_of_one_ends_all_after_the_same_step(self):
         run = Run([*ENDLESS, "--save", "interrupted", "--log", "interrupted.jsonl"])

@@ -1,0 +1,116 @@
+// See RunSaves.h.
+#include "runtime/train/RunSaves.h"
+
+#include "runtime/checkpoint/SaveTarget.h"
+#include "runtime/checkpoint/VerifyWeights.h"
+#include "runtime/checkpoint/Weights.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace mgc {
+
+// Whether the checkpoint is one of the folder's.
+static bool isFolderOf(const std::string &checkpoint, const std::string &folder) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(
+      std::filesystem::absolute(checkpoint, ignored).lexically_normal().parent_path(), folder, ignored);
+}
+
+Status RunSaves::prepare(const plan::Plan &plan) {
+  SaveTarget target = {*options_.save, options_.saveType, isBetween(), options_.force, options_.verifyModel};
+  if (options_.savesState)
+    target.checkpoints = checkpointsAtOnce();
+  MGC_ASSIGN(lock, lockFolder(*options_.save));
+  lock_ = std::move(lock);
+  Result<std::vector<std::string>> notes = prepareSave(plan, target);
+  MGC_TRY(Status(notes.status()).at("--save"));
+  if (options_.savesState)
+    MGC_TRY(openFolder(*notes));
+  for (const std::string &note : *notes)
+    observer_.noted(note);
+  return Status::ok();
+}
+
+Status RunSaves::openFolder(std::vector<std::string> &notes) {
+  const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
+  const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
+  Result<CheckpointFolder> folder =
+      CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
+  MGC_TRY(Status(folder.status()).at("--save"));
+  folder_ = folder.take();
+  return Status::ok();
+}
+
+// The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
+int64_t RunSaves::checkpointsAtOnce() const {
+  const int64_t steps = options_.trainIters - start_.step();
+  const int64_t saves = isBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1;
+  const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
+  return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
+}
+
+void RunSaves::begin(Engine &engine, Processes *processes, const DataSource &data) {
+  engine_ = &engine;
+  processes_ = processes;
+  data_ = &data;
+  if (options_.save && options_.savesState)
+    saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
+}
+
+bool RunSaves::isDue(int64_t stepsDone) const {
+  return isBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
+}
+
+Status RunSaves::save(int64_t stepsDone, bool isLast) {
+  if (!options_.save)
+    return Status::ok();
+  // Rank 0 asks the others for weights, which would hold up their training.
+  if (isLast || !options_.asyncSave)
+    MGC_TRY(saveWeightsAlone(stepsDone));
+  return saver_ ? saveState(stepsDone, isLast) : Status::ok();
+}
+
+Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
+  MGC_TRY(engine_->download(Part::weights));
+  SaveOptions save;
+  save.type = options_.saveType;
+  save.communicator = engine_->hosts();
+  Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
+  return processes_ ? std::move(saved).at(
+                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone))
+                    : saved;
+}
+
+Status RunSaves::saveState(int64_t stepsDone, bool isLast) {
+  note(saver_->finish());
+  const Status saved =
+      saver_->save(recordOf(options_, engine_->plan(), *data_, stepsDone), options_.asyncSave && !isLast);
+  if (isLast)
+    return saved;
+  note(saved);
+  return Status::ok();
+}
+
+Status RunSaves::saveAtTheEnd(int64_t stepsDone) { return save(stepsDone, true); }
+
+Status RunSaves::saveBetween(int64_t stepsDone) {
+  Status saved = save(stepsDone, false);
+  if (saved.isOk() || processes_)
+    return saved;
+  MGC_TRY(verifySavableWeights(engine_->plan(), engine_->arenas()));
+  observer_.noted(fmt::format("after {} steps: {}; the training goes on", stepsDone, saved.message()));
+  return Status::ok();
+}
+
+void RunSaves::poll() {
+  if (saver_ && saver_->hasEnded())
+    note(saver_->finish());
+}
+
+void RunSaves::note(const Status &saved) {
+  if (!saved.isOk())
+    observer_.noted(fmt::format("no checkpoint was saved: {}; the training goes on", saved.message()));
+}
+
+} // namespace mgc

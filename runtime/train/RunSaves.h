@@ -1,0 +1,50 @@
+// RunSaves: what a run puts into the folder of --save, and when.
+//   in:  the ranks' memory between two steps
+//   out: weights for transformers, gathered (Weights.h), and checkpoints of all training state (CheckpointSaver.h)
+#pragma once
+
+#include "runtime/train/CheckpointSaver.h"
+#include "runtime/train/TrainingStart.h"
+
+namespace mgc {
+
+class RunSaves {
+public:
+  // What is passed outlives it.
+  RunSaves(const TrainingOptions &options, const TrainingStart &start, TrainingObserver &observer)
+      : options_(options), start_(start), observer_(observer) {}
+
+  // Before there is an engine: whether the folder can hold what will be saved. Locks it. Of rank 0 alone.
+  Status prepare(const plan::Plan &plan);
+  // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
+  void begin(Engine &engine, Processes *processes, const DataSource &data);
+
+  bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
+  // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
+  // is noted, and tried again at the next interval and at the end.
+  Status saveBetween(int64_t stepsDone);
+  Status saveAtTheEnd(int64_t stepsDone);
+  // Notes how an asynchronous save went that has ended since the last call.
+  void poll();
+
+private:
+  Status openFolder(std::vector<std::string> &notes);
+  int64_t checkpointsAtOnce() const;
+  bool isBetween() const { return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters; }
+  Status save(int64_t stepsDone, bool isLast);
+  Status saveWeightsAlone(int64_t stepsDone);
+  Status saveState(int64_t stepsDone, bool isLast);
+  void note(const Status &saved);
+
+  const TrainingOptions &options_;
+  const TrainingStart &start_;
+  TrainingObserver &observer_;
+  Engine *engine_ = nullptr;
+  Processes *processes_ = nullptr;
+  const DataSource *data_ = nullptr;
+  Descriptor lock_;                        // of the folder of --save
+  std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it
+  std::unique_ptr<CheckpointSaver> saver_; // null: weights alone
+};
+
+} // namespace mgc

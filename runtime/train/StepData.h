@@ -1,0 +1,36 @@
+// StepData: what a run trains on.
+//   in:  the options that name data
+//   out: the batch of each step
+#pragma once
+
+#include "runtime/data/Data.h"
+#include "runtime/train/TrainingStart.h"
+
+namespace mgc {
+
+class StepData {
+public:
+  static Result<StepData> open(const TrainingOptions &options, const TrainingStart &start,
+                               const plan::Plan &plan);
+
+  const DataSource &source() const { return *source_; }
+  // "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
+  std::string describe() const;
+  // Read when it is first asked for; two steps are kept. An error, with the step: it cannot be read, or no label counts.
+  Result<const GlobalBatch *> batchOf(int64_t step);
+
+private:
+  struct Batch {
+    int64_t step = -1;
+    GlobalBatch batch;
+    Status status;
+  };
+  Status read(int64_t step, GlobalBatch &batch);
+
+  std::unique_ptr<DataSource> source_;
+  int64_t trainIters_ = 0, batchSize_ = 0;
+  bool isMasked_ = false;
+  std::vector<Batch> batches_; // two, used in turn
+};
+
+} // namespace mgc
