@@ -77,7 +77,7 @@ Status Replacement::place(const Step &step) {
   const fs::path path = directory_ / step.name;
   const bool isNew = !present(path);
   if (!isNew) {
-    std::string link = fmt::format("{}.old-{}", step.name, ::getpid());
+    std::string link = fmt::format("{}.replaced-{}", step.name, ::getpid());
     std::error_code error;
     fs::create_hard_link(path, directory_ / link, error);
     if (!error)

@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <regex>
@@ -24,59 +22,36 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// --- Files that killed saves left: NAME.tmp-PID-N of a file being written, NAME.old-PID of one being replaced.
+// --- Files that killed saves left: NAME.tmp-PID-N of a file being written, NAME.replaced-PID of one being replaced.
 
 // The names that saves write.
 bool isNameOfSave(const std::string &name) {
   static const std::regex names(
-      R"(config\.json|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
+      R"(config\.json|latest_checkpointed_iteration\.txt|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
   return std::regex_match(name, names);
 }
 
 bool isShard(const std::string &name) { return name.starts_with("model-") && isNameOfSave(name); }
 
-struct Leftover {
-  bool isWhole = false; // a second name of a whole file; it may as well be a copy that somebody made
-  pid_t process = 0;
-};
-
-std::optional<Leftover> leftoverNamed(const std::string &name) {
-  static const std::regex names(R"((.*)\.(?:tmp-(\d{1,9})-\d+|old-(\d{1,9})))");
+bool isLeftover(const std::string &name) {
+  static const std::regex names(R"((.*)\.(?:tmp-\d+-\d+|replaced-\d+))");
   std::smatch parts;
-  if (!std::regex_match(name, parts, names) || !isNameOfSave(parts[1]))
-    return std::nullopt;
-  const bool isWhole = parts[3].matched;
-  return Leftover{isWhole, std::stoi(parts[isWhole ? 3 : 2])};
+  return std::regex_match(name, parts, names) && isNameOfSave(parts[1]);
 }
 
-// A process of this machine that lives, or one of another that wrote a moment ago, may still need it.
-bool isAbandoned(const fs::directory_entry &file, pid_t process) {
-  constexpr auto kLately = std::chrono::minutes(1);
-  std::error_code error;
-  const auto written = file.last_write_time(error);
-  const bool isDead = ::kill(process, 0) != 0 && errno == ESRCH;
-  return isDead && !error && fs::file_time_type::clock::now() - written > kLately;
-}
-
+// This run has the folder's lock: no other one needs them.
 void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
   const std::set<std::string> checkpoint = checkpointFiles(folder);
   std::error_code error;
   for (const fs::directory_entry &file : fs::directory_iterator(folder, error)) {
     const std::string name = file.path().filename().string();
+    std::error_code failed;
+    if (isLeftover(name) && fs::remove(file.path(), failed))
+      notes.push_back(fmt::format("{}: left by a save that was killed; removed", file.path().string()));
     if (isShard(name) && !checkpoint.contains(name))
       notes.push_back(
           fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
                       file.path().string()));
-    const std::optional<Leftover> leftover = leftoverNamed(name);
-    if (!leftover)
-      continue;
-    std::error_code failed;
-    if (!leftover->isWhole && isAbandoned(file, leftover->process) && fs::remove(file.path(), failed))
-      notes.push_back(fmt::format("{}: left by a save that was killed; removed", file.path().string()));
-    else
-      notes.push_back(fmt::format("{}: of a save that is running or was killed; remove it where no other run "
-                                  "saves into this folder",
-                                  file.path().string()));
   }
 }
 

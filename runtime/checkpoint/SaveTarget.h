@@ -33,8 +33,8 @@ int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated);
 // Held while a run saves into the folder. An error: another run holds it. Where the file system has no locks it holds nothing.
 Result<Descriptor> lockFolder(const std::string &folder);
 
-// Removes what saves left that were killed more than a minute ago, and gives notes of it for people. An error: the folder
-// holds a checkpoint of another model, or has no room.
+// Removes what killed saves left, and gives notes of it for people. The caller holds the folder's lock. An error: the folder holds
+// a checkpoint of another model, or has no room.
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target);
 
 } // namespace mgc

@@ -1,22 +1,21 @@
 #!/usr/bin/python3
-"""Trainings that stop and go on: python3 resume.py BIN REPOSITORY
+"""Trainings that stop and go on: python3 resume.py BIN REPOSITORY [MPIRUN FLAG..]
 
 At the same layout to the bit as if they had never stopped, at another to rounding; killed at any time, with nothing lost;
-and what does not go on is refused.
+and what does not go on is refused. Without MPIRUN no ranks are processes.
 """
 import json
 import os
 import pathlib
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+BIN, ROOT, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
 STEPS, HALF = 40, 20
 OPTIMIZER = f"--lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-decay-iters {STEPS} --lr-warmup-iters 5 --threads 1".split()
 CORPUS = ["--data", ROOT / "examples/tiny-gpt/corpus.txt"]
@@ -57,17 +56,11 @@ def train(plan, *flags, code=0):
     return run.stderr
 
 
-def train_apart(plan, ranks, *flags):
-    """The same with a process for each rank."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    place = ["--launch", "none", "--world-size", ranks, "--master-addr", "localhost", "--master-port", port]
-    runs = [subprocess.Popen([str(word) for word in (BIN / "mgrun", plan, *OPTIMIZER, *flags, *place, "--rank", rank)], env=CLEAN,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(ranks)]
-    for run in runs:
-        output = run.communicate(timeout=300)[0]
-        assert run.returncode == 0, output
+def train_apart(plan, *flags):
+    """The same with a process for each of four ranks."""
+    run = execute([*MPIRUN, "-n", 4, BIN / "mgrun", plan, *OPTIMIZER, *flags])
+    assert run.returncode == 0, f"{run.stdout}{run.stderr}"
+    return run.stderr
 
 
 def log_of(path):
@@ -120,20 +113,25 @@ class SameLayout(unittest.TestCase):
         plan = compiled("experts", "deepseek_v3", "--tp 2 --ep 2 --etp 1 --dp 2 --zero 1 --seq 16 --gbs 8 --mbs 2")
         self.compare("experts", plan, ["--mock-data", "--moe-router-bias-update-rate", "0.01"])
 
+    @unittest.skipUnless(MPIRUN, "no MPI")
     def test_processes(self):
         plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
-        several = lambda plan, *flags: train_apart(plan, 4, *flags)
-        straight = self.compare("apart", plan, CORPUS, several)
+        straight = self.compare("apart", plan, CORPUS, train_apart)
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", "together", "--log", "together.jsonl")
         self.assertEqual(contents(f"{straight}/iter_{STEPS:07}"), contents(f"together/iter_{STEPS:07}"))
-        train(plan, *CORPUS, "--train-iters", STEPS + 1, "--save", "on", "--load", "together", "--log", "on.jsonl",
-              "--override-opt-param-scheduler")
-        several(plan, *CORPUS, "--train-iters", STEPS + 1, "--save", "on-apart", "--load", "together", "--log", "on-apart.jsonl",
-                "--override-opt-param-scheduler")
-        self.assertEqual(log_of("on.jsonl"), log_of("on-apart.jsonl"))
+
+    @unittest.skipUnless(MPIRUN, "no MPI")
+    def test_from_threads_to_processes_and_back(self):
+        plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
+        train(plan, *CORPUS, "--train-iters", STEPS, "--save", "threads", "--log", "threads.jsonl")
+        for steps, run in (10, train), (20, train_apart), (30, train), (STEPS, train_apart):
+            run(plan, *CORPUS, "--train-iters", steps, "--save", "mixed", "--load", "mixed", "--log", "mixed.jsonl")
+        self.assertEqual(log_of("threads.jsonl"), log_of("mixed.jsonl"))
+        self.assertEqual(contents("threads"), contents("mixed"))
+        self.assertEqual(contents(f"threads/iter_{STEPS:07}"), contents(f"mixed/iter_{STEPS:07}"))
 
     def test_saves_while_training_goes_on(self):
-        for name, run in ("beside", train), ("beside-apart", lambda plan, *flags: train_apart(plan, 4, *flags)):
+        for name, run in [("beside", train), ("beside-apart", train_apart)][:2 if MPIRUN else 1]:
             with self.subTest(name=name):
                 plan = gpt("beside", "--tp 2 --dp 2 --zero 1 --mbs 2")
                 run(plan, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl", "--save-interval", 5,
