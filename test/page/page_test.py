@@ -133,10 +133,10 @@ class Numbers(unittest.TestCase):
 class Shown(unittest.TestCase):
     def setUp(self):
         self.browser = Browser()
-        self.addCleanup(self.browser.folder.cleanup)
+        self.addCleanup(self.browser.close)
 
     def test_every_box_is_drawn(self):
-        canvas = self.browser.probe("plan.html", CANVAS + "return canvas.dataset")
+        canvas = self.browser.probe("plan.html", CANVAS + "return {...canvas.dataset}")
         boxes = len(boxes_of(data_of("plan.html")))
         self.assertEqual((int(canvas["boxes"]), int(canvas["drawn"])), (boxes, boxes))
 
@@ -231,7 +231,7 @@ class Shown(unittest.TestCase):
           const whole = {...canvas.dataset};
           for (let i = 0; i < 8; ++i)
             canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));
-          await new Promise(requestAnimationFrame); // behind the picture, which asked for this frame before
+          await frame(); // behind the picture, which asked for this frame before
           return {whole, near: {...canvas.dataset}, height: canvas.clientHeight,
                   figures: document.querySelectorAll("#memory figure").length,
                   page: [document.documentElement.scrollWidth, document.documentElement.clientWidth]};""")
