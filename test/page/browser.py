@@ -1,8 +1,8 @@
 """A browser without a screen: what a page says, and what it looks like."""
-import html
+import base64
 import json
+import os
 import pathlib
-import re
 import shutil
 import struct
 import subprocess
@@ -13,54 +13,98 @@ import numpy
 
 CHROMIUM = shutil.which("chromium")
 
-# Runs in the page: the test's script sees what a script of the page sees, and its result comes back in the DOM.
-PROBE = """<script>
-setTimeout(async () => {
-  const answer = document.createElement("pre");
-  answer.id = "probe";
-  try {
-    answer.textContent = JSON.stringify(await (async () => { %s })());
-  } catch (error) {
-    answer.textContent = JSON.stringify({error: String(error)});
-  }
-  document.body.append(answer);
-}, 1000);
-</script></body>"""
+# Scripts run once the page has drawn: it sees its sizes in the first frame behind its load, and draws in the next.
+PROBE = """(async () => {
+  while (document.readyState !== "complete")
+    await new Promise(done => setTimeout(done, 5));
+  const frame = () => new Promise(requestAnimationFrame);
+  await frame();
+  await frame();
+  await frame();
+  %s
+})()"""
 
 
 class Browser:
-    """One page of a folder that goes away with it."""
+    """Speaks the DevTools protocol over pipes: messages in JSON, each ended by a zero byte."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        # The browser reads from descriptor 3 and writes to 4.
+        launch = 'exec "$0" "$@" 3<&%d 4>&%d' % (commands, answers)
+        self.process = subprocess.Popen(
+            ["bash", "-c", launch, CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             f"--user-data-dir={self.folder.name}/profile", "--remote-debugging-pipe"],
+            pass_fds=(commands, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(commands)
+        os.close(answers)
+        self.buffer, self.calls, self.console = b"", 0, []
+        target = self.call("Target.createTarget", {"url": "about:blank"}, session=None)["targetId"]
+        self.session = None
+        self.session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        for domain in "Page", "Runtime", "Log":
+            self.call(f"{domain}.enable")
 
-    def run(self, page, size, arguments):
-        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                   "--force-device-scale-factor=1", f"--user-data-dir={self.folder.name}/profile", "--enable-logging=stderr",
-                   "--virtual-time-budget=4000", "--window-size=%d,%d" % size, *arguments, pathlib.Path(page).resolve().as_uri()]
-        run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
-        console = [line for line in run.stderr.splitlines() if ":CONSOLE" in line]
-        assert not console, f"{page}: the console says: {console}"
-        assert run.returncode == 0, run.stderr
-        return run.stdout
+    def close(self):
+        self.call("Browser.close", session=None)
+        self.process.wait(60)
+        os.close(self.commands)
+        os.close(self.answers)
+        self.folder.cleanup()
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            data = os.read(self.answers, 1 << 20)
+            assert data, "the browser has ended"
+            self.buffer += data
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(message)
+        if message.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
+            self.console.append(message["params"])
+        return message
+
+    def call(self, method, parameters={}, session=True):
+        self.calls += 1
+        call = {"id": self.calls, "method": method, "params": parameters}
+        if session and getattr(self, "session", None):
+            call["sessionId"] = self.session
+        os.write(self.commands, json.dumps(call).encode() + b"\0")
+        while (message := self.receive()).get("id") != call["id"]:
+            pass
+        assert "error" not in message, (method, message)
+        return message["result"]
+
+    def open(self, page, size, dark=False):
+        self.console = []
+        self.call("Emulation.setDeviceMetricsOverride",
+                  {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False})
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.call("Page.navigate", {"url": pathlib.Path(page).resolve().as_uri()})
+        self.evaluate("return null")
+        assert not self.console, f"{page}: the console says: {self.console}"
+
+    def evaluate(self, script):
+        """What the script, which may await, returns in the open page."""
+        answer = self.call("Runtime.evaluate", {"expression": PROBE % script, "awaitPromise": True, "returnByValue": True})
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def probe(self, page, script, size=(1280, 900)):
-        """What the script, which may await, returns in a copy of the page."""
-        copy = pathlib.Path(self.folder.name) / "probe.html"
-        text = pathlib.Path(page).read_text()
-        assert text.count("</body>") == 1
-        copy.write_text(text.replace("</body>", PROBE % script))
-        found = re.search(r'<pre id="probe">(.*?)</pre>', self.run(copy, size, ["--dump-dom"]), re.S)
-        assert found, f"{page}: the script did not end"
-        answer = json.loads(html.unescape(found[1]))
-        assert not (isinstance(answer, dict) and "error" in answer), answer
-        return answer
+        self.open(page, size)
+        return self.evaluate(script)
+
+    def png(self, whole=False):
+        """Of the open page what the window shows, or all of it."""
+        picture = self.call("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
+        return base64.b64decode(picture["data"])
 
     def picture(self, page, size=(1280, 900), dark=False):
         """[height, width, 3] bytes."""
-        file = pathlib.Path(self.folder.name) / "picture.png"
-        self.run(page, size, [f"--screenshot={file}", *(["--force-dark-mode"] if dark else [])])
-        return pixels(file.read_bytes())
+        self.open(page, size, dark)
+        return pixels(self.png())
 
 
 def pixels(png):

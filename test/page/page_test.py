@@ -6,6 +6,7 @@ and nothing in a plan can become markup. Where there is no chromium, what needs 
 """
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -132,9 +133,10 @@ class Numbers(unittest.TestCase):
 class Shown(unittest.TestCase):
     def setUp(self):
         self.browser = Browser()
+        self.addCleanup(self.browser.close)
 
     def test_every_box_is_drawn(self):
-        canvas = self.browser.probe("plan.html", CANVAS + "return canvas.dataset")
+        canvas = self.browser.probe("plan.html", CANVAS + "return {...canvas.dataset}")
         boxes = len(boxes_of(data_of("plan.html")))
         self.assertEqual((int(canvas["boxes"]), int(canvas["drawn"])), (boxes, boxes))
 
@@ -229,7 +231,7 @@ class Shown(unittest.TestCase):
           const whole = {...canvas.dataset};
           for (let i = 0; i < 8; ++i)
             canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));
-          await new Promise(done => setTimeout(done, 500));
+          await frame(); // behind the picture, which asked for this frame before
           return {whole, near: {...canvas.dataset}, height: canvas.clientHeight,
                   figures: document.querySelectorAll("#memory figure").length,
                   page: [document.documentElement.scrollWidth, document.documentElement.clientWidth]};""")
@@ -245,9 +247,9 @@ class Shown(unittest.TestCase):
     def test_what_is_in_a_plan_is_no_markup(self):
         hostile = '</script><script>document.title = "taken"</script><!-- <b>'
         run("cp", "-r", "plan", "hostile")
-        document = mutate.read("hostile")
-        document["plan"]["model_type"] = hostile
-        mutate.write(document, "hostile")
+        document = mutate.read(pathlib.Path("hostile"))
+        document["plan"]["modelType"] = hostile
+        mutate.write(document, pathlib.Path("hostile"))
         run(MGC, "explain", "hostile", "--html", "hostile.html")
         self.assertEqual(data_of("hostile.html")["facts"]["model"], hostile)
         title, heading = self.browser.probe("hostile.html", 'return [document.title, document.querySelector("h1").textContent]')
