@@ -60,9 +60,9 @@ void RunScreen::stepped(const TrainingStep &step) {
 }
 
 void RunScreen::evaluated(const EvaluationResult &evaluation) {
-  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n", barShown_ ? "\n" : "",
-      evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(), evaluation.batches,
-      evaluation.seconds);
+  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n",
+      barShown_ ? "\n" : "", evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(),
+      evaluation.batches, evaluation.seconds);
 }
 
 void RunScreen::noted(const std::string &note) { say(stderr, "{}mgrun: {}\n", barShown_ ? "\n" : "", note); }

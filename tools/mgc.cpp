@@ -171,9 +171,10 @@ Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
 // The same program, as it is evaluated, in phase fuse.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> evaluationOf(mlir::ModuleOp module, const CompileFlags &flags) {
   if (const std::string phase = phaseOf(module, flags.from); phase != phases().front().name)
-    return errorf("--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
-                  "a program in phase {}",
-                  flags.model, phase, phases().front().name.str());
+    return errorf(
+        "--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
+        "a program in phase {}",
+        flags.model, phase, phases().front().name.str());
   mlir::OwningOpRef<mlir::ModuleOp> evaluation = module.clone();
   mlir::PassManager pm(module.getContext());
   pm.addPass(createEvaluatePass());

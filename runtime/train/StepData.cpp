@@ -12,9 +12,7 @@ using Source = std::unique_ptr<DataSource>;
 
 // A file of --data's kind; none: the split has none.
 static std::optional<std::string> fileOf(const TrainingOptions &options, Split split) {
-  return split == Split::train   ? options.data
-         : split == Split::valid ? options.validData
-                                 : std::nullopt;
+  return split == Split::train ? options.data : split == Split::valid ? options.validData : std::nullopt;
 }
 
 // Other made-up data of the same kind.

@@ -276,8 +276,8 @@ Status Training::loadEvaluation() {
   if (!evaluationPlan_)
     return Status::ok();
   const plan::Target target = evaluationPlan_->target;
-  MGC_ASSIGN(made,
-             Evaluation::open(options_, start_, *engine_, *std::move(evaluationPlan_), engineOptions(target)));
+  MGC_ASSIGN(
+      made, Evaluation::open(options_, start_, *engine_, *std::move(evaluationPlan_), engineOptions(target)));
   evaluation_ = std::move(made);
   evaluationPlan_.reset();
   return Status::ok();

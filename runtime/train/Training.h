@@ -34,15 +34,15 @@ struct TrainingOptions {
   MpiProcess *mpi = nullptr;       // carries the data of CPU ranks that are processes; null: there is none
   std::string whyNoMpi;            // what would have to be otherwise
   std::optional<std::string> data; // none: see `corpus`
-  std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
+  std::optional<CorpusOptions> corpus;  // none, as is `data`: makeMockData
   std::optional<std::string> validData; // beside `data`: what is evaluated on
-  std::string binType;                 // see DataOptions
-  bool textBytes = false;              // see DataOptions
-  DocumentOptions documents;           // see DataOptions
-  MaskingOptions masking;              // see DataOptions
-  TokenizerFiles tokenizer;            // see DataOptions
-  bool sft = false;                    // see DataOptions::areChats
-  std::string chatTemplate;            // see DataOptions
+  std::string binType;                  // see DataOptions
+  bool textBytes = false;               // see DataOptions
+  DocumentOptions documents;            // see DataOptions
+  MaskingOptions masking;               // see DataOptions
+  TokenizerFiles tokenizer;             // see DataOptions
+  bool sft = false;                     // see DataOptions::areChats
+  std::string chatTemplate;             // see DataOptions
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
   bool finetune = false;           // a checkpoint's weights begin a new training
