@@ -14,6 +14,7 @@ public:
   explicit RunPage(TrainingObserver &screen) : screen_(screen) {}
   void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
   void stepped(const TrainingStep &step) override;
+  void evaluated(const EvaluationResult &evaluation) override { screen_.evaluated(evaluation); }
   void noted(const std::string &note) override { screen_.noted(note); }
   Status ended(const TrainingSummary &summary, const Engine &engine) override;
 

@@ -59,6 +59,12 @@ void RunScreen::stepped(const TrainingStep &step) {
     say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
 }
 
+void RunScreen::evaluated(const EvaluationResult &evaluation) {
+  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n",
+      barShown_ ? "\n" : "", evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(),
+      evaluation.batches, evaluation.seconds);
+}
+
 void RunScreen::noted(const std::string &note) { say(stderr, "{}mgrun: {}\n", barShown_ ? "\n" : "", note); }
 
 void RunScreen::drawBar(const TrainingStep &step) {

@@ -12,6 +12,7 @@ public:
   ~RunScreen() override; // leaves the line of the bar
   void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
   void stepped(const TrainingStep &step) override;
+  void evaluated(const EvaluationResult &evaluation) override;
   void noted(const std::string &note) override;
 
 private:

@@ -13,6 +13,8 @@
 #include "frontend/layout/Options.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "tools/LayoutFiles.h"
@@ -166,6 +168,36 @@ Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
   return Status::ok();
 }
 
+// The same program, as it is evaluated, in phase fuse.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> evaluationOf(mlir::ModuleOp module, const CompileFlags &flags) {
+  if (const std::string phase = phaseOf(module, flags.from); phase != phases().front().name)
+    return errorf(
+        "--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
+        "a program in phase {}",
+        flags.model, phase, phases().front().name.str());
+  mlir::OwningOpRef<mlir::ModuleOp> evaluation = module.clone();
+  mlir::PassManager pm(module.getContext());
+  pm.addPass(createEvaluatePass());
+  if (mlir::failed(pm.run(*evaluation)))
+    return errorf("--evaluation: {}: the program without dropout does not verify", flags.model);
+  MGC_TRY(runPhases(*evaluation, {}).at("--evaluation"));
+  return evaluation;
+}
+
+// Beside the plan that is trained; one that was there is of another.
+Status emitEvaluation(mlir::ModuleOp evaluation, const CompileFlags &flags, const EmitOptions &options) {
+  const std::filesystem::path folder = std::filesystem::path(flags.output) / plan::kEvaluationFolder;
+  if (!evaluation) {
+    removeBundle(folder);
+    return Status::ok();
+  }
+  MGC_ASSIGN(plan, emitBundle(evaluation, folder, options));
+  say(stderr, "evaluation, of memory of its own:\n");
+  sayMemory(plan);
+  say(stderr, "plan in {}\n", folder.string());
+  return Status::ok();
+}
+
 Status compile(const CompileFlags &flags) {
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
@@ -182,6 +214,11 @@ Status compile(const CompileFlags &flags) {
   if (!flags.fusion) {
     MGC_TRY(verifyUnread(*module, flags.from, kNoFusionAttr, "--no-fusion"));
     (*module)->setAttr(kNoFusionAttr, mlir::UnitAttr::get(&context));
+  }
+  mlir::OwningOpRef<mlir::ModuleOp> evaluation;
+  if (flags.evaluation) {
+    MGC_ASSIGN(made, evaluationOf(*module, flags));
+    evaluation = std::move(made);
   }
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!frontend::hasConfig(*module))
@@ -204,7 +241,7 @@ Status compile(const CompileFlags &flags) {
   MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);
-  return Status::ok();
+  return emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options);
 }
 
 Status printOptions(const Flags &flags) {

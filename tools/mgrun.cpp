@@ -309,6 +309,18 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--exit-duration-in-mins", training.exitMinutes,
                  "End, and save, after the step in which so many minutes have passed since the run began")
       ->check(finiteNumber(0, 1e9));
+  auto *interval =
+      app.add_option("--eval-interval", training.evalInterval,
+                     "Steps from one evaluation to the next: the loss on other data, of a plan compiled with "
+                     "--evaluation; one more is at the end. 0: none")
+          ->check(wholeNumber(0));
+  app.add_option("--eval-iters", training.evalIters, "Batches of an evaluation")
+      ->check(wholeNumber(1))
+      ->needs(interval);
+  app.add_option("--valid-data", training.validData,
+                 "What is evaluated on, where --data names what is trained on")
+      ->check(CLI::ExistingFile)
+      ->needs(interval, app.get_option("--data"));
   app.add_option("--seed", training.seed, "Of initial weights, data order and dropout")
       ->check(wholeNumber(0));
   app.add_option("--threads", training.threads, "Per rank; 0: the cores over the ranks")

@@ -202,4 +202,15 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
   return plan;
 }
 
+void removeBundle(const std::filesystem::path &directory) {
+  const Result<plan::Plan> plan = plan::readPlan(directory);
+  if (!plan.isOk())
+    return;
+  std::error_code ignored;
+  for (const std::string &file : plan::filesOf(directory.string(), *plan))
+    std::filesystem::remove(file, ignored);
+  std::filesystem::remove(directory / "kernels", ignored);
+  std::filesystem::remove(directory, ignored);
+}
+
 } // namespace mgc

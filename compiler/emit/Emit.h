@@ -29,4 +29,7 @@ struct EmitOptions {
 Result<plan::Plan> emitBundle(mlir::ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options = {});
 
+// Removes the bundle in the folder, where there is one that can be read, and the folder if nothing else is in it.
+void removeBundle(const std::filesystem::path &directory);
+
 } // namespace mgc

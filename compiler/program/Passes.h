@@ -13,6 +13,7 @@ inline constexpr llvm::StringLiteral kNoFusionAttr = "mg.no_fusion";
 #define GEN_PASS_DECL
 #include "compiler/program/Passes.h.inc"
 
+std::unique_ptr<mlir::Pass> createEvaluatePass();
 std::unique_ptr<mlir::Pass> createMergePass();
 std::unique_ptr<mlir::Pass> createGradPass();
 std::unique_ptr<mlir::Pass> createShardPass();

@@ -12,6 +12,16 @@ def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
+def Evaluate : Pass<"mg-evaluate", "::mlir::ModuleOp"> {
+  let summary = "A program that is evaluated, and not trained";
+  let description = [{
+    Of a module in phase import: every parameter is frozen, dropout drops nothing. Run through the phases it has no
+    backward but the loss.
+  }];
+  let constructor = "::mgc::createEvaluatePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
 def Grad : Pass<"mg-grad", "::mlir::ModuleOp"> {
   let summary = "Differentiate the logical blocks";
   let description = [{

@@ -49,6 +49,13 @@ def Mg_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
+def Mg_StochasticOpInterface : OpInterface<"StochasticOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op that drops values at random in training, and none where a model is evaluated.";
+  let methods = [InterfaceMethod<"Becomes an op that drops nothing, or is replaced by its operand and erased.", "void",
+    "dropNothing">];
+}
+
 def Mg_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
   let cppNamespace = "::mgc";
   let description = "An op that stands for several before types are assigned (the loss).";

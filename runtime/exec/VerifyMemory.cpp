@@ -36,7 +36,7 @@ Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t thr
                         (limit.of == MemoryLimit::Of::group && isInGroup(rank.memoryGroup, limit.group));
     if (!counts)
       continue;
-    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
+    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes + rank.beside;
     ++need.ranks;
     need.bytes += bytes;
     need.greatest = std::max(need.greatest, bytes);

@@ -107,11 +107,21 @@ std::string lineOf(const TrainingStep &step) {
   return line.dump();
 }
 
-Status LossLog::write(const TrainingStep &step) {
+std::string lineOf(const EvaluationResult &evaluation) {
+  const auto named = [&](std::string_view name) { return fmt::format("{}_{}", evaluation.what, name); };
+  return nlohmann::ordered_json{{"step", evaluation.step},
+                                {named("loss"), evaluation.loss},
+                                {named("perplexity"), evaluation.perplexity()},
+                                {named("tokens"), static_cast<int64_t>(evaluation.tokens)},
+                                {"seconds", evaluation.seconds}}
+      .dump();
+}
+
+Status LossLog::write(const std::string &line) {
   if (!descriptor_.isOpen())
     return Status::ok();
   MGC_TRY(finish());
-  return append(lineOf(step) + "\n");
+  return append(line + "\n");
 }
 
 } // namespace mgc

@@ -11,13 +11,15 @@ namespace mgc {
 
 // A step as a line of the log, without its end.
 std::string lineOf(const TrainingStep &step);
+// "validation_loss", "validation_perplexity", "validation_tokens"; of the split test so too.
+std::string lineOf(const EvaluationResult &evaluation);
 
 class LossLog {
 public:
   // An error where the file cannot be written, another run writes it, or it holds something else than lines of a log.
   Status open(const std::string &path);
   // Nothing where no file is open. A line that has no room is not there at all.
-  Status write(const TrainingStep &step);
+  Status write(const std::string &line);
   // After the last line. An error: the file was deleted meanwhile.
   Status finish() const;
 

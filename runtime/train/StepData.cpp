@@ -2,49 +2,62 @@
 #include "runtime/train/StepData.h"
 
 #include "runtime/data/TokenFiles.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
 
 namespace mgc {
 
-static Result<std::unique_ptr<DataSource>> openSource(const TrainingOptions &options,
-                                                      const TrainingStart &start, const plan::Plan &plan) {
-  const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
-  const SplitRequest request{Split::train, options.trainIters * plan.globalBatchSize};
-  const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
-                            options.documents, options.masking,      options.tokenizer,
-                            options.sft,       options.chatTemplate, *request.samples};
-  if (options.data)
-    return openData(*options.data, plan, options.seed, data);
-  if (!options.corpus)
-    return makeMockData(plan, options.seed, data);
-  MGC_ASSIGN(corpus, openCorpus(*options.corpus, request, plan, options.seed, data));
-  if (!corpus)
-    return errorf(
-        "--data-path: there is nothing to train on: the split train has no sequences; expected a larger "
-        "first part of --split, or --train-data-path");
-  return corpus;
+using Source = std::unique_ptr<DataSource>;
+
+// A file of --data's kind; none: the split has none.
+static std::optional<std::string> fileOf(const TrainingOptions &options, Split split) {
+  return split == Split::train ? options.data : split == Split::valid ? options.validData : std::nullopt;
 }
 
-Result<StepData> StepData::open(const TrainingOptions &options, const TrainingStart &start,
-                                const plan::Plan &plan) {
+// Other made-up data of the same kind.
+static uint64_t seedOf(const TrainingOptions &options, Split split) {
+  return split == Split::train ? options.seed : options.seed ^ hashName(toString(split));
+}
+
+// Null: there are no data of the split.
+static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start,
+                                 const plan::Plan &plan, const StepData::Request &request) {
+  const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
+  const int64_t samples = request.steps * plan.globalBatchSize;
+  const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
+                            options.documents, options.masking,      options.tokenizer,
+                            options.sft,       options.chatTemplate, samples};
+  if (const std::optional<std::string> file = fileOf(options, request.split))
+    return openData(*file, plan, options.seed, data);
+  if (options.corpus)
+    return openCorpus(*options.corpus, {request.split, samples}, plan, options.seed, data);
+  if (options.data || request.split == Split::test)
+    return Source();
+  return makeMockData(plan, seedOf(options, request.split), data);
+}
+
+Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, const TrainingStart &start,
+                                               const plan::Plan &plan, const Request &request) {
   StepData data;
-  MGC_ASSIGN(source, openSource(options, start, plan));
+  MGC_ASSIGN(source, openSource(options, start, plan, request));
+  if (!source)
+    return std::optional<StepData>();
   data.source_ = std::move(source);
-  data.trainIters_ = options.trainIters;
+  data.steps_ = request.steps;
   data.batchSize_ = plan.globalBatchSize;
   data.isMasked_ = plan.objective == plan::Objective::masked;
   for (int i = 0; i < 2; ++i) {
     MGC_ASSIGN(batch, GlobalBatch::create(plan));
     data.batches_.push_back({-1, std::move(batch), {}});
   }
-  return data;
+  return std::optional(std::move(data));
 }
 
 std::string StepData::describe() const {
-  const std::optional<double> epochs = source_->epochsOf(trainIters_);
+  const std::optional<double> epochs = source_->epochsOf(steps_);
   return source_->describe() +
-         (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", trainIters_, batchSize_, *epochs) : "");
+         (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", steps_, batchSize_, *epochs) : "");
 }
 
 // A batch without a label that counts has no loss, and the step would do nothing but weight decay.

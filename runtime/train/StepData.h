@@ -1,4 +1,4 @@
-// StepData: what a run trains on.
+// StepData: what a run trains on, or is evaluated on.
 //   in:  the options that name data
 //   out: the batch of each step
 #pragma once
@@ -10,8 +10,13 @@ namespace mgc {
 
 class StepData {
 public:
-  static Result<StepData> open(const TrainingOptions &options, const TrainingStart &start,
-                               const plan::Plan &plan);
+  struct Request {
+    Split split = Split::train;
+    int64_t steps = 0; // that will be read
+  };
+  // None: the run has no data of that split.
+  static Result<std::optional<StepData>> open(const TrainingOptions &options, const TrainingStart &start,
+                                              const plan::Plan &plan, const Request &request);
 
   const DataSource &source() const { return *source_; }
   // "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
@@ -28,7 +33,7 @@ private:
   Status read(int64_t step, GlobalBatch &batch);
 
   std::unique_ptr<DataSource> source_;
-  int64_t trainIters_ = 0, batchSize_ = 0;
+  int64_t steps_ = 0, batchSize_ = 0;
   bool isMasked_ = false;
   std::vector<Batch> batches_; // two, used in turn
 };

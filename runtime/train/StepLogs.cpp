@@ -44,9 +44,22 @@ Status StepLogs::Missing::status() const {
 
 std::vector<std::string> StepLogs::write(const TrainingStep &step, const plan::Plan &plan) {
   std::vector<std::string> notes;
-  inLines_.add(lines_.write(step), notes);
+  inLines_.add(lines_.write(lineOf(step)), notes);
   if (events_ && step.step % eventInterval_ == 0)
     inEvents_.add(events_->write(step.step, scalarsOf(step, plan)), notes);
+  return notes;
+}
+
+std::vector<EventScalar> scalarsOf(const EvaluationResult &evaluation) {
+  return {{fmt::format("lm loss {}", evaluation.what), evaluation.loss},
+          {fmt::format("lm loss {} ppl", evaluation.what), evaluation.perplexity()}};
+}
+
+std::vector<std::string> StepLogs::write(const EvaluationResult &evaluation) {
+  std::vector<std::string> notes;
+  inLines_.add(lines_.write(lineOf(evaluation)), notes);
+  if (events_)
+    inEvents_.add(events_->write(evaluation.step, scalarsOf(evaluation)), notes);
   return notes;
 }
 

@@ -12,6 +12,7 @@ public:
   Status open(const TrainingOptions &options);
   // A note for people where a step is not in a file, of each file the first time.
   std::vector<std::string> write(const TrainingStep &step, const plan::Plan &plan);
+  std::vector<std::string> write(const EvaluationResult &evaluation);
   Status finish(); // after the last step: which files lack steps, or were deleted
 
 private:
@@ -31,5 +32,7 @@ private:
 // Numbers of a step by the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time":
 // seconds), and "tokens/s".
 std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
+// "lm loss validation" and "lm loss validation ppl", Megatron-LM's; of the split test so too.
+std::vector<EventScalar> scalarsOf(const EvaluationResult &evaluation);
 
 } // namespace mgc

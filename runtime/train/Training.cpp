@@ -13,6 +13,7 @@
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/random/Philox.h"
+#include "runtime/train/Evaluation.h"
 #include "runtime/train/RunSaves.h"
 #include "runtime/train/StartParameters.h"
 #include "runtime/train/StepData.h"
@@ -86,9 +87,13 @@ private:
   enum Vote { goOn, ended, interrupted, failed };
   Result<Vote> vote(const Status &failure);
 
+  EngineOptions engineOptions(plan::Target target) const;
   Status loadEngine(plan::Plan plan);
+  Status loadEvaluation();
   DeviceOptions deviceOptions() const;
   void readAhead();
+  Result<bool> evaluate(Split split); // whether it came to its end, in all processes
+  Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
@@ -105,6 +110,8 @@ private:
   TrainingStart start_;
   std::optional<StepData> data_;
   std::unique_ptr<Engine> engine_;
+  std::optional<plan::Plan> evaluationPlan_; // until its engine has it
+  std::unique_ptr<Evaluation> evaluation_;
   StepLogs logs_;
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
@@ -122,6 +129,10 @@ Result<plan::Plan> Training::loadPlan() {
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::provePlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   plan.parameters = plan::expandedParameters(plan);
+  if (options_.evalInterval > 0) {
+    MGC_ASSIGN(evaluation, readEvaluationPlan(options_.plan, plan));
+    evaluationPlan_ = std::move(evaluation);
+  }
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelFlags(options_, plan));
   MGC_TRY(verifyModelOfStart(plan));
@@ -162,8 +173,12 @@ Status Training::load() {
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
-  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan()));
+  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(), {Split::train, options_.trainIters}));
+  if (!data)
+    return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
+                  "larger first part of --split, or --train-data-path");
   data_ = std::move(data);
+  MGC_TRY(loadEvaluation());
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
   saves_.begin(*engine_, processes_.get(), data_->source());
@@ -198,10 +213,13 @@ std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
   std::vector<RankHere> ranks;
   if (processes_)
     for (const auto &[rank, memoryGroup] : processes_->neighbours())
-      ranks.push_back({rank, rank == processes_->rank(), memoryGroup});
+      ranks.push_back({rank, rank == processes_->rank(), memoryGroup, 0});
   else
     for (const std::string group = memoryGroup(); std::ssize(ranks) < plan.mesh.worldSize();)
-      ranks.push_back({std::ssize(ranks), true, group});
+      ranks.push_back({std::ssize(ranks), true, group, 0});
+  if (evaluationPlan_)
+    for (RankHere &rank : ranks)
+      rank.beside = evaluationPlan_->stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
   return ranks;
 }
 
@@ -224,7 +242,7 @@ Status Training::verifyThreads() {
       processes_->rank(), engine_->threadsPerRank(), first, first);
 }
 
-Status Training::loadEngine(plan::Plan plan) {
+EngineOptions Training::engineOptions(plan::Target target) const {
   EngineOptions engine;
   engine.threadsPerRank = options_.threads;
   engine.timeout = options_.timeout;
@@ -234,18 +252,34 @@ Status Training::loadEngine(plan::Plan plan) {
     engine.cores = {processes_->coreRank(), processes_->coreSize()};
   }
   engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
+  if (options_.delays)
+    engine.inject = randomDelays(*options_.delays);
+  engine.poison = options_.poison;
+  if (target != plan::Target::cpu)
+    engine.device = deviceOptions();
+  return engine;
+}
+
+Status Training::loadEngine(plan::Plan plan) {
+  EngineOptions engine = engineOptions(plan.target);
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = start_.step() + std::min<int64_t>(1, stepsOfRun() - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
   engine.timeline = {first, options_.isTraced() ? traced : 0, first, options_.isProfiled()};
-  if (options_.delays)
-    engine.inject = randomDelays(*options_.delays);
-  engine.poison = options_.poison;
-  if (plan.target != plan::Target::cpu)
-    engine.device = deviceOptions();
   MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, engine));
   engine_ = std::move(made);
   interrupt_.watch(engine_.get());
+  return Status::ok();
+}
+
+Status Training::loadEvaluation() {
+  if (!evaluationPlan_)
+    return Status::ok();
+  const plan::Target target = evaluationPlan_->target;
+  MGC_ASSIGN(
+      made, Evaluation::open(options_, start_, *engine_, *std::move(evaluationPlan_), engineOptions(target)));
+  evaluation_ = std::move(made);
+  evaluationPlan_.reset();
   return Status::ok();
 }
 
@@ -293,6 +327,8 @@ Status Training::runSteps() {
   for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == options_.trainIters;
+    if (isLast && evaluation_ && summary_.steps > 0)
+      MGC_TRY(evaluateAtTheEnd());
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
       Result<const GlobalBatch *> read = data_->batchOf(step);
@@ -306,6 +342,8 @@ Status Training::runSteps() {
     if (isLast || votes != goOn)
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
+    if (evaluation_ && evaluation_->isDue(stepsDone()))
+      MGC_TRY(evaluate(Split::valid).status());
     saves_.poll();
     if (saves_.isDue(stepsDone())) {
       Status saved = saves_.saveBetween(stepsDone());
@@ -313,6 +351,30 @@ Status Training::runSteps() {
       MGC_TRY(std::move(saved));
     }
   }
+}
+
+// What fails beside the engine ends the training before the next step, in all processes.
+Result<bool> Training::evaluate(Split split) {
+  interrupt_.watch(&evaluation_->engine());
+  Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
+  interrupt_.watch(engine_.get());
+  MGC_TRY(Status(outcome.status()).at("evaluation"));
+  failure_ = outcome->failure;
+  if (!outcome->isComplete)
+    return false;
+  for (const std::string &note : logs_.write(outcome->result))
+    observer_.noted(note);
+  observer_.evaluated(outcome->result);
+  return true;
+}
+
+Status Training::evaluateAtTheEnd() {
+  if (!evaluation_->isDue(stepsDone())) {
+    MGC_ASSIGN(isComplete, evaluate(Split::valid));
+    if (!isComplete)
+      return Status::ok();
+  }
+  return evaluation_->has(Split::test) ? evaluate(Split::test).status() : Status::ok();
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.

@@ -34,14 +34,15 @@ struct TrainingOptions {
   MpiProcess *mpi = nullptr;       // carries the data of CPU ranks that are processes; null: there is none
   std::string whyNoMpi;            // what would have to be otherwise
   std::optional<std::string> data; // none: see `corpus`
-  std::optional<CorpusOptions> corpus; // none, as is `data`: makeMockData
-  std::string binType;                 // see DataOptions
-  bool textBytes = false;              // see DataOptions
-  DocumentOptions documents;           // see DataOptions
-  MaskingOptions masking;              // see DataOptions
-  TokenizerFiles tokenizer;            // see DataOptions
-  bool sft = false;                    // see DataOptions::areChats
-  std::string chatTemplate;            // see DataOptions
+  std::optional<CorpusOptions> corpus;  // none, as is `data`: makeMockData
+  std::optional<std::string> validData; // beside `data`: what is evaluated on
+  std::string binType;                  // see DataOptions
+  bool textBytes = false;               // see DataOptions
+  DocumentOptions documents;            // see DataOptions
+  MaskingOptions masking;               // see DataOptions
+  TokenizerFiles tokenizer;             // see DataOptions
+  bool sft = false;                     // see DataOptions::areChats
+  std::string chatTemplate;             // see DataOptions
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
   bool finetune = false;           // a checkpoint's weights begin a new training
@@ -65,6 +66,9 @@ struct TrainingOptions {
   // Where a run ends before its last step, and saves: after a multiple of so many steps (0: at none), after so many minutes.
   int64_t exitInterval = 0;
   std::optional<double> exitMinutes;
+  // Steps from one evaluation to the next (0: there is none), and the batches of one: of other data than those of training. The last
+  // is at the end, where there are data of the split test of them too.
+  int64_t evalInterval = 0, evalIters = 100;
   std::optional<plan::DType> saveType; // see SaveOptions
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   int64_t saveRetain = 1;              // checkpoints that stay; 0: all
@@ -96,6 +100,17 @@ struct TrainingStep {
   std::vector<ExpertLoad> loads; // if asked for
 };
 
+// Of the weights after `step`, which counts from 0.
+struct EvaluationResult {
+  int64_t step = 0;
+  std::string_view what; // "validation", "test"
+  double loss = 0;       // the cross-entropy, mean over all tokens that count
+  double tokens = 0;     // that count
+  double seconds = 0;
+  int64_t batches = 0;
+  double perplexity() const; // e^loss; of a loss beyond 20 that of 20, as Megatron-LM has it
+};
+
 struct TrainingSummary {
   int64_t steps = 0; // done by this run
   bool interrupted = false;
@@ -113,6 +128,7 @@ public:
   virtual ~TrainingObserver() = default;
   virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
   virtual void stepped(const TrainingStep &step) = 0;
+  virtual void evaluated(const EvaluationResult &) {}
   // After all else, before the engine goes: writes TrainingOptions::page.
   virtual Status ended(const TrainingSummary &, const Engine &) { return Status::ok(); }
   virtual void noted(const std::string &) {} // for people: what went wrong beside the training, which goes on

@@ -59,6 +59,9 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--train-iters", options.trainIters);
   add("--exit-interval", options.exitInterval);
   add("--exit-duration-in-mins", options.exitMinutes.value_or(0));
+  add("--eval-interval", options.evalInterval);
+  if (options.evalInterval > 0)
+    add("--eval-iters", options.evalIters);
   for (const Settings &known : {dataSettings(options), optimizerSettings(options, options.trainIters)})
     for (const auto &[flag, value] : known)
       add(flag.c_str(), value);

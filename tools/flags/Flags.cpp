@@ -38,6 +38,11 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
   app.add_option("--rules", flags.rules,
                  "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
+  auto *evaluation =
+      app.add_flag("--evaluation", flags.evaluation,
+                   "Beside the plan, in its folder evaluation, one that computes the loss alone: for "
+                   "mgrun --eval-interval")
+          ->disable_flag_override();
   app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
   app.add_flag_callback(
@@ -53,6 +58,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
       ->add_option(
           "--compile-to", flags.to,
           "Stop after this phase and write its IR, or its text after fuse, to -o FILE or standard output")
+      ->excludes(evaluation)
       ->check(notEmpty());
   phases
       ->add_option("--dump-phases", flags.dump,

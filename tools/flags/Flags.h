@@ -15,6 +15,7 @@ struct CompileFlags {
   std::string cpu;                             // --target-cpu; empty: kernels for every level
   bool force = false;                          // --force: replace a plan.json that is none of ours
   bool fusion = true;                          // --no-fusion
+  bool evaluation = false;                     // --evaluation
   std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
   std::string tuneCache;      // --tune-cache; empty: the default one
   std::string from, to, dump; // --compile-from, --compile-to, --dump-phases

@@ -173,6 +173,12 @@ LogicalResult AttentionGradOp::verify() {
                        succeeded(verifyBias(*this, "attention_grad_c6")));
 }
 
+void AttentionOp::dropNothing() {
+  getSamplesMutable().clear();
+  setDropoutAttr(Builder(getContext()).getF64FloatAttr(0));
+  setSiteAttr(Builder(getContext()).getStringAttr(""));
+}
+
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getO());
   if (!dy)

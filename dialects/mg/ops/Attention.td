@@ -41,7 +41,7 @@ defvar MgAttention = [
   DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgInstruction,
   MgWorkspace, AttrSizedOperandSegments];
 
-def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
+def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgStochastic] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
     Key t is visible to query s when key_position <= position, if attention is `causal`, and, with a window > 0,

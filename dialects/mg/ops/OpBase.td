@@ -49,6 +49,7 @@ defvar MgGatheringRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpa
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
 defvar MgForgettingGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface, ["forgetGradient"]>;
+defvar MgStochastic = DeclareOpInterfaceMethods<Mg_StochasticOpInterface>;
 defvar MgInstruction = DeclareOpInterfaceMethods<Mg_InstructionOpInterface>;
 defvar MgWorkspace = DeclareOpInterfaceMethods<Mg_WorkspaceOpInterface>;
 

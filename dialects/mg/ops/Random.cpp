@@ -1,4 +1,4 @@
-// Dropout: verifier, gradient, indexed factor.
+// Dropout: verifier, gradient, evaluation, indexed factor.
 #include "codegen/rows/graph/Math.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
@@ -20,6 +20,11 @@ LogicalResult DropoutOp::buildGradient(GradientBuilder &g) {
     g.contribute(getX(), g.make<DropoutOp>(getX(), dy, getPositions(), getSamples(), getPAttr(),
                                            getSiteAttr(), DictionaryAttr()));
   return success();
+}
+
+void DropoutOp::dropNothing() {
+  getY().replaceAllUsesWith(getX());
+  erase();
 }
 
 SmallVector<StringAttr> DropoutOp::getIndexedFactors() { return {layoutOf(getX()).getNames().back()}; }

@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""Evaluation between steps: python3 evaluation.py BIN REPOSITORY
+
+With a learning rate of 0 the weights stay what they are, so that training on some batches and evaluation on the same ones give
+the same loss: of every family, in layouts of all axes, precisions and schedules; and of a model with dropout that of one without.
+Evaluation changes no bit of the training.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+GOLDEN = ROOT / "test/golden"
+STEPS, BATCH, SEQUENCE = 4, 8, 16  # of the goldens' batches
+# What a sum of f32 in another order may differ by: a few units in the last place; bf16 rounds what is summed in both alike.
+TOLERANCE = 8 * 2.0**-24
+CASES = [
+    ("gpt2", "--tp 2 --sequence-parallel --pp 2 --mbs 1"),
+    ("llama", "--dp 2 --zero 1 --mbs 2"),
+    ("llama", "--pp 2 --mbs 1 --schedule zb-h1"),
+    ("llama", "--pp 2 --vpp 2 --mbs 1 --num-layers-per-virtual-pipeline-stage 1"),
+    ("llama", "--cp 2 --mbs 2"),
+    ("llama_packed", "--tp 2 --dp 2 --mbs 1 --reset-position-ids --reset-attention-mask"),
+    ("qwen3", "--tp 2 --mbs 2 --dtype bf16"),
+    ("bert", "--tp 2 --pp 2 --mbs 1"),
+    ("t5", "--pp 2 --mbs 2 --seq 12 --encoder-seq-length 16"),
+    ("mixtral", "--dp 2 --ep 2 --mbs 1"),
+    ("deepseek_v3", "--dp 2 --ep 2 --pp 2 --mbs 1"),
+    ("deepseek_v3_mtp", "--tp 2 --mbs 1"),  # its loss has a term that is not evaluated
+    ("gpt_oss", "--tp 2 --dp 2 --mbs 1"),
+]
+
+
+def setUpModule():
+    folder = tempfile.mkdtemp(prefix="mgc-evaluation-")
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    unittest.addModuleCleanup(os.chdir, "/")
+    os.chdir(folder)
+
+
+def execute(command, code=0):
+    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == code, f"{command}: expected code {code}, found {run.returncode}: {run.stderr}"
+    return run.stderr
+
+
+def compiled(name, config, layout, *flags):
+    shape = [] if "--seq " in layout else ["--seq", SEQUENCE]
+    execute([BIN / "mgc", "compile", config, *layout.split(), *shape, "--gbs", BATCH, "--target-cpu", "native", *flags, "-o", name])
+    return name
+
+
+def lines_of(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def trained(plan, log, *flags):
+    execute([BIN / "mgrun", plan, "--train-iters", STEPS, "--log", log, "--threads", 1, *flags])
+    return lines_of(log)
+
+
+def mean_loss(lines):
+    """Over all tokens: of the cross-entropy, whatever the loss has beside it."""
+    steps = [line for line in lines if "loss" in line]
+    return (sum(line.get("cross_entropy", line["loss"]) * line["tokens"] for line in steps) /
+            sum(line["tokens"] for line in steps))
+
+
+class Evaluation(unittest.TestCase):
+    def test_the_loss_is_that_of_training_on_the_same_data(self):
+        for number, (model, layout) in enumerate(CASES):
+            with self.subTest(model=model, layout=layout):
+                config = GOLDEN / model / "config.json"
+                plan = compiled(f"plan-{number}", config, layout, "--evaluation",
+                                *json.loads((GOLDEN / model / "expect.json").read_text(encoding="utf-8")).get("flags", []))
+                data = GOLDEN / model.removesuffix("_mtp")
+                batch = data / "batch.safetensors"
+                lines = trained(plan, f"log-{number}", "--data", batch, "--valid-data", batch, "--eval-interval", STEPS,
+                                "--eval-iters", STEPS, "--lr", 0, "--weight-decay", 0,
+                                *(["--load", data / "model.safetensors"] if data.name == model else []))
+                found, expected = lines[-1]["validation_loss"], mean_loss(lines)
+                self.assertLess(abs(found - expected) / expected, TOLERANCE, (found, expected))
+                self.assertEqual(lines[-1]["validation_tokens"], sum(line["tokens"] for line in lines[:-1]))
+
+    def test_nothing_is_dropped(self):
+        config = json.loads((GOLDEN / "gpt2/config.json").read_text(encoding="utf-8"))
+        for name, p in ("kept", 0.0), ("dropped", 0.5):
+            config |= {"attn_pdrop": p, "resid_pdrop": p, "embd_pdrop": p}
+            pathlib.Path(name).mkdir()
+            pathlib.Path(name, "config.json").write_text(json.dumps(config), encoding="utf-8")
+            compiled(name + "-plan", name, "--tp 2 --pp 2 --mbs 1", "--evaluation")
+        flags = ["--mock-data", "--eval-interval", 1, "--eval-iters", 3, "--lr", 0]
+        kept, dropped = (trained(name + "-plan", name + ".jsonl", *flags) for name in ("kept", "dropped"))
+        validation = [[line["validation_loss"] for line in lines if "validation_loss" in line] for lines in (kept, dropped)]
+        self.assertEqual(validation[0], validation[1])
+        self.assertEqual(len(set(validation[0])), STEPS, "each evaluation has its own batches")
+        self.assertNotEqual(mean_loss(kept), mean_loss(dropped))
+
+    def test_training_is_the_same_bit_for_bit(self):
+        config = GOLDEN / "llama/config.json"
+        compiled("watched", config, "--tp 2 --pp 2 --mbs 1", "--evaluation")
+        flags = ["--mock-data", "--lr", 1e-2]
+        plain = trained("watched", "plain.jsonl", *flags, "--save", "plain")
+        lines = trained("watched", "watched.jsonl", *flags, "--save", "evaluated", "--eval-interval", 2, "--eval-iters", 2)
+        steps = lambda log: [(line["loss"], line["grad_norm"]) for line in log if "loss" in line]
+        self.assertEqual(steps(plain), steps(lines))
+        self.assertEqual(pathlib.Path("plain/model.safetensors").read_bytes(), pathlib.Path("evaluated/model.safetensors").read_bytes())
+        found = [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
+        self.assertEqual([step for step, _ in found], [1, 3])
+        self.assertLess(found[1][1], found[0][1])
+
+    def test_a_run_that_goes_on_evaluates_what_it_would_have(self):
+        config = GOLDEN / "llama/config.json"
+        compiled("goes-on", config, "--dp 2 --mbs 2", "--evaluation")
+        flags = ["--mock-data", "--lr", 1e-2, "--lr-decay-style", "constant", "--eval-interval", 1, "--eval-iters", 2]
+        straight = trained("goes-on", "straight.jsonl", *flags)
+        trained("goes-on", "halves.jsonl", *flags, "--exit-interval", 2, "--save", "half")
+        halves = trained("goes-on", "halves.jsonl", *flags, "--save", "half", "--load", "half")
+        validation = lambda log: [line["validation_loss"] for line in log if "validation_loss" in line]
+        self.assertEqual(validation(straight), validation(halves))
+
+    def test_indexed_files(self):
+        prefix = next((GOLDEN / "indexed").rglob("*.idx"))
+        config = json.loads((GOLDEN / "llama/config.json").read_text(encoding="utf-8")) | {"vocab_size": 1 << 16}
+        pathlib.Path("large.json").write_text(json.dumps(config), encoding="utf-8")
+        compiled("indexed", "large.json", "--mbs 2", "--evaluation")
+        lines = trained("indexed", "indexed.jsonl", "--data-path", prefix.with_suffix(""), "--split", "80,10,10", "--eval-interval", 3,
+                        "--eval-iters", 2)
+        self.assertEqual([(line["step"], next(name for name in line if name.endswith("_loss"))) for line in lines if "loss" not in line],
+                         [(2, "validation_loss"), (3, "validation_loss"), (3, "test_loss")])
+
+    def test_what_is_refused(self):
+        config = GOLDEN / "llama/config.json"
+        run = lambda plan, *flags: execute([BIN / "mgrun", plan, "--train-iters", 2, *flags], code=1)
+        compiled("refused", config, "--tp 2 --mbs 2")
+        evaluated = ["--mock-data", "--eval-interval", 1]
+        self.assertIn("refused has no plan that evaluates; expected one compiled with --evaluation", run("refused", *evaluated))
+        compiled("refused", config, "--tp 2 --mbs 2", "--evaluation")
+        execute([BIN / "mgrun", "refused", "--train-iters", 1, *evaluated, "--eval-iters", 1])
+        compiled("other", config, "--dp 2 --mbs 2", "--evaluation")
+        shutil.copytree("other/evaluation", "refused/evaluation", dirs_exist_ok=True)
+        self.assertIn("does not evaluate what refused trains: its mesh is another; compile it again", run("refused", *evaluated))
+        batch = GOLDEN / "llama/batch.safetensors"
+        self.assertIn("there is nothing to evaluate on; expected --valid-data", run("other", "--data", batch, "--eval-interval", 1))
+        compiled("other", config, "--dp 2 --mbs 2")
+        self.assertFalse(pathlib.Path("other/evaluation").exists(), "of a plan that is not there any more")
+        self.assertRegex(execute([BIN / "mgc", "compile", config, "--evaluation", "--compile-to", "grad"], code=2),
+                         re.compile("--compile-to excludes --evaluation|--evaluation excludes --compile-to"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
