@@ -168,14 +168,24 @@ TEST(Training, theLogHasALinePerStep) {
   EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
 }
 
+TEST(LossLog, evaluationsHaveLinesOfTheirOwn) {
+  EvaluationResult evaluation{
+      .step = 9, .what = "validation", .loss = 0, .tokens = 64, .seconds = 0.5, .batches = 2};
+  EXPECT_EQ(lineOf(evaluation),
+            "{\"step\":9,\"validation_loss\":0.0,\"validation_perplexity\":1.0,\"validation_tokens\":64,"
+            "\"seconds\":0.5}");
+  evaluation.loss = 1000; // no infinity, which JSON does not have
+  EXPECT_EQ(evaluation.perplexity(), std::exp(20.0));
+}
+
 TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
   const Bundle bundle;
   LossLog log;
   ASSERT_TRUE(log.open(bundle.path("log.jsonl")).isOk());
   const StepValues values = {212, 106, 3, 0.25, 0.5, 0}; // plan::kResults
   const std::vector<size_t> terms = {3, 4};
-  ASSERT_TRUE(log.write({.step = 0, .result = resultOf(values, terms)}).isOk());
-  ASSERT_TRUE(log.write({.step = 1, .result = resultOf(values, {})}).isOk());
+  ASSERT_TRUE(log.write(lineOf(TrainingStep{.step = 0, .result = resultOf(values, terms)})).isOk());
+  ASSERT_TRUE(log.write(lineOf(TrainingStep{.step = 1, .result = resultOf(values, {})})).isOk());
   EXPECT_EQ(bundle.read("log.jsonl"),
             "{\"step\":0,\"loss\":2.75,\"cross_entropy\":2.0,\"seq_aux_loss\":0.25,\"z_loss\":0.5,\"grad_"
             "norm\":3.0,"
