@@ -23,6 +23,8 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 PLANS = {"plan": "--tp 2 --pp 2", "apart": "--dp 2 --tp 2 --zero 1"}
 ENDLESS = ["--mock-data", "--train-iters", "1000000", "--log-interval", "1", "--timeout", "5"]
+# The transports below MPICH look at the kernel, not at the host name, and would share memory between these machines.
+OVER_TCP = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
 # Into files of each process.
 INTO_FILES = """#!/bin/sh
 exec "$0.real" "$@" >"run/$$.out" 2>"run/$$.err"
@@ -61,7 +63,7 @@ class Machines(unittest.TestCase):
         subprocess.run("rm -rf run; mkdir run", shell=True, check=True)
         agent = str(NETWORK.agent())
         variables = {"MPIRUN": " ".join(MPIRUN), "PATH": f"{Path('bin').resolve()}:{CLEAN['PATH']}", "HYDRA_LAUNCHER": "rsh",
-                     "HYDRA_LAUNCHER_EXEC": agent, "OMPI_MCA_plm_rsh_agent": agent}
+                     "HYDRA_LAUNCHER_EXEC": agent, "OMPI_MCA_plm_rsh_agent": agent, **OVER_TCP}
         command = [ROOT / "examples/cluster/mpirun.sh", "hosts", Path(plan).resolve(), Path(save).resolve(), *arguments]
         return subprocess.Popen(command, env=CLEAN | variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
