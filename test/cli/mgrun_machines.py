@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """CPU ranks on two machines (machines.py): python3 mgrun_machines.py BIN REPOSITORY KIND MPIRUN [FLAG..]
 
-A slow network that loses frames changes no bit; when a machine is cut off, all end and say for whom they waited. Runs are started
-by examples/cluster/mpirun.sh. KIND: openmpi or mpich.
+A slow network that loses frames changes no bit; when a machine is cut off, all end and say for whom they waited. Runs are
+started by examples/cluster/mpirun.sh. KIND: openmpi or mpich.
 """
 import machines
 
