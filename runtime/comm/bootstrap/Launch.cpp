@@ -50,6 +50,8 @@ private:
   Status readRanks(Launch &launch) const;
   Status readMaster(Launch &launch) const;
   Result<std::optional<int64_t>> portOfMaster() const;
+  // An MPI knows better: steps of one job have one port, and the name of a node need not be a host's.
+  bool isSrunAlone() const;
   std::optional<std::string> hostOfSlurm() const;
 
   const LaunchFlags &flags_;
@@ -159,8 +161,10 @@ Status LaunchReader::readRanks(Launch &launch) const {
   return Status::ok();
 }
 
+bool LaunchReader::isSrunAlone() const { return launcher_ == &kSrun && mpiOf(kSrun) == MpiKind::none; }
+
 std::optional<std::string> LaunchReader::hostOfSlurm() const {
-  if (launcher_ != &kSrun)
+  if (!isSrunAlone())
     return std::nullopt;
   for (const char *name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"})
     if (const auto list = variables_(name); list && !firstHost(*list).empty())
@@ -177,7 +181,7 @@ Result<std::optional<int64_t>> LaunchReader::portOfMaster() const {
     return std::optional(*port + (isAgents ? 1 : 0));
   }
   MGC_ASSIGN(job, number({}, "SLURM_JOB_ID", 0, INT64_MAX));
-  if (launcher_ == &kSrun && job)
+  if (isSrunAlone() && job)
     return std::optional(kFirstSlurmPort + *job % kSlurmPorts);
   return port;
 }

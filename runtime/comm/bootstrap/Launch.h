@@ -14,7 +14,8 @@
 //
 // Rank 0 listens on MASTER_ADDR:MASTER_PORT. srun without them: on the first of SLURM_STEP_NODELIST or SLURM_NODELIST, else
 // SLURM_LAUNCH_NODE_IPADDR, and a port from SLURM_JOB_ID. torchrun's agent may itself listen on MASTER_PORT
-// (TORCHELASTIC_USE_AGENT_STORE): then the next port is taken. With an MPI neither need be said: MpiProcess.h finds them.
+// (TORCHELASTIC_USE_AGENT_STORE): then the next port is taken. With an MPI, srun's too, neither need be said: MpiProcess.h
+// finds them.
 #pragma once
 
 #include "runtime/comm/tcp/Socket.h"
