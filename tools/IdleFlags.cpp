@@ -17,6 +17,9 @@ bool savesWeightsAlone(const TrainingOptions &options) { return !options.savesSt
 bool writesNoFile(const TrainingOptions &options) {
   return !options.save && !options.saveGradients && !options.trace && !options.profileJson && !options.page;
 }
+bool checksNothing(const TrainingOptions &options) {
+  return !options.checks.finite && !options.checks.spikyLoss && !options.checks.largeGradients;
+}
 bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
 bool isNotCyclic(const TrainingOptions &options) {
   return options.corpus && options.corpus->schedule != SampleOrderKind::cyclic;
@@ -40,6 +43,7 @@ const std::vector<FlagRow> &rows() {
       {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
       {hasNoLoad, "there is no --load", {"--ignore-extra-weights", "--ignore-config"}},
+      {checksNothing, "nothing says which steps are bad: --check-for-spiky-loss would", {"--skip-bad-steps"}},
       {hasNoCorpus,
        "there is no --data-path and no --train-data-path",
        {"--data-cache-path", "--pad-token-id", "--dataloader-inter-document-masking", "--dataloader-type",

@@ -75,7 +75,9 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
                                  summary.interrupted  ? " (interrupted)"
                                  : summary.endedEarly ? fmt::format(" of {}", options.trainIters)
                                                       : "");
-  if (summary.steps > 0)
+  if (summary.skipped > 0)
+    text += fmt::format(", {} of them skipped", summary.skipped);
+  if (summary.steps > summary.skipped)
     text += fmt::format(": loss {:.4f} -> {:.4f}, {:.0f} tokens/s", summary.firstLoss, summary.lastLoss,
                         summary.tokens / summary.seconds);
   text += "\n";

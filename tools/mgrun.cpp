@@ -331,6 +331,20 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
       ->check(wholeNumber(0));
 }
 
+void addCheckFlags(CLI::App &app, CheckOptions &checks) {
+  app.add_flag("--check-for-nan-in-loss-and-grad,!--no-check-for-nan-in-loss-and-grad", checks.finite,
+               "A loss or gradient norm that is not finite is bad; --no-check-for-nan-in-loss-and-grad goes "
+               "on with it, though such weights are never saved");
+  app.add_flag("--check-for-spiky-loss", checks.spikyLoss,
+               "A loss of at least 10 times the largest of the run's first 100 steps is bad");
+  app.add_flag("--check-for-large-grads", checks.largeGradients, "The same of the gradient norm");
+  app.add_option(
+         "--skip-bad-steps", checks.skips,
+         "Leave out the update of up to so many bad steps in a row, and go on with the next data; one "
+         "more ends the run, saved. 0: a bad step ends it, and nothing is saved")
+      ->check(wholeNumber(0));
+}
+
 void addDeviceFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
   app.add_option("--device", training.device,
@@ -562,6 +576,7 @@ int main(int argc, char **argv) {
   addSaveFlags(app, arguments.training);
   addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
+  addCheckFlags(app, arguments.training.checks);
   addLaunchFlags(app, arguments);
   addProfileFlags(app, arguments);
   addDeviceFlags(app, arguments);

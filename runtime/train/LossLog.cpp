@@ -101,6 +101,8 @@ std::string lineOf(const TrainingStep &step) {
   line["tokens"] = static_cast<int64_t>(step.result.tokens);
   for (const ExpertLoad &load : step.loads)
     line["tokens_per_expert"][load.router] = {{"min", load.least}, {"mean", load.mean}, {"max", load.most}};
+  if (!step.result.isUpdated)
+    line["skipped"] = true;
   line["seconds"] = step.seconds;
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;

@@ -7,6 +7,7 @@
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/train/OptimizerSchedule.h"
+#include "runtime/train/StepChecks.h"
 
 #include <atomic>
 #include <filesystem>
@@ -71,6 +72,7 @@ struct TrainingOptions {
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
   bool savesState = true;              // --save: a checkpoint of all training state, beside the weights
   uint64_t seed = 1234;
+  CheckOptions checks;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions. Plans for the CPU only
   std::optional<Bf16Product>
@@ -97,10 +99,11 @@ struct TrainingStep {
 };
 
 struct TrainingSummary {
-  int64_t steps = 0; // done by this run
+  int64_t steps = 0;   // done by this run
+  int64_t skipped = 0; // of them, without an update
   bool interrupted = false;
-  bool endedEarly = false; // by exitInterval or exitMinutes
-  double firstLoss = 0, lastLoss = 0;
+  bool endedEarly = false;                  // by exitInterval or exitMinutes
+  double firstLoss = 0, lastLoss = 0;       // of steps that were not skipped
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
@@ -136,8 +139,9 @@ private:
 // Runs all steps from where --load stopped, up to an interrupt or where it is to exit, then saves; not if interrupted
 // before the first step. When the data fail, the weights of the steps before are saved too. A log that cannot be
 // written does not end the training: summary.outputs says so. Nor, in a process that has all ranks, does a save before
-// the last: the observer is told. A loss or gradient norm that is not finite is an error, after which nothing is saved,
-// as after an error in a step.
+// the last: the observer is told. A step that TrainingOptions::checks finds bad is an error that names its data, after which
+// nothing is saved, as after an error in a step; or it is skipped: its data are used up, and nothing else changes, neither
+// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;

@@ -62,6 +62,10 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   for (const Settings &known : {dataSettings(options), optimizerSettings(options, options.trainIters)})
     for (const auto &[flag, value] : known)
       add(flag.c_str(), value);
+  add("--check-for-nan-in-loss-and-grad", options.checks.finite);
+  add("--check-for-spiky-loss", options.checks.spikyLoss);
+  add("--check-for-large-grads", options.checks.largeGradients);
+  add("--skip-bad-steps", options.checks.skips);
   add("--load", start);
   add("--finetune", options.finetune);
   settings.addPath("--save", options.save);
