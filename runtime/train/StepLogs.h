@@ -29,7 +29,7 @@ private:
 };
 
 // Numbers of a step by the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time":
-// seconds), and "tokens/s".
+// seconds, "throughput": TFLOP/s of a device), and "tokens/s".
 std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
 
 } // namespace mgc

@@ -95,6 +95,9 @@ private:
   int64_t skipped() const { return (start_.continues ? start_.record.skipped : 0) + summary_.skipped; }
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
+  Status readNorms(std::vector<LayerNorm> &norms) const;
+  double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
+  int64_t devices() const; // that compute a step
   void account(const TrainingStep &step);
   bool isExitDue() const;
 
@@ -109,6 +112,8 @@ private:
   std::optional<StepData> data_;
   std::unique_ptr<Engine> engine_;
   StepChecks checks_{options_.checks};
+  std::optional<StepWork> work_;       // if throughput is asked for
+  std::optional<GradientNorms> norms_; // if those of layers are
   StepLogs logs_;
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
@@ -172,6 +177,10 @@ Status Training::load() {
   MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
   saves_.begin(*engine_, processes_.get(), data_->source());
   MGC_TRY(logs_.open(options_));
+  if (options_.logsNormsByLayer)
+    norms_.emplace(engine_->plan(), engine_->arenas());
+  if (options_.findStepWork)
+    work_ = options_.findStepWork(engine_->plan());
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
@@ -333,10 +342,13 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   const bool writes = step == start_.step() && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
-  if (writes || options_.logsLoads)
+  std::vector<LayerNorm> norms;
+  if (writes || options_.logsLoads || norms_)
     beforeUpdate = [&]() -> Status {
       if (writes)
         MGC_TRY(writeGradients());
+      if (norms_)
+        MGC_TRY(readNorms(norms));
       return options_.logsLoads ? readLoads(loads) : Status::ok();
     };
   Accepts accepts;
@@ -346,7 +358,10 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   MGC_ASSIGN(result,
              engine_->step(step, batch, stepScalars(options_.optimizer, lr, updates), beforeUpdate, accepts));
   const bool isGood = accepts ? result.isUpdated : checks_.judge(result);
-  const TrainingStep done{step, result, lr, secondsSince(start), loads};
+  TrainingStep done{step, result, lr, secondsSince(start), loads};
+  done.norms = std::move(norms);
+  if (work_)
+    done.throughput = throughputOf(*work_, engine_->plan(), done.seconds, devices());
   account(done);
   isBetweenSteps_ = !result.isUpdated || (isGood && checks_.isFinite());
   for (const std::string &note : logs_.write(done, engine_->plan()))
@@ -372,14 +387,26 @@ Status Training::concludeBadStep(int64_t step, bool isUpdated) {
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
 Status Training::writeGradients() const {
-  const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
+  const auto scale = static_cast<float>(scaleOfMean());
   return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
+}
+
+Status Training::readNorms(std::vector<LayerNorm> &norms) const {
+  MGC_ASSIGN(read, norms_->read(scaleOfMean(), engine_->hosts()));
+  norms = std::move(read);
+  return Status::ok();
 }
 
 Status Training::readLoads(std::vector<ExpertLoad> &loads) const {
   MGC_ASSIGN(read, expertLoads(engine_->plan(), engine_->arenas(), engine_->hosts()));
   loads = std::move(read);
   return Status::ok();
+}
+
+// A rank on a CPU counts as one; ranks of one process share a device.
+int64_t Training::devices() const {
+  const plan::Plan &plan = engine_->plan();
+  return plan.target == plan::Target::cpu || processes_ ? plan.mesh.worldSize() : 1;
 }
 
 void Training::account(const TrainingStep &step) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "runtime/base/OutputFile.h"
+#include "runtime/checkpoint/GradientNorms.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "runtime/train/StepChecks.h"
+#include "runtime/train/Throughput.h"
 
 #include <atomic>
 #include <filesystem>
@@ -56,6 +58,8 @@ struct TrainingOptions {
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
+  bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
+  FindStepWork findStepWork = nullptr;           // for the throughput of each step; null: it is not asked for
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   std::optional<ObserverOutput> page;            // for which steps are traced and profiled too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
@@ -95,7 +99,9 @@ struct TrainingStep {
   int64_t step = 0; // from 0
   StepResult result;
   double lr = 0, seconds = 0;
-  std::vector<ExpertLoad> loads; // if asked for
+  std::vector<ExpertLoad> loads;             // if asked for
+  std::optional<Throughput> throughput = {}; // if asked for
+  std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
 };
 
 struct TrainingSummary {
@@ -142,7 +148,7 @@ private:
 // the last: the observer is told. A step that TrainingOptions::checks finds bad is an error that names its data, after which
 // nothing is saved, as after an error in a step; or it is skipped: its data are used up, and nothing else changes, neither
 // weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved.
-// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
+// The log has one JSON object per line: LossLog.h.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
 // traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who

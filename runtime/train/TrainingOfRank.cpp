@@ -75,6 +75,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--no-save-optim", !options.savesState);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--moe-per-layer-logging", options.logsLoads);
+  add("--log-norms-by-layer", options.logsNormsByLayer);
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
   add("--bf16-products", !options.bf16Product                          ? "measured"
