@@ -18,6 +18,9 @@ bool writesNoFile(const TrainingOptions &options) {
   return !options.save && !options.saveGradients && !options.trace && !options.profileJson && !options.page;
 }
 bool isNotEvaluated(const TrainingOptions &options) { return options.evalInterval == 0; }
+bool checksNothing(const TrainingOptions &options) {
+  return !options.checks.finite && !options.checks.spikyLoss && !options.checks.largeGradients;
+}
 bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
 bool isNotCyclic(const TrainingOptions &options) {
   return options.corpus && options.corpus->schedule != SampleOrderKind::cyclic;
@@ -36,12 +39,18 @@ const std::vector<FlagRow> &rows() {
       {hasList,
        "--lr-list has the rate of each step",
        {"--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters", "--lr-warmup-init",
-        "--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
-      {isConstant, "--lr-decay-style constant stays at --lr", {"--min-lr", "--lr-decay-iters"}},
-      {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
+        "--lr-wsd-decay-style", "--lr-wsd-decay-iters", "--lr-decay-samples", "--lr-warmup-samples",
+        "--lr-wsd-decay-samples"}},
+      {isConstant,
+       "--lr-decay-style constant stays at --lr",
+       {"--min-lr", "--lr-decay-iters", "--lr-decay-samples"}},
+      {isNotWsd,
+       "it is of --lr-decay-style WSD",
+       {"--lr-wsd-decay-style", "--lr-wsd-decay-iters", "--lr-wsd-decay-samples"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
       {hasNoLoad, "there is no --load", {"--ignore-extra-weights", "--ignore-config"}},
       {isNotEvaluated, "there is no --eval-interval", {"--eval-iters", "--valid-data"}},
+      {checksNothing, "nothing says which steps are bad: --check-for-spiky-loss would", {"--skip-bad-steps"}},
       {hasNoCorpus,
        "there is no --data-path and no --train-data-path",
        {"--data-cache-path", "--pad-token-id", "--dataloader-inter-document-masking", "--dataloader-type",

@@ -14,9 +14,16 @@ using tools::say;
 
 static double inMib(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
+static std::string describeThroughput(const Throughput &throughput) {
+  return fmt::format(
+      "  of each device {:.0f} tokens/s, {:.3g} TFLOP/s{}", throughput.tokens, throughput.flops * 1e-12,
+      throughput.utilisation > 0 ? fmt::format(", MFU {:.1f} %", 100 * throughput.utilisation) : "");
+}
+
 static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
-  return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s", step.result.loss,
-                     step.result.gradientNorm, step.lr, static_cast<double>(tokensPerStep) / step.seconds);
+  return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s{}", step.result.loss,
+                     step.result.gradientNorm, step.lr, static_cast<double>(tokensPerStep) / step.seconds,
+                     step.throughput ? describeThroughput(*step.throughput) : "");
 }
 
 RunScreen::RunScreen(int64_t trainIters, int64_t logInterval)
@@ -81,7 +88,9 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
                                  summary.interrupted  ? " (interrupted)"
                                  : summary.endedEarly ? fmt::format(" of {}", options.trainIters)
                                                       : "");
-  if (summary.steps > 0)
+  if (summary.skipped > 0)
+    text += fmt::format(", {} of them skipped", summary.skipped);
+  if (summary.steps > summary.skipped)
     text += fmt::format(": loss {:.4f} -> {:.4f}, {:.0f} tokens/s", summary.firstLoss, summary.lastLoss,
                         summary.tokens / summary.seconds);
   text += "\n";

@@ -1,7 +1,10 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or another
 // request to end (after the step that ran, and saved).
+#include "compiler/cost/Machine.h"
+#include "compiler/cost/ModelFlops.h"
 #include "frontend/SameModel.h"
+#include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "runtime/kernels/CpuGemm.h"
@@ -33,10 +36,16 @@ struct CorpusFlags {
   CorpusOptions options;
 };
 
+// Megatron-LM's other way to say how long a training is. Steps follow from it, with the plan's global batch.
+struct SampleFlags {
+  std::optional<int64_t> train, decay, warmup, wsdDecay;
+};
+
 struct Arguments {
   TrainingOptions training;
   CorpusFlags corpus;
   bool mockData = false;
+  SampleFlags samples;
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
   std::string lrList;
@@ -129,6 +138,9 @@ void addSaveFlags(CLI::App &app, TrainingOptions &training) {
       "--moe-per-layer-logging", training.logsLoads,
       "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias; of "
       "others in plans that mgc compile --moe-per-layer-logging has made");
+  app.add_flag("--log-norms-by-layer", training.logsNormsByLayer,
+               "In --log and --tensorboard-dir: the norm of the gradients of each layer, before they are "
+               "clipped; the whole gradient's is the root of the sum of their squares");
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());
@@ -300,6 +312,15 @@ void addProfileFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--profile-json", training.profileJson, "File (.json) for the profile")->check(notEmpty());
 }
 
+// Of CPUs no peak is known. The description of a GPU is that of its target, whose cards have one peak.
+StepWork stepWorkOf(const plan::Plan &plan) {
+  StepWork work{cost::modelFlops(plan)};
+  const cost::Machine machine = cost::machineOf(plan);
+  if (plan.target != plan::Target::cpu && machine.target.starts_with(nameOf(plan.target)))
+    work.peakFlops = plan.dtype == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
+  return work;
+}
+
 void addRunFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
   app.add_option("--train-iters", training.trainIters, "Steps; they count from 0")->check(wholeNumber(0));
@@ -334,12 +355,30 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
       ->check(CLI::IsMember({"auto", "native", "panels"}));
   app.add_option("--timeout", arguments.timeoutSeconds, "Seconds one rank waits for another")
       ->check(finiteNumber(0.001, 1e6));
+  app.add_flag_callback(
+      "--log-throughput", [&training] { training.findStepWork = stepWorkOf; },
+      "On the screen, in --log and --tensorboard-dir: of each device tokens/s, TFLOP/s of what the model "
+      "needs and, on a GPU, their part of its peak (docs/cost.md, Utilisation)");
   app.add_option("--log-interval", arguments.logInterval, "Steps from one line on the screen to the next")
       ->check(wholeNumber(1));
   app.add_flag("--poison", training.poison,
                "Fill the memory with NaN first, to find what is read before it is written");
   app.add_option("--inject-delays", training.delays,
                  "Seed of random pauses before instructions, to find results that depend on timing")
+      ->check(wholeNumber(0));
+}
+
+void addCheckFlags(CLI::App &app, CheckOptions &checks) {
+  app.add_flag("--check-for-nan-in-loss-and-grad,!--no-check-for-nan-in-loss-and-grad", checks.finite,
+               "A loss or gradient norm that is not finite is bad; --no-check-for-nan-in-loss-and-grad goes "
+               "on with it, though such weights are never saved");
+  app.add_flag("--check-for-spiky-loss", checks.spikyLoss,
+               "A loss of at least 10 times the largest of the run's first 100 steps is bad");
+  app.add_flag("--check-for-large-grads", checks.largeGradients, "The same of the gradient norm");
+  app.add_option(
+         "--skip-bad-steps", checks.skips,
+         "Leave out the update of up to so many bad steps in a row, and go on with the next data; one "
+         "more ends the run, saved. 0: a bad step ends it, and nothing is saved")
       ->check(wholeNumber(0));
 }
 
@@ -400,6 +439,50 @@ void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--moe-router-bias-update-rate", optimizer.routerBiasRate,
                  "By which a step moves the biases of routers towards even load; 0: they stay")
       ->check(finiteNumber());
+}
+
+void addSampleFlags(CLI::App &app, SampleFlags &samples) {
+  CLI::Option *train =
+      app.add_option("--train-samples", samples.train,
+                     "Instead of --train-iters: samples, of which each step takes a global "
+                     "batch; what is left of them is not trained on")
+          ->check(wholeNumber(1))
+          ->excludes("--train-iters", "--lr-decay-iters", "--lr-warmup-iters", "--lr-wsd-decay-iters");
+  const auto add = [&](const char *flag, std::optional<int64_t> &value, const char *steps) {
+    return app.add_option(flag, value, fmt::format("Instead of {}: whole global batches of samples", steps))
+        ->check(wholeNumber(0))
+        ->needs(train);
+  };
+  add("--lr-decay-samples", samples.decay, "--lr-decay-iters");
+  add("--lr-warmup-samples", samples.warmup, "--lr-warmup-iters")->excludes("--lr-warmup-fraction");
+  add("--lr-wsd-decay-samples", samples.wsdDecay, "--lr-wsd-decay-iters");
+}
+
+// Samples into steps.
+Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
+  if (!samples.train)
+    return Status::ok();
+  MGC_ASSIGN(plan, plan::readPlan(training.plan));
+  const int64_t batch = plan.globalBatchSize;
+  if (batch <= 0)
+    return errorf("{}: globalBatchSize is {}, expected at least 1", training.plan, batch);
+  training.trainIters = *samples.train / batch;
+  if (training.trainIters == 0)
+    return errorf("--train-samples {}: is less than the global batch of the plan, expected at least {}",
+                  *samples.train, batch);
+  const auto convert = [&](const char *flag, std::optional<int64_t> count, int64_t &steps) -> Status {
+    if (!count)
+      return Status::ok();
+    if (*count % batch != 0)
+      return errorf("{} {}: is no multiple of the global batch of the plan, {}; expected {} or {}", flag,
+                    *count, batch, *count / batch * batch, (*count / batch + 1) * batch);
+    steps = *count / batch;
+    return Status::ok();
+  };
+  OptimizerOptions &optimizer = training.optimizer;
+  MGC_TRY(convert("--lr-decay-samples", samples.decay, optimizer.lrDecayIters));
+  MGC_TRY(convert("--lr-warmup-samples", samples.warmup, optimizer.lrWarmupIters));
+  return convert("--lr-wsd-decay-samples", samples.wsdDecay, optimizer.lrWsdDecayIters);
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {
@@ -574,10 +657,12 @@ int main(int argc, char **argv) {
   addSaveFlags(app, arguments.training);
   addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
+  addCheckFlags(app, arguments.training.checks);
   addLaunchFlags(app, arguments);
   addProfileFlags(app, arguments);
   addDeviceFlags(app, arguments);
   addOptimizerFlags(app, arguments);
+  addSampleFlags(app, arguments.samples);
   try {
     Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
     if (!sorted.isOk())
@@ -607,6 +692,8 @@ int main(int argc, char **argv) {
     arguments.training.optimizer.lrList = rates.take();
     arguments.training.inputs.push_back({"--lr-list", arguments.lrList});
   }
+  if (const Status read = readSampleFlags(arguments.samples, arguments.training); !read.isOk())
+    return fail(read);
   if (arguments.warmupFraction)
     arguments.training.optimizer.lrWarmupIters = warmupOf(arguments.training, *arguments.warmupFraction);
   const Result<Launch> launch = launchOf(arguments.launchFlags);

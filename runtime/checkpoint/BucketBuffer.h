@@ -45,6 +45,7 @@ public:
   }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
+  std::span<const int64_t> ranks() const { return ranks_; } // that have it, or slices of it
   bool isSliced() const { return slices_.size() > 1; }
 
 private:

@@ -48,6 +48,7 @@ class FieldReader {
 public:
   explicit FieldReader(const json &object) : object_(object) {}
 
+  bool has(const char *name) const { return object_.is_object() && object_.contains(name); }
   void read(const char *name, int64_t &value) {
     const std::optional<int64_t> size = isThere(name) ? jsonSize(object_[name]) : std::nullopt;
     if (expect(size.has_value(), name, "an integer from 0 to 2^63 - 1"))
@@ -104,9 +105,10 @@ std::string printRecord(const CheckpointRecord &record) {
   };
   const auto setting = [](const auto &entry) { return ordered_json{entry.first, entry.second}; };
   const std::string body = fmt::format(
-      "{{\n\"step\": {},\n\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
+      "{{\n\"step\": {},\n{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
       "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n\"files\": {}\n}}",
-      record.step, record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize,
+      record.step, record.skipped > 0 ? fmt::format("\"skipped\": {},\n", record.skipped) : "",
+      record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize,
       record.sequenceLength, lines(record.data, setting), lines(record.optimizer, setting),
       lines(record.files,
             [](const CheckpointFile &file) { return ordered_json{file.name, file.bytes, file.checksum}; }));
@@ -119,6 +121,8 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   CheckpointRecord record;
   FieldReader reader(object);
   reader.read("step", record.step);
+  if (reader.has("skipped"))
+    reader.read("skipped", record.skipped);
   reader.read("samples", record.samples);
   reader.read("model", record.model);
   reader.read("layout", record.layout);
@@ -128,6 +132,8 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   reader.read("optimizer", record.optimizer);
   reader.read("files", record.files);
   MGC_TRY(reader.status());
+  if (record.skipped > record.step)
+    return errorf("\"skipped\" is {}, expected at most \"step\", {}", record.skipped, record.step);
   return record;
 }
 

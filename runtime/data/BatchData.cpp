@@ -77,6 +77,9 @@ public:
     return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
                        shape_.length);
   }
+  std::string describeBatch(int64_t step) override {
+    return fmt::format("{}: batch {}", path_, step % steps_);
+  }
   std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
 
 private:

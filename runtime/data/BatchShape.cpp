@@ -17,4 +17,13 @@ Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out) {
   return Status::ok();
 }
 
+std::string listSamples(std::string_view name, int64_t samples,
+                        const std::function<std::string(int64_t i)> &describe) {
+  constexpr int64_t kNamed = 16; // a line that can be read
+  std::string text(name);
+  for (int64_t i = 0; i < std::min(samples, kNamed); ++i)
+    text += fmt::format("{}{}", i > 0 ? "; " : name.empty() ? "" : ": ", describe(i));
+  return samples > kNamed ? fmt::format("{}; and {} more", text, samples - kNamed) : text;
+}
+
 } // namespace mgc

@@ -3,6 +3,8 @@
 
 #include "runtime/data/Data.h"
 
+#include <functional>
+
 namespace mgc {
 
 struct BatchShape {
@@ -19,5 +21,9 @@ struct BatchShape {
 
 // An error where there is no such step. All tokens are of type 0 and no sequence has padding until the source says so.
 Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out);
+
+// "NAME: A; B; .. and 14 more": the first samples of a batch, each as describe(i) has it.
+std::string listSamples(std::string_view name, int64_t samples,
+                        const std::function<std::string(int64_t i)> &describe);
 
 } // namespace mgc

@@ -24,7 +24,7 @@ public:
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength)
                                           : plan.sequenceLength) {}
 
-  void add(ChatTokens chat) {
+  void add(ChatTokens chat, int64_t line) {
     ++counts_.conversations;
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
@@ -34,7 +34,7 @@ public:
                      [](bool b) { return b; }))
       ++counts_.leftOut;
     else
-      chats_.push_back(std::move(chat));
+      chats_.push_back(std::move(chat)), lines_.push_back(line);
   }
 
   // Conversations, in an order of their own, fill a sample as long as the next one fits.
@@ -56,12 +56,8 @@ public:
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(beginBatch(step, shape_, out));
-    const int64_t samples = std::ssize(samples_);
-    for (int64_t i = 0; i < shape_.samples; ++i) {
-      const int64_t number = step * shape_.samples + i;
-      const int64_t sample = shuffledSample(seed_, number / samples, number % samples, samples);
-      fill(samples_[static_cast<size_t>(sample)], i, out);
-    }
+    for (int64_t i = 0; i < shape_.samples; ++i)
+      fill(chatsAt(step, i), i, out);
     return Status::ok();
   }
 
@@ -74,11 +70,24 @@ public:
       text += fmt::format("; {} left out, for nothing in them is learned", counts_.leftOut);
     return text;
   }
+  std::string describeBatch(int64_t step) override {
+    return listSamples(path_, shape_.samples, [&](int64_t i) {
+      std::string text;
+      for (const int64_t chat : chatsAt(step, i))
+        text += fmt::format("{}{}", text.empty() ? "line " : ", ", lines_[static_cast<size_t>(chat)] + 1);
+      return text;
+    });
+  }
   std::optional<double> epochsOf(int64_t steps) const override {
     return double(steps) * double(shape_.samples) / double(samples_.size());
   }
 
 private:
+  // The conversations of a sample of a step.
+  const std::vector<int64_t> &chatsAt(int64_t step, int64_t i) const {
+    const int64_t number = step * shape_.samples + i, samples = std::ssize(samples_);
+    return samples_[static_cast<size_t>(shuffledSample(seed_, number / samples, number % samples, samples))];
+  }
   // Each place of the padding is a document of its own: none is longer than the model has positions.
   void fill(const std::vector<int64_t> &chats, int64_t sample, GlobalBatch &out) const {
     const size_t begin = static_cast<size_t>(sample * shape_.length),
@@ -111,15 +120,17 @@ private:
   int64_t longest_;
   ChatCounts counts_;
   std::vector<ChatTokens> chats_;
+  std::vector<int64_t> lines_;                // of each, from 0
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
 };
 
-Status readLine(std::string_view line, const ChatTemplate &chat, Encoder &encoder, ChatData &data) {
+Status readLine(std::string_view line, int64_t number, const ChatTemplate &chat, Encoder &encoder,
+                ChatData &data) {
   const Result<nlohmann::json> json = parseJson(line);
   if (!json.isOk())
     return json.status();
   MGC_ASSIGN(tokens, chat.encode(*json, encoder));
-  data.add(std::move(tokens));
+  data.add(std::move(tokens), number);
   return Status::ok();
 }
 
@@ -143,7 +154,7 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
       break;
     position = block->end;
     MGC_TRY(forEachLine(*block, [&](std::string_view line, int64_t number) {
-              return readLine(line, chat, *encoder, *data).at(fmt::format("line {}", number + 1));
+              return readLine(line, number, chat, *encoder, *data).at(fmt::format("line {}", number + 1));
             }).at(path));
   }
   MGC_TRY(data->pack());

@@ -98,6 +98,7 @@ public:
     return tokens_->describe() +
            (documents_.endToken ? fmt::format(", documents end at token {}", *documents_.endToken) : "");
   }
+  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
   std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
 
 private:
@@ -126,6 +127,7 @@ public:
     return Status::ok();
   }
   std::string describe() const override { return tokens_->describe() + ", " + masker_.describe(); }
+  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
   std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
 
 private:

@@ -72,6 +72,7 @@ public:
   std::string describe() const override {
     return fmt::format("{}, {} images in each", tokens_->describe(), perStep_);
   }
+  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
   std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
 
 private:
@@ -127,6 +128,7 @@ public:
     return Status::ok();
   }
   std::string describe() const override { return tokens_->describe() + ", made-up images"; }
+  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
 
 private:
   // The chain's own image tokens become another token.

@@ -33,6 +33,11 @@ public:
   }
 
   std::string describe() const override { return samples_->describe(); }
+  std::string describeBatch(int64_t step) override {
+    if (const Status chosen = choose(step); !chosen.isOk())
+      return chosen.message();
+    return listSamples("", shape_.samples, [&](int64_t i) { return samples_->describeSample(numbers_[i]); });
+  }
   std::optional<double> epochsOf(int64_t) const override { return std::nullopt; } // describe() says it
 
 private:

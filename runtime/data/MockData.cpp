@@ -20,6 +20,11 @@ uint32_t tokensOf(const BatchShape &shape) { return uint32_t(std::clamp<int64_t>
 
 uint32_t following(uint32_t token, uint32_t tokens) { return (5 * token + 7) % tokens; }
 
+std::string describeMadeUp(int64_t step, const BatchShape &shape) {
+  return fmt::format("samples {} to {} of made-up data", step * shape.samples,
+                     (step + 1) * shape.samples - 1);
+}
+
 // x -> 5x + 7, and with probability 1/8 any of them instead.
 class MockData : public DataSource {
 public:
@@ -42,6 +47,7 @@ public:
   }
 
   std::string describe() const override { return fmt::format("made-up data over {} tokens", tokens_); }
+  std::string describeBatch(int64_t step) override { return describeMadeUp(step, shape_); }
 
 private:
   void drawChain(uint64_t number) {
@@ -85,6 +91,7 @@ public:
   }
 
   std::string describe() const override { return fmt::format("made-up pairs over {} tokens", tokens_); }
+  std::string describeBatch(int64_t step) override { return describeMadeUp(step, shape_); }
 
 private:
   void fill(uint64_t sample, std::span<int32_t> source, std::span<int32_t> tokens,

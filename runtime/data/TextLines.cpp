@@ -14,15 +14,22 @@ namespace {
 
 class NamedData final : public DataSource {
 public:
-  NamedData(std::unique_ptr<DataSource> data, std::string name)
-      : data_(std::move(data)), name_(std::move(name)) {}
+  // In what the data say of themselves, `shown` stands in the place of `hidden`.
+  NamedData(std::unique_ptr<DataSource> data, std::string hidden, std::string shown)
+      : data_(std::move(data)), hidden_(std::move(hidden)), shown_(std::move(shown)) {}
   Status batch(int64_t step, GlobalBatch &out) override { return data_->batch(step, out); }
-  std::string describe() const override { return name_; }
+  std::string describe() const override { return renamed(data_->describe()); }
+  std::string describeBatch(int64_t step) override { return renamed(data_->describeBatch(step)); }
   std::optional<double> epochsOf(int64_t steps) const override { return data_->epochsOf(steps); }
 
 private:
+  std::string renamed(std::string text) const {
+    for (size_t at = 0; (at = text.find(hidden_, at)) != std::string::npos; at += shown_.size())
+      text.replace(at, hidden_.size(), shown_);
+    return text;
+  }
   std::unique_ptr<DataSource> data_;
-  std::string name_;
+  std::string hidden_, shown_;
 };
 
 } // namespace
@@ -33,10 +40,7 @@ std::string TextLines::prefix() const { return folder_ + kPrefix + "_text_docume
 
 std::unique_ptr<DataSource> TextLines::named(std::unique_ptr<DataSource> data,
                                              const std::string &path) const {
-  std::string name = data->describe();
-  if (const size_t at = name.find(prefix()); at != std::string::npos)
-    name.replace(at, prefix().size(), path);
-  return std::make_unique<NamedData>(std::move(data), std::move(name));
+  return std::make_unique<NamedData>(std::move(data), prefix(), path);
 }
 
 TextLines::~TextLines() {

@@ -18,6 +18,7 @@
 #include "runtime/kernels/GemmNative.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <numeric>
@@ -51,7 +52,7 @@ public:
     threads_.run([&](int64_t i) { work(ranks_[i]->index()); });
   }
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
-                          const std::function<Status()> &beforeUpdate) override;
+                          const std::function<Status()> &beforeUpdate, const Accepts &accepts) override;
   void readAhead(NextBatch next) override { nextBatch_ = std::move(next); }
   StepResult results() const override { return resultOf(ranks_[0]->values(), terms_); }
   void abort(const Status &cause) override;
@@ -81,6 +82,7 @@ private:
   Status stageInputs(int64_t step, const GlobalBatch &batch);
   void stageNext(int64_t step);
   Status failureOf(int64_t step) const;
+  Status askToUpdate(const Accepts &accepts);
   StepResult finishStep(int64_t step, double seconds);
 
   const plan::Plan plan_;
@@ -103,7 +105,8 @@ private:
   const std::vector<size_t> terms_ = plan::lossTermsOf(plan_);
   Recording recording_;
   StepOrder order_; // of the step that runs
-  Status stoodAt_;  // of a process: why its rank ended, with its place; the cause may be another's
+  std::atomic<bool> isUpdated_{true};
+  Status stoodAt_; // of a process: why its rank ended, with its place; the cause may be another's
   NextBatch nextBatch_;
   int64_t stagedStep_ = -1; // whose inputs are written
   const std::vector<int> cores_ = availableCores();
@@ -434,19 +437,34 @@ StepResult RankEngine::finishStep(int64_t step, double seconds) {
   if (options_.timeline.measure && step >= options_.timeline.measureFirst)
     recording_.add(seconds);
   StepResult result = results();
+  result.isUpdated = isUpdated_;
   for (const std::unique_ptr<EngineRank> &rank : ranks_)
     if (!isOnHost())
       result.hostSeconds = std::max(result.hostSeconds, rank->hostSeconds());
   return result;
 }
 
+// On the thread of one rank of the process, while its others wait. All ranks have the same results, to the bit, but all the
+// same would not end if one of them skipped alone.
+Status RankEngine::askToUpdate(const Accepts &accepts) {
+  int32_t refused = accepts(results()) ? 0 : 1;
+  if (isProcessRank()) {
+    MGC_ASSIGN(greatest, reports_->greatest(refused));
+    refused = greatest;
+  }
+  isUpdated_ = refused == 0;
+  return Status::ok();
+}
+
 Result<StepResult> RankEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
-                                    const std::function<Status()> &beforeUpdate) {
+                                    const std::function<Status()> &beforeUpdate, const Accepts &accepts) {
   MGC_TRY(failureOf(step));
   MGC_TRY(stageInputs(step, batch));
   stagedStep_ = -1; // used
   const auto start = std::chrono::steady_clock::now();
-  order_ = {step, scalars, beforeUpdate ? &beforeUpdate : nullptr};
+  const std::function<Status()> ask = [&] { return accepts ? askToUpdate(accepts) : Status::ok(); };
+  isUpdated_ = true;
+  order_ = {step, scalars, beforeUpdate ? &beforeUpdate : nullptr, accepts ? &ask : nullptr, &isUpdated_};
   const std::function<void(int64_t)> work = [this](int64_t i) { runStep(*ranks_[i]); };
   threads_.begin(work);
   stageNext(step + 1);

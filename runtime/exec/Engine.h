@@ -68,7 +68,11 @@ struct StepResult {
   double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the host
   double crossEntropy = 0;
   std::vector<LossTerm> terms = {}; // that the plan has beside it
+  bool isUpdated = true;            // false: the update was left out, see Accepts
 };
+
+// Whether a step with these results, complete but for the update, may update the weights.
+using Accepts = std::function<bool(const StepResult &)>;
 
 // The ranks' timelines in this process, as EngineOptions::timeline asks. Complete between steps, after an error too.
 struct Recording {
@@ -139,8 +143,11 @@ public:
   // beforeUpdate, if given, is called once in each process, on some thread, when all ranks have complete gradients and
   // none updates yet; arenas() have the gradients then. After an error the engine runs no more steps; the error is the
   // root cause, with its place.
+  // accepts, if given, is asked once in each process, after beforeUpdate. Where it refuses in one of them, no rank updates:
+  // weights, masters and moments stay as they are. Either makes a device's step one that is enqueued anew, not replayed.
   virtual Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
-                                  const std::function<Status()> &beforeUpdate = nullptr) = 0;
+                                  const std::function<Status()> &beforeUpdate = nullptr,
+                                  const Accepts &accepts = nullptr) = 0;
   // Where the host would only wait while the ranks work, step() asks for the batch of the step after it; null: there is
   // none.
   using NextBatch = std::function<const GlobalBatch *(int64_t step)>;

@@ -119,14 +119,15 @@ Status EngineRank::run(const StepOrder &order) {
   }
   hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   MGC_TRY(finish(step));
-  return isMeasured_ ? clock_->report(false) : Status::ok();
+  return isMeasured_ ? clock_->report(!*order.isUpdated)
+                     : Status::ok(); // without an update it has no whole record
 }
 
 // Objects that the libraries make at their first use must not be captured: the first step never is.
 Status EngineRank::enqueue(const StepOrder &order) {
   isMeasured_ = clock_ && clock_->beginStep(order.step);
   MGC_TRY(io_.copyIn(stream(), arena_.address(), order.step));
-  if (!options_.graphs || options_.inject || order.beforeUpdate || isMeasured_ || directSteps_ == 0) {
+  if (!options_.graphs || options_.inject || order.pauses() || isMeasured_ || directSteps_ == 0) {
     ++directSteps_;
     MGC_TRY(enqueueDirectly(order));
   } else {
@@ -140,7 +141,7 @@ Status EngineRank::enqueue(const StepOrder &order) {
 
 Status EngineRank::enqueueDirectly(const StepOrder &order) {
   return executor_->enqueue(
-      order.step, [this, &order] { return order.beforeUpdate ? pauseForUpdate(order) : Status::ok(); },
+      order.step, [this, &order] { return order.pauses() ? pauseForUpdate(order) : Result<bool>(true); },
       isMeasured_ ? clock_.get() : nullptr);
 }
 
@@ -176,15 +177,19 @@ void EngineRank::dropGraph() {
 }
 
 // The gradients are complete on the host too when beforeUpdate runs, and stay until all ranks have come out of it.
-Status EngineRank::pauseForUpdate(const StepOrder &order) {
+Result<bool> EngineRank::pauseForUpdate(const StepOrder &order) {
   MGC_TRY(executor_->joinGradients());
   MGC_TRY(io_.copyOut(stream(), arena_.address()));
   MGC_TRY(finish(order.step));
-  MGC_TRY(download(Part::gradients));
+  if (order.beforeUpdate)
+    MGC_TRY(download(Part::gradients));
   MGC_TRY(options_.barrier());
-  if (options_.callsBeforeUpdate)
+  if (options_.callsBeforeUpdate && order.beforeUpdate)
     MGC_TRY((*order.beforeUpdate)());
-  return options_.barrier();
+  if (options_.callsBeforeUpdate && order.ask)
+    MGC_TRY((*order.ask)());
+  MGC_TRY(options_.barrier());
+  return order.isUpdated->load();
 }
 
 // As long as instructions end, the device is at work.

@@ -6,6 +6,7 @@
 #include "runtime/exec/StepIo.h"
 #include "runtime/exec/StreamExecutor.h"
 
+#include <atomic>
 #include <mutex>
 
 namespace mgc {
@@ -28,6 +29,9 @@ struct StepOrder {
   int64_t step = 0;
   StepScalars scalars{};
   const std::function<Status()> *beforeUpdate = nullptr; // null: none
+  const std::function<Status()> *ask = nullptr; // behind it: sets `isUpdated`; null: all steps update
+  const std::atomic<bool> *isUpdated = nullptr;
+  bool pauses() const { return beforeUpdate || ask; }
 };
 
 class EngineRank {
@@ -72,8 +76,8 @@ private:
   Status capture(const StepOrder &order);
   Result<bool> isCaptured(); // an error once the graph was dropped
   Status launch();
-  Status pauseForUpdate(const StepOrder &order);
-  Status finish(int64_t step); // waits for the device
+  Result<bool> pauseForUpdate(const StepOrder &order); // whether to update
+  Status finish(int64_t step);                         // waits for the device
   const plugin::Stream &stream() const { return executor_->compute(); }
 
   const plan::Plan &plan_;

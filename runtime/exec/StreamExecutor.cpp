@@ -45,9 +45,8 @@ StreamExecutor::~StreamExecutor() {
   communicator_.setWaitObserver(nullptr);
 }
 
-bool StreamExecutor::isOfGradients(int64_t index) const {
-  return isRun(index) &&
-         record_.chunks[record_.schedule[index].step.chunk].chunk->task == plan::Task::gradients;
+bool StreamExecutor::isOfTask(int64_t index, plan::Task task) const {
+  return isRun(index) && record_.chunks[record_.schedule[index].step.chunk].chunk->task == task;
 }
 
 StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
@@ -162,7 +161,7 @@ ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
   return place;
 }
 
-Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StepClock *clock) {
+Status StreamExecutor::enqueue(int64_t step, const BeforeUpdate &beforeUpdate, StepClock *clock) {
   cursor_.place.step = secondCursor_.place.step = step;
   cursor_.place.microbatch = -1;
   cursor_.place.chunk = cursor_.place.instruction = {};
@@ -201,16 +200,20 @@ Status StreamExecutor::begin() {
   return Status::ok();
 }
 
-Status StreamExecutor::enqueueSchedule(const std::function<Status()> &beforeUpdate) {
+Status StreamExecutor::enqueueSchedule(const BeforeUpdate &beforeUpdate) {
   MGC_TRY(begin());
   const auto size = static_cast<int64_t>(record_.schedule.size());
+  bool isUpdated = true;
   for (int64_t index = 0; index < size; ++index) {
-    if (index == record_.updateStep)
-      MGC_TRY(beforeUpdate());
-    MGC_TRY(runStep(index));
+    if (index == record_.updateStep) {
+      MGC_ASSIGN(wanted, beforeUpdate());
+      isUpdated = wanted;
+    }
+    if (isUpdated || !isOfTask(index, plan::Task::update))
+      MGC_TRY(runStep(index));
   }
   if (record_.updateStep == size)
-    MGC_TRY(beforeUpdate());
+    MGC_TRY(beforeUpdate().status());
   MGC_TRY(join());
   return clock_ ? clock_->stepEnds(compute_) : Status::ok();
 }

@@ -57,9 +57,11 @@ public:
   ~StreamExecutor() override;
   const plugin::Stream &compute() const { return compute_; }
 
-  // A whole step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end without one. `clock`:
-  // null unless the step is measured. After an error of the host nothing of the rank is at work.
-  Status enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StepClock *clock);
+  // A whole step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end without one, and says
+  // whether that chunk is run. `clock`: null unless the step is measured. After an error of the host nothing of the rank is
+  // at work.
+  using BeforeUpdate = std::function<Result<bool>()>;
+  Status enqueue(int64_t step, const BeforeUpdate &beforeUpdate, StepClock *clock);
   Status progress() override;
   // In beforeUpdate: what the compute stream does next comes behind all runs of gradients.
   Status joinGradients();
@@ -102,7 +104,7 @@ private:
   Status makeEventsOf(const plugin::PluginDevice &device, int64_t index);
   Status startThreads();
   Status startThread(StreamKind kind, int64_t works);
-  Status enqueueSchedule(const std::function<Status()> &beforeUpdate);
+  Status enqueueSchedule(const BeforeUpdate &beforeUpdate);
   Status begin();
   Status join();
   Status runStep(int64_t index);
@@ -130,7 +132,8 @@ private:
   Status execute(Cursor &cursor, const ChunkRecord &chunk, int64_t index, const plugin::Stream &stream,
                  const PreparedInstruction &made);
 
-  bool isOfGradients(int64_t index) const;
+  bool isOfTask(int64_t index, plan::Task task) const;
+  bool isOfGradients(int64_t index) const { return isOfTask(index, plan::Task::gradients); }
   StreamKind kindOf(int64_t run, int64_t instruction) const;
   // The stream of a run. A measured step has all its runs on one stream, so that the time each takes can be told.
   bool isConcurrent(int64_t index) const {

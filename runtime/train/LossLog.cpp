@@ -23,7 +23,7 @@ Status failed(const std::string &path) {
 
 // The text behind the last whole line: of a run that was killed while it wrote; "" where there is none.
 std::string unfinishedLine(int descriptor, off_t size) {
-  constexpr off_t kLongestLine = 1 << 12;
+  constexpr off_t kLongestLine = 1 << 18; // norms of some thousand layers
   std::string text(static_cast<size_t>(std::min(size, kLongestLine)), '\0');
   if (::pread(descriptor, text.data(), text.size(), size - std::ssize(text)) != std::ssize(text))
     return "";
@@ -97,11 +97,21 @@ std::string lineOf(const TrainingStep &step) {
   for (const LossTerm &term : step.result.terms)
     line[std::string(term.name)] = term.value;
   line["grad_norm"] = step.result.gradientNorm;
+  for (const LayerNorm &norm : step.norms)
+    line["grad_norm_by_layer"][norm.layer] = norm.norm;
   line["lr"] = step.lr;
   line["tokens"] = static_cast<int64_t>(step.result.tokens);
   for (const ExpertLoad &load : step.loads)
     line["tokens_per_expert"][load.router] = {{"min", load.least}, {"mean", load.mean}, {"max", load.most}};
+  if (!step.result.isUpdated)
+    line["skipped"] = true;
   line["seconds"] = step.seconds;
+  if (step.throughput) {
+    line["tokens_per_second_per_device"] = step.throughput->tokens;
+    line["tflops_per_device"] = step.throughput->flops * 1e-12;
+    if (step.throughput->utilisation > 0)
+      line["mfu"] = step.throughput->utilisation;
+  }
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;
   return line.dump();

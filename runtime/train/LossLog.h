@@ -9,7 +9,8 @@
 
 namespace mgc {
 
-// A step as a line of the log, without its end.
+// A step as a line of the log, without its end: step, loss and its terms, grad_norm, lr, tokens, seconds; on a device
+// host_seconds too, and what else the step has: docs/runs.md.
 std::string lineOf(const TrainingStep &step);
 // "validation_loss", "validation_perplexity", "validation_tokens"; of the split test so too.
 std::string lineOf(const EvaluationResult &evaluation);

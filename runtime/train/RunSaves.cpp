@@ -62,13 +62,13 @@ bool RunSaves::isDue(int64_t stepsDone) const {
   return isBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
 }
 
-Status RunSaves::save(int64_t stepsDone, bool isLast) {
+Status RunSaves::save(int64_t stepsDone, int64_t skipped, bool isLast) {
   if (!options_.save)
     return Status::ok();
   // Rank 0 asks the others for weights, which would hold up their training.
   if (isLast || !options_.asyncSave)
     MGC_TRY(saveWeightsAlone(stepsDone));
-  return saver_ ? saveState(stepsDone, isLast) : Status::ok();
+  return saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
 }
 
 Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
@@ -82,20 +82,21 @@ Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
                     : saved;
 }
 
-Status RunSaves::saveState(int64_t stepsDone, bool isLast) {
+Status RunSaves::saveState(int64_t stepsDone, int64_t skipped, bool isLast) {
   note(saver_->finish());
-  const Status saved =
-      saver_->save(recordOf(options_, engine_->plan(), *data_, stepsDone), options_.asyncSave && !isLast);
+  CheckpointRecord record = recordOf(options_, engine_->plan(), *data_, stepsDone);
+  record.skipped = skipped;
+  const Status saved = saver_->save(std::move(record), options_.asyncSave && !isLast);
   if (isLast)
     return saved;
   note(saved);
   return Status::ok();
 }
 
-Status RunSaves::saveAtTheEnd(int64_t stepsDone) { return save(stepsDone, true); }
+Status RunSaves::saveAtTheEnd(int64_t stepsDone, int64_t skipped) { return save(stepsDone, skipped, true); }
 
-Status RunSaves::saveBetween(int64_t stepsDone) {
-  Status saved = save(stepsDone, false);
+Status RunSaves::saveBetween(int64_t stepsDone, int64_t skipped) {
+  Status saved = save(stepsDone, skipped, false);
   if (saved.isOk() || processes_)
     return saved;
   MGC_TRY(verifySavableWeights(engine_->plan(), engine_->arenas()));

@@ -22,8 +22,9 @@ public:
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
   // is noted, and tried again at the next interval and at the end.
-  Status saveBetween(int64_t stepsDone);
-  Status saveAtTheEnd(int64_t stepsDone);
+  // `skipped`: of the steps done, without an update.
+  Status saveBetween(int64_t stepsDone, int64_t skipped);
+  Status saveAtTheEnd(int64_t stepsDone, int64_t skipped);
   // Notes how an asynchronous save went that has ended since the last call.
   void poll();
 
@@ -31,9 +32,9 @@ private:
   Status openFolder(std::vector<std::string> &notes);
   int64_t checkpointsAtOnce() const;
   bool isBetween() const { return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters; }
-  Status save(int64_t stepsDone, bool isLast);
+  Status save(int64_t stepsDone, int64_t skipped, bool isLast);
   Status saveWeightsAlone(int64_t stepsDone);
-  Status saveState(int64_t stepsDone, bool isLast);
+  Status saveState(int64_t stepsDone, int64_t skipped, bool isLast);
   void note(const Status &saved);
 
   const TrainingOptions &options_;

@@ -21,6 +21,7 @@ public:
   const DataSource &source() const { return *source_; }
   // "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
   std::string describe() const;
+  std::string describeBatch(int64_t step) { return source_->describeBatch(step); }
   // Read when it is first asked for; two steps are kept. An error, with the step: it cannot be read, or no label counts.
   Result<const GlobalBatch *> batchOf(int64_t step);
 

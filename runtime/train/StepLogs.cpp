@@ -14,6 +14,14 @@ std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &p
                                  {"batch-size", static_cast<double>(plan.globalBatchSize)},
                                  {"iteration-time", step.seconds},
                                  {"tokens/s", tokens / step.seconds}});
+  for (const LayerNorm &norm : step.norms)
+    scalars.push_back({"grad-norm/" + norm.layer, norm.norm});
+  if (step.throughput) {
+    scalars.push_back({"throughput", step.throughput->flops * 1e-12});
+    scalars.push_back({"tokens/s/device", step.throughput->tokens});
+    if (step.throughput->utilisation > 0)
+      scalars.push_back({"mfu", step.throughput->utilisation});
+  }
   for (const ExpertLoad &load : step.loads)
     scalars.push_back({load.router + " most tokens over mean", load.most / load.mean});
   return scalars;

@@ -30,7 +30,7 @@ private:
 };
 
 // Numbers of a step by the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time":
-// seconds), and "tokens/s".
+// seconds, "throughput": TFLOP/s of a device), and "tokens/s".
 std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
 // "lm loss validation" and "lm loss validation ppl", Megatron-LM's; of the split test so too.
 std::vector<EventScalar> scalarsOf(const EvaluationResult &evaluation);

@@ -95,8 +95,14 @@ private:
   Result<bool> evaluate(Split split); // whether it came to its end, in all processes
   Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  Status concludeBadStep(int64_t step, bool isUpdated);
+  // Without an update, by this run and by those that it goes on from.
+  int64_t skipped() const { return (start_.continues ? start_.record.skipped : 0) + summary_.skipped; }
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
+  Status readNorms(std::vector<LayerNorm> &norms) const;
+  double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
+  int64_t devices() const; // that compute a step
   void account(const TrainingStep &step);
   bool isExitDue() const;
 
@@ -112,11 +118,14 @@ private:
   std::unique_ptr<Engine> engine_;
   std::optional<plan::Plan> evaluationPlan_; // until its engine has it
   std::unique_ptr<Evaluation> evaluation_;
+  StepChecks checks_{options_.checks};
+  std::optional<StepWork> work_;       // if throughput is asked for
+  std::optional<GradientNorms> norms_; // if those of layers are
   StepLogs logs_;
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
-  Status failure_;             // beside the training: of the data
+  Status failure_;             // beside the training: of the data; too many bad steps
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
@@ -183,6 +192,10 @@ Status Training::load() {
   MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
   saves_.begin(*engine_, processes_.get(), data_->source());
   MGC_TRY(logs_.open(options_));
+  if (options_.logsNormsByLayer)
+    norms_.emplace(engine_->plan(), engine_->arenas());
+  if (options_.findStepWork)
+    work_ = options_.findStepWork(engine_->plan());
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
@@ -346,7 +359,7 @@ Status Training::runSteps() {
       MGC_TRY(evaluate(Split::valid).status());
     saves_.poll();
     if (saves_.isDue(stepsDone())) {
-      Status saved = saves_.saveBetween(stepsDone());
+      Status saved = saves_.saveBetween(stepsDone(), skipped());
       isBetweenSteps_ = saved.isOk();
       MGC_TRY(std::move(saved));
     }
@@ -386,34 +399,64 @@ bool Training::isExitDue() const {
 }
 
 Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
-  const double lr = learningRate(options_.optimizer, options_.trainIters, step);
+  const int64_t updates = step - skipped();
+  const double lr = learningRate(options_.optimizer, options_.trainIters, updates);
   const bool writes = step == start_.step() && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
-  if (writes || options_.logsLoads)
+  std::vector<LayerNorm> norms;
+  if (writes || options_.logsLoads || norms_)
     beforeUpdate = [&]() -> Status {
       if (writes)
         MGC_TRY(writeGradients());
+      if (norms_)
+        MGC_TRY(readNorms(norms));
       return options_.logsLoads ? readLoads(loads) : Status::ok();
     };
+  Accepts accepts;
+  if (checks_.skips())
+    accepts = [&](const StepResult &complete) { return checks_.judge(complete); };
   isBetweenSteps_ = false;
-  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
-  const TrainingStep done{step, result, lr, secondsSince(start), loads};
+  MGC_ASSIGN(result,
+             engine_->step(step, batch, stepScalars(options_.optimizer, lr, updates), beforeUpdate, accepts));
+  const bool isGood = accepts ? result.isUpdated : checks_.judge(result);
+  TrainingStep done{step, result, lr, secondsSince(start), loads};
+  done.norms = std::move(norms);
+  if (work_)
+    done.throughput = throughputOf(*work_, engine_->plan(), done.seconds, devices());
   account(done);
-  isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
+  isBetweenSteps_ = !result.isUpdated || (isGood && checks_.isFinite());
   for (const std::string &note : logs_.write(done, engine_->plan()))
     observer_.noted(note);
   observer_.stepped(done);
-  if (isBetweenSteps_)
-    return Status::ok();
-  return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
-                whyNotFinite(start_, engine_->plan(), step));
+  return isGood ? Status::ok() : concludeBadStep(step, result.isUpdated);
+}
+
+// An error: its update happened, and nothing of it may be saved. What ends a run whose weights are good is one of failure_.
+Status Training::concludeBadStep(int64_t step, bool isUpdated) {
+  const std::string finding = fmt::format(
+      "step {}: {}", step, checks_.finding().empty() ? "another process refused it" : checks_.finding());
+  const std::string data = "the step's data: " + data_->describeBatch(step);
+  const std::string why = checks_.isFinite() ? "" : "; " + whyNotFinite(start_, engine_->plan(), step);
+  if (isUpdated)
+    return errorf("{}{}; --skip-bad-steps N would leave its update out\n{}", finding, why, data);
+  observer_.noted(fmt::format("{}; its update is skipped\n{}", finding, data));
+  if (checks_.isOver())
+    failure_ = errorf("{}{}; --skip-bad-steps {} skips as many in a row, and this is one more\n{}", finding,
+                      why, options_.checks.skips, data);
+  return Status::ok();
 }
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
 Status Training::writeGradients() const {
-  const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
+  const auto scale = static_cast<float>(scaleOfMean());
   return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
+}
+
+Status Training::readNorms(std::vector<LayerNorm> &norms) const {
+  MGC_ASSIGN(read, norms_->read(scaleOfMean(), engine_->hosts()));
+  norms = std::move(read);
+  return Status::ok();
 }
 
 Status Training::readLoads(std::vector<ExpertLoad> &loads) const {
@@ -422,18 +465,28 @@ Status Training::readLoads(std::vector<ExpertLoad> &loads) const {
   return Status::ok();
 }
 
+// A rank on a CPU counts as one; ranks of one process share a device.
+int64_t Training::devices() const {
+  const plan::Plan &plan = engine_->plan();
+  return plan.target == plan::Target::cpu || processes_ ? plan.mesh.worldSize() : 1;
+}
+
 void Training::account(const TrainingStep &step) {
-  if (summary_.steps == 0)
-    summary_.firstLoss = step.result.loss;
+  if (step.result.isUpdated) {
+    if (summary_.steps == summary_.skipped)
+      summary_.firstLoss = step.result.loss;
+    summary_.lastLoss = step.result.loss;
+  }
   ++summary_.steps;
-  summary_.lastLoss = step.result.loss;
+  summary_.skipped += !step.result.isUpdated;
   summary_.tokens += static_cast<double>(engine_->plan().globalBatchSize * engine_->plan().sequenceLength);
   summary_.seconds += step.seconds;
 }
 
 // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
 Status Training::saveAtTheEnd() {
-  return summary_.interrupted && summary_.steps == 0 ? Status::ok() : saves_.saveAtTheEnd(stepsDone());
+  return summary_.interrupted && summary_.steps == 0 ? Status::ok()
+                                                     : saves_.saveAtTheEnd(stepsDone(), skipped());
 }
 
 Status Training::trace() const {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "runtime/base/OutputFile.h"
+#include "runtime/checkpoint/GradientNorms.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/train/OptimizerSchedule.h"
+#include "runtime/train/StepChecks.h"
+#include "runtime/train/Throughput.h"
 
 #include <atomic>
 #include <filesystem>
@@ -56,6 +59,8 @@ struct TrainingOptions {
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
+  bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
+  FindStepWork findStepWork = nullptr;           // for the throughput of each step; null: it is not asked for
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   std::optional<ObserverOutput> page;            // for which steps are traced and profiled too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
@@ -75,6 +80,7 @@ struct TrainingOptions {
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
   bool savesState = true;              // --save: a checkpoint of all training state, beside the weights
   uint64_t seed = 1234;
+  CheckOptions checks;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions. Plans for the CPU only
   std::optional<Bf16Product>
@@ -97,7 +103,9 @@ struct TrainingStep {
   int64_t step = 0; // from 0
   StepResult result;
   double lr = 0, seconds = 0;
-  std::vector<ExpertLoad> loads; // if asked for
+  std::vector<ExpertLoad> loads;             // if asked for
+  std::optional<Throughput> throughput = {}; // if asked for
+  std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
 };
 
 // Of the weights after `step`, which counts from 0.
@@ -112,10 +120,11 @@ struct EvaluationResult {
 };
 
 struct TrainingSummary {
-  int64_t steps = 0; // done by this run
+  int64_t steps = 0;   // done by this run
+  int64_t skipped = 0; // of them, without an update
   bool interrupted = false;
-  bool endedEarly = false; // by exitInterval or exitMinutes
-  double firstLoss = 0, lastLoss = 0;
+  bool endedEarly = false;                  // by exitInterval or exitMinutes
+  double firstLoss = 0, lastLoss = 0;       // of steps that were not skipped
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
@@ -152,9 +161,10 @@ private:
 // Runs all steps from where --load stopped, up to an interrupt or where it is to exit, then saves; not if interrupted
 // before the first step. When the data fail, the weights of the steps before are saved too. A log that cannot be
 // written does not end the training: summary.outputs says so. Nor, in a process that has all ranks, does a save before
-// the last: the observer is told. A loss or gradient norm that is not finite is an error, after which nothing is saved,
-// as after an error in a step.
-// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
+// the last: the observer is told. A step that TrainingOptions::checks finds bad is an error that names its data, after which
+// nothing is saved, as after an error in a step; or it is skipped: its data are used up, and nothing else changes, neither
+// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved.
+// The log has one JSON object per line: LossLog.h.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
 // traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who

@@ -65,6 +65,10 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   for (const Settings &known : {dataSettings(options), optimizerSettings(options, options.trainIters)})
     for (const auto &[flag, value] : known)
       add(flag.c_str(), value);
+  add("--check-for-nan-in-loss-and-grad", options.checks.finite);
+  add("--check-for-spiky-loss", options.checks.spikyLoss);
+  add("--check-for-large-grads", options.checks.largeGradients);
+  add("--skip-bad-steps", options.checks.skips);
   add("--load", start);
   add("--finetune", options.finetune);
   settings.addPath("--save", options.save);
@@ -74,6 +78,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--no-save-optim", !options.savesState);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--moe-per-layer-logging", options.logsLoads);
+  add("--log-norms-by-layer", options.logsNormsByLayer);
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
   add("--bf16-products", !options.bf16Product                          ? "measured"

@@ -63,6 +63,9 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
   if (options.logsLoads && !options.log && !options.tensorboard && options.launch.rank == 0)
     return errorf(
         "--moe-per-layer-logging: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
+  if (options.logsNormsByLayer && !options.log && !options.tensorboard && options.launch.rank == 0)
+    return errorf(
+        "--log-norms-by-layer: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
   return Status::ok();
 }
 

@@ -54,6 +54,9 @@ class Hostile(unittest.TestCase):
         self.assertIn(message, run.stderr)
         return run.stderr
 
+    def expect_usage(self, *arguments):
+        return self.expect(2, "", *arguments)
+
     def test_flags(self):
         for flag, value, message in [
                 ("--train-iters", "-1", "found '-1', expected a whole number, at least 0"),
@@ -91,6 +94,37 @@ class Hostile(unittest.TestCase):
             with self.subTest(flags=flags):
                 code = 1 if flags[0] == "--bf16-products" else 2
                 self.expect(code, message, "plan", "--mock-data", "--train-iters", "2", *flags)
+
+    def test_samples_are_steps_of_a_global_batch(self):
+        mock = ["plan", "--mock-data"]
+        for arguments, message in [
+                (["--train-samples", "15"], "--train-samples 15: is less than the global batch of the plan, expected at least 16"),
+                (["--train-samples", "64", "--lr-warmup-samples", "24"],
+                 "--lr-warmup-samples 24: is no multiple of the global batch of the plan, 16; expected 16 or 32"),
+                (["--train-samples", "64", "--lr-decay-samples", "1"], "expected 0 or 16")]:
+            self.expect(1, message, *mock, *arguments)
+        for arguments, message in [
+                (["--train-samples", "64", "--train-iters", "4"], "excludes"),
+                (["--train-samples", "64", "--lr-decay-iters", "4"], "excludes"),
+                (["--train-samples", "64", "--lr-warmup-samples", "16", "--lr-warmup-fraction", "0.1"], "excludes"),
+                (["--lr-decay-samples", "64"], "--train-samples"),
+                (["--train-samples", "64", "--lr-decay-style", "constant", "--lr-decay-samples", "16"], "would do nothing")]:
+            self.assertIn(message, self.expect_usage(*mock, *arguments))
+        logs = {}
+        for name, arguments in [
+                ("samples", ["--train-samples", "79", "--lr-decay-samples", "64", "--lr-warmup-samples", "32"]),
+                ("steps", ["--train-iters", "4", "--lr-decay-iters", "4", "--lr-warmup-iters", "2"])]:
+            self.expect(0, "", *mock, "--lr-decay-style", "linear", "--lr", "1e-3", "--log", name, *arguments)
+            logs[name] = [(line["step"], line["lr"], line["loss"]) for line in map(json.loads, read(name).splitlines())]
+        self.assertEqual(len(logs["samples"]), 4)
+        self.assertEqual(logs["samples"], logs["steps"])
+
+    def test_flags_of_checks(self):
+        self.expect(2, "--skip-bad-steps: would do nothing", "plan", *MOCK, "--skip-bad-steps", "2",
+                    "--no-check-for-nan-in-loss-and-grad")
+        error = self.expect(1, "not finite", "plan", "--mock-data", "--train-iters", "9", "--lr", "1e30", "--lr-decay-style", "constant")
+        self.assertRegex(error, r"the step's data: samples \d+ to \d+ of made-up data")
+        self.expect(1, "--log-norms-by-layer: there is no log for it", "plan", *MOCK, "--log-norms-by-layer")
 
     def test_a_decay_that_ends_early_is_said(self):
         self.expect(0, "--lr-decay-iters 1 ends before the 3 steps of the training: the last 2 have the rate --min-lr 0, "

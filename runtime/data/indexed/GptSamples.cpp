@@ -39,16 +39,13 @@ Status GptSamples::readPart(int64_t document, int64_t begin, int64_t end, Sample
   return Status::ok();
 }
 
-Status GptSamples::read(int64_t i, SampleTokens &out) const {
-  out.tokens.assign(static_cast<size_t>(cut_.reads()), 0);
-  out.ends.clear();
+Status GptSamples::eachPart(int64_t i, const VisitPart &visit) const {
   const int64_t sample = index_.order[i];
   if (sample >= samples())
     return errorf("the index of {} has {} at place {}, expected a sample below {}; remove the file in "
                   "--data-cache-path",
                   files_->prefix(), sample, i, samples());
   const SampleBoundary first = index_.boundaries[sample], last = index_.boundaries[sample + 1];
-  int64_t filled = 0;
   if (first.document < 0 || last.document >= index_.documents.size() || last.document < first.document)
     return errorf(
         "the index of {} has sample {} from document {} to {}, expected 0 to {}; remove the file in "
@@ -58,10 +55,31 @@ Status GptSamples::read(int64_t i, SampleTokens &out) const {
     const int64_t begin = document == first.document ? first.offset : 0;
     const int64_t end = document == last.document ? last.offset + cut_.extra()
                                                   : files_->lengths()[index_.documents[document]];
-    MGC_TRY(readPart(document, begin, end, out, filled));
+    MGC_TRY(visit(document, begin, end));
   }
+  return Status::ok();
+}
+
+Status GptSamples::read(int64_t i, SampleTokens &out) const {
+  out.tokens.assign(static_cast<size_t>(cut_.reads()), 0);
+  out.ends.clear();
+  int64_t filled = 0;
+  MGC_TRY(eachPart(i, [&](int64_t document, int64_t begin, int64_t end) {
+    return readPart(document, begin, end, out, filled);
+  }));
   out.padding = cut_.reads() - filled;
   return Status::ok();
+}
+
+std::string GptSamples::describeSample(int64_t i) const {
+  std::string text;
+  const Status status = eachPart(i, [&](int64_t document, int64_t begin, int64_t end) {
+    if (end > begin)
+      text += fmt::format(", sequence {}, tokens {} to {}", index_.documents[document], begin, end - 1);
+    return Status::ok();
+  });
+  return status.isOk() ? fmt::format("{}: {}", files_->prefix(), text.empty() ? "nothing" : text.substr(2))
+                       : status.message();
 }
 
 std::string GptSamples::describe() const {
@@ -117,6 +135,10 @@ int64_t samplesToBuild(int64_t size, double weight) {
 
 Status BlendedSamples::read(int64_t i, SampleTokens &out) const {
   return parts_[static_cast<size_t>(order_.datasets[i])]->read(order_.samples[i], out);
+}
+
+std::string BlendedSamples::describeSample(int64_t i) const {
+  return parts_[static_cast<size_t>(order_.datasets[i])]->describeSample(order_.samples[i]);
 }
 
 std::string BlendedSamples::describe() const {

@@ -4,6 +4,8 @@
 #include "runtime/data/indexed/GptIndex.h"
 #include "runtime/data/indexed/IndexedTokens.h"
 
+#include <functional>
+
 namespace mgc {
 
 // The tokens of one sample.
@@ -22,6 +24,8 @@ public:
   // Sample i of the order in which training reads them.
   virtual Status read(int64_t i, SampleTokens &out) const = 0;
   virtual std::string describe() const = 0; // "corpus: 1200 samples of 128 tokens, 3 epochs"
+  // Where its tokens are, of an index that read() accepts: "corpus: sequence 12, tokens 30 to 94, sequence 7, tokens 0 to 63".
+  virtual std::string describeSample(int64_t i) const = 0;
 };
 
 struct SampleOptions {
@@ -38,12 +42,16 @@ public:
   int64_t samples() const override { return index_.counts.samples; }
   Status read(int64_t i, SampleTokens &out) const override;
   std::string describe() const override;
+  std::string describeSample(int64_t i) const override;
   const GptIndex &index() const { return index_; }
 
 private:
   GptSamples(std::shared_ptr<const IndexedTokens> files, GptIndex index, const SampleOptions &options)
       : files_(std::move(files)), index_(std::move(index)), cut_(options.cut),
         vocabulary_(options.vocabulary) {}
+  // The parts of documents that the sample has, in order: visit(number in the index, first token, token behind the last).
+  using VisitPart = std::function<Status(int64_t document, int64_t begin, int64_t end)>;
+  Status eachPart(int64_t i, const VisitPart &visit) const;
   Status readPart(int64_t document, int64_t begin, int64_t end, SampleTokens &out, int64_t &filled) const;
 
   std::shared_ptr<const IndexedTokens> files_;
@@ -74,6 +82,7 @@ public:
   int64_t samples() const override { return std::ssize(order_.datasets); }
   Status read(int64_t i, SampleTokens &out) const override;
   std::string describe() const override;
+  std::string describeSample(int64_t i) const override;
   const BlendOrder &order() const { return order_; }
   const GptSamples &part(size_t i) const { return *parts_[i]; }
 

@@ -343,6 +343,16 @@ TEST(CheckpointRecord, everyEditIsFound) {
   EXPECT_TRUE(fails(parseRecord(newer), {"is of version 2, this program reads version 1"}));
 }
 
+TEST(CheckpointRecord, stepsThatWereSkippedAreAmongThoseDone) {
+  CheckpointRecord record;
+  record.step = 20, record.skipped = 3;
+  const Result<CheckpointRecord> read = parseRecord(printRecord(record));
+  ASSERT_TRUE(isOk(read));
+  EXPECT_EQ(read->skipped, 3);
+  record.skipped = 21;
+  EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"skipped\" is 21", "at most", "20"}));
+}
+
 // Names of files reach nothing outside of the folder.
 TEST(CheckpointRecord, filesAreInItsFolder) {
   EXPECT_TRUE(

@@ -123,6 +123,24 @@ TEST(Data, aStreamIsCutAndShuffledByEpoch) {
   EXPECT_EQ(source->describe(), dir.path("t.bin") + " (U16): 10 samples of 4 tokens");
 }
 
+// Each token is its own place in the file.
+TEST(Data, aStreamSaysWhereABatchIs) {
+  TempDir dir;
+  std::vector<uint16_t> tokens(41);
+  std::iota(tokens.begin(), tokens.end(), uint16_t(0));
+  const Plan plan = planFor(5, 4, 100);
+  const std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan, 1, {"u16"});
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  for (int64_t step : {0, 1, 3}) {
+    ASSERT_TRUE(isOk(source->batch(step, batch)));
+    std::string expected = dir.path("t.bin") + " (U16): ";
+    for (size_t i = 0; i < 5; ++i)
+      expected += fmt::format("{}sample {}, tokens {} to {}", i ? "; " : "", batch.tokens[4 * i] / 4,
+                              batch.tokens[4 * i], batch.labels[4 * i + 3]);
+    EXPECT_EQ(source->describeBatch(step), expected);
+  }
+}
+
 TEST(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
   TempDir dir;
   Plan plan = planFor(3, 5, 128);

@@ -3,6 +3,8 @@
 
 #include "test/runtime/data/indexed/GoldenFiles.h"
 
+#include <regex>
+
 using namespace mgc;
 using namespace mgc::test;
 
@@ -134,6 +136,33 @@ TEST(IndexedData, stepsAreIndependent) {
     ASSERT_TRUE(isOk(data->batch(step, a)));
     ASSERT_TRUE(isOk(other->batch(step % 19, b)));
     EXPECT_EQ(a.tokens, b.tokens);
+  }
+}
+
+// The tokens that it names are those of the batch, and one more that is a label.
+TEST(IndexedData, saysWhereABatchIs) {
+  plan::Plan plan = planOf(64, 4096, false);
+  plan.globalBatchSize = 3;
+  const auto data = openCorpus(docsAlone(), {Split::train}, plan, 1).take();
+  const auto files = IndexedTokens::open(kGolden + "indexed/docs_u16").take();
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  for (const int64_t step : {0, 5, 11}) {
+    ASSERT_TRUE(isOk(data->batch(step, batch)));
+    std::string text = data->describeBatch(step);
+    std::vector<int32_t> found;
+    static const std::regex part("sequence ([0-9]+), tokens ([0-9]+) to ([0-9]+)");
+    for (std::sregex_iterator it(text.begin(), text.end(), part), end; it != end; ++it) {
+      const int64_t begin = std::stoll((*it)[2]), last = std::stoll((*it)[3]);
+      std::vector<int32_t> tokens(static_cast<size_t>(last - begin + 1));
+      ASSERT_TRUE(isOk(files.read(std::stoll((*it)[1]), begin, 4096, tokens)));
+      found.insert(found.end(), tokens.begin(), tokens.end());
+    }
+    std::vector<int32_t> expected;
+    for (size_t i = 0; i < 3; ++i) {
+      expected.insert(expected.end(), batch.tokens.begin() + 64 * i, batch.tokens.begin() + 64 * (i + 1));
+      expected.push_back(batch.labels[64 * i + 63]);
+    }
+    EXPECT_EQ(found, expected) << text;
   }
 }
 

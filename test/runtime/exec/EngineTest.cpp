@@ -232,6 +232,43 @@ TEST(Engine, beforeUpdateSeesCompleteGradientsAndOldValues) {
   EXPECT_EQ(calls, 1);
 }
 
+// A step that is refused leaves everything as it was, and the next one updates as if it had not been.
+TEST(Engine, aRefusedStepUpdatesNothing) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const std::unique_ptr<Engine> skipping = makeEngine(pipeline.plan), plain = makeEngine(pipeline.plan);
+  const auto weights = [&](Engine &engine, int64_t rank) {
+    return std::vector<float>(inArena<float>(engine, rank, pipeline.valueOffset),
+                              inArena<float>(engine, rank, pipeline.valueOffset) +
+                                  pipeline.plan.sequenceLength);
+  };
+  setWeights(pipeline, *skipping);
+  setWeights(pipeline, *plain);
+  const std::vector<float> before = weights(*skipping, 0);
+  double asked = 0;
+  const Accepts refuses = [&](const StepResult &result) {
+    asked = result.gradientNorm;
+    return false;
+  };
+  const Result<StepResult> refused =
+      skipping->step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, refuses);
+  ASSERT_TRUE(refused.isOk()) << refused.status().message();
+  EXPECT_FALSE(refused->isUpdated);
+  EXPECT_EQ(asked, refused->gradientNorm);
+  for (int64_t rank : {0, 1})
+    EXPECT_EQ(weights(*skipping, rank), before);
+  const Accepts accepts = [](const StepResult &) { return true; };
+  const Result<StepResult> next =
+      skipping->step(1, makeBatch(pipeline.plan, 1), scalarsOf(0), nullptr, accepts);
+  const Result<StepResult> expected = plain->step(1, makeBatch(pipeline.plan, 1), scalarsOf(0));
+  ASSERT_TRUE(next.isOk()) << next.status().message();
+  ASSERT_TRUE(expected.isOk()) << expected.status().message();
+  EXPECT_TRUE(next->isUpdated);
+  EXPECT_EQ(next->loss, expected->loss);
+  EXPECT_NE(weights(*skipping, 0), before);
+  for (int64_t rank : {0, 1})
+    EXPECT_EQ(weights(*skipping, rank), weights(*plain, rank));
+}
+
 TEST(Engine, writesTheStepScalarsToEveryRank) {
   const PipelinePlan pipeline = makePipelinePlan(1);
   std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);

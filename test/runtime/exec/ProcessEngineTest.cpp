@@ -5,7 +5,9 @@
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <thread>
 
 namespace mgc::test {
@@ -82,6 +84,24 @@ TEST(ProcessEngine, beforeUpdateIsCalledInEachProcess) {
     })));
   });
   EXPECT_EQ(calls, 4);
+}
+
+// One process that refuses is enough: no rank updates.
+TEST(ProcessEngine, noRankUpdatesWhereOneRefuses) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  for (const bool refuses : {true, false})
+    runApart(pipeline.plan, {}, [&](int64_t rank, Engine &engine) {
+      const std::span<float> weights(inArena<float>(engine, rank, pipeline.valueOffset),
+                                     rank < 2 ? pipeline.plan.sequenceLength : 0);
+      std::ranges::fill(weights, 1.0F);
+      const Accepts accepts = [&](const StepResult &) { return !refuses || rank != 3; };
+      const Result<StepResult> result =
+          engine.step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, accepts);
+      ASSERT_TRUE(isOk(result));
+      EXPECT_EQ(result->isUpdated, !refuses);
+      for (const float weight : weights)
+        EXPECT_EQ(weight == 1, refuses);
+    });
 }
 
 TEST(ProcessEngine, otherDataAreFound) {

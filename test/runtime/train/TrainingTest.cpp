@@ -449,6 +449,44 @@ TEST(StepLogs, scalarsHaveTheTagsOfMegatron) {
                   "iteration-time 2\ntokens/s 16\n");
 }
 
+TEST(Throughput, isOfEachDevice) {
+  plan::Plan plan;
+  plan.globalBatchSize = 4, plan.sequenceLength = 8;
+  const Throughput known = throughputOf({6e12, 2e12}, plan, 0.5, 8);
+  EXPECT_DOUBLE_EQ(known.tokens, 8);
+  EXPECT_DOUBLE_EQ(known.flops, 1.5e12);
+  EXPECT_DOUBLE_EQ(known.utilisation, 0.75);
+  EXPECT_EQ(throughputOf({6e12, 0}, plan, 0.5, 8).utilisation, 0);
+
+  TrainingStep step;
+  step.seconds = 0.5, step.throughput = known;
+  const auto line = nlohmann::json::parse(lineOf(step));
+  EXPECT_DOUBLE_EQ(line["tflops_per_device"].get<double>(), 1.5);
+  EXPECT_DOUBLE_EQ(line["tokens_per_second_per_device"].get<double>(), 8);
+  EXPECT_DOUBLE_EQ(line["mfu"].get<double>(), 0.75);
+  step.throughput->utilisation = 0;
+  EXPECT_FALSE(nlohmann::json::parse(lineOf(step)).contains("mfu"));
+  std::string text;
+  for (const EventScalar &scalar : scalarsOf(step, plan))
+    text += scalar.tag + " ";
+  EXPECT_NE(text.find("throughput tokens/s/device "), std::string::npos) << text;
+}
+
+// On two ranks of a CPU, in each step.
+TEST(Training, logsThroughputIfAsked) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.findStepWork = [](const plan::Plan &) { return StepWork{1e9, 0}; };
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  for (const TrainingStep &step : recorder.steps) {
+    ASSERT_TRUE(step.throughput);
+    EXPECT_DOUBLE_EQ(step.throughput->flops,
+                     1e9 / (step.seconds * double(bundle.pipeline().plan.mesh.worldSize())));
+  }
+}
+
 TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""Gradient norms by layer: python3 norms.py BIN REPOSITORY
+
+In every layout the root of the sum of their squares is the gradient's norm, and each is that of one rank alone.
+"""
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+STEPS = 3
+# Sums of f32 in another order, over a step or two of training.
+TOLERANCE = 2e-4
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory(prefix="mgc-norms-")
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+
+
+def execute(*command):
+    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def norms(model, layout):
+    """By step: the whole norm, and by layer."""
+    config = ROOT / "test/golden" / model / "config.json"
+    execute(BIN / "mgc", "compile", config, "-o", "plan", "--force", "--target-cpu", "native", "--seq", 16, "--gbs", 8,
+            *layout.split())
+    log = pathlib.Path("log.jsonl")
+    log.unlink(missing_ok=True)
+    execute(BIN / "mgrun", "plan", "--mock-data", "--train-iters", STEPS, "--lr", "1e-3", "--clip-grad", "0.1", "--threads", 1,
+            "--log", log, "--log-norms-by-layer")
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return [(line["grad_norm"], line["grad_norm_by_layer"]) for line in lines]
+
+
+class Norms(unittest.TestCase):
+    def compare(self, model, layouts, layers):
+        expected = norms(model, layouts[0])
+        self.assertEqual(len(expected), STEPS)
+        self.assertEqual(set(layers) - set(expected[0][1]), set())
+        for layout in layouts:
+            with self.subTest(f"{model} {layout}"):
+                for step, (whole, by_layer) in enumerate(norms(model, layout)):
+                    self.assertGreater(whole, 0)
+                    root = math.sqrt(sum(norm * norm for norm in by_layer.values()))
+                    self.assertAlmostEqual(root / whole, 1, delta=1e-5, msg=f"step {step}: {by_layer}")
+                    self.assertEqual(list(by_layer), list(expected[step][1]))
+                    for layer, norm in by_layer.items():
+                        self.assertAlmostEqual(norm, expected[step][1][layer], delta=TOLERANCE * whole, msg=layer)
+
+    def test_tied_weights_count_once(self):
+        self.compare("gpt2", ["--mbs 2", "--tp 2 --pp 2 --mbs 2", "--dp 2 --zero 1 --pp 2 --mbs 2",
+                              "--dp 2 --zero 1 --tp 2 --sp --mbs 2", "--dp 4 --zero 0 --mbs 2"], ["transformer.h.0", "transformer.h.1"])
+
+    def test_llama(self):
+        self.compare("llama", ["--mbs 2", "--tp 2 --sp --mbs 2", "--pp 2 --dp 2 --zero 1 --mbs 2", "--cp 2 --mbs 2"],
+                     ["model.layers.0", "model.embed_tokens"])
+
+    def test_experts(self):
+        self.compare("mixtral", ["--mbs 2", "--dp 2 --ep 2 --zero 1 --mbs 2"], ["model.layers.0", "lm_head"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,178 @@
+// Bad steps: what is one, and that a step that is skipped leaves no trace but its data.
+#include "runtime/train/StepChecks.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/train/Training.h"
+#include "test/runtime/exec/Bundle.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+StepResult resultOf(double loss, double norm) {
+  StepResult result;
+  result.loss = loss, result.gradientNorm = norm;
+  return result;
+}
+
+// Megatron-LM's rerun_state_machine.is_unexpectedly_large, whose facts these are.
+TEST(LargeValues, areTenTimesTheLargestOfTheFirstHundred) {
+  LargeValues values;
+  for (int64_t i = 0; i < LargeValues::kSamples; ++i) {
+    EXPECT_FALSE(values.isTooLarge(i == 40 ? -3 : 1));
+    EXPECT_FALSE(values.isTooLarge(NAN)) << "which is not counted";
+  }
+  EXPECT_FALSE(values.isTooLarge(29.9));
+  EXPECT_TRUE(values.isTooLarge(30));
+  EXPECT_TRUE(values.isTooLarge(-31));
+  EXPECT_FALSE(values.isTooLarge(INFINITY));
+  EXPECT_EQ(values.largest(), 3) << "later values do not move it";
+}
+
+TEST(StepChecks, nameWhatIsWrong) {
+  StepChecks checks({.finite = true, .spikyLoss = true, .largeGradients = true, .skips = 2});
+  for (int64_t i = 0; i < LargeValues::kSamples; ++i)
+    EXPECT_TRUE(checks.judge(resultOf(2, 3)));
+  EXPECT_FALSE(checks.judge(resultOf(NAN, 3)));
+  EXPECT_EQ(checks.finding(), "loss nan, gradient norm 3: not finite");
+  EXPECT_FALSE(checks.isFinite());
+  EXPECT_FALSE(checks.judge(resultOf(20, 3)));
+  EXPECT_EQ(checks.finding(), "loss 20: at least 10 times the largest of the first 100 steps, 2");
+  EXPECT_FALSE(checks.isOver());
+  EXPECT_FALSE(checks.judge(resultOf(2, 30)));
+  EXPECT_EQ(checks.finding(), "gradient norm 30: at least 10 times the largest of the first 100 steps, 3");
+  EXPECT_TRUE(checks.isOver());
+  EXPECT_TRUE(checks.judge(resultOf(2, 3)));
+  EXPECT_EQ(checks.finding(), "");
+  EXPECT_FALSE(checks.isOver());
+}
+
+TEST(StepChecks, thatAreOffFindNothing) {
+  StepChecks checks({.finite = false});
+  EXPECT_TRUE(checks.judge(resultOf(INFINITY, NAN)));
+  EXPECT_FALSE(checks.isFinite());
+  EXPECT_TRUE(checks.judge(resultOf(1e9, 1)));
+}
+
+struct Notes final : TrainingObserver {
+  std::vector<std::string> notes;
+  std::vector<TrainingStep> steps;
+  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
+  void noted(const std::string &note) override { notes.push_back(note); }
+  void stepped(const TrainingStep &step) override { steps.push_back(step); }
+};
+
+constexpr int64_t kSteps = 104, kBadStep = 101;
+
+// The loss of the hand-made plan is linear in the tokens: those of one batch make it large.
+class SkipTest : public testing::Test {
+protected:
+  // Batches of ones, in between one of `bad`; 1: none.
+  std::string writeData(const std::string &name, int64_t batches, int32_t bad) const {
+    const plan::Plan &plan = bundle_.pipeline().plan;
+    const int64_t each = plan.globalBatchSize * plan.sequenceLength;
+    std::vector<int32_t> tokens(static_cast<size_t>(batches * each), 1);
+    std::fill_n(tokens.begin() + kBadStep * each, each, bad);
+    const std::vector<int64_t> shape = {batches, plan.globalBatchSize, plan.sequenceLength};
+    const std::string path = bundle_.path(name);
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(
+        path, {{"input_ids", ElementType::I32, shape}, {"labels", ElementType::I32, shape}});
+    EXPECT_TRUE(isOk(writer));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
+    EXPECT_TRUE(isOk(writer->finish()));
+    EXPECT_TRUE(isOk(writer->commit()));
+    return path;
+  }
+  TrainingOptions makeOptions(const std::string &data, int64_t steps, const std::string &save) const {
+    TrainingOptions options;
+    options.plan = bundle_.folder();
+    options.data = data;
+    options.trainIters = steps;
+    options.optimizer.lr = 1e-3;
+    options.optimizer.lrDecayStyle = "cosine";
+    options.optimizer.lrDecayIters = 200;
+    options.threads = 1;
+    options.save = bundle_.path(save);
+    options.checks.spikyLoss = true;
+    return options;
+  }
+  Result<TrainingSummary> run(const TrainingOptions &options) {
+    notes_ = {};
+    Interrupt interrupt;
+    return train(options, notes_, interrupt);
+  }
+  std::string weightsOf(const std::string &save) const { return bundle_.read(save + "/model.safetensors"); }
+
+  const Bundle bundle_;
+  Notes notes_;
+};
+
+TEST_F(SkipTest, aSpikeEndsTheRunAndNamesItsData) {
+  const std::string data = writeData("data.safetensors", kSteps, 50);
+  EXPECT_TRUE(fails(run(makeOptions(data, kSteps, "out")),
+                    {"step 101: loss 4", "at least 10 times the largest of the first 100 steps",
+                     "--skip-bad-steps", "\nthe step's data: " + data + ": batch 101"}));
+  EXPECT_TRUE(std::filesystem::is_empty(bundle_.path("out")));
+  EXPECT_EQ(std::ssize(notes_.steps), kBadStep + 1);
+}
+
+// Weights, moments and the place in the schedule are those of a run that never had the batch; through a checkpoint too.
+TEST_F(SkipTest, aSkippedStepLeavesNoTrace) {
+  const std::string data = writeData("data.safetensors", kSteps, 50);
+  TrainingOptions options = makeOptions(data, kSteps, "skipped");
+  options.checks.skips = 1;
+  options.log = bundle_.path("log.jsonl");
+  const Result<TrainingSummary> summary = run(options);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, kSteps);
+  EXPECT_EQ(summary->skipped, 1);
+  ASSERT_EQ(notes_.notes.size(), 1u);
+  EXPECT_NE(notes_.notes[0].find("its update is skipped\nthe step's data: " + data + ": batch 101"),
+            std::string::npos)
+      << notes_.notes[0];
+  EXPECT_FALSE(notes_.steps[kBadStep].result.isUpdated);
+  const std::string log = bundle_.read("log.jsonl");
+  EXPECT_NE(log.find("{\"step\":101,"), std::string::npos);
+  EXPECT_EQ(log.find("\"skipped\":true"), log.rfind("\"skipped\":true"));
+  EXPECT_NE(log.find("\"skipped\":true"), std::string::npos);
+
+  const std::string good = writeData("good.safetensors", kSteps - 1, 1);
+  ASSERT_TRUE(isOk(run(makeOptions(good, kSteps - 1, "good"))));
+  EXPECT_EQ(weightsOf("skipped"), weightsOf("good"));
+
+  options.log.reset();
+  options.save = bundle_.path("halves");
+  options.exitInterval = kBadStep + 1;
+  ASSERT_TRUE(isOk(run(options)));
+  EXPECT_EQ(std::ssize(notes_.steps), kBadStep + 1);
+  options.exitInterval = 0;
+  options.load = options.save;
+  ASSERT_TRUE(isOk(run(options)));
+  EXPECT_EQ(std::ssize(notes_.steps), kSteps - kBadStep - 1);
+  EXPECT_EQ(weightsOf("halves"), weightsOf("good"));
+}
+
+// All steps are bad: the next one after those that may be skipped ends the run.
+TEST_F(SkipTest, tooManyInARowEndTheRun) {
+  const std::string weights = bundle_.path("weights.safetensors");
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(weights, {{"w", ElementType::F32, {16}}});
+  ASSERT_TRUE(isOk(writer));
+  const std::vector<float> values(16, INFINITY);
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+  ASSERT_TRUE(isOk(writer->finish()));
+  ASSERT_TRUE(isOk(writer->commit()));
+  TrainingOptions options = makeOptions(writeData("data.safetensors", kSteps, 1), kSteps, "out");
+  options.load = weights;
+  options.checks.skips = 2;
+  options.save.reset();
+  EXPECT_TRUE(fails(run(options), {"step 2: ", "not finite", "--skip-bad-steps 2", "one more"}));
+  EXPECT_EQ(notes_.steps.size(), 3u);
+  options.checks = {.finite = false};
+  options.trainIters = 4;
+  EXPECT_TRUE(isOk(run(options))) << "that is what was asked for";
+}
+
+} // namespace
+} // namespace mgc::test
