@@ -167,8 +167,13 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
     removeCheckpoint(path);
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));
-  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", record.step)));
   own_.insert(record.step);
+  return settle();
+}
+
+Status CheckpointFolder::settle() const {
+  MGC_TRY(
+      writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
   removeOthers();
   return Status::ok();
 }

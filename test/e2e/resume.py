@@ -443,6 +443,14 @@ class Refused(unittest.TestCase):
             with self.subTest(flags=flags):
                 self.assertIn(message, train(self.plan, *CORPUS, *flags, code=2))
 
+    def test_files_that_are_larger_than_the_limit(self):
+        """Refused before the training, the weights' file being smaller than a shard's; a limit that falls meanwhile ends nothing."""
+        plan = gpt("one-rank", "--mbs 2 --dtype bf16")
+        run = execute(["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh", BIN / "mgrun", plan, *CORPUS, "--train-iters", 2, "--save",
+                       "limited"])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"--save: limited: a file of the checkpoint has \d\.\d MiB, files .* may have [01]\.\d MiB")
+
     def test_room_is_looked_for_before_the_training(self):
         command = 'mount -t tmpfs -o size="$1"k none small && shift && exec "$@"'
         os.makedirs("small", exist_ok=True)
