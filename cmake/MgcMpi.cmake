@@ -8,7 +8,7 @@ set(MGC_MPI ON CACHE STRING "Build the plugins for MPI: ON where it is found, OF
 set(MGC_MPICC "mpicc;mpicc.openmpi;mpicc.mpich" CACHE STRING "MPI's compilers; of each kind the first counts")
 set(MGC_MPI_KINDS "")
 set(MGC_MPIRUN "")
-# Processes have time to say why they end before they are killed; Open MPI waits so many seconds whether they have ended or not.
+# Processes have time to say why they end before they are killed, on busy machines too; Open MPI's mpirun always takes all of it.
 set(mpirun_flags_openmpi --allow-run-as-root --oversubscribe --mca odls_base_sigkill_timeout 3)
 set(mpirun_flags_mpich -disable-auto-cleanup)
 if(NOT MGC_MPI)

@@ -12,6 +12,7 @@ bool isConstant(const TrainingOptions &options) { return options.optimizer.lrDec
 bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecayStyle != "WSD"; }
 bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
 bool hasNoLoad(const TrainingOptions &options) { return !options.load; }
+bool hasNoStart(const TrainingOptions &options) { return !options.load && !options.restartsFromLatest; }
 bool savesAtTheEnd(const TrainingOptions &options) { return options.saveInterval == 0; }
 bool savesWeightsAlone(const TrainingOptions &options) { return !options.savesState; }
 bool writesNoFile(const TrainingOptions &options) {
@@ -25,7 +26,8 @@ bool hasNoCorpus(const TrainingOptions &options) { return !options.corpus; }
 bool isNotCyclic(const TrainingOptions &options) {
   return options.corpus && options.corpus->schedule != SampleOrderKind::cyclic;
 }
-bool isNotLaunched(const TrainingOptions &options) { return options.launch.by == Launch().by; }
+bool isLaunched(const TrainingOptions &options) { return options.launch.by != Launch().by; }
+bool isNotLaunched(const TrainingOptions &options) { return !isLaunched(options); }
 
 // A flag does nothing where the run is such.
 struct FlagRow {
@@ -48,7 +50,10 @@ const std::vector<FlagRow> &rows() {
        "it is of --lr-decay-style WSD",
        {"--lr-wsd-decay-style", "--lr-wsd-decay-iters", "--lr-wsd-decay-samples"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
-      {hasNoLoad, "there is no --load", {"--ignore-extra-weights", "--ignore-config"}},
+      {hasNoLoad, "there is no --load", {"--ignore-extra-weights"}},
+      {hasNoStart,
+       "there is no --load and no --restart-from-latest",
+       {"--ignore-config", "--override-opt-param-scheduler"}},
       {isNotEvaluated, "there is no --eval-interval", {"--eval-iters", "--valid-data"}},
       {checksNothing, "nothing says which steps are bad: --check-for-spiky-loss would", {"--skip-bad-steps"}},
       {hasNoCorpus,
@@ -57,11 +62,17 @@ const std::vector<FlagRow> &rows() {
         "--no-data-sharding"}},
       {isNotCyclic, "it is of --dataloader-type cyclic", {"--no-data-sharding"}},
       {savesAtTheEnd, "it is of the checkpoints of --save-interval", {"--async-save"}},
-      {savesWeightsAlone, "--no-save-optim saves no checkpoints", {"--save-retain", "--async-save"}},
+      {savesWeightsAlone,
+       "--no-save-optim saves no checkpoints",
+       {"--save-retain", "--async-save", "--restart-from-latest"}},
       {writesNoFile, "there is no --save, --save-gradients, --trace, --profile-json or --html", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
        {"--master-addr", "--master-port", "--local-rank"}},
+      {isLaunched,
+       "processes that a launcher started cannot start each other: torchrun has --max-restarts, a script "
+       "starts mpirun or srun again",
+       {"--max-restarts"}},
   };
   return rows;
 }

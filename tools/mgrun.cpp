@@ -16,6 +16,7 @@
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/process/Process.h"
+#include "tools/process/Restarts.h"
 #include "tools/version/Version.h"
 
 #include <csignal>
@@ -48,6 +49,7 @@ struct Arguments {
   SampleFlags samples;
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
+  int64_t maxRestarts = 0;
   std::string lrList;
   std::optional<double> warmupFraction;
   std::string launch = "auto";
@@ -94,12 +96,26 @@ void addLoadFlags(CLI::App &app, TrainingOptions &training) {
   app.add_flag("--override-opt-param-scheduler,--override-opt_param-scheduler", training.overridesOptimizer,
                "Go on from a checkpoint with other settings of the optimizer and of the learning rate, "
                "instead of an "
-               "error")
-      ->needs(load);
+               "error");
   app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
                "Leave out tensors of --load that the model does not have, instead of an error");
   app.add_flag("--ignore-config", training.ignoreConfig,
                "Take --load whose config.json is of another model than the plan, instead of an error");
+}
+
+void addRestartFlags(CLI::App &app, Arguments &arguments) {
+  CLI::Option *restart =
+      app.add_flag(
+             "--restart-from-latest", arguments.training.restartsFromLatest,
+             "Go on from the latest checkpoint in the folder of --save; begin, with --load if it is given, "
+             "where there is none: one command for all starts of a training")
+          ->needs(app.get_option("--save"));
+  app.add_option(
+         "--max-restarts", arguments.maxRestarts,
+         "Start again after an error or a crash, at most so often. Under a launcher it is the launcher "
+         "that starts again. docs/checkpoints.md says more")
+      ->check(wholeNumber(0))
+      ->needs(restart);
 }
 
 void addSaveFlags(CLI::App &app, TrainingOptions &training) {
@@ -655,6 +671,7 @@ int main(int argc, char **argv) {
   addCorpusFlags(app, arguments.corpus);
   addLoadFlags(app, arguments.training);
   addSaveFlags(app, arguments.training);
+  addRestartFlags(app, arguments);
   addMaskingFlags(app, arguments.training.masking);
   addRunFlags(app, arguments);
   addCheckFlags(app, arguments.training.checks);
@@ -705,5 +722,5 @@ int main(int argc, char **argv) {
       verifyEffect(arguments.training, [&](const char *flag) { return app.count(flag) > 0; });
   if (!effect.isOk())
     return failUsage(effect);
-  return run(arguments);
+  return runWithRestarts("mgrun", arguments.maxRestarts, [&] { return run(arguments); });
 }

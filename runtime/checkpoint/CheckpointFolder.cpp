@@ -37,12 +37,10 @@ std::optional<std::pair<int64_t, std::string>> stepNamed(const std::string &name
 }
 
 // It is not seen as a checkpoint as soon as its first file goes.
-void removeFolder(const std::string &path) {
+void removeCheckpoint(const std::string &path) {
   std::error_code ignored;
-  const std::string doomed = path.ends_with(kRemoving) ? path : path + kRemoving;
-  if (doomed != path)
-    fs::rename(path, doomed, ignored);
-  fs::remove_all(doomed, ignored);
+  fs::rename(path, path + kRemoving, ignored);
+  fs::remove_all(path + kRemoving, ignored);
 }
 
 Status renameFolder(const std::string &from, const std::string &to) {
@@ -119,7 +117,8 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
   std::error_code error;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
     if (const auto step = stepNamed(entry.path().filename().string()); step && !step->second.empty()) {
-      removeFolder(entry.path().string());
+      std::error_code ignored;
+      fs::remove_all(entry.path(), ignored);
       notes.push_back(fmt::format("{}: left by a save that was killed; removed", entry.path().string()));
     }
   return opened;
@@ -155,7 +154,7 @@ void CheckpointFolder::removeOthers() const {
   for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
     old.erase(*own);
   for (const auto &entry : old)
-    removeFolder(entry.second);
+    removeCheckpoint(entry.second);
 }
 
 Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {
@@ -165,11 +164,16 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
     MGC_TRY(writeFileAtomically(staging + "/config.json", config));
   MGC_TRY(writeFileAtomically(staging + "/" + CheckpointRecord::kFile, printRecord(record)));
   if (std::error_code ignored; fs::exists(path, ignored)) // of another training, with --force
-    removeFolder(path);
+    removeCheckpoint(path);
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));
-  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", record.step)));
   own_.insert(record.step);
+  return settle();
+}
+
+Status CheckpointFolder::settle() const {
+  MGC_TRY(
+      writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
   removeOthers();
   return Status::ok();
 }

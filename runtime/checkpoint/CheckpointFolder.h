@@ -41,6 +41,8 @@ public:
   // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the
   // newest `retain` of this training.
   Status complete(const CheckpointRecord &record, const std::string &config);
+  // The end of complete(), for a checkpoint that is there: a run that was killed may not have come so far.
+  Status settle() const;
   void discard(int64_t step); // what begin() began
 
 private:

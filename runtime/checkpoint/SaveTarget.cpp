@@ -5,6 +5,7 @@
 
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
+#include "runtime/checkpoint/StateFiles.h"
 #include "runtime/checkpoint/StateTensors.h"
 #include "runtime/checkpoint/Weights.h"
 
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <regex>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -91,6 +93,19 @@ Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
 
 double inMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+Status verifyFileSizes(const plan::Plan &plan, const SaveTarget &target) {
+  const int64_t most = softLimit(RLIMIT_FSIZE);
+  if (most == std::numeric_limits<int64_t>::max())
+    return Status::ok();
+  const int64_t weights =
+      std::min(weightBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes);
+  const int64_t largest = std::max(weights, target.checkpoints > 0 ? largestStateFile(plan) : 0);
+  return largest <= most ? Status::ok()
+                         : errorf("{}: a file of the checkpoint has {:.1f} MiB, files of this process may "
+                                  "have {:.1f} MiB (ulimit -f)",
+                                  target.folder, inMib(largest), inMib(most));
+}
+
 Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   struct statvfs system{};
   if (::statvfs(target.folder.c_str(), &system) != 0)
@@ -99,13 +114,6 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   const int64_t needed = bytesToSave(weightBytes(plan, target.type.value_or(plan.dtype)),
                                      bytesOf(target.folder), target.isRepeated) +
                          target.checkpoints * stateBytes(plan);
-  if (const int64_t largest =
-          std::min(weightBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes),
-      most = softLimit(RLIMIT_FSIZE);
-      largest > most)
-    return errorf(
-        "{}: a file of the checkpoint has {:.1f} MiB, files of this process may have {:.1f} MiB (ulimit -f)",
-        target.folder, inMib(largest), inMib(most));
   return needed <= free
              ? Status::ok()
              : errorf("{}: {:.1f} MiB are free, saving needs {:.1f} MiB: a new checkpoint is whole "
@@ -139,6 +147,7 @@ Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveT
   std::vector<std::string> notes;
   MGC_TRY(verifyReplaced(plan, target));
   removeLeftovers(target.folder, notes);
+  MGC_TRY(verifyFileSizes(plan, target));
   MGC_TRY(verifyRoom(plan, target));
   return notes;
 }

@@ -37,6 +37,22 @@ StateFiles::StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas) {
   }
 }
 
+int64_t largestStateFile(const plan::Plan &plan) {
+  int64_t largest = 0;
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
+    std::vector<int64_t> files;
+    for (const TensorChunks &tensor : chunksOf(plan, rank)) {
+      files.resize(std::max(files.size(), tensor.chunks.size()));
+      for (size_t number = 0; number < tensor.chunks.size(); ++number)
+        for (const StateTensor &state : stateOf(plan, tensor.tensor))
+          files[number] += state.bytes(tensor.chunks[number].box.elements());
+    }
+    for (int64_t bytes : files)
+      largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 void StateFiles::copy() {
   copy_.resize(size_t(bytes_));
   std::byte *next = copy_.data();

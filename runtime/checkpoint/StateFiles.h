@@ -19,6 +19,9 @@ struct CheckpointFile {
 inline constexpr const char *kShardingInfo = "DCP_SHARDING_INFO";
 inline constexpr const char *kSavedOffsets = "saved_offsets";
 
+// Bytes of the tensors in the largest file that a rank of the plan writes.
+int64_t largestStateFile(const plan::Plan &plan);
+
 class StateFiles {
 public:
   // Those that the rank, whose arena is here, writes. The plan outlives them; the arenas' addresses stay.

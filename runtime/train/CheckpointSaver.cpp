@@ -53,8 +53,10 @@ Status CheckpointSaver::finish() {
 // Nobody writes before the folder is there. Whether there is something to save.
 Result<bool> CheckpointSaver::begin(int64_t step) {
   const auto make = [&]() -> Result<std::string> {
-    if (completes_->has(step))
-      return std::string(kThere);
+    if (completes_->has(step)) {
+      const Status settled = completes_->settle();
+      return settled.isOk() ? std::string(kThere) : settled.message();
+    }
     const Status begun = completes_->begin(step);
     return begun.isOk() ? std::string(kBegun) : begun.message();
   };

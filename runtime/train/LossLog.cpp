@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -21,18 +22,32 @@ Status failed(const std::string &path) {
   return errorf("{}: cannot be written: {}", path, std::strerror(errno));
 }
 
-// The text behind the last whole line: of a run that was killed while it wrote; "" where there is none.
-std::string unfinishedLine(int descriptor, off_t size) {
-  constexpr off_t kLongestLine = 1 << 18; // norms of some thousand layers
-  std::string text(static_cast<size_t>(std::min(size, kLongestLine)), '\0');
-  if (::pread(descriptor, text.data(), text.size(), size - std::ssize(text)) != std::ssize(text))
-    return "";
-  return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
+// The last line before `end`, with its end if it has one; "" at the beginning.
+Result<std::string> lineBefore(int descriptor, int64_t end) {
+  for (int64_t length = 1 << 10;; length *= 2) {
+    std::string text(static_cast<size_t>(std::min(end, length)), '\0');
+    if (::pread(descriptor, text.data(), text.size(), end - std::ssize(text)) != std::ssize(text))
+      return Status::error(std::strerror(errno));
+    const size_t begin = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+    if (begin != std::string::npos)
+      return text.substr(begin + 1);
+    if (std::ssize(text) == end)
+      return text;
+  }
+}
+
+// Nothing: the line is none of a log.
+std::optional<int64_t> stepOf(std::string_view line) {
+  int64_t step = 0;
+  if (!line.starts_with(kBeginning) ||
+      std::from_chars(line.data() + kBeginning.size(), line.data() + line.size(), step).ec != std::errc())
+    return std::nullopt;
+  return step;
 }
 
 } // namespace
 
-Status LossLog::open(const std::string &path) {
+Status LossLog::open(const std::string &path, std::optional<int64_t> continued) {
   path_ = path;
   struct stat file{};
   const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
@@ -51,13 +66,26 @@ Status LossLog::open(const std::string &path) {
         "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
         "gone on with",
         path);
-  const std::string unfinished = unfinishedLine(descriptor_.number(), file.st_size);
-  if (unfinished.empty())
-    return Status::ok();
-  if (nlohmann::json::accept(unfinished))
-    return append("\n");
-  return ::ftruncate(descriptor_.number(), file.st_size - std::ssize(unfinished)) == 0 ? Status::ok()
-                                                                                       : failed(path);
+  return mend(file.st_size, continued);
+}
+
+// The last line may be unfinished: of a run that was killed while it wrote.
+Status LossLog::mend(int64_t size, std::optional<int64_t> continued) const {
+  bool lacksEnd = false;
+  int64_t end = size;
+  while (end > 0) {
+    MGC_ASSIGN(line, lineBefore(descriptor_.number(), end));
+    const bool isWhole = line.ends_with('\n') || nlohmann::json::accept(line);
+    const std::optional<int64_t> step = stepOf(line);
+    if (isWhole && !(continued && step && *step >= *continued)) {
+      lacksEnd = !line.ends_with('\n');
+      break;
+    }
+    end -= std::ssize(line);
+  }
+  if (end < size && ::ftruncate(descriptor_.number(), end) != 0)
+    return failed(path_);
+  return lacksEnd ? append("\n") : Status::ok();
 }
 
 // All of it or nothing, where the file can be cut.

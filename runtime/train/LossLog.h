@@ -1,10 +1,11 @@
 // LossLog: the numbers of each step in a file, one JSON object per line, there after each, so that a run can be watched. A file
-// that has such lines already is gone on with: runs that continue one another have one log.
+// that has such lines already is gone on with: runs that continue one another have one log, with one line for each step.
 #pragma once
 
 #include "runtime/base/Descriptor.h"
 #include "runtime/train/Training.h"
 
+#include <optional>
 #include <string>
 
 namespace mgc {
@@ -17,8 +18,10 @@ std::string lineOf(const EvaluationResult &evaluation);
 
 class LossLog {
 public:
-  // An error where the file cannot be written, another run writes it, or it holds something else than lines of a log.
-  Status open(const std::string &path);
+  // With `continued` the run goes on with the log's training from that step: the lines of that step and of later ones, which a
+  // killed run has logged, are cut off. An error where the file cannot be written, another run writes it, or it holds something
+  // else than lines of a log.
+  Status open(const std::string &path, std::optional<int64_t> continued);
   // Nothing where no file is open. A line that has no room is not there at all.
   Status write(const std::string &line);
   // After the last line. An error: the file was deleted meanwhile.
@@ -26,6 +29,7 @@ public:
 
 private:
   Status append(const std::string &text) const;
+  Status mend(int64_t size, std::optional<int64_t> continued) const;
   bool isDeleted() const;
   std::string path_;
   Descriptor descriptor_;

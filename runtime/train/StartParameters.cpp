@@ -98,7 +98,7 @@ Status StartLoader::verifyCopies(const std::string &what) const {
   RankMemory memory(engine_.arenas(), engine_.hosts());
   return verifyDigests(engine_.plan(), memory, engine_.arenas(),
                        "expected finite weights, and the same checkpoint for all processes")
-      .at("--load " + what);
+      .at(start_.by + " " + what);
 }
 
 } // namespace

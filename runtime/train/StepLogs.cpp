@@ -27,9 +27,9 @@ std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &p
   return scalars;
 }
 
-Status StepLogs::open(const TrainingOptions &options) {
+Status StepLogs::open(const TrainingOptions &options, std::optional<int64_t> continued) {
   if (options.log)
-    MGC_TRY(lines_.open(*options.log));
+    MGC_TRY(lines_.open(*options.log, continued));
   if (!options.tensorboard)
     return Status::ok();
   eventInterval_ = options.tensorboardInterval;

@@ -9,7 +9,8 @@ namespace mgc {
 
 class StepLogs {
 public:
-  Status open(const TrainingOptions &options);
+  // `continued`: see LossLog::open.
+  Status open(const TrainingOptions &options, std::optional<int64_t> continued);
   // A note for people where a step is not in a file, of each file the first time.
   std::vector<std::string> write(const TrainingStep &step, const plan::Plan &plan);
   std::vector<std::string> write(const EvaluationResult &evaluation);

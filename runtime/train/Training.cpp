@@ -162,7 +162,8 @@ Status Training::verifyModelOfStart(const plan::Plan &plan) const {
   if (!start_.path() || !options_.verifyModel || options_.ignoreConfig)
     return Status::ok();
   const Status same = options_.verifyModel(plan.modelConfig, *start_.path());
-  return same.isOk() ? same : errorf("--load: {}\n--ignore-config loads it all the same", same.message());
+  return same.isOk() ? same
+                     : errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
 }
 
 Status Training::load() {
@@ -191,7 +192,7 @@ Status Training::load() {
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
   saves_.begin(*engine_, processes_.get(), data_->source());
-  MGC_TRY(logs_.open(options_));
+  MGC_TRY(logs_.open(options_, start_.continued(options_)));
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());
   if (options_.findStepWork)

@@ -48,6 +48,8 @@ struct TrainingOptions {
   std::string chatTemplate;             // see DataOptions
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
+  bool restartsFromLatest =
+      false; // from the latest checkpoint in the folder of `save`, if there is one, instead of `load`
   bool finetune = false;           // a checkpoint's weights begin a new training
   bool overridesOptimizer = false; // the optimizer's options may be others than those of the checkpoint
   bool ignoreExtraWeights = false; // of Hugging Face: see loadWeights

@@ -14,16 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool isSameFolder(const std::string &a, const std::string &b) {
-  std::error_code ignored;
-  return fs::weakly_canonical(a, ignored) == fs::weakly_canonical(b, ignored);
-}
-
-bool hasWeights(const std::string &folder) {
-  std::error_code ignored;
-  return fs::exists(fs::path(folder) / "model.safetensors", ignored) ||
-         fs::exists(fs::path(folder) / "model.safetensors.index.json", ignored);
-}
+constexpr const char *kRestart = "--restart-from-latest";
 
 // Of the file the name alone: data may be moved.
 std::string describeData(const TrainingOptions &options, const DataSource &data) {
@@ -50,42 +41,53 @@ std::string TrainingStart::describe() const {
 
 std::string TrainingStart::note(const TrainingOptions &options) const {
   if (continues)
-    return fmt::format("--load {}: goes on after {} steps", *checkpoint, record.step);
+    return fmt::format("{} {}: goes on after {} steps", by, *checkpoint, record.step);
   if (checkpoint)
-    return fmt::format("--load {}: a new training begins with its weights", *checkpoint);
-  return options.load && !weights
-             ? fmt::format("--load {}: nothing is there yet; a new training begins", *options.load)
+    return fmt::format("{} {}: a new training begins with its weights", by, *checkpoint);
+  return options.restartsFromLatest
+             ? fmt::format("{}: no checkpoint is in {} yet; a new training begins", kRestart, *options.save)
              : "";
 }
 
-Result<TrainingStart> findStart(const TrainingOptions &options) {
+static Result<TrainingStart> startFrom(const std::string &flag, const std::string &checkpoint,
+                                       bool continues) {
   TrainingStart start;
+  start.by = flag;
+  start.checkpoint = checkpoint;
+  start.continues = continues;
+  Result<CheckpointRecord> record = readRecord(checkpoint);
+  if (!record.isOk())
+    return Status(record.status()).at(flag);
+  start.record = record.take();
+  return start;
+}
+
+Result<TrainingStart> findStart(const TrainingOptions &options) {
+  if (options.restartsFromLatest) {
+    Result<std::optional<std::string>> latest = findCheckpoint(*options.save);
+    if (!latest.isOk())
+      return Status(latest.status()).at(kRestart);
+    if (*latest)
+      return startFrom(kRestart, **latest, true);
+  }
   if (!options.load)
-    return start;
+    return TrainingStart();
   Result<std::optional<std::string>> found = findCheckpoint(*options.load);
   if (!found.isOk())
     return Status(found.status()).at("--load");
-  if (*found) {
-    start.checkpoint = *found;
-    start.continues = !options.finetune;
-    Result<CheckpointRecord> record = readRecord(**found);
-    if (!record.isOk())
-      return Status(record.status()).at("--load");
-    start.record = record.take();
-    return start;
-  }
-  std::error_code ignored;
-  const bool isThere = fs::exists(*options.load, ignored);
-  if (options.save && isSameFolder(*options.load, *options.save) && !hasWeights(*options.load))
-    return start;
-  if (!isThere)
+  if (*found)
+    return startFrom("--load", **found, !options.finetune);
+  if (std::error_code ignored; !fs::exists(*options.load, ignored))
     return errorf(
         "--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
-        "Face, which are a .safetensors file or a folder of them",
-        *options.load);
+        "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "
+        "where --save has no checkpoint yet",
+        *options.load, kRestart);
   if (options.finetune)
     return errorf("--finetune: --load {} has no checkpoint, so a new training begins anyway; leave it out",
                   *options.load);
+  TrainingStart start;
+  start.by = "--load";
   start.weights = options.load;
   return start;
 }
@@ -129,7 +131,7 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
                   "  --train-iters: found {}, expected at least {}, the steps that are done",
                   options.trainIters, there.step);
   return problems.empty() ? Status::ok()
-                          : errorf("--load {}: this run would not go on as that of the checkpoint\n{}",
+                          : errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by,
                                    *start.checkpoint, problems.text());
 }
 

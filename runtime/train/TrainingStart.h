@@ -1,4 +1,4 @@
-// Where a training begins: at step 0 with drawn weights or those of --load, or where the checkpoint of --load stopped.
+// Where a training begins: at step 0 with drawn weights or those of --load, or where a checkpoint stopped.
 #pragma once
 
 #include "runtime/checkpoint/CheckpointRecord.h"
@@ -10,10 +10,15 @@ namespace mgc {
 struct TrainingStart {
   std::optional<std::string> weights;    // file or folder of Hugging Face
   std::optional<std::string> checkpoint; // folder, of which `record` is
+  std::string by;                        // the flag that says so
   CheckpointRecord record;
   bool continues = false; // the checkpoint's training: not with --finetune
 
   int64_t step() const { return continues ? record.step : 0; }
+  // The step from which the run goes on with a training that may have logged more; none: it begins another.
+  std::optional<int64_t> continued(const TrainingOptions &options) const {
+    return continues || options.restartsFromLatest ? std::optional(step()) : std::nullopt;
+  }
   // The weights or the checkpoint; none: weights are drawn.
   std::optional<std::string> path() const { return checkpoint ? checkpoint : weights; }
   // What all processes must have alike.
@@ -21,7 +26,8 @@ struct TrainingStart {
   std::string note(const TrainingOptions &options) const; // for people; empty: nothing is to be said
 };
 
-// What --load names. An error: it names nothing that can be loaded, and is not the folder of --save that has nothing yet.
+// With --restart-from-latest the latest checkpoint in the folder of --save; where there is none, and without the flag, what
+// --load names. An error: it names nothing that can be loaded.
 Result<TrainingStart> findStart(const TrainingOptions &options);
 
 // The record of a checkpoint of this run, without its files.

@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -125,7 +126,7 @@ class SameLayout(unittest.TestCase):
         plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", "threads", "--log", "threads.jsonl")
         for steps, run in (10, train), (20, train_apart), (30, train), (STEPS, train_apart):
-            run(plan, *CORPUS, "--train-iters", steps, "--save", "mixed", "--load", "mixed", "--log", "mixed.jsonl")
+            run(plan, *CORPUS, "--train-iters", steps, "--save", "mixed", "--restart-from-latest", "--log", "mixed.jsonl")
         self.assertEqual(log_of("threads.jsonl"), log_of("mixed.jsonl"))
         self.assertEqual(contents("threads"), contents("mixed"))
         self.assertEqual(contents(f"threads/iter_{STEPS:07}"), contents(f"mixed/iter_{STEPS:07}"))
@@ -208,7 +209,7 @@ class Killed(unittest.TestCase):
         begin = time.monotonic()
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", name + ".alive")
         seconds = time.monotonic() - begin
-        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--load", name,
+        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--restart-from-latest",
                    "--save-interval", 1, *flags]
         choose, kills, step = random.Random(5), 0, 0
         for attempt in range(100):  # later and later, so that it ends
@@ -237,6 +238,110 @@ class Killed(unittest.TestCase):
 
     def test_while_a_save_runs_beside(self):
         self.end("killed-beside.out", ["--async-save"])
+
+
+class Restarted(unittest.TestCase):
+    """One command for all starts of a training."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.plan = gpt("restarted", "--tp 2 --mbs 2")
+        train(cls.plan, *CORPUS, "--train-iters", STEPS, "--save", "never", "--log", "never.jsonl")
+
+    def restart(self, name, *flags, code=0):
+        return train(self.plan, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl", "--restart-from-latest",
+                     *flags, code=code)
+
+    def expect_the_same(self, name):
+        lines = pathlib.Path(name + ".jsonl").read_text(encoding="utf-8").splitlines()
+        self.assertEqual([json.loads(line)["step"] for line in lines], list(range(STEPS)))
+        self.assertEqual(log_of("never.jsonl"), log_of(name + ".jsonl"))
+        self.assertEqual(contents("never"), contents(name))
+
+    def test_begins_and_goes_on(self):
+        said = self.restart("again", "--exit-interval", 15)
+        self.assertIn("--restart-from-latest: no checkpoint is in again yet; a new training begins", said)
+        for step in 15, 30:
+            self.assertIn(f"--restart-from-latest again/iter_{step:07}: goes on after {step} steps",
+                          self.restart("again", "--exit-interval", 15))
+        self.expect_the_same("again")
+
+    def test_load_is_where_it_begins(self):
+        train(self.plan, *CORPUS, "--train-iters", 5, "--save", "base", "--seed", 7)
+        flags = ["--load", "base", "--finetune", "--exit-interval", 25]
+        self.assertIn("--load base/iter_0000005: a new training begins with its weights", self.restart("tuned", *flags))
+        self.assertIn("--restart-from-latest tuned/iter_0000025: goes on after 25 steps", self.restart("tuned", *flags))
+        train(self.plan, *CORPUS, "--train-iters", STEPS, "--save", "tuned-once", "--load", "base", "--finetune")
+        self.assertEqual(contents("tuned-once"), contents("tuned"))
+
+    def test_a_log_has_each_step_once(self):
+        self.restart("logged", "--exit-interval", 20)
+        with open("logged.jsonl", "a", encoding="utf-8") as log:  # of steps after the checkpoint, the last one unfinished
+            for step in range(20, 33):
+                log.write(json.dumps({"step": step, "loss": 9}).replace(" ", "") + "\n")
+            log.write('{"step":33,"lo')
+        self.restart("logged")
+        self.expect_the_same("logged")
+
+    def supervise(self, name, *flags):
+        command = [BIN / "mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl",
+                   "--save-interval", 4, "--restart-from-latest", "--log-interval", 1, *flags]
+        return subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    @staticmethod
+    def child_of(run):
+        return int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="utf-8").split()[0])
+
+    def test_restarts_by_itself(self):
+        with self.supervise("supervised", "--max-restarts", 3) as run:
+            said = ""
+            for line in run.stderr:
+                said += line
+                if line.startswith(("step 6:", "step 17:")) and said.count(line.split(":")[0] + ":") == 1:
+                    os.kill(self.child_of(run), signal.SIGKILL)
+            self.assertEqual(run.wait(), 0, said)
+        self.assertIn("mgrun: the run was killed by signal 9 (Killed); restart 1 of 3", said)
+        self.assertIn("restart 2 of 3", said)
+        self.assertNotIn("restart 3 of 3", said)
+        self.expect_the_same("supervised")
+
+    def test_restarts_end(self):
+        with self.supervise("broken", "--max-restarts", 2, "--load", "nowhere") as run:
+            said = run.stderr.read()
+            self.assertEqual(run.wait(), 1)
+        self.assertIn("the run ended with code 1; restart 2 of 2", said)
+        self.assertEqual(said.count("--load nowhere: does not exist"), 3)
+
+    def test_requests_to_end_reach_the_run(self):
+        with self.supervise("requested", "--max-restarts", 2) as run:
+            for line in run.stderr:
+                if line.startswith("step 6:"):
+                    break
+            run.terminate()
+            said = run.stderr.read()
+            self.assertEqual(run.wait(), 130, said)
+        self.assertNotIn("restart 1", said)
+        self.assertTrue(os.path.exists("requested/latest_checkpointed_iteration.txt"))
+
+    def test_the_run_ends_with_what_started_it(self):
+        with self.supervise("orphan", "--max-restarts", 2) as run:
+            for line in run.stderr:
+                if line.startswith("step 6:"):
+                    break
+            child = self.child_of(run)
+            run.kill()
+            run.stderr.read()
+        deadline = time.monotonic() + 10
+        while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertFalse(os.path.exists(f"/proc/{child}"))
+
+    @unittest.skipUnless(MPIRUN, "no MPI")
+    def test_a_launcher_starts_again_itself(self):
+        run = execute([*MPIRUN, "-n", 2, BIN / "mgrun", self.plan, *CORPUS, "--save", "launched", "--restart-from-latest",
+                       "--max-restarts", 1])
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("--max-restarts: would do nothing: processes that a launcher started cannot start each other", run.stderr)
 
 
 class Refused(unittest.TestCase):
@@ -313,8 +418,8 @@ class Refused(unittest.TestCase):
     def test_nothing_to_load(self):
         self.expect("--load nowhere: does not exist", load="nowhere")
         self.expect("has neither model.safetensors nor", load=self.plan)
-        said = train(self.plan, *CORPUS, "--train-iters", 1, "--load", "fresh", "--save", "fresh")
-        self.assertIn("--load fresh: nothing is there yet; a new training begins", said)
+        said = train(self.plan, *CORPUS, "--train-iters", 1, "--load", "fresh", "--save", "fresh", code=1)
+        self.assertIn("with --restart-from-latest instead of it a run begins where --save has no checkpoint yet", said)
         self.expect("--finetune: --load good/model.safetensors has no checkpoint", "--finetune", load="good/model.safetensors")
 
     def test_a_folder_of_another_training(self):
@@ -329,9 +434,22 @@ class Refused(unittest.TestCase):
     def test_flags_that_would_do_nothing(self):
         for flags, message in ((["--async-save", "--save", "s"], "--async-save: would do nothing: it is of the checkpoints of --save-interval"),
                                (["--save-retain", 2, "--no-save-optim", "--save", "s"], "--no-save-optim saves no checkpoints"),
-                               (["--finetune"], "--finetune requires --load"), (["--save-retain", 2], "--save-retain requires --save")):
+                               (["--finetune"], "--finetune requires --load"),
+                               (["--restart-from-latest"], "--restart-from-latest requires --save"),
+                               (["--max-restarts", 2, "--save", "s"], "--max-restarts requires --restart-from-latest"),
+                               (["--restart-from-latest", "--no-save-optim", "--save", "s"],
+                                "--restart-from-latest: would do nothing: --no-save-optim saves no checkpoints"),
+                               (["--override-opt-param-scheduler"], "there is no --load and no --restart-from-latest"), (["--save-retain", 2], "--save-retain requires --save")):
             with self.subTest(flags=flags):
                 self.assertIn(message, train(self.plan, *CORPUS, *flags, code=2))
+
+    def test_files_that_are_larger_than_the_limit(self):
+        """Refused before the training, the weights' file being smaller than a shard's; a limit that falls meanwhile ends nothing."""
+        plan = gpt("one-rank", "--mbs 2 --dtype bf16")
+        run = execute(["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh", BIN / "mgrun", plan, *CORPUS, "--train-iters", 2, "--save",
+                       "limited"])
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"--save: limited: a file of the checkpoint has \d\.\d MiB, files .* may have [01]\.\d MiB")
 
     def test_room_is_looked_for_before_the_training(self):
         command = 'mount -t tmpfs -o size="$1"k none small && shift && exec "$@"'

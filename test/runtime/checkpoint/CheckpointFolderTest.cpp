@@ -92,6 +92,20 @@ TEST_F(FolderTest, removesWhatKilledSavesLeft) {
   EXPECT_EQ(notes_.size(), 2u);
 }
 
+// A run was killed when its last checkpoint had its name and nothing else.
+TEST_F(FolderTest, settlesWhatAKilledRunCompleted) {
+  CheckpointFolder killed = open(2);
+  for (const int64_t step : {5, 10})
+    ASSERT_TRUE(isOk(save(killed, step)));
+  fs::copy(dir_.path("iter_0000010"), dir_.path("iter_0000015"), fs::copy_options::recursive);
+  const CheckpointFolder next = open(2, {15});
+  ASSERT_TRUE(next.has(15));
+  EXPECT_EQ(steps(), (std::set<int64_t>{5, 10, 15}));
+  ASSERT_TRUE(isOk(next.settle()));
+  EXPECT_EQ(steps(), (std::set<int64_t>{10, 15}));
+  EXPECT_EQ(latest(), "15\n");
+}
+
 TEST_F(FolderTest, filesThatRank0DoesNotSeeAreRefused) {
   CheckpointFolder folder = open(1);
   ASSERT_TRUE(isOk(folder.begin(10)));

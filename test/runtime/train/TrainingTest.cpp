@@ -181,7 +181,7 @@ TEST(LossLog, evaluationsHaveLinesOfTheirOwn) {
 TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
   const Bundle bundle;
   LossLog log;
-  ASSERT_TRUE(log.open(bundle.path("log.jsonl")).isOk());
+  ASSERT_TRUE(log.open(bundle.path("log.jsonl"), std::nullopt).isOk());
   const StepValues values = {212, 106, 3, 0.25, 0.5, 0}; // plan::kResults
   const std::vector<size_t> terms = {3, 4};
   ASSERT_TRUE(log.write(lineOf(TrainingStep{.step = 0, .result = resultOf(values, terms)})).isOk());
