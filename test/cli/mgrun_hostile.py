@@ -169,7 +169,7 @@ class Hostile(unittest.TestCase):
     def test_no_output_is_an_input(self):
         write("c.txt", read(CORPUS))
         write("w.safetensors", read("good/model.safetensors"))
-        write("rates.json", b"[0.1]")
+        write("rates.json", b"[0.1, 0.1]")
         (kernels,) = os.listdir("plan/kernels")
         library = read("plan/kernels/" + kernels)
         for arguments in [["--data", "c.txt", "--log", "c.txt"], ["--data", "c.txt", "--save-gradients", "./c.txt"],
