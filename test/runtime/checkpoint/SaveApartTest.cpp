@@ -1,5 +1,6 @@
 // Saving where each rank is a process: the same files, to the byte, as from one process that holds all ranks. Threads,
 // each with the memory of its rank alone, stand for the processes.
+#include "runtime/checkpoint/GradientNorms.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "test/runtime/TempDir.h"
@@ -53,18 +54,46 @@ TEST(SaveApart, weightsAreTheSameFiles) {
       }
 }
 
+// Every number another.
+void fillMemory(const plan::Plan &plan, const Memory &memory) {
+  for (size_t rank = 0; rank < memory.arenas().size(); ++rank) {
+    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, int64_t(rank))].bytes;
+    const std::span<float> values = memory.floats(plan, int64_t(rank), 0, bytes / 4);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = float(i) + 0.001f * float(rank);
+  }
+}
+
+// To the bit: each rank adds up what it owns, wherever it is.
+TEST(SaveApart, normsOfLayersAreTheSame) {
+  for (auto [zero, joined] : {std::pair(false, false), {true, false}, {true, true}})
+    for (const MeshSizes &sizes : kMeshes) {
+      const plan::Plan plan = makePlan(sizes, zero, joined);
+      const Memory memory(plan);
+      fillMemory(plan, memory);
+      const std::vector<LayerNorm> together = GradientNorms(plan, memory.arenas()).read(0.5).take();
+      ASSERT_FALSE(together.empty());
+      for (const Status &status : saveApart(plan, memory, [&](Arenas arenas, Communicator &communicator) {
+             Result<std::vector<LayerNorm>> norms = GradientNorms(plan, arenas).read(0.5, &communicator);
+             MGC_TRY(Status(norms.status()));
+             EXPECT_EQ(norms->size(), communicator.rank() == 0 ? together.size() : 0);
+             for (size_t i = 0; i < norms->size(); ++i) {
+               EXPECT_EQ((*norms)[i].layer, together[i].layer);
+               EXPECT_EQ((*norms)[i].norm, together[i].norm);
+             }
+             return Status::ok();
+           }))
+        ASSERT_TRUE(isOk(status));
+    }
+}
+
 TEST(SaveApart, gradientsAreTheSameFile) {
   for (auto [zero, joined] : {std::pair(false, false), {true, false}, {true, true}})
     for (const MeshSizes &sizes : kMeshes) {
       TempDir dir;
       const plan::Plan plan = makePlan(sizes, zero, joined);
       const Memory memory(plan);
-      for (size_t rank = 0; rank < memory.arenas().size(); ++rank) {
-        const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, int64_t(rank))].bytes;
-        const std::span<float> values = memory.floats(plan, int64_t(rank), 0, bytes / 4);
-        for (size_t i = 0; i < values.size(); ++i)
-          values[i] = float(i) + 0.001f * float(rank);
-      }
+      fillMemory(plan, memory);
       ASSERT_TRUE(isOk(saveGradients(plan, memory.arenas(), 0.5f, dir.path("together"))));
       for (const Status &status : saveApart(plan, memory, [&](Arenas arenas, Communicator &communicator) {
              return saveGradients(plan, arenas, 0.5f, dir.path("apart"), &communicator);

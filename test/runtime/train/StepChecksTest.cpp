@@ -76,8 +76,9 @@ protected:
     std::fill_n(tokens.begin() + kBadStep * each, each, bad);
     const std::vector<int64_t> shape = {batches, plan.globalBatchSize, plan.sequenceLength};
     const std::string path = bundle_.path(name);
-    Result<SafetensorsWriter> writer = SafetensorsWriter::create(
-        path, {{"input_ids", ElementType::I32, shape}, {"labels", ElementType::I32, shape}});
+    const std::vector<TensorSpec> tensors = {{"input_ids", ElementType::I32, shape},
+                                             {"labels", ElementType::I32, shape}};
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, tensors);
     EXPECT_TRUE(isOk(writer));
     for (int i = 0; i < 2; ++i)
       EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
@@ -157,7 +158,8 @@ TEST_F(SkipTest, aSkippedStepLeavesNoTrace) {
 // All steps are bad: the next one after those that may be skipped ends the run.
 TEST_F(SkipTest, tooManyInARowEndTheRun) {
   const std::string weights = bundle_.path("weights.safetensors");
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(weights, {{"w", ElementType::F32, {16}}});
+  const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(weights, tensors);
   ASSERT_TRUE(isOk(writer));
   const std::vector<float> values(16, INFINITY);
   ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
