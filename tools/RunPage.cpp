@@ -44,16 +44,18 @@ void RunPage::began(const TrainingOptions &options, const Engine &engine, const 
   screen_.began(options, engine, data);
 }
 
-// When there are too many, every second goes; the first stays where it is.
+// When there are too many, every second goes. Steps are counted from the run's first, which stays.
 void RunPage::stepped(const TrainingStep &step) {
-  if (!path_.empty() && step.step % stride_ == 0) {
+  if (!first_)
+    first_ = step.step;
+  if (!path_.empty() && (step.step - *first_) % stride_ == 0) {
     if (lines_.size() == kMostSteps) {
       for (size_t i = 1; i < kMostSteps / 2; ++i)
         lines_[i] = std::move(lines_[2 * i]);
       lines_.resize(kMostSteps / 2);
       stride_ *= 2;
     }
-    if (step.step % stride_ == 0)
+    if ((step.step - *first_) % stride_ == 0)
       lines_.push_back(lineOf(step));
   }
   screen_.stepped(step);
@@ -65,6 +67,10 @@ Status RunPage::ended(const TrainingSummary &summary, const Engine &engine) {
   MGC_TRY(std::move(read_).at("--html"));
   const plan::Plan &plan = engine.plan();
   page_["run"] = {{"data", data_},
+                  {"done", summary.steps},
+                  {"end", summary.interrupted  ? "interrupted"
+                          : summary.endedEarly ? "ended early, as its flags say"
+                                               : ""},
                   {"stride", stride_},
                   {"tokens_per_step", plan.globalBatchSize * plan.sequenceLength},
                   {"steps", stepsOf(lines_)},

@@ -26,6 +26,7 @@ private:
   nlohmann::json page_;            // of the plan
   Status read_;                    // whether it is there
   std::vector<std::string> lines_; // of the log: of each stride_-th step
+  std::optional<int64_t> first_;   // step of this run
   int64_t stride_ = 1;
 };
 

@@ -49,8 +49,16 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
   app.add_option("--json-keys", options.keys,
                  "Fields of the object, each for files of its own: a text or a list of texts");
   app.add_option("--tokenizer-type", options.tokenizer.type, help)->check(CLI::IsMember(types));
-  app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")
-      ->check(CLI::ExistingPath);
+  CLI::Option *model = app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")
+                           ->check(CLI::ExistingPath);
+  CLI::Option *vocabulary =
+      app.add_option("--vocab-file", options.tokenizer.vocabulary, "vocab.json of GPT2BPETokenizer")
+          ->check(CLI::ExistingFile);
+  CLI::Option *merges =
+      app.add_option("--merge-file", options.tokenizer.merges, "merges.txt of GPT2BPETokenizer")
+          ->check(CLI::ExistingFile)
+          ->needs(vocabulary);
+  vocabulary->needs(merges)->excludes(model);
   app.add_option("--vocab-size", options.tokenizer.vocabularySize, "Of NullTokenizer")->check(wholeNumber(1));
   app.add_flag("--append-eod", options.appendsEnd, "Put the tokenizer's end token behind each document");
   app.add_option("--eod-token", options.endToken, "That token, where the tokenizer does not say it")

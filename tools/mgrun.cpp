@@ -8,6 +8,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "runtime/train/TrainingOfRank.h"
 #include "tools/IdleFlags.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
@@ -628,7 +629,7 @@ Ending report(const Arguments &arguments, Interrupt &interrupt) {
   }
   const bool isShown = arguments.training.launch.rank == 0;
   if (isShown)
-    say(stdout, "{}", describeSummary(arguments.training, *summary));
+    say(stdout, "{}", describeSummary(optionsOfRank(arguments.training), *summary));
   if (isShown && arguments.training.profile && summary->profile)
     say(stdout, "\n{}", describeProfile(*summary->profile));
   if (!summary->outputs.isOk())

@@ -135,16 +135,20 @@ void addParameters(PlanFacts &facts, const Plan &plan) {
 }
 
 // The numbers of the instances whose parameters the stage has, of the encoder's layers or of the others.
-LayerRange layersOf(const ParameterBindings &bindings, int64_t stage, bool ofEncoder) {
-  int64_t begin = INT64_MAX, end = 0;
+std::vector<LayerRange> layersOf(const ParameterBindings &bindings, int64_t stage, bool ofEncoder) {
+  std::vector<LayerRange> places, joined;
   for (const Parameter &parameter : bindings.plan().parameters)
     if (isNumbered(parameter) && bindings.isOfEncoder(parameter) == ofEncoder)
       for (const Parameter::Place &place : parameter.places)
-        if (place.stage == stage) {
-          begin = std::min(begin, place.first);
-          end = std::max(end, place.first + place.count);
-        }
-  return {std::min(begin, end), end};
+        if (place.stage == stage)
+          places.push_back({place.first, place.first + place.count});
+  std::ranges::sort(places, {}, &LayerRange::begin);
+  for (const LayerRange &place : places) {
+    if (joined.empty() || joined.back().end < place.begin)
+      joined.push_back(place);
+    joined.back().end = std::max(joined.back().end, place.end);
+  }
+  return joined;
 }
 
 std::vector<double> sharesOf(std::vector<double> work) {

@@ -16,15 +16,15 @@ struct Traffic {
   double bytes = 0;
 };
 
-// Layers [begin, end), each stack's by numbers of its own. None: [0, 0).
+// Layers [begin, end), each stack's by numbers of its own.
 struct LayerRange {
   int64_t begin = 0, end = 0;
-  bool isEmpty() const { return begin == end; }
   bool operator==(const LayerRange &) const = default;
 };
 
 struct StageFacts {
-  LayerRange layers, encoderLayers;                    // the first of the decoder where there is an encoder
+  // In order, with other stages' layers between them; the first of the decoder where there is an encoder.
+  std::vector<LayerRange> layers, encoderLayers;
   int64_t bytes = 0;                                   // of a rank's one allocation
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance

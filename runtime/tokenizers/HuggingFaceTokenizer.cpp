@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 namespace mgc {
 
@@ -237,7 +238,43 @@ Result<std::optional<std::string>> readEndToken(const std::filesystem::path &fol
   return std::optional<std::string>();
 }
 
+// [["t", "h"], ..] of lines "t h"; the first line may name a version.
+Result<nlohmann::json> readMerges(const std::string &path) {
+  MGC_ASSIGN(text, readFile(path, kMostBytes));
+  nlohmann::json merges = nlohmann::json::array();
+  std::string line;
+  std::istringstream lines(text);
+  for (int64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.ends_with('\r'))
+      line.pop_back();
+    if (line.empty() || (number == 1 && line.starts_with("#version")))
+      continue;
+    const size_t space = line.find(' ');
+    if (space == 0 || space == std::string::npos || space + 1 == line.size() ||
+        line.find(' ', space + 1) != std::string::npos)
+      return errorf("{}: line {}: is {}, expected two tokens with a space between them", path, number,
+                    printable(line));
+    merges.push_back({line.substr(0, space), line.substr(space + 1)});
+  }
+  return merges;
+}
+
 } // namespace
+
+Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary,
+                                                     const std::string &merges) {
+  MGC_ASSIGN(text, readFile(vocabulary, kMostBytes));
+  Result<nlohmann::json> tokens = parseJson(text);
+  if (!tokens.isOk())
+    return Status(tokens.status()).at(vocabulary);
+  MGC_ASSIGN(pairs, readMerges(merges));
+  const nlohmann::json json = {
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"model", {{"type", "BPE"}, {"vocab", tokens.take()}, {"merges", std::move(pairs)}}}};
+  MGC_ASSIGN(parts, readParts(JsonPlace(json, fmt::format("{} with {}", vocabulary, merges))));
+  parts.end = parts.model->idOf("<|endoftext|>");
+  return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
+}
 
 Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
   std::error_code ignored;

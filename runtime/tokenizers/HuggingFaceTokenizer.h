@@ -15,4 +15,9 @@ namespace mgc {
 // beside it. A part that is not known is an error that names it.
 Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path);
 
+// GPT-2's byte-level BPE of a vocab.json, an object of tokens and ids, and a merges.txt, a pair of tokens a line. The end token is
+// <|endoftext|>; in a text it is no token but its characters.
+Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary,
+                                                     const std::string &merges);
+
 } // namespace mgc

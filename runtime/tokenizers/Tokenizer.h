@@ -32,11 +32,12 @@ public:
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0;
 };
 
-// What Megatron-LM's --tokenizer-type, --tokenizer-model and --vocab-size say.
+// What Megatron-LM's --tokenizer-type, --tokenizer-model, --vocab-size, --vocab-file and --merge-file say.
 struct TokenizerFiles {
-  std::string type;           // a row of tokenizerTypes()
-  std::string model;          // tokenizer.json, its folder, or a .model
-  int64_t vocabularySize = 0; // of NullTokenizer
+  std::string type;                   // a row of tokenizerTypes()
+  std::string model;                  // tokenizer.json, its folder, or a .model
+  int64_t vocabularySize = 0;         // of NullTokenizer
+  std::string vocabulary{}, merges{}; // of GPT2BPETokenizer, where they do not lie in a folder `model`
 };
 struct TokenizerType {
   std::string_view name, what; // "HuggingFaceTokenizer", "tokenizer.json"

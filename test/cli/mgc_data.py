@@ -52,6 +52,28 @@ class Data(unittest.TestCase):
         self.assertEqual(compared, 36)
         self.assertEqual([path.name for path in pathlib.Path(".").glob("*.part")], [])
 
+    def test_vocabulary_and_merges_as_files(self):
+        model = json.loads((GOLDEN / "tokenizers/gpt2/tokenizer.json").read_text())["model"]
+        pathlib.Path("vocab.json").write_text(json.dumps(model["vocab"]))
+        pathlib.Path("merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"]))
+        rows = json.loads((GOLDEN / "tokenizers/strings.json").read_text())["rows"]
+        texts = [text for _, text in rows if "<|endoftext|>" not in text] # there a tokenizer.json has a token
+        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        files = ["--vocab-file", "vocab.json", "--merge-file", "merges.txt"]
+        for out, *flags in [("json", "--tokenizer-model", GOLDEN / "tokenizers/gpt2"), ("files", "--tokenizer-type", "GPT2BPETokenizer", *files),
+                            ("folder", "--tokenizer-type", "GPT2BPETokenizer", "--tokenizer-model", ".")]:
+            done = preprocess("in.jsonl", out, "--append-eod", *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for end in ("bin", "idx"):
+                self.same(f"json_text_document.{end}", f"{out}_text_document.{end}")
+        done = preprocess("in.jsonl", "x", "--tokenizer-type", "GPT2BPETokenizer")
+        self.assertIn("--tokenizer-type GPT2BPETokenizer: needs --tokenizer-model: a folder with vocab.json and merges.txt", done.stderr)
+        done = preprocess("in.jsonl", "x", "--tokenizer-type", "GPT2BPETokenizer", *files[:2])
+        self.assertIn("--merge-file", done.stderr)
+        done = preprocess("in.jsonl", "x", "--tokenizer-type", "ByteTokenizer", *files)
+        self.assertIn("--vocab-file", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
     def test_merge_and_info(self):
         done = run("merge", "--input", GOLDEN / "indexed/part0_u16", GOLDEN / "indexed/part1_u16", "--output-prefix", "both")
         self.assertEqual(done.returncode, 0, done.stderr)

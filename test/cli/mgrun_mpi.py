@@ -151,7 +151,9 @@ class Mpi(unittest.TestCase):
         self.assertIn("4 steps: loss", run.text(0, "out"))
 
     def test_each_process_traces_and_profiles_its_own_rank(self):
-        self.succeed(Run([*MOCK, "--profile", "--trace", "trace.json", "--profile-json", "profile.json"]))
+        run = Run([*MOCK, "--profile", "--trace", "trace.json", "--profile-json", "profile.json"])
+        self.succeed(run)
+        self.assertIn("\ntrace     trace.rank0.json\nprofile   profile.rank0.json\n", run.text(0, "out"))
         for rank in range(4):
             events = json.loads(read(f"trace.rank{rank}.json"))["traceEvents"]
             self.assertEqual({event["tid"] for event in events}, {rank})

@@ -106,6 +106,18 @@ class Numbers(unittest.TestCase):
                 self.assertTrue(all(0 <= one[3] <= one[2] for one in box[4]), box)
         self.assertEqual([rank["rank"] for rank in trace["ranks"]], list(range(8)))
 
+    def test_a_run_that_goes_on(self):
+        # More steps than a page holds, from an odd step on: what it holds is equally far apart.
+        run(MGC, "compile", ROOT + "/test/golden/llama", "-o", "small", *"--seq 4 --mbs 1 --gbs 1 --target-cpu native".split())
+        flags = ["--mock-data", "--train-iters", "5000", "--save", "saved"]
+        run(MGRUN, "small", *flags, "--exit-interval", "3", "--html", "three.html")
+        page = data_of("three.html")["run"]
+        self.assertEqual((page["done"], page["end"]), (3, "ended early, as its flags say"))
+        run(MGRUN, "small", *flags, "--load", "saved", "--html", "more.html")
+        page = data_of("more.html")["run"]
+        self.assertEqual((page["done"], page["end"], page["stride"]), (4997, "", 2))
+        self.assertEqual([step["step"] for step in page["steps"]], list(range(3, 5000, 2)))
+
     def test_nothing_is_asked_of_a_network(self):
         for page in "plan.html", "run.html":
             with open(page) as file:
@@ -162,6 +174,18 @@ class Shown(unittest.TestCase):
                     found = self.browser.probe(page, OVERFLOWS, (width, 900))
                     self.assertLessEqual(*found["page"])
                     self.assertEqual(found["wide"], [])
+
+    def test_a_run_that_goes_on_says_so(self):
+        flags = ["plan", "--mock-data", "--train-iters", "4", "--lr", "1e-3", "--min-lr", "0.99e-3", "--save", "rest"]
+        run(MGRUN, *flags, "--exit-interval", "2", "--html", "rest.html")
+        run(MGRUN, *flags, "--load", "rest", "--html", "rest.html")
+        note, ticks = self.browser.probe("rest.html", """
+          const ticks = [...document.querySelectorAll("#training svg")].map(svg =>
+            [...svg.querySelectorAll("g text")].map(text => text.textContent));
+          return [document.querySelector("#training .note").textContent, ticks];""")
+        self.assertRegex(note, "; steps 2 to 3$")
+        for texts in ticks: # of an axis
+            self.assertEqual(len(set(texts)), len(texts))
 
     def test_both_colour_schemes(self):
         light, dark = self.browser.picture("run.html"), self.browser.picture("run.html", dark=True)

@@ -118,8 +118,12 @@ std::string tableText(const std::vector<TableRow> &rows) {
   return text;
 }
 
-std::string layersText(LayerRange layers) {
-  return layers.isEmpty() ? "none" : fmt::format("{} to {}", layers.begin, layers.end - 1);
+// "0 to 1, 8 to 9"
+std::string layersText(const std::vector<LayerRange> &layers) {
+  std::string text;
+  for (const LayerRange &range : layers)
+    text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", range.begin, range.end - 1);
+  return text.empty() ? "none" : text;
 }
 
 // How equal the ranks' work in attention is; empty without context parallelism.
@@ -204,8 +208,7 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
 void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const StepCost &step) {
   printLayout(plan, facts, step);
   say(stdout, "\neach rank of a stage{}\n{}",
-      plan.virtualStages > 1 ? fmt::format(" ({} chunks, of layers from among those)", plan.virtualStages)
-                             : "",
+      plan.virtualStages > 1 ? fmt::format(" ({} chunks)", plan.virtualStages) : "",
       workTable(plan, facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\n{}", predictionText(plan, machine, step));

@@ -26,7 +26,13 @@ const plan::DropChoices *mgc::tools::dropsOf(const plan::Plan &plan) {
 
 namespace {
 
-std::array<int64_t, 2> pairOf(LayerRange layers) { return {layers.begin, layers.end}; }
+// [[first, one behind the last], ..]
+Json jsonOf(const std::vector<LayerRange> &layers) {
+  Json ranges = Json::array();
+  for (const LayerRange &range : layers)
+    ranges.push_back({range.begin, range.end});
+  return ranges;
+}
 
 Json jsonOf(const StageFacts &stage, const StageTime &time) {
   Json memory = Json::object(), traffic = Json::array();
@@ -38,8 +44,8 @@ Json jsonOf(const StageFacts &stage, const StageTime &time) {
                        {"ranks", one.ranks},
                        {"count", one.count},
                        {"bytes", one.bytes}});
-  return {{"layers", pairOf(stage.layers)},
-          {"encoder_layers", pairOf(stage.encoderLayers)},
+  return {{"layers", jsonOf(stage.layers)},
+          {"encoder_layers", jsonOf(stage.encoderLayers)},
           {"bytes", stage.bytes},
           {"least_bytes", stage.leastBytes},
           {"memory", memory},

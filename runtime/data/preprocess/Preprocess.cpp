@@ -100,7 +100,9 @@ private:
     }
     return {{"inputs", inputs},
             {"keys", options_.keys},
-            {"tokenizer", {options_.tokenizer.type, options_.tokenizer.model, tokenizer_->vocabulary()}},
+            {"tokenizer",
+             {options_.tokenizer.type, options_.tokenizer.model, options_.tokenizer.vocabulary,
+              options_.tokenizer.merges, tokenizer_->vocabulary()}},
             {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
             {"special", options_.special},
             {"sentences", options_.splitsSentences},

@@ -146,10 +146,10 @@ TEST(ParameterBindings, OneStack) {
 
 TEST(ParameterBindings, RangesOfStacksOnStages) {
   const PlanFacts facts = factsOf(Builder().take());
-  EXPECT_EQ(facts.stages[0].encoderLayers, (LayerRange{0, 2}));
-  EXPECT_TRUE(facts.stages[0].layers.isEmpty());
-  EXPECT_EQ(facts.stages[1].encoderLayers, (LayerRange{2, 3}));
-  EXPECT_EQ(facts.stages[1].layers, (LayerRange{0, 2}));
+  EXPECT_EQ(facts.stages[0].encoderLayers, (std::vector<LayerRange>{{0, 2}}));
+  EXPECT_TRUE(facts.stages[0].layers.empty());
+  EXPECT_EQ(facts.stages[1].encoderLayers, (std::vector<LayerRange>{{2, 3}}));
+  EXPECT_EQ(facts.stages[1].layers, (std::vector<LayerRange>{{0, 2}}));
 }
 
 TEST(BoundRange, Contains) {

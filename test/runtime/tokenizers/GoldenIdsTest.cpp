@@ -67,6 +67,56 @@ TEST_P(GoldenIds, areThoseOfTheLibrary) {
   }
 }
 
+// The vocabulary and merges of gpt2's tokenizer.json, as the two files that Megatron-LM's GPT2BPETokenizer reads.
+TEST(Gpt2Tokenizer, givesTheLibrarysIds) {
+  const TempDir dir;
+  const nlohmann::json model = readJson(kTokenizers + "gpt2/tokenizer.json")["model"];
+  std::ofstream(dir.path("vocab.json")) << model["vocab"];
+  std::ofstream merges(dir.path("merges.txt"));
+  merges << "#version: 0.2\n";
+  for (const nlohmann::json &pair : model["merges"])
+    merges << pair[0].get<std::string>() << ' ' << pair[1].get<std::string>() << '\n';
+  merges.close();
+  const auto folder = openTokenizer({"GPT2BPETokenizer", dir.path("")});
+  const auto files =
+      openTokenizer({"GPT2BPETokenizer", "", 0, dir.path("vocab.json"), dir.path("merges.txt")});
+  ASSERT_TRUE(isOk(folder) && isOk(files));
+  EXPECT_EQ((*files)->endToken(), (*files)->idOf("<|endoftext|>"));
+  EXPECT_TRUE((*files)->endToken());
+  const nlohmann::json expected = readJson(kTokenizers + "gpt2/ids.json")["rows"];
+  const auto encoder = (*files)->encoder(), other = (*folder)->encoder();
+  int compared = 0, ends = 0;
+  for (size_t i = 0; i < strings().size(); ++i) {
+    const std::string text = strings()[i][1];
+    std::vector<int32_t> found, again;
+    ASSERT_TRUE(isOk(encoder->encode(text, true, found)) && isOk(other->encode(text, true, again)));
+    EXPECT_EQ(found, again);
+    const bool hasEnd = text.find("<|endoftext|>") != std::string::npos;
+    ends += hasEnd, compared += !hasEnd;
+    if (hasEnd) // a text cannot end a document
+      EXPECT_EQ(std::ranges::count(found, *(*files)->endToken()), 0) << i;
+    else
+      EXPECT_EQ(found, expected[i].get<std::vector<int32_t>>()) << i << " " << strings()[i].dump();
+  }
+  EXPECT_GT(compared, 300);
+  EXPECT_GT(ends, 0);
+}
+
+TEST(Gpt2Tokenizer, namesWhatIsWrong) {
+  const TempDir dir;
+  std::ofstream(dir.path("vocab.json")) << R"({"a": 0, "b": 1, "ab": 2})";
+  const auto open = [&](const char *merges) {
+    std::ofstream(dir.path("merges.txt")) << merges;
+    return openTokenizer({"GPT2BPETokenizer", dir.path("")});
+  };
+  EXPECT_TRUE(isOk(open("a b\r\n")));
+  for (const char *bad : {"a b\nab", "a b\na b c", "a b\n a"})
+    EXPECT_NE(open(bad).status().message().find("merges.txt: line 2: is "), std::string::npos) << bad;
+  EXPECT_NE(open("a c").status().message().find("merges.txt"), std::string::npos);
+  EXPECT_NE(openTokenizer({"GPT2BPETokenizer", ""}).status().message().find("vocab.json and merges.txt"),
+            std::string::npos);
+}
+
 std::vector<std::string> folders() {
   std::vector<std::string> names;
   for (const auto &entry : std::filesystem::directory_iterator(kTokenizers))

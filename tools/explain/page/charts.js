@@ -31,9 +31,10 @@ function drawCurve(svg, curve, readout, width) {
   const toY = y => height - bottom - (y - low) / (high - low) * (height - top - bottom);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
-  const lines = roundTicks(low, high, 4).map(y => svgElement("g", {},
+  const ticks = roundTicks(low, high, 4), texts = tickTexts(ticks, text);
+  const lines = ticks.map((y, index) => svgElement("g", {},
     svgElement("line", {class: "grid", x1: left, x2: width - right, y1: toY(y), y2: toY(y)}),
-    svgElement("text", {x: left - 6, y: toY(y) + 4, "text-anchor": "end"}, text(y))));
+    svgElement("text", {x: left - 6, y: toY(y) + 4, "text-anchor": "end"}, texts[index])));
   const steps = roundTicks(xs[0], xs.at(-1), Math.max(2, width / 70)).filter(Number.isInteger).map(x =>
     svgElement("text", {x: toX(x), y: height - 6, "text-anchor": "middle"}, String(x)));
   const cross = svgElement("line", {class: "cross", y1: top, y2: height - bottom, visibility: "hidden"});
@@ -50,6 +51,14 @@ function drawCurve(svg, curve, readout, width) {
     cross.setAttribute("visibility", "hidden");
     readout.value = `last ${text(ys.at(-1))}`;
   };
+}
+
+// Ticks too close for the curve's own texts have as many digits as tell them apart.
+function tickTexts(ticks, text) {
+  let texts = ticks.map(text);
+  for (let digits = 4; new Set(texts).size < texts.length && digits < 17; ++digits)
+    texts = ticks.map(tick => String(Number(tick.toPrecision(digits))));
+  return texts;
 }
 
 // A point between two gaps is a dot: a line of no length with round ends.

@@ -14,12 +14,8 @@ function showLayout(section, {facts, ranks}) {
 }
 
 function layersText({layers, encoder_layers: ofEncoder}) {
-  const texts = [];
-  if (ofEncoder[0] < ofEncoder[1])
-    texts.push(`encoder layers ${rangeText(ofEncoder)}`);
-  if (layers[0] < layers[1])
-    texts.push(`layers ${rangeText(layers)}`);
-  return texts.join(", ") || "no layers";
+  const textOf = (name, ranges) => ranges.length ? [`${name} ${ranges.map(rangeText).join(", ")}`] : [];
+  return [...textOf("encoder layers", ofEncoder), ...textOf("layers", layers)].join(", ") || "no layers";
 }
 
 function stageTable(facts) {

@@ -3,11 +3,10 @@
 function showRun(training, kernels, {run}) {
   if (!run)
     return;
-  const {steps, stride, tokens_per_step: tokens, profile} = run;
+  const {steps, tokens_per_step: tokens, profile} = run;
   training.hidden = steps.length === 0;
   if (steps.length > 0) {
-    const isThinned = stride > 1 ? `; steps 0, ${stride}, ${2 * stride} .. are shown` : "";
-    training.querySelector(".note").textContent = run.data + isThinned;
+    training.querySelector(".note").textContent = [run.data, stepsText(run), run.end].filter(text => text).join("; ");
     const xs = steps.map(step => step.step), ys = key => steps.map(step => step[key]);
     const charts = [["loss", "loss"], ["gradient norm", "grad_norm"], ["learning rate", "lr"]].map(([title, key]) =>
       lineChart({title, xs, ys: ys(key), text: numberText}));
@@ -18,6 +17,12 @@ function showRun(training, kernels, {run}) {
   kernels.hidden = !profile;
   if (profile)
     kernels.querySelector(".tables").append(kernelTable(profile));
+}
+
+// "steps 20 to 39"; not all of a long run are in the curves.
+function stepsText({steps, done, stride}) {
+  const first = steps[0].step;
+  return `steps ${rangeText([first, first + done])}${stride > 1 ? `, each ${stride}th from ${first} on is shown` : ""}`;
 }
 
 function kernelTable(profile) {

@@ -12,7 +12,9 @@ class Timeline {
     this.rows = groups.flatMap(group => group.rows);
     for (const row of this.rows)
       row.longest = row.boxes.reduce((most, box) => Math.max(most, box.end - box.begin), 0);
-    this.length = Math.max(1, ...this.rows.map(row => row.boxes.reduce((last, box) => Math.max(last, box.end), 0)));
+    const lengthOf = rows => Math.max(1, ...rows.map(row => row.boxes.reduce((last, box) => Math.max(last, box.end), 0)));
+    this.length = lengthOf(this.rows);
+    this.firstLength = lengthOf(groups[0].rows);
     this.placeLines(groups.length);
     this.view = {begin: 0, end: this.length};
     this.listen();
@@ -156,7 +158,7 @@ class Timeline {
     const step = this.width / 8;
     const moves = {ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step]};
     const zooms = {"+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5),
-                   "0": () => this.show(0, this.length)};
+                   "0": () => this.show(0, this.length), p: () => this.show(0, this.firstLength)};
     if (zooms[key])
       zooms[key]();
     else if (key === "Escape")

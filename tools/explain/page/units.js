@@ -27,8 +27,8 @@ function numberText(value) {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
-// "layers 0 to 3"
-const rangeText = ([begin, end]) => begin === end ? "none" : end - begin === 1 ? `${begin}` : `${begin} to ${end - 1}`;
+// "0 to 3"
+const rangeText = ([begin, end]) => end - begin === 1 ? `${begin}` : `${begin} to ${end - 1}`;
 
 const words = name => name.replaceAll("_", " ");
 
