@@ -11,8 +11,8 @@ trap 'rm -rf "$folder"' EXIT
 # Lines "folder options" of the table's rows: | folder | on the hub | type | parameters | GPUs | options |
 rows=$(sed -nE 's/^\| ([^| ]+) \|[^|]*\|[^|]*\| [0-9,]+ \| [0-9]+ \| ([^|]+) \|$/\1 \2/p' "$root/examples/README.md")
 listed=$(cut -d' ' -f1 <<<"$rows" | sort)
-present=$(cd "$root/examples" && printf '%s\n' */ | tr -d / | sort)
-diff <(echo "$listed") <(echo "$present") >&2 || { echo "examples/README.md (<) does not list the folders (>)" >&2; exit 1; }
+present=$(cd "$root/examples" && printf '%s\n' */config.json | cut -d/ -f1 | sort)
+diff <(echo "$listed") <(echo "$present") >&2 || { echo "examples/README.md (<) does not list the models (>)" >&2; exit 1; }
 
 compiles() { # FOLDER OPTION...
   "$bin/mgc" compile "$root/examples/$1" "${@:2}" -o "$folder/plan" >"$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
