@@ -39,9 +39,10 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
                  "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
   auto *evaluation =
-      app.add_flag("--evaluation", flags.evaluation,
-                   "Beside the plan, in its folder evaluation, one that computes the loss alone: for "
-                   "mgrun --eval-interval")
+      app.add_flag(
+             "--evaluation", flags.evaluation,
+             "Beside the plan, in its folder evaluation, one that computes the loss alone, on which mgrun "
+             "evaluates between steps")
           ->disable_flag_override();
   app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
