@@ -52,7 +52,7 @@ private:
     int64_t region = -1, bytes = 0;
   };
 
-  // Of a value that is in no region, -1.
+  // -1: the value is in no region.
   int64_t regionAt(int64_t offset) const {
     const auto found = std::ranges::find_if(stage_.regions, [&](const plan::Region &region) {
       return region.offset <= offset && offset < region.offset + region.bytes;

@@ -16,7 +16,7 @@ bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b);
 // Whether there is a file with these first bytes.
 bool beginsWith(const std::string &path, std::string_view beginning);
 
-// What a flag writes. It replaces files of its own kind; others only by force.
+// A kind of file that a flag writes. It replaces files of its kind; others only by force.
 struct OutputKind {
   std::string flag, name; // "--trace", "a trace"
   std::function<bool(const std::string &path)> isOf;

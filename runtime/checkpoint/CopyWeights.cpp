@@ -14,7 +14,7 @@ static const plan::Bucket &bucketAt(const plan::Plan &plan, const plan::Paramete
   return plan.stages[place.stage].buckets[place.bucket];
 }
 
-// Of an element of the block, from where it begins in memory.
+// placeOf: how far an element lies from where its block begins in memory, in elements.
 static int64_t placeOf(const Shard &shard, int64_t element) {
   return element / shard.rowElements * shard.rowStride + element % shard.rowElements;
 }

@@ -14,7 +14,7 @@ public:
   // Both plans' parameters are expanded (plan/Expand.h); the plans outlive it. An error: a rank keeps other parameters in the one
   // than in the other, in other parts or of another type.
   static Result<WeightCopier> between(const plan::Plan &from, const plan::Plan &to);
-  // Of one rank; may run on several threads, for a rank each.
+  // Copies one rank's values; may run on several threads, for a rank each.
   void copy(int64_t rank, const std::byte *from, std::byte *to) const;
 
 private:

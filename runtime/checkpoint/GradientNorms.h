@@ -19,7 +19,7 @@ struct LayerNorm {
   double norm = 0;
 };
 
-// What the names of a layer's tensors begin with: up to the first number, else all but the last word.
+// The layer of a tensor: the beginning of its name up to the first number, else all but the last word.
 std::string layerOf(const std::string &tensor);
 
 // Neither frozen parameters nor loads of experts have gradients, so that the squares add up to that of the whole norm.
@@ -32,7 +32,7 @@ public:
   Result<std::vector<LayerNorm>> read(double scale, Communicator *communicator = nullptr) const;
 
 private:
-  // What a rank has of the owner's copy of a block: all of it, or a slice under ZeRO 1.
+  // A rank's part of the owner's copy of a block: all of it, or a slice under ZeRO 1.
   struct Piece {
     BucketBuffer buffer;
     Shard shard;

@@ -42,7 +42,7 @@ public:
   // The batch of a step >= 0. Steps go on past the end of the data: the next epoch, or the first step again.
   virtual Status batch(int64_t step, GlobalBatch &out) = 0;
   virtual std::string describe() const = 0; // "corpus.txt: 1234 samples of 128 tokens"
-  // What a step reads, so that it can be found in the files: "corpus: sequence 12, tokens 30 to 94; .. and 14 more".
+  // Names the data of a step, so that they can be found in the files: "corpus: sequence 12, tokens 30 to 94; .. and 14 more".
   virtual std::string describeBatch(int64_t step) = 0;
   // How often so many steps see each sample; none: the data have no end.
   virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }

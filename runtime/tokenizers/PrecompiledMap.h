@@ -16,7 +16,7 @@ class PrecompiledMap {
 public:
   // Base64 of: size of the trie in bytes (u32), its units (u32 each), texts that end with NUL.
   static Result<PrecompiledMap> parse(std::string_view base64);
-  // What the map has for the shortest beginning of `text` that is in it; nothing where none is.
+  // The map's entry for the shortest beginning of `text` that is in it; nothing where none is.
   std::optional<std::string_view> find(std::string_view text) const;
 
 private:

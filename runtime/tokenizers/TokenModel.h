@@ -29,7 +29,7 @@ public:
 // `givesBytes`: words are bytes, see PreTokenizer.
 Result<std::unique_ptr<TokenModel>> makeTokenModel(const JsonPlace &json, bool givesBytes);
 
-// What the families are made by.
+// The makers of the families.
 Result<std::unique_ptr<TokenModel>> makeBpe(const JsonPlace &json, bool givesBytes);
 Result<std::unique_ptr<TokenModel>> makeWordPiece(const JsonPlace &json, bool givesBytes);
 Result<std::unique_ptr<TokenModel>> makeWordLevel(const JsonPlace &json, bool givesBytes);

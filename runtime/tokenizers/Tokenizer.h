@@ -14,7 +14,7 @@
 
 namespace mgc {
 
-// What one thread needs to tokenize: it keeps the ids of words that it has seen. Valid as long as its tokenizer.
+// A thread's part in tokenizing: it keeps the ids of words that it has seen. Valid as long as its tokenizer.
 class Encoder {
 public:
   virtual ~Encoder() = default;

@@ -6,7 +6,7 @@
 //                                                            terms ->
 //                                                         <- terms
 //
-// Of a small collective `enter` has the data, and no terms follow. Data is sent when its receiver has room for it: a receive has
+// The `enter` of a small collective has the data, and no terms follow. Data is sent when its receiver has room for it: a receive has
 // announced itself, the members of a collective have entered it.
 #pragma once
 
