@@ -3,6 +3,7 @@
 
 #include "runtime/device/CallFacts.h"
 #include "runtime/device/KernelNeeds.h"
+#include "runtime/device/PluginEntry.h"
 #include "runtime/device/PluginFile.h"
 #include "runtime/device/cpu/CpuMemory.h"
 #include "runtime/kernels/CpuAttention.h"
@@ -60,21 +61,7 @@ CpuAttention &of(mgc_attention *attention) { return *reinterpret_cast<CpuAttenti
 
 template <typename T = std::byte> T *at(mgc_address address) { return reinterpret_cast<T *>(address); }
 
-int report(const Status &status, mgc_error *error) {
-  if (status.isOk())
-    return 0;
-  const size_t length = std::min(status.message().size(), sizeof error->text - 1);
-  std::memcpy(error->text, status.message().data(), length);
-  error->text[length] = 0;
-  return -1;
-}
-
-template <auto Function> struct Entry;
-template <typename... Args, Status (*Function)(Args...)> struct Entry<Function> {
-  static int call(Args... args, mgc_error *error) { return report(Function(args...), error); }
-};
-// An entry of the table of a function that fails, or that never does.
-template <auto Function> constexpr auto entry = &Entry<Function>::call;
+using plugin::entry;
 template <auto Function> struct SureEntry;
 template <typename... Args, void (*Function)(Args...)> struct SureEntry<Function> {
   static int call(Args... args, mgc_error *) { return Function(args...), 0; }
@@ -295,8 +282,8 @@ template <typename Pointer> struct Absent;
 template <typename... Args> struct Absent<int (*)(Args...)> {
   static int call(Args... args) {
     mgc_error *error = std::get<sizeof...(Args) - 1>(std::tuple(args...)); // the last argument
-    return report(errorf("the CPU has no graphs, no NCCL, nothing for ranks that share it, and no number"),
-                  error);
+    return plugin::report(
+        errorf("the CPU has no graphs, no NCCL, nothing for ranks that share it, and no number"), error);
   }
 };
 template <auto Member>

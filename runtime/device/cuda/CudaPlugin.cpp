@@ -1,4 +1,5 @@
 // The table that the plugin exports: each entry is a function of Internal.h, its Status as a number and a message.
+#include "runtime/device/PluginEntry.h"
 #include "runtime/device/cuda/Internal.h"
 
 #include <algorithm>
@@ -8,21 +9,7 @@ namespace mgc::cuda {
 
 namespace {
 
-int report(const Status &status, mgc_error *error) {
-  if (status.isOk())
-    return 0;
-  const std::string &message = status.message();
-  const size_t length = std::min(message.size(), sizeof error->text - 1);
-  std::memcpy(error->text, message.data(), length);
-  error->text[length] = 0;
-  return -1;
-}
-
-template <auto Function> struct Entry;
-template <typename... Args, Status (*Function)(Args...)> struct Entry<Function> {
-  static int call(Args... args, mgc_error *error) noexcept { return report(Function(args...), error); }
-};
-template <auto Function> constexpr auto entry = &Entry<Function>::call;
+using plugin::entry;
 
 constexpr mgc_device_api_table kTable = {
     .version = MGC_DEVICE_API_VERSION,

@@ -2,6 +2,7 @@
 // one array, what is known of it at the same place of others.
 #include "runtime/base/Status.h"
 #include "runtime/comm/mpi/MpiApi.h"
+#include "runtime/device/PluginEntry.h"
 
 #include <algorithm>
 #include <climits>
@@ -216,20 +217,7 @@ Status poll(mgc_mpi_world *from, const mgc_mpi_completion **completions, int64_t
   return Status::ok();
 }
 
-int report(const Status &status, mgc_error *error) {
-  if (status.isOk())
-    return 0;
-  const size_t length = std::min(status.message().size(), sizeof error->text - 1);
-  std::memcpy(error->text, status.message().data(), length);
-  error->text[length] = 0;
-  return -1;
-}
-
-template <auto Function> struct Entry;
-template <typename... Args, Status (*Function)(Args...)> struct Entry<Function> {
-  static int call(Args... args, mgc_error *error) noexcept { return report(Function(args...), error); }
-};
-template <auto Function> constexpr auto entry = &Entry<Function>::call;
+using plugin::entry;
 
 constexpr mgc_mpi_api_table kTable = {.version = MGC_MPI_API_VERSION,
                                       .kind = kKind,
