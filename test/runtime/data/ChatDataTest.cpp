@@ -2,6 +2,7 @@
 #include "runtime/data/ChatData.h"
 
 #include "test/runtime/TempDir.h"
+#include "test/runtime/data/DataPlans.h"
 
 #include <algorithm>
 
@@ -12,18 +13,7 @@ namespace {
 
 const std::string kTokenizer = MGC_TEST_DIR "/golden/tokenizers/qwen2";
 
-plan::Plan planOf(int64_t length, bool packed) {
-  plan::Plan plan;
-  plan.globalBatchSize = plan.microBatchSize = plan.microbatches = 1;
-  plan.sequenceLength = length, plan.vocabulary = 1024;
-  plan.stages.resize(1);
-  if (packed) {
-    plan::Input starts;
-    starts.kind = plan::Input::Kind::documentStarts;
-    plan.stages[0].inputs.push_back(starts);
-  }
-  return plan;
-}
+plan::Plan planOf(int64_t length, bool packed) { return planOfData(length, 1024, packed); }
 
 DataOptions chats(const std::string &chatTemplate = "") {
   DataOptions options;

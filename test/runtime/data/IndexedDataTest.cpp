@@ -1,6 +1,7 @@
 // --data-path: the batches of Megatron-LM's GPTDataset, with its masks, positions and documents.
 #include "runtime/data/Data.h"
 
+#include "test/runtime/data/DataPlans.h"
 #include "test/runtime/data/indexed/GoldenFiles.h"
 
 #include <regex>
@@ -11,19 +12,6 @@ using namespace mgc::test;
 namespace {
 
 // A sample a step; `packed`: it reads documents.
-plan::Plan planOf(int64_t length, int64_t vocabulary, bool packed) {
-  plan::Plan plan;
-  plan.globalBatchSize = plan.microBatchSize = plan.microbatches = 1;
-  plan.sequenceLength = length, plan.vocabulary = vocabulary;
-  plan.stages.resize(1);
-  if (packed) {
-    plan::Input starts;
-    starts.kind = plan::Input::Kind::documentStarts;
-    plan.stages[0].inputs.push_back(starts);
-  }
-  return plan;
-}
-
 struct CaseRun {
   const nlohmann::json &row;
   const Safetensors &arrays;
@@ -88,7 +76,7 @@ void expectSplit(const CaseRun &run, Split split) {
   options.documents.masksEnds = run.option("eod_mask_loss");
   if (!run.option("inter_document_masking") && (run.isPacked() || options.documents.masksEnds))
     options.documents.endToken = run.row["tokenizer"]["eod"];
-  const plan::Plan plan = planOf(length, vocabulary, run.isPacked());
+  const plan::Plan plan = planOfData(length, vocabulary, run.isPacked());
   const auto data = openCorpus(corpusOf(run), request, plan, run.row["random_seed"], options);
   ASSERT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
@@ -127,7 +115,7 @@ TEST(IndexedData, isThatOfMegatron) {
 
 // Behind the last sample the first comes again; the same batches whatever was read before.
 TEST(IndexedData, stepsAreIndependent) {
-  plan::Plan plan = planOf(64, 4096, false);
+  plan::Plan plan = planOfData(64, 4096, false);
   plan.globalBatchSize = 4;
   const auto open = [&] { return openCorpus(docsAlone(), {Split::valid}, plan, 1).take(); };
   const auto data = open(), other = open();
@@ -141,7 +129,7 @@ TEST(IndexedData, stepsAreIndependent) {
 
 // The tokens that it names are those of the batch, and one more that is a label.
 TEST(IndexedData, saysWhereABatchIs) {
-  plan::Plan plan = planOf(64, 4096, false);
+  plan::Plan plan = planOfData(64, 4096, false);
   plan.globalBatchSize = 3;
   const auto data = openCorpus(docsAlone(), {Split::train}, plan, 1).take();
   const auto files = IndexedTokens::open(kGolden + "indexed/docs_u16").take();
@@ -167,14 +155,14 @@ TEST(IndexedData, saysWhereABatchIs) {
 }
 
 TEST(IndexedData, cyclicFollowsTheRanks) {
-  plan::Plan plan = planOf(64, 4096, false);
+  plan::Plan plan = planOfData(64, 4096, false);
   plan.globalBatchSize = 8, plan.microBatchSize = 2, plan.microbatches = 2; // 2 ranks
   CorpusOptions corpus = docsAlone();
-  const auto single = openCorpus(corpus, {Split::train}, planOf(64, 4096, false), 1).take();
+  const auto single = openCorpus(corpus, {Split::train}, planOfData(64, 4096, false), 1).take();
   corpus.schedule = SampleOrderKind::cyclic;
   const auto cyclic = openCorpus(corpus, {Split::train}, plan, 1).take();
   GlobalBatch batch = GlobalBatch::create(plan).take(),
-              one = GlobalBatch::create(planOf(64, 4096, false)).take();
+              one = GlobalBatch::create(planOfData(64, 4096, false)).take();
   ASSERT_TRUE(isOk(cyclic->batch(1, batch)));
   std::vector<int64_t> numbers(8);
   CyclicOrder(346, {2, 2}, true).fill(8, numbers);
@@ -185,13 +173,13 @@ TEST(IndexedData, cyclicFollowsTheRanks) {
 }
 
 TEST(IndexedData, refusesWhatDoesNotFit) {
-  const plan::Plan plan = planOf(64, 4096, false);
+  const plan::Plan plan = planOfData(64, 4096, false);
   EXPECT_TRUE(
       fails(openCorpus(docsAlone(), {}, plan, uint64_t(1) << 32), {"--seed 4294967296", "4294967295"}));
-  EXPECT_TRUE(fails(openCorpus(docsAlone(), {}, planOf(64, 4096, true), 1), {"--eod-token-id"}));
+  EXPECT_TRUE(fails(openCorpus(docsAlone(), {}, planOfData(64, 4096, true), 1), {"--eod-token-id"}));
   CorpusOptions corpus = docsAlone();
   corpus.separatesSequences = true;
-  EXPECT_TRUE(isOk(openCorpus(corpus, {}, planOf(64, 4096, true), 1)));
+  EXPECT_TRUE(isOk(openCorpus(corpus, {}, planOfData(64, 4096, true), 1)));
   corpus.files.split = parseSplit("0,1").take();
   EXPECT_FALSE(*openCorpus(corpus, {Split::train}, plan, 1));
 }
