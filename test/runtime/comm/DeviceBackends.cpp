@@ -25,16 +25,23 @@ struct Mirrored { // a buffer on the device and where it comes from or goes to
   plugin::PinnedBuffer pinned;
 };
 
+// Memory of a rank that streams may use until all ranks' streams have ended: of what an abort cut off.
+using LeftMemory = std::deque<Mirrored>;
+
 void *hostData(mgc_address address) { return reinterpret_cast<void *>(address); }
 
 // One rank, with buffers of the host.
 class HostedRank final : public Communicator, private Progress {
 public:
-  HostedRank(const plugin::PluginDevice &device, Communicator &inner, milliseconds timeout)
-      : device_(device), inner_(inner), timeout_(timeout), stream_(device.makeStream().take()) {
+  HostedRank(const plugin::PluginDevice &device, Communicator &inner, milliseconds timeout, LeftMemory &left)
+      : device_(device), inner_(inner), timeout_(timeout), left_(left), stream_(device.makeStream().take()) {
     inner_.setProgress(this);
   }
-  ~HostedRank() override { inner_.setProgress(nullptr); }
+  ~HostedRank() override {
+    inner_.setProgress(nullptr);
+    for (Pending &pending : pending_)
+      left_.push_back(std::move(pending.memory));
+  }
   int64_t rank() const override { return inner_.rank(); }
   int64_t worldSize() const override { return inner_.worldSize(); }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override {
@@ -78,10 +85,13 @@ private:
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<const Stream *> way(int64_t peer, bool isSend);
   Status awaitDevice(const Stream &stream); // the host waits for the device
+  // The same, behind operations that use this memory.
+  Status awaitDevice(const Stream &stream, std::initializer_list<Mirrored *> used);
 
   const plugin::PluginDevice &device_;
   Communicator &inner_;
   const milliseconds timeout_;
+  LeftMemory &left_;
   Stream stream_;
   Progress *progress_ = nullptr;
   std::vector<int64_t> sizes_; // of groups
@@ -116,6 +126,14 @@ Status HostedRank::awaitDevice(const Stream &stream) {
   return Status::ok();
 }
 
+Status HostedRank::awaitDevice(const Stream &stream, std::initializer_list<Mirrored *> used) {
+  Status status = awaitDevice(stream);
+  if (!status.isOk())
+    for (Mirrored *memory : used)
+      left_.push_back(std::move(*memory));
+  return status;
+}
+
 int64_t elementsOf(const plan::Collective &what, int64_t ranks, bool isSource) {
   using Kind = plan::Collective::Kind;
   const int64_t one = what.outer * what.middle * what.chunk;
@@ -144,7 +162,7 @@ Status HostedRank::collective(const Stream &, GroupId group, const plan::Collect
       inner_.collective(stream_, group, packed, from.device.address(), target, workspace.device.address());
   if (status.isOk() && out > 0)
     status = stream_.copyOut(to.pinned.data(), target, out);
-  const Status finished = awaitDevice(stream_); // what was enqueued uses the buffers
+  const Status finished = awaitDevice(stream_, {&from, &to, &workspace});
   MGC_TRY(std::move(status));
   MGC_TRY(Status(finished));
   if (out > 0)
@@ -171,7 +189,7 @@ Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::Excha
       {numbers.device.address(), from.device.address(), to.device.address(), rows.sameCounts});
   if (status.isOk())
     status = stream_.copyOut(to.pinned.data(), to.device.address(), out);
-  const Status finished = awaitDevice(stream_);
+  const Status finished = awaitDevice(stream_, {&numbers, &from, &to});
   MGC_TRY(std::move(status));
   MGC_TRY(Status(finished));
   std::memcpy(hostData(rows.destination), to.pinned.data(), size_t(out));
@@ -244,9 +262,9 @@ void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
 class SharedDevice final : public World {
 public:
   SharedDevice(int64_t ranks, milliseconds timeout)
-      : device_(openTestDevice(0)), world_(device_, ranks, timeout), size_(ranks) {
+      : device_(openTestDevice(0)), world_(device_, ranks, timeout), size_(ranks), left_(size_t(ranks)) {
     for (int64_t rank = 0; rank < ranks; ++rank)
-      ranks_.emplace_back(device_, world_.communicator(rank), timeout);
+      ranks_.emplace_back(device_, world_.communicator(rank), timeout, left_[rank]);
   }
   int64_t size() const override { return size_; }
   void run(const std::function<void(Communicator &)> &body) override {
@@ -257,19 +275,20 @@ private:
   plugin::PluginDevice device_;
   InDeviceWorld world_;
   const int64_t size_;
+  std::vector<LeftMemory> left_;
   std::deque<HostedRank> ranks_;
 };
 
 // A device for each rank; what launchers do, their hosts do here: they share ids.
 class DevicePerRank final : public World {
 public:
-  DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}) {
+  DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}), left_(size_t(ranks)) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       devices_.push_back(openTestDevice(rank));
       inner_.push_back(
           makeNcclRank(devices_[rank], {rank, ranks, timeout, ids_.share(), [] { return Status::ok(); },
                                         [this, rank] { return hosts_.communicator(rank).cause(); }}));
-      ranks_.emplace_back(devices_[rank], *inner_[rank], timeout);
+      ranks_.emplace_back(devices_[rank], *inner_[rank], timeout, left_[rank]);
     }
   }
   ~DevicePerRank() override { // to leave a communicator, its ranks meet
@@ -285,6 +304,7 @@ private:
   ThreadWorld hosts_;
   SharedValues ids_;
   std::deque<plugin::PluginDevice> devices_;
+  std::vector<LeftMemory> left_;
   std::vector<std::unique_ptr<Communicator>> inner_;
   std::deque<HostedRank> ranks_;
 };
