@@ -19,4 +19,4 @@ case $version in
     where=(--host "$slots") ;;
   *) where=(-f "$hosts") ;;
 esac
-exec "${mpirun[@]}" "${where[@]}" -n "$ranks" mgrun "$plan" --save "$save" --load "$save" "$@"
+exec "${mpirun[@]}" "${where[@]}" -n "$ranks" mgrun "$plan" --save "$save" --restart-from-latest "$@"

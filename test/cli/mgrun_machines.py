@@ -22,7 +22,7 @@ NODES = ["node1", "node2"]
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_", "TORCHELASTIC_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 PLANS = {"plan": "--tp 2 --pp 2", "apart": "--dp 2 --tp 2 --zero 1"}
-ENDLESS = ["--mock-data", "--train-iters", "1000000", "--log-interval", "1", "--timeout", "5"]
+ENDLESS = ["--mock-data", "--train-iters", "1000000", "--log-interval", "1"]
 # The transports below MPICH look at the kernel, not at the host name, and would share memory between these machines.
 OVER_TCP = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
 # Into files of each process.
@@ -92,8 +92,9 @@ class Machines(unittest.TestCase):
             self.run_apart("plan", "twice", "--lr-decay-iters", "6", steps=steps)
         self.assertEqual(Path("twice/latest_checkpointed_iteration.txt").read_text().strip(), "6")
 
-    def cut(self, cable):
-        run = self.start("plan", f"cut{cable}", ENDLESS)
+    def cut(self, cable, timeout, within, pattern):
+        """All end in time, and one of them at least says why; what all say is given back."""
+        run = self.start("plan", f"cut{cable}{timeout}", [*ENDLESS, "--timeout", timeout])
         deadline = time.monotonic() + 120
         while "step 2:" not in "".join(self.said()):
             self.assertLess(time.monotonic(), deadline, self.said())
@@ -103,7 +104,7 @@ class Machines(unittest.TestCase):
         begin = time.monotonic()
         try:
             while processes_of_mgrun():
-                self.assertLess(time.monotonic() - begin, 40, (processes_of_mgrun(), self.said()))
+                self.assertLess(time.monotonic() - begin, within, (processes_of_mgrun(), self.said()))
                 time.sleep(0.1)
         finally:
             NETWORK.mend("node2")
@@ -111,15 +112,20 @@ class Machines(unittest.TestCase):
             run.communicate()
         errors = self.said()
         self.assertEqual(len(errors), 4)
-        self.assertTrue(any(re.search(r"rank \d \(stage \d\), step \d+.*: waited 5 s for rank", text) for text in errors), errors)
+        self.assertTrue(any(re.search(pattern, text) for text in errors), errors)
         for text in errors:
             self.assertIn("mgrun: ", text)
 
+    WAITED = r"rank \d \(stage \d\), step \d+.*: waited 5 s for rank"
+
     def test_a_cut_cable_ends_all(self):
-        self.cut(cable=True)
+        self.cut(True, "5", 40, self.WAITED)
 
     def test_an_interface_that_is_down_ends_all(self):
-        self.cut(cable=False)
+        self.cut(False, "5", 40, self.WAITED)
+
+    def test_silence_is_noticed_before_the_deadline(self):
+        self.cut(True, "600", 60, r"rank \d\b.*does not answer any more: is its machine down, or the network between\?")
 
 
 if __name__ == "__main__":

@@ -151,16 +151,13 @@ void Processes::watchMain() {
       continue;
     if (polled[1].revents)
       return;
-    const bool isGone = !in.receive(watching_).isOk();
+    const Status received = in.receive(watching_);
     while (const std::optional<Message> message = in.next())
       hear(*message);
-    if (isGone)
-      break;
+    if (!received.isOk())
+      return endBecause(-1, fmt::format("rank 0, which holds the store at {}, {}",
+                                        toString(store_->endpoint()), received.message()));
   }
-  endBecause(
-      -1, fmt::format(
-              "rank 0, which holds the store at {}, ended without a word: was it killed, or out of memory?",
-              toString(store_->endpoint())));
 }
 
 void Processes::hear(const Message &message) {

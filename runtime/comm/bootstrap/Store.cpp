@@ -55,7 +55,7 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
                               .with(millisecondsTo(deadline));
   std::lock_guard lock(mutex_);
   if (const Status sent = sendMessage(connection_, message, deadline); !sent.isOk())
-    return isNoStore(endpoint_, sent.message());
+    return isNoStore(endpoint_, "it " + sent.message());
   MGC_ASSIGN(heard, receive(deadline)); // another program may have the port, and say nothing
   if (heard.kind != static_cast<uint8_t>(StoreKind::heard))
     return isNoStore(endpoint_, fmt::format("a message of kind {}", heard.kind));
@@ -71,14 +71,14 @@ Result<Message> Store::ask(const Message &message, Deadline deadline) {
   std::lock_guard lock(mutex_);
   const Deadline latest = deadline + kAnswer;
   if (const Status sent = sendMessage(connection_, message, latest); !sent.isOk())
-    return isNoStore(endpoint_, sent.message());
+    return isNoStore(endpoint_, "it " + sent.message());
   return receive(latest);
 }
 
 Result<Message> Store::receive(Deadline latest) {
   Result<Message> answer = receiveMessage(connection_, latest);
   if (!answer.isOk())
-    return isNoStore(endpoint_, answer.status().message());
+    return isNoStore(endpoint_, "it " + answer.status().message());
   if (answer->kind != static_cast<uint8_t>(StoreKind::refused))
     return answer;
   MessageReader reader(*answer);

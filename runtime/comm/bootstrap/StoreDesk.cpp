@@ -17,6 +17,8 @@ constexpr int64_t kStrangers = 64; // connections beyond two of each process
 // For a new connection to say what it is; where there is no room for more, others wait for it to go.
 constexpr std::chrono::seconds kHelloTime(10), kHelloTimeWhenFull(1);
 
+constexpr std::string_view kUnknown = "sent the store a message that it does not know";
+
 std::vector<std::string> linesOf(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -44,11 +46,10 @@ bool StoreDesk::hasRoom() const {
   return static_cast<int64_t>(connections_.size()) < 2 * roll_.processes() + kStrangers;
 }
 
-void StoreDesk::drop(StoreConnection &connection) {
+void StoreDesk::drop(StoreConnection &connection, std::string_view why) {
   connection.socket.close();
   if (connection.rank >= 0 && !roll_.isFinished(connection.rank))
-    abortAll(-1, fmt::format("{} ended without a word: was it killed, or out of memory?",
-                             roll_.nameOf(connection.rank)));
+    abortAll(-1, fmt::format("{} {}", roll_.nameOf(connection.rank), why));
 }
 
 void StoreDesk::expire() {
@@ -160,7 +161,7 @@ void StoreDesk::handleWord(StoreConnection &connection, const Message &message) 
   if (kind == StoreKind::abort)
     return abortAll(connection.rank, MessageReader(message).text());
   if (kind != StoreKind::finished)
-    return drop(connection);
+    return drop(connection, kUnknown);
   roll_.finish(connection.rank);
   if (roll_.haveAllFinished())
     forEachWatch([](StoreConnection &watch) { watch.say(Message::of(StoreKind::over)); });
@@ -175,7 +176,7 @@ void StoreDesk::handleRequest(StoreConnection &connection, const Message &messag
   const int64_t number = isSet ? 0 : reader.number();
   const int64_t place = isGather ? reader.number() : 0, places = isGather ? reader.number() : 0;
   if (connection.parked || !reader.isWhole())
-    return drop(connection);
+    return drop(connection, kUnknown);
   if (notice_)
     return connection.refuse(cause_);
   if (key.size() > kMaxKeyBytes)
@@ -214,7 +215,7 @@ void StoreDesk::answer(StoreConnection &by, StoreKind kind, const std::string &k
     return answerParked(key);
   }
   if (kind != StoreKind::set && kind != StoreKind::add)
-    return drop(by);
+    return drop(by, kUnknown);
   const Result<std::string> done = kind == StoreKind::add ? values_.add(key, number) : set(key, value);
   if (!done.isOk())
     return by.refuse(done.status().message());

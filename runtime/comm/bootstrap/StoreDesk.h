@@ -16,8 +16,9 @@ public:
   StoreDesk(const Joining &own, std::list<StoreConnection> &connections);
 
   void handle(StoreConnection &connection, const Message &message);
-  // Closes it. A process that goes without having finished, or having said why not, takes the run with it.
-  void drop(StoreConnection &connection);
+  // Closes it. A process that goes without having finished, or having said why not, takes the run with it. `why` is read behind
+  // its name.
+  void drop(StoreConnection &connection, std::string_view why);
   // Ends strangers that say nothing, and waits whose time is over.
   void expire();
   bool hasRoom() const; // for one more connection

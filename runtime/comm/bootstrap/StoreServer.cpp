@@ -99,9 +99,9 @@ void Server::exchange(StoreConnection &connection, short events) {
   if (!connection.socket.isOpen())
     return; // another one's message has ended it
   if (events & ~POLLOUT) {
-    if (!connection.in.receive(connection.socket, connection.rank < 0 ? kMaxHelloBytes : kMaxMessageBytes)
-             .isOk())
-      return desk_.drop(connection);
+    const int64_t most = connection.rank < 0 ? kMaxHelloBytes : kMaxMessageBytes;
+    if (const Status received = connection.in.receive(connection.socket, most); !received.isOk())
+      return desk_.drop(connection, received.message());
     while (!connection.isEnding && connection.socket.isOpen()) {
       const std::optional<Message> message = connection.in.next();
       if (!message)
@@ -112,7 +112,7 @@ void Server::exchange(StoreConnection &connection, short events) {
   if (!connection.out.empty()) {
     const Result<int64_t> sent = sendSome(connection.socket, std::as_bytes(std::span(connection.out)));
     if (!sent.isOk())
-      return desk_.drop(connection);
+      return desk_.drop(connection, sent.status().message());
     connection.out.erase(0, *sent);
   }
   if (connection.isEnding && connection.out.empty())

@@ -64,7 +64,7 @@ Status MessageBuffer::receive(const Descriptor &connection, int64_t mostBytes) {
   MGC_ASSIGN(received, receiveSome(connection, piece));
   bytes_.append(reinterpret_cast<const char *>(piece.data()), received);
   if (bytes_.size() >= sizeof(Length) && (lengthAt(bytes_) < 1 || lengthAt(bytes_) > mostBytes))
-    return errorf("a message of {} bytes, expected 1 to {}", lengthAt(bytes_), mostBytes);
+    return errorf("sends a message of {} bytes, expected 1 to {}", lengthAt(bytes_), mostBytes);
   return Status::ok();
 }
 
@@ -82,7 +82,8 @@ std::optional<Message> MessageBuffer::next() {
 Status sendMessage(const Descriptor &connection, const Message &message, Deadline deadline) {
   const std::string bytes = message.bytes();
   if (static_cast<int64_t>(message.body.size()) >= kMaxMessageBytes)
-    return errorf("a message of {} bytes, expected fewer than {}", message.body.size(), kMaxMessageBytes);
+    return errorf("was to be sent a message of {} bytes, expected fewer than {}", message.body.size(),
+                  kMaxMessageBytes);
   return sendAll(connection, std::as_bytes(std::span(bytes)), deadline);
 }
 
@@ -91,7 +92,7 @@ Result<Message> receiveMessage(const Descriptor &connection, Deadline deadline) 
   MGC_TRY(receiveAll(connection, head, deadline));
   const Length length = lengthAt({reinterpret_cast<const char *>(head.data()), head.size()});
   if (length < 1 || length > kMaxMessageBytes)
-    return errorf("it answers with a message of {} bytes, expected 1 to {}", length, kMaxMessageBytes);
+    return errorf("answers with a message of {} bytes, expected 1 to {}", length, kMaxMessageBytes);
   std::string bytes(length, '\0');
   MGC_TRY(receiveAll(connection, std::as_writable_bytes(std::span(bytes)), deadline));
   return Message{static_cast<uint8_t>(bytes[0]), bytes.substr(1)};

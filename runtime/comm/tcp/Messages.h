@@ -41,7 +41,8 @@ private:
 // Bytes that arrive in pieces -> messages.
 class MessageBuffer {
 public:
-  // Takes what has arrived. An error when the connection is closed or broken, or a message is longer than allowed.
+  // Takes what has arrived. An error, to be read behind the name of the other end: the connection is closed or broken, or a
+  // message is longer than allowed.
   Status receive(const Descriptor &connection, int64_t mostBytes = kMaxMessageBytes);
   std::optional<Message> next();
   std::string_view unread() const { return bytes_; }
@@ -50,6 +51,7 @@ private:
   std::string bytes_;
 };
 
+// Errors are to be read behind the name of the other end.
 Status sendMessage(const Descriptor &connection, const Message &message, Deadline deadline);
 Result<Message> receiveMessage(const Descriptor &connection, Deadline deadline);
 

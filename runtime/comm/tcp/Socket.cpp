@@ -51,13 +51,17 @@ Descriptor openSocket(const addrinfo &address) {
   return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 }
 
-// Small messages go at once; a machine that went away without a word is noticed in half a minute.
+constexpr auto kSilence = 30s; // from a machine, before it counts as gone
+
+// Small messages go at once; a machine that is cut off is noticed, whether it was being sent something or not.
 void tune(const Descriptor &connection) {
   setOption(connection, IPPROTO_TCP, TCP_NODELAY, 1);
   setOption(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(connection, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   setOption(connection, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   setOption(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+  setOption(connection, IPPROTO_TCP, TCP_USER_TIMEOUT,
+            static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
 
 using NameCall = int (*)(int, sockaddr *, socklen_t *);
@@ -109,7 +113,26 @@ Status waitFor(const Descriptor &connection, short events, Deadline deadline) {
   do
     ready = poll(&waiting, 1, untilDeadline(deadline));
   while (ready < 0 && errno == EINTR);
-  return ready > 0 ? Status::ok() : Status::error("no answer in time");
+  return ready > 0 ? Status::ok() : Status::error("does not answer in time");
+}
+
+// What became of the other end, by the error of a call; 0: it has closed the connection.
+Status lost(int error) {
+  switch (error) {
+  case 0:
+  case ECONNRESET:
+  case EPIPE:
+    return errorf("ended without a word: was it killed, or out of memory?");
+  case ETIMEDOUT:
+  case EHOSTUNREACH:
+  case EHOSTDOWN:
+  case ENETUNREACH:
+  case ENETDOWN:
+    return errorf("does not answer any more: is its machine down, or the network between? ({})",
+                  std::strerror(error));
+  default:
+    return errorf("is lost: {}", std::strerror(error));
+  }
 }
 
 bool isForLater(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -218,7 +241,7 @@ Result<int64_t> sendSome(const Descriptor &connection, std::span<const std::byte
   const ssize_t sent = send(connection.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent >= 0 || isForLater(errno))
     return static_cast<int64_t>(std::max<ssize_t>(sent, 0));
-  return errorf("the connection broke: {}", std::strerror(errno));
+  return lost(errno);
 }
 
 Result<int64_t> receiveSome(const Descriptor &connection, std::span<std::byte> bytes) {
@@ -227,8 +250,7 @@ Result<int64_t> receiveSome(const Descriptor &connection, std::span<std::byte> b
     return static_cast<int64_t>(received);
   if (received < 0 && isForLater(errno))
     return int64_t(0);
-  return errorf("the connection {}",
-                received == 0 ? "was closed" : std::string("broke: ") + std::strerror(errno));
+  return lost(received == 0 ? 0 : errno);
 }
 
 Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, Deadline deadline) {
