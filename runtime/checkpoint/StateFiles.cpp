@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace mgc {
 
@@ -37,20 +38,29 @@ StateFiles::StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas) {
   }
 }
 
+// Bytes of the tensors in each file of the rank.
+static std::vector<int64_t> stateFileSizes(const plan::Plan &plan, int64_t rank) {
+  std::vector<int64_t> files;
+  for (const TensorChunks &tensor : chunksOf(plan, rank)) {
+    files.resize(std::max(files.size(), tensor.chunks.size()));
+    for (size_t number = 0; number < tensor.chunks.size(); ++number)
+      for (const StateTensor &state : stateOf(plan, tensor.tensor))
+        files[number] += state.bytes(tensor.chunks[number].box.elements());
+  }
+  return files;
+}
+
 int64_t largestStateFile(const plan::Plan &plan) {
   int64_t largest = 0;
-  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
-    std::vector<int64_t> files;
-    for (const TensorChunks &tensor : chunksOf(plan, rank)) {
-      files.resize(std::max(files.size(), tensor.chunks.size()));
-      for (size_t number = 0; number < tensor.chunks.size(); ++number)
-        for (const StateTensor &state : stateOf(plan, tensor.tensor))
-          files[number] += state.bytes(tensor.chunks[number].box.elements());
-    }
-    for (int64_t bytes : files)
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+    for (int64_t bytes : stateFileSizes(plan, rank))
       largest = std::max(largest, bytes);
-  }
   return largest;
+}
+
+int64_t stateBytes(const plan::Plan &plan, int64_t rank) {
+  const std::vector<int64_t> files = stateFileSizes(plan, rank);
+  return std::accumulate(files.begin(), files.end(), int64_t(0));
 }
 
 void StateFiles::copy() {

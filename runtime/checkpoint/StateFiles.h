@@ -21,6 +21,8 @@ inline constexpr const char *kSavedOffsets = "saved_offsets";
 
 // Bytes of the tensors in the largest file that a rank of the plan writes.
 int64_t largestStateFile(const plan::Plan &plan);
+// Bytes of the tensors in all files that the rank writes: StateFiles::bytes before there is an arena.
+int64_t stateBytes(const plan::Plan &plan, int64_t rank);
 
 class StateFiles {
 public:

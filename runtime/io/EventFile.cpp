@@ -3,9 +3,11 @@
 
 #include "runtime/base/Checksum.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
@@ -79,15 +81,7 @@ static std::string summaryOf(std::span<const EventScalar> scalars) {
   return summary.bytes();
 }
 
-std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars) {
-  ProtoMessage event;
-  event.addDouble(1, seconds);
-  if (scalars.empty()) {
-    event.addText(3, "brain.Event:2");
-  } else {
-    event.addVarint(2, static_cast<uint64_t>(step));
-    event.addText(5, summaryOf(scalars));
-  }
+static std::string recordOf(const ProtoMessage &event) {
   const auto raw = [](auto value) {
     return std::string(reinterpret_cast<const char *>(&value), sizeof value);
   };
@@ -95,7 +89,38 @@ std::string eventRecord(double seconds, int64_t step, std::span<const EventScala
   return length + raw(maskedChecksum(length)) + event.bytes() + raw(maskedChecksum(event.bytes()));
 }
 
+static ProtoMessage eventAt(double seconds, int64_t step) {
+  ProtoMessage event;
+  event.addDouble(1, seconds);
+  if (step != 0) // a field that is 0 is left out
+    event.addVarint(2, static_cast<uint64_t>(step));
+  return event;
+}
+
+std::string versionRecord(double seconds) {
+  ProtoMessage event = eventAt(seconds, 0);
+  event.addText(3, "brain.Event:2");
+  return recordOf(event);
+}
+
+std::string startRecord(double seconds, int64_t step) {
+  constexpr uint64_t kStart = 1; // SessionLog::START
+  ProtoMessage session;
+  session.addVarint(1, kStart);
+  ProtoMessage event = eventAt(seconds, step);
+  event.addText(7, session.bytes());
+  return recordOf(event);
+}
+
+std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars) {
+  ProtoMessage event = eventAt(seconds, step);
+  event.addText(5, summaryOf(scalars));
+  return recordOf(event);
+}
+
 // --- The file ----------------------------------------------------------------------------------------------
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 static double secondsNow() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -118,19 +143,40 @@ static Status writeWhole(const std::string &path, int descriptor, std::string_vi
   return Status::ok();
 }
 
-Result<EventFile> EventFile::create(const std::string &folder) {
+constexpr int64_t kMostSeconds = 9'999'999'999; // names have ten digits: one of more would stand in front
+
+// The seconds in the name of a file of events; 0: it is none.
+static int64_t secondsIn(std::string_view name) {
+  int64_t seconds = 0;
+  if (name.starts_with(kPrefix))
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
+  return std::clamp<int64_t>(seconds, 0, kMostSeconds);
+}
+
+// More than in the names of all files there.
+static int64_t secondsOfNewFile(const std::string &folder, double now) {
+  auto seconds = static_cast<int64_t>(now);
+  std::error_code error;
+  for (std::filesystem::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error))
+    seconds = std::max(seconds, secondsIn(file->path().filename().string()) + 1);
+  return std::min(seconds, kMostSeconds);
+}
+
+Result<EventFile> EventFile::create(const std::string &folder, std::optional<int64_t> continued) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error || !std::filesystem::is_directory(folder))
     return errorf("{}: is no folder and cannot be made one{}{}", folder, error ? ": " : "", error.message());
   const double now = secondsNow();
-  const std::string path = fmt::format("{}/events.out.tfevents.{:010}.{}.{}", folder,
-                                       static_cast<int64_t>(now), machineName(), ::getpid());
+  const std::string path = fmt::format("{}/{}{:010}.{}.{}", folder, kPrefix, secondsOfNewFile(folder, now),
+                                       machineName(), ::getpid());
   Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!descriptor.isOpen())
     return errorf("{}: cannot be written: {}", path, std::strerror(errno));
   EventFile file(path, std::move(descriptor));
-  MGC_TRY(writeWhole(file.path_, file.descriptor_.number(), eventRecord(now, 0, {})));
+  const std::string start = continued ? startRecord(now, *continued) : "";
+  MGC_TRY(writeWhole(file.path_, file.descriptor_.number(), versionRecord(now) + start));
   return file;
 }
 

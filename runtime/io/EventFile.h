@@ -7,6 +7,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,8 +20,10 @@ struct EventScalar {
 
 class EventFile {
 public:
-  // A new file events.out.tfevents.<seconds>.<machine>.<process> in the folder, which is made where it is missing.
-  static Result<EventFile> create(const std::string &folder);
+  // A new file events.out.tfevents.<seconds>.<machine>.<process> in the folder, which is made where it is missing. TensorBoard reads
+  // the files of a folder in the order of their names, so the seconds are more than those of all files there. With `continued`
+  // the file begins with startRecord of that step.
+  static Result<EventFile> create(const std::string &folder, std::optional<int64_t> continued = {});
   Status write(int64_t step, std::span<const EventScalar> scalars);
   const std::string &path() const { return path_; }
 
@@ -31,7 +34,12 @@ private:
   Descriptor descriptor_;
 };
 
-// A record: of the numbers of a step, or, without any, the one that begins a file. seconds: since 1970.
+// Records; seconds: since 1970. The one that begins a file: Event::file_version.
+std::string versionRecord(double seconds);
+// A training goes on from the step: Event::session_log with the status START. TensorBoard drops what it has read of this step and
+// of later ones.
+std::string startRecord(double seconds, int64_t step);
+// The numbers of a step: Event::summary.
 std::string eventRecord(double seconds, int64_t step, std::span<const EventScalar> scalars);
 
 } // namespace mgc

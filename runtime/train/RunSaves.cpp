@@ -18,7 +18,8 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
 }
 
 Status RunSaves::prepare(const plan::Plan &plan) {
-  SaveTarget target = {*options_.save, options_.saveType, isBetween(), options_.force, options_.verifyModel};
+  SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force,
+                       options_.verifyModel};
   if (options_.savesState)
     target.checkpoints = checkpointsAtOnce();
   MGC_ASSIGN(lock, lockFolder(*options_.save));
@@ -45,7 +46,8 @@ Status RunSaves::openFolder(std::vector<std::string> &notes) {
 // The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
 int64_t RunSaves::checkpointsAtOnce() const {
   const int64_t steps = options_.trainIters - start_.step();
-  const int64_t saves = isBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1;
+  const int64_t saves =
+      options_.savesBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1;
   const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
   return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
 }
@@ -59,7 +61,7 @@ void RunSaves::begin(Engine &engine, Processes *processes, const DataSource &dat
 }
 
 bool RunSaves::isDue(int64_t stepsDone) const {
-  return isBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
+  return options_.savesBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
 }
 
 Status RunSaves::save(int64_t stepsDone, int64_t skipped, bool isLast) {

@@ -31,7 +31,6 @@ public:
 private:
   Status openFolder(std::vector<std::string> &notes);
   int64_t checkpointsAtOnce() const;
-  bool isBetween() const { return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters; }
   Status save(int64_t stepsDone, int64_t skipped, bool isLast);
   Status saveWeightsAlone(int64_t stepsDone);
   Status saveState(int64_t stepsDone, int64_t skipped, bool isLast);

@@ -33,7 +33,7 @@ Status StepLogs::open(const TrainingOptions &options, std::optional<int64_t> con
   if (!options.tensorboard)
     return Status::ok();
   eventInterval_ = options.tensorboardInterval;
-  MGC_ASSIGN(events, EventFile::create(*options.tensorboard));
+  MGC_ASSIGN(events, EventFile::create(*options.tensorboard, continued));
   events_ = std::move(events);
   return Status::ok();
 }

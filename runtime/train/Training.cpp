@@ -4,16 +4,15 @@
 #include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
 #include "plan/prove/ProvePlan.h"
-#include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/hosts/StoreHosts.h"
 #include "runtime/comm/mpi/MpiWorld.h"
-#include "runtime/exec/VerifyMemory.h"
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/random/Philox.h"
 #include "runtime/train/Evaluation.h"
+#include "runtime/train/RunMemory.h"
 #include "runtime/train/RunSaves.h"
 #include "runtime/train/StartParameters.h"
 #include "runtime/train/StepData.h"
@@ -80,8 +79,6 @@ private:
   int64_t stepsOfRun() const { return options_.trainIters - start_.step(); }
   bool isWriter() const { return options_.launch.rank == 0; }
   Status joinProcesses(const plan::Plan &plan);
-  std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
-  int64_t threadsHere(const plan::Plan &plan) const;
   Status verifyThreads();
   // A process's vote before each step; the greatest vote counts for all.
   enum Vote { goOn, ended, interrupted, failed };
@@ -176,7 +173,8 @@ Status Training::load() {
   if (!options_.launch.isAlone())
     MGC_TRY(joinProcesses(plan));
   if (plan.target == plan::Target::cpu)
-    MGC_TRY(verifyMemory(plan, ranksHere(plan), threadsHere(plan), limits));
+    MGC_TRY(verifyRunMemory(options_, plan, evaluationPlan_ ? &*evaluationPlan_ : nullptr, processes_.get(),
+                            limits));
   MGC_TRY(verifyOutputs(options_, plan));
   if (options_.save && isWriter())
     MGC_TRY(saves_.prepare(plan));
@@ -221,28 +219,6 @@ Status Training::joinProcesses(const plan::Plan &plan) {
   }
   storeHosts_ = makeStoreHosts(*processes_, options_.timeout);
   return Status::ok();
-}
-
-std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
-  std::vector<RankHere> ranks;
-  if (processes_)
-    for (const auto &[rank, memoryGroup] : processes_->neighbours())
-      ranks.push_back({rank, rank == processes_->rank(), memoryGroup, 0});
-  else
-    for (const std::string group = memoryGroup(); std::ssize(ranks) < plan.mesh.worldSize();)
-      ranks.push_back({std::ssize(ranks), true, group, 0});
-  if (evaluationPlan_)
-    for (RankHere &rank : ranks)
-      rank.beside = evaluationPlan_->stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
-  return ranks;
-}
-
-// The threads of this process, without a few that only wait.
-int64_t Training::threadsHere(const plan::Plan &plan) const {
-  const auto cores = static_cast<int64_t>(availableCores().size());
-  const int64_t ranks = processes_ ? 1 : plan.mesh.worldSize();
-  const int64_t beside = ranks > 1 ? 2 * ranks : 0; // at most: StreamExecutor.h
-  return beside + (options_.threads > 0 ? options_.threads * ranks : std::max(cores, ranks));
 }
 
 // Ranks that compute the same must split it in the same way.

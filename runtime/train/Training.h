@@ -97,6 +97,9 @@ struct TrainingOptions {
   bool poison = false;            // see EngineOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 
+  bool savesBetween() const { return saveInterval > 0 && saveInterval < trainIters; } // before the last step
+  // Whether each rank keeps a copy of its state while it is written.
+  bool copiesState() const { return save && savesState && asyncSave && savesBetween(); }
   bool isTraced() const { return trace || page; }
   bool isProfiled() const { return profile || profileJson || page; }
 };

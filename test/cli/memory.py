@@ -18,6 +18,7 @@ BIN, ROOT = (Path(word).resolve() for word in sys.argv[1:3])
 MPIRUN = sys.argv[3:]
 del sys.argv[1:]
 GIB = 1 << 30
+GPT2_PARAMETERS = 768 * (50257 + 1024 + 12 * (12 * 768 + 13) + 2)  # a block: 12 h^2 of matrices, 13 h of biases and norms
 
 
 def setUpModule():
@@ -62,6 +63,28 @@ class Machine(unittest.TestCase):
         self.assertEqual(run.stderr.count("2 of the plan's ranks here need"), 2, run.stderr)
         said = run.stderr
         self.assertIn("2 machines like this one with at most 1 of the ranks each, as processes", said)
+
+
+class CopyOfTheState(unittest.TestCase):
+    def test_async_save_keeps_one(self):
+        """Weights and two moments of all parameters, f32, whatever the layout."""
+        for layout in ["--dp", 2], ["--dp", 2, "--zero", 1], ["--tp", 2, "--pp", 2]:
+            with self.subTest(layout=layout):
+                compile_plan("examples/gpt2", "large", *layout, "--seq", 256, "--mbs", 1, "--gbs", 4)
+                alone = self.need()
+                self.assertEqual(self.need("--save", "out", "--save-interval", "1"), alone)
+                copied = self.need("--save", "out", "--save-interval", "1", "--async-save") - alone
+                self.assertEqual(copied, 3 * 4 * GPT2_PARAMETERS)
+                self.assertEqual(self.need("--save", "out", "--save-interval", "2", "--async-save"), alone)  # at the end alone
+
+    def need(self, *flags):
+        """Bytes for all ranks."""
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
+        run = subprocess.run([BIN / "mgrun", "large", "--mock-data", "--train-iters", "2", *flags], preexec_fn=limit, capture_output=True,
+                             text=True, check=False, timeout=120)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertEqual("or no --async-save" in run.stderr, "--async-save" in flags and flags[3] == "1", run.stderr)
+        return int(re.search(r"ranks here need (\d+) bytes", run.stderr)[1])
 
 
 class AddressSpace(unittest.TestCase):

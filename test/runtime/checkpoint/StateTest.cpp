@@ -91,6 +91,7 @@ CheckpointRecord writeAll(const Plan &plan, const Memory &memory, const TempDir 
   CheckpointRecord record;
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
     StateFiles files(plan, rank, memory.arenas());
+    EXPECT_EQ(files.bytes(), stateBytes(plan, rank));
     if (source == StateFiles::Source::copy)
       files.copy();
     Result<std::vector<CheckpointFile>> written = files.write(dir.path(), source);

@@ -1,0 +1,21 @@
+// Whether the memory of this machine suffices for a run on CPUs, before any of it is taken.
+//   in:  the plans of the run, its options, who shares the machine
+//   out: an error that says what is needed and what would fit (VerifyMemory.h)
+#pragma once
+
+#include "runtime/comm/bootstrap/Processes.h"
+#include "runtime/exec/VerifyMemory.h"
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+// The ranks of this machine and the bytes of each beside the plan's: the plan that evaluates, and the copy of the state that
+// --async-save writes. Null `evaluation`: there is none; null `processes`: all ranks are in this one.
+std::vector<RankHere> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan,
+                                 const plan::Plan *evaluation, const Processes *processes);
+
+// `limits` are as they were before any process of the run allocated.
+Status verifyRunMemory(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
+                       const Processes *processes, std::span<const MemoryLimit> limits);
+
+} // namespace mgc
