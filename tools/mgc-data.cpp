@@ -1,6 +1,7 @@
 // mgc-data: makes the files that mgrun --data-path reads, puts some together, says what is in one.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or SIGTERM: the same call goes on.
 #include "runtime/base/Cores.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/data/preprocess/Preprocess.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
@@ -128,6 +129,20 @@ Result<std::vector<std::string>> prefixesIn(const std::string &folder) {
   return prefixes;
 }
 
+bool isOneOf(const std::vector<std::string> &prefixes, const std::string &prefix) {
+  return std::ranges::any_of(prefixes, [&](const std::string &other) {
+    return other == prefix || isSameFile(other + ".bin", prefix + ".bin") ||
+           isSameFile(other + ".idx", prefix + ".idx");
+  });
+}
+
+// Those that whoever started this program has ignored, as nohup does, stay so.
+void stopAtSignals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, SIG_IGN) != SIG_IGN)
+      std::signal(signal, [](int) { stopRequested = true; });
+}
+
 Status merge(const MergeFlags &flags) {
   std::vector<std::string> prefixes;
   for (const std::string &input : flags.inputs) {
@@ -141,12 +156,12 @@ Status merge(const MergeFlags &flags) {
   }
   MGC_ASSIGN(first, IndexedTokens::open(prefixes.front()));
   const std::string output = prefixOf(flags.output);
-  if (std::ranges::find(prefixes, output) != prefixes.end())
+  if (isOneOf(prefixes, output))
     return errorf("--output-prefix {}: is one of the inputs, expected another", output);
   MGC_ASSIGN(writer, IndexedWriter::create(output, first.type()));
   for (const std::string &prefix : prefixes) {
-    MGC_ASSIGN(files, IndexedTokens::open(prefix));
-    if (Status added = writer.append(files); !added.isOk()) {
+    const Result<IndexedTokens> files = IndexedTokens::open(prefix);
+    if (Status added = files.isOk() ? writer.append(*files) : files.status(); !added.isOk()) {
       writer.discard();
       return added;
     }
@@ -178,8 +193,6 @@ Status describe(const std::string &path) {
 int main(int argc, char **argv) {
   prepareProcess("mgc-data", 128);
   ignoreClosedPipes();
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-    std::signal(signal, [](int) { stopRequested = true; });
   CLI::App app("Makes the indexed files of token ids that mgrun --data-path reads (docs/data.md).");
   app.name("mgc-data");
   app.require_subcommand(1);
@@ -204,8 +217,10 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return leaveWith(app, error);
   }
-  if (preprocessApp->parsed())
+  if (preprocessApp->parsed()) {
+    stopAtSignals();
     return runPreprocess(preprocessFlags);
+  }
   Status status = mergeApp->parsed() ? merge(mergeFlags) : Status::ok();
   for (const std::string &path : described)
     if (Status found = describe(path); !found.isOk())

@@ -1,6 +1,7 @@
 // The file is {"version": V, "checksum": "C", "plan": BODY}, with these bytes up to BODY and a closing brace
 // after it. C is the FNV-1a hash of BODY's text, so that the check needs no parser.
 #include "plan/json/PlanJson.h"
+#include "plan/Bundle.h"
 
 #include "plan/json/JsonReader.h"
 #include "plan/json/JsonWriter.h"
@@ -137,7 +138,8 @@ Result<Plan> readPlan(const std::filesystem::path &directory) {
 std::vector<std::string> filesOf(const std::string &folder, const Plan &plan) {
   std::vector<std::string> files = {fmt::format("{}/{}", folder, kPlanFile)};
   for (const KernelFile &kernels : plan.kernels)
-    files.push_back(fmt::format("{}/{}", folder, kernels.path));
+    if (isInBundle(kernels))
+      files.push_back(fmt::format("{}/{}", folder, kernels.path));
   return files;
 }
 

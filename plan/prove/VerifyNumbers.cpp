@@ -1,8 +1,8 @@
+#include "plan/Bundle.h"
 #include "plan/Limits.h"
 #include "plan/SequenceOrder.h"
 #include "plan/prove/VerifyParts.h"
 
-#include <filesystem>
 #include <set>
 
 namespace mgc::plan {
@@ -23,10 +23,8 @@ static void verifyKernelFiles(Checks &checks) {
   std::set<KernelLevel> levels;
   for (size_t i = 0; i < files.size(); ++i) {
     const Place place = list.element(i);
-    const std::filesystem::path path = files[i].path;
-    bool inside = !path.empty() && path.is_relative() && std::ranges::find(path, "..") == path.end();
-    checks.violations.expect(inside, place.field("path"), "'{}' must be a path inside the bundle, without ..",
-                             path.string());
+    checks.violations.expect(isInBundle(files[i]), place.field("path"),
+                             "'{}' must be a path inside the bundle, without ..", files[i].path);
     checks.violations.expect(levels.insert(files[i].level).second, place.field("level"),
                              "{} comes twice, expected one library for each", nameOf(files[i].level));
     const Target target = factsOf(files[i].level).target;

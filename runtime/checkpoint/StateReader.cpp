@@ -96,8 +96,10 @@ Status StateReader::add(const Safetensors &file) {
     return errorf("{}: {}", kShardingInfo, info.isOk() ? "expected an object" : info.status().message());
   for (const auto &[name, view] : file.tensors()) {
     MGC_ASSIGN(offsets, offsetsOf(*info, name, view.shape.size()));
-    ChunkedTensor &tensor = tensors_[name];
-    tensor.shape_.resize(std::max(tensor.shape_.size(), offsets.size()));
+    const auto [entry, isNew] = tensors_.try_emplace(name);
+    ChunkedTensor &tensor = entry->second;
+    if (isNew)
+      tensor.shape_.resize(offsets.size());
     if (offsets.size() != tensor.shape_.size())
       return errorf("tensor \"{}\" has {} dimensions, in another file {}", printable(name), offsets.size(),
                     tensor.shape_.size());

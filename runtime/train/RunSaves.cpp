@@ -13,8 +13,9 @@ namespace mgc {
 // Whether the checkpoint is one of the folder's.
 static bool isFolderOf(const std::string &checkpoint, const std::string &folder) {
   std::error_code ignored;
-  return std::filesystem::equivalent(
-      std::filesystem::absolute(checkpoint, ignored).lexically_normal().parent_path(), folder, ignored);
+  const std::filesystem::path path = std::filesystem::absolute(checkpoint, ignored).lexically_normal();
+  const std::filesystem::path unslashed = path.has_filename() ? path : path.parent_path();
+  return std::filesystem::equivalent(unslashed.parent_path(), folder, ignored);
 }
 
 Status RunSaves::prepare(const plan::Plan &plan) {

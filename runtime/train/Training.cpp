@@ -349,7 +349,8 @@ Result<bool> Training::evaluate(Split split) {
   Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
   interrupt_.watch(engine_.get());
   MGC_TRY(Status(outcome.status()).at("evaluation"));
-  failure_ = outcome->failure;
+  if (failure_.isOk()) // else it ends the training already
+    failure_ = outcome->failure;
   if (!outcome->isComplete)
     return false;
   for (const std::string &note : logs_.write(outcome->result))

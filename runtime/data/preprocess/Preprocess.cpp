@@ -95,14 +95,18 @@ private:
     nlohmann::json inputs = nlohmann::json::array();
     for (const std::string &path : options_.inputs) {
       std::error_code ignored;
-      inputs.push_back({path, std::filesystem::file_size(path, ignored),
+      inputs.push_back({printable(path), std::filesystem::file_size(path, ignored),
                         std::filesystem::last_write_time(path, ignored).time_since_epoch().count()});
     }
+    nlohmann::json keys = nlohmann::json::array();
+    for (const std::string &key : options_.keys)
+      keys.push_back(printable(key));
     return {{"inputs", inputs},
-            {"keys", options_.keys},
+            {"keys", keys},
             {"tokenizer",
-             {options_.tokenizer.type, options_.tokenizer.model, options_.tokenizer.vocabulary,
-              options_.tokenizer.merges, tokenizer_->vocabulary()}},
+             {printable(options_.tokenizer.type), printable(options_.tokenizer.model),
+              printable(options_.tokenizer.vocabulary), printable(options_.tokenizer.merges),
+              tokenizer_->vocabulary()}},
             {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
             {"special", options_.special},
             {"sentences", options_.splitsSentences},
@@ -126,8 +130,13 @@ private:
   }
 
   Status load() {
-    std::error_code ignored;
-    if (options_.restarts || !std::filesystem::exists(statePath(), ignored))
+    std::error_code error;
+    if (options_
+            .restarts) { // a run that is killed before its first save must not leave what was there to the next
+      std::filesystem::remove(statePath(), error);
+      return error ? errorf("{}: cannot be removed: {}", statePath(), error.message()) : Status::ok();
+    }
+    if (!std::filesystem::exists(statePath(), error))
       return Status::ok();
     MGC_ASSIGN(text, readFile(statePath(), 1 << 20));
     const Result<nlohmann::json> json = parseJson(text);
@@ -137,7 +146,7 @@ private:
           "anew",
           statePath(), why);
     };
-    if (!json.isOk() || !json->is_object() || json->value("format", "") != "mgc preprocess 1")
+    if (!json.isOk() || !json->is_object() || json->value("format", nlohmann::json()) != "mgc preprocess 1")
       return refuse("is no state of mgc-data preprocess");
     if (json->value("of", nlohmann::json()) != identity())
       return refuse("is of a run with other input files or flags");
@@ -155,7 +164,8 @@ private:
     bool isGood =
         numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
         numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
-        at.file <= std::ssize(options_.inputs) && written.size() == options_.keys.size();
+        state_.partition < options_.partitions && at.file <= std::ssize(options_.inputs) &&
+        written.is_array() && written.size() == options_.keys.size();
     for (size_t i = 0; isGood && i < written.size(); ++i) {
       WrittenSizes &sizes = state_.written[i];
       isGood = numbers(written[i], {&sizes.sequences, &sizes.documents, &sizes.tokens});
