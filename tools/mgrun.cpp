@@ -428,9 +428,9 @@ void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--min-lr", optimizer.minLr, "Where the decay ends")->check(finiteNumber());
   app.add_option("--lr-decay-style", optimizer.lrDecayStyle, "constant, linear, cosine or WSD")
       ->check(notEmpty());
-  app.add_option("--lr-decay-iters", optimizer.lrDecayIters, "Steps to --min-lr; 0: --train-iters")
+  app.add_option("--lr-decay-iters", optimizer.lrDecay, "Steps to --min-lr; 0: --train-iters")
       ->check(wholeNumber());
-  app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr")
+  app.add_option("--lr-warmup-iters", optimizer.lrWarmup, "Steps from --lr-warmup-init to --lr")
       ->check(wholeNumber());
   app.add_option("--lr-warmup-fraction", arguments.warmupFraction,
                  "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole "
@@ -442,7 +442,7 @@ void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle,
                  "linear, cosine, exponential or minus_sqrt")
       ->check(notEmpty());
-  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters, "Last steps, in which WSD decays")
+  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecay, "Last steps, in which WSD decays")
       ->check(wholeNumber());
   app.add_option("--lr-list", arguments.lrList,
                  "File with a JSON array of one rate per step, instead of all above")
@@ -497,9 +497,9 @@ Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
     return Status::ok();
   };
   OptimizerOptions &optimizer = training.optimizer;
-  MGC_TRY(convert("--lr-decay-samples", samples.decay, optimizer.lrDecayIters));
-  MGC_TRY(convert("--lr-warmup-samples", samples.warmup, optimizer.lrWarmupIters));
-  return convert("--lr-wsd-decay-samples", samples.wsdDecay, optimizer.lrWsdDecayIters);
+  MGC_TRY(convert("--lr-decay-samples", samples.decay, optimizer.lrDecay));
+  MGC_TRY(convert("--lr-warmup-samples", samples.warmup, optimizer.lrWarmup));
+  return convert("--lr-wsd-decay-samples", samples.wsdDecay, optimizer.lrWsdDecay);
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {
@@ -520,7 +520,7 @@ Result<std::vector<double>> readRates(const std::string &path) {
 }
 
 int64_t warmupOf(const TrainingOptions &training, double fraction) {
-  const int64_t decay = training.optimizer.lrDecayIters;
+  const int64_t decay = training.optimizer.lrDecay;
   return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.trainIters));
 }
 
@@ -713,7 +713,7 @@ int main(int argc, char **argv) {
   if (const Status read = readSampleFlags(arguments.samples, arguments.training); !read.isOk())
     return fail(read);
   if (arguments.warmupFraction)
-    arguments.training.optimizer.lrWarmupIters = warmupOf(arguments.training, *arguments.warmupFraction);
+    arguments.training.optimizer.lrWarmup = warmupOf(arguments.training, *arguments.warmupFraction);
   const Result<Launch> launch = launchOf(arguments.launchFlags);
   if (!launch.isOk())
     return fail(launch.status());

@@ -45,11 +45,11 @@ void addSchedule(const OptimizerOptions &optimizer, int64_t trainIters, Settings
   settings.add("--min-lr", optimizer.minLr);
   settings.add("--lr-decay-style", optimizer.lrDecayStyle);
   if (optimizer.lrDecayStyle != "constant")
-    settings.add("--lr-decay-iters", optimizer.lrDecayIters > 0 ? optimizer.lrDecayIters : trainIters);
-  settings.add("--lr-warmup-iters", optimizer.lrWarmupIters);
+    settings.add("--lr-decay-iters", optimizer.lrDecay > 0 ? optimizer.lrDecay : trainIters);
+  settings.add("--lr-warmup-iters", optimizer.lrWarmup);
   settings.add("--lr-warmup-init", optimizer.lrWarmupInit);
   settings.add("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle);
-  settings.add("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters);
+  settings.add("--lr-wsd-decay-iters", optimizer.lrWsdDecay);
 }
 
 // The order of the samples follows from how many are needed, so that the number of steps counts. Of files the name alone: data

@@ -24,7 +24,7 @@ static uint64_t seedOf(const TrainingOptions &options, Split split) {
 static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start,
                                  const plan::Plan &plan, const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
-  const int64_t samples = request.steps * plan.globalBatchSize;
+  const int64_t samples = request.firstSample + (request.steps - request.firstStep) * plan.globalBatchSize;
   const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
                             options.documents, options.masking,      options.tokenizer,
                             options.sft,       options.chatTemplate, samples};
@@ -44,7 +44,7 @@ Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, c
   if (!source)
     return std::optional<StepData>();
   data.source_ = std::move(source);
-  data.steps_ = request.steps;
+  data.request_ = request;
   data.batchSize_ = plan.globalBatchSize;
   data.isMasked_ = plan.objective == plan::Objective::masked;
   for (int i = 0; i < 2; ++i) {
@@ -55,14 +55,19 @@ Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, c
 }
 
 std::string StepData::describe() const {
-  const std::optional<double> epochs = source_->epochsOf(steps_);
-  return source_->describe() +
-         (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", steps_, batchSize_, *epochs) : "");
+  const int64_t samples = firstOf(request_.steps);
+  const std::optional<double> epochs = source_->epochsOf(samples);
+  if (!epochs)
+    return source_->describe();
+  const std::string read = samples == request_.steps * batchSize_
+                               ? fmt::format("{} steps of {}", request_.steps, batchSize_)
+                               : fmt::format("{} samples", samples);
+  return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
 }
 
 // A batch without a label that counts has no loss, and the step would do nothing but weight decay.
 Status StepData::read(int64_t step, GlobalBatch &batch) {
-  MGC_TRY(source_->batch(step, batch));
+  MGC_TRY(source_->batch(firstOf(step), batch));
   if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
     return Status::ok();
   return errorf(

@@ -69,7 +69,10 @@ struct TrainingOptions {
   bool profile = false;                          // also with profileJson
   bool force = false;                            // --save may replace a checkpoint of another model
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
-  int64_t trainIters = 100;
+  int64_t trainIters = 100; // the last step's number, from 1
+  // Instead, the training's length in samples, in which the schedule of the learning rate counts too: the run finds trainIters.
+  std::optional<int64_t> trainSamples;
+  int64_t length() const { return trainSamples.value_or(trainIters); } // of the schedule
   // Where a run ends before its last step, and saves: after a multiple of so many steps (0: at none), after so many minutes.
   int64_t exitInterval = 0;
   std::optional<double> exitMinutes;

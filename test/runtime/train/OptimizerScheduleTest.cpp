@@ -12,9 +12,9 @@ OptimizerOptions makeOptions(const std::string &style) {
   options.lr = 1e-3;
   options.minLr = 1e-4;
   options.lrDecayStyle = style;
-  options.lrWarmupIters = 4;
-  options.lrDecayIters = 20;
-  options.lrWsdDecayIters = 5;
+  options.lrWarmup = 4;
+  options.lrDecay = 20;
+  options.lrWsdDecay = 5;
   return options;
 }
 
@@ -74,8 +74,8 @@ TEST(LearningRate, aListIsTakenAsItIs) {
 TEST(Optimizer, reportsEveryContradiction) {
   OptimizerOptions options = makeOptions("WSD");
   options.minLr = 1;
-  options.lrWarmupIters = 20;
-  options.lrWsdDecayIters = 0;
+  options.lrWarmup = 20;
+  options.lrWsdDecay = 0;
   options.beta1 = 1;
   options.eps = 0;
   options.clipGrad = -1;
@@ -138,7 +138,7 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
   EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lrDecayIters = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrDecay = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrList = std::vector<double>(10, 1e39); }).find("--lr-list: rate 0"),
             std::string::npos);
 }
