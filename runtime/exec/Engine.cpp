@@ -134,6 +134,7 @@ RankEngine::~RankEngine() {
   static auto *left = new std::vector<std::shared_ptr<void>>();
   left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
   left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));
+  left->push_back(std::make_shared<decltype(staged_)>(std::move(staged_)));
   left->push_back(std::make_shared<decltype(ranks_)>(std::move(ranks_)));
 }
 
