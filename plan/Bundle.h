@@ -1,4 +1,4 @@
-// What may lie in a plan's folder, its bundle.
+// A plan's folder, its bundle: which files may be in it.
 #pragma once
 
 #include "plan/Plan.h"

@@ -136,10 +136,10 @@ bool isOneOf(const std::vector<std::string> &prefixes, const std::string &prefix
   });
 }
 
-// Those that whoever started this program has ignored, as nohup does, stay so.
-void stopAtSignals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-    if (std::signal(signal, SIG_IGN) != SIG_IGN)
+void stopAtRequests() {
+  const sigset_t requests = requestsToEnd();
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (sigismember(&requests, signal) == 1)
       std::signal(signal, [](int) { stopRequested = true; });
 }
 
@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
     return leaveWith(app, error);
   }
   if (preprocessApp->parsed()) {
-    stopAtSignals();
+    stopAtRequests();
     return runPreprocess(preprocessFlags);
   }
   Status status = mergeApp->parsed() ? merge(mergeFlags) : Status::ok();

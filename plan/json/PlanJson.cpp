@@ -1,8 +1,8 @@
 // The file is {"version": V, "checksum": "C", "plan": BODY}, with these bytes up to BODY and a closing brace
 // after it. C is the FNV-1a hash of BODY's text, so that the check needs no parser.
 #include "plan/json/PlanJson.h"
-#include "plan/Bundle.h"
 
+#include "plan/Bundle.h"
 #include "plan/json/JsonReader.h"
 #include "plan/json/JsonWriter.h"
 #include "runtime/base/Json.h"

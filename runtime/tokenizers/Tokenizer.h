@@ -32,7 +32,8 @@ public:
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0;
 };
 
-// What Megatron-LM's --tokenizer-type, --tokenizer-model, --vocab-size, --vocab-file and --merge-file say.
+// Files and sizes of a tokenizer, as Megatron-LM's --tokenizer-type, --tokenizer-model, --vocab-size, --vocab-file and
+// --merge-file say them.
 struct TokenizerFiles {
   std::string type;                   // a row of tokenizerTypes()
   std::string model;                  // tokenizer.json, its folder, or a .model

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# What a step pays for --async-save: the same training with and without saves.
+# The cost of --async-save to a step: the same training with and without saves.
 #
 #   test/bench/async_save.py --bin build/release/bin [--interval 6] [--saves 3] [--rounds 2] [--folder /tmp] [--quick]
 #

@@ -107,6 +107,17 @@ void mgc::tools::limitSpinning(char **argv) {
     ::execv(path.c_str(), argv); // where that is not possible, the run is as good without
 }
 
+sigset_t mgc::tools::requestsToEnd() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    struct sigaction action{};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
 void mgc::tools::ignoreClosedPipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 void mgc::tools::write(std::FILE *stream, const std::string &text) {

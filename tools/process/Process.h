@@ -3,6 +3,7 @@
 
 #include "runtime/base/Status.h"
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -30,6 +31,10 @@ void limitSpinning(char **argv);
 
 // A screen that went away (`| head -1`) must not end a run: the error of the write comes, not the signal.
 void ignoreClosedPipes();
+
+// The signals that ask a program to end: SIGINT, SIGTERM, SIGHUP, and SIGUSR1 and SIGUSR2, which Slurm's --signal sends. Not those
+// that whoever started the program has it ignore, as nohup does SIGHUP and a shell SIGINT of what runs in the background.
+sigset_t requestsToEnd();
 
 // Unlike fmt::print this does not throw when the stream cannot be written.
 void write(std::FILE *stream, const std::string &text);

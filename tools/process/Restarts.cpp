@@ -15,16 +15,9 @@ namespace mgc::tools {
 
 namespace {
 
-// SIGCHLD and the requests to end that this process is told of: not those that whoever started it has it ignore.
 sigset_t watchedSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
+  sigset_t signals = requestsToEnd();
   sigaddset(&signals, SIGCHLD);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-    struct sigaction action{};
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-      sigaddset(&signals, signal);
-  }
   return signals;
 }
 

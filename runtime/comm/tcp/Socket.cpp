@@ -51,15 +51,15 @@ Descriptor openSocket(const addrinfo &address) {
   return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 }
 
-constexpr auto kSilence = 30s; // from a machine, before it counts as gone
+constexpr auto kSilence = 30s; // of a machine, before it counts as gone
 
-// Small messages go at once; a machine that is cut off is noticed, whether it was being sent something or not.
+// Small messages go at once; a machine that is cut off is noticed, whether it was being sent something or not: TCP_USER_TIMEOUT
+// bounds keepalive probes too (tcp(7)).
 void tune(const Descriptor &connection) {
   setOption(connection, IPPROTO_TCP, TCP_NODELAY, 1);
   setOption(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(connection, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   setOption(connection, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  setOption(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
   setOption(connection, IPPROTO_TCP, TCP_USER_TIMEOUT,
             static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
@@ -116,7 +116,7 @@ Status waitFor(const Descriptor &connection, short events, Deadline deadline) {
   return ready > 0 ? Status::ok() : Status::error("does not answer in time");
 }
 
-// What became of the other end, by the error of a call; 0: it has closed the connection.
+// Says what became of the other end, by the error of a call; 0: it has closed the connection.
 Status lost(int error) {
   switch (error) {
   case 0:

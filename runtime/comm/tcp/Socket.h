@@ -49,7 +49,7 @@ bool isLoopbackEverywhere(const std::string &host);
 // Ok where one of the host's addresses is one of this machine's, or of none in particular (0.0.0.0, ::).
 Status verifyIsHere(const std::string &host);
 
-// All of `bytes`. Errors of these four say what became of the other end, to be read behind its name.
+// All of `bytes`. Errors of sends and receives say what became of the other end, to be read behind its name.
 Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, Deadline deadline);
 Status receiveAll(const Descriptor &connection, std::span<std::byte> bytes, Deadline deadline);
 

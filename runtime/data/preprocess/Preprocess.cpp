@@ -131,8 +131,7 @@ private:
 
   Status load() {
     std::error_code error;
-    if (options_
-            .restarts) { // a run that is killed before its first save must not leave what was there to the next
+    if (options_.restarts) { // a run that is killed before its first save leaves no state of another
       std::filesystem::remove(statePath(), error);
       return error ? errorf("{}: cannot be removed: {}", statePath(), error.message()) : Status::ok();
     }

@@ -1,4 +1,4 @@
-// What a rank needs beside its plan.
+// The memory that a rank needs beside its plan.
 #include "runtime/train/RunMemory.h"
 #include "runtime/checkpoint/StateFiles.h"
 #include "test/runtime/exec/Bundle.h"
