@@ -87,19 +87,24 @@ class Data(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("docs_i32.idx: has tokens of type I32", done.stderr)
         self.assertEqual(sorted(path.name for path in pathlib.Path(".").iterdir()), ["both.bin", "both.idx"])
-        done = run("merge", "--input", "both", "--output-prefix", "both.bin")
-        self.assertIn("is one of the inputs", done.stderr)
+        before = pathlib.Path("both.bin").read_bytes()
+        pathlib.Path("link.bin").symlink_to("both.bin")
+        for output in ("both.bin", "./both", pathlib.Path("both").resolve(), "link"):
+            done = run("merge", "--input", "both", GOLDEN / "indexed/part0_u16", "--output-prefix", output)
+            self.assertEqual(done.returncode, 1, output)
+            self.assertIn("is one of the inputs", done.stderr)
+        self.assertEqual(pathlib.Path("both.bin").read_bytes(), before)
 
     def test_a_run_that_is_ended_is_gone_on_with(self):
-        rng = random.Random(1)
-        with open("in.jsonl", "w") as out:
+        rng, source = random.Random(1), os.fsdecode(b"\xe9.jsonl")  # a name that is no UTF-8
+        with open(source, "w") as out:
             for _ in range(40000):
                 out.write(json.dumps({"text": " ".join(str(rng.randrange(10 ** 9)) for _ in range(100))}) + "\n")
         flags = ["--tokenizer-model", GOLDEN / "tokenizers/gpt2", "--append-eod", "--workers", 2]
-        whole = preprocess("in.jsonl", "whole", *flags)
+        whole = preprocess(source, "whole", *flags)
         self.assertEqual(whole.returncode, 0, whole.stderr)
         for seconds in (0.5, 1.0, None):
-            process = subprocess.Popen([str(word) for word in (BIN / "mgc-data", "preprocess", "--input", "in.jsonl",
+            process = subprocess.Popen([str(word) for word in (BIN / "mgc-data", "preprocess", "--input", source,
                                                                "--output-prefix", "again", *flags)],
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if seconds:
@@ -121,6 +126,33 @@ class Data(unittest.TestCase):
         self.assertIn("out.state.json: is of a run with other input files or flags", done.stderr)
         self.assertEqual(preprocess("in.jsonl", "out", *flags, "--restart").returncode, 0)
         self.assertFalse(pathlib.Path("out.state.json").exists())
+
+    def test_what_is_no_state(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
+        for state in '{"format": 1}', "[]", "{", '{"format": {}}':
+            pathlib.Path("out.state.json").write_text(state)
+            done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer")
+            self.assertEqual(done.returncode, 1, (state, done.stderr))
+            self.assertIn("out.state.json: is no state of mgc-data preprocess", done.stderr)
+
+    def test_a_restart_forgets_the_earlier_run(self):
+        """Also one that ends before its own state is saved: the files that state was of are gone."""
+        pathlib.Path("in.jsonl").write_text("not JSON\n")
+        pathlib.Path("out.state.json").write_text('{"format": "mgc preprocess 1"}')
+        done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer", "--restart")
+        self.assertEqual(done.returncode, 1)
+        self.assertFalse(pathlib.Path("out.state.json").exists())
+
+    def test_an_ignored_signal_stays_ignored(self):
+        with open("in.jsonl", "w") as out:
+            out.write((json.dumps({"text": "1 2 3 " * 100}) + "\n") * 100000)
+        command = [BIN / "mgc-data", "preprocess", "--input", "in.jsonl", "--output-prefix", "out", "--tokenizer-type", "ByteTokenizer"]
+        process = subprocess.Popen([str(word) for word in command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.02)
+        self.assertEqual(process.returncode, 0)
 
     def test_lines_that_are_none(self):
         good = b'{"text": "a"}\n'

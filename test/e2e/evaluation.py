@@ -135,6 +135,13 @@ class Evaluation(unittest.TestCase):
         self.assertEqual([(line["step"], next(name for name in line if name.endswith("_loss"))) for line in lines if "loss" not in line],
                          [(2, "validation_loss"), (3, "validation_loss"), (3, "test_loss")])
 
+    def test_too_many_bad_steps_end_a_run_that_is_evaluated_too(self):
+        compiled("diverging", GOLDEN / "llama/config.json", "--mbs 2", "--evaluation")
+        flags = ["--mock-data", "--train-iters", 12, "--lr", 1e30, "--clip-grad", 0, "--skip-bad-steps", 2, "--eval-iters", 1]
+        for interval in 1, 100:  # behind each step; at the end alone
+            said = execute([BIN / "mgrun", "diverging", *flags, "--eval-interval", interval], code=1)
+            self.assertIn("--skip-bad-steps 2 skips as many in a row, and this is one more", said)
+
     def test_what_is_refused(self):
         config = GOLDEN / "llama/config.json"
         run = lambda plan, *flags: execute([BIN / "mgrun", plan, "--train-iters", 2, *flags], code=1)

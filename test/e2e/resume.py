@@ -415,6 +415,11 @@ class Refused(unittest.TestCase):
         shutil.rmtree(self.damaged("lost"))
         self.expect(["lost/latest_checkpointed_iteration.txt: names iter_0000002, which is not in the folder"], load="lost")
 
+    def test_a_checkpoint_of_the_own_folder_may_end_with_a_slash(self):
+        train(self.plan, *CORPUS, "--train-iters", 2, "--save", "own")
+        train(self.plan, *CORPUS, "--train-iters", 4, "--save", "own", "--load", "own/iter_0000002/", "--override-opt-param-scheduler")
+        self.assertTrue(os.path.exists("own/iter_0000004"))
+
     def test_nothing_to_load(self):
         self.expect("--load nowhere: does not exist", load="nowhere")
         self.expect("has neither model.safetensors nor", load=self.plan)

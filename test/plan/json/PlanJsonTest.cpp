@@ -81,6 +81,14 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
   EXPECT_NE(writePlan(makeSmallPlan(), directory / "file").message().find("file"), std::string::npos);
 }
 
+// Who removes a plan removes these: a plan that was not proved may name any.
+TEST(PlanJson, FilesAreThoseInTheFolder) {
+  Plan plan;
+  for (const char *path : {"kernels/a.so", "../a.so", "kernels/../../a.so", "/etc/passwd", ""})
+    plan.kernels.push_back({.path = path});
+  EXPECT_EQ(filesOf("folder", plan), (std::vector<std::string>{"folder/plan.json", "folder/kernels/a.so"}));
+}
+
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());

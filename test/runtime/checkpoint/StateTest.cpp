@@ -1,5 +1,6 @@
 // Training state from the memory of ranks to a checkpoint and to the memory of other ranks, element by element.
 #include "runtime/base/Bf16.h"
+#include "runtime/base/Checksum.h"
 #include "runtime/checkpoint/LoadState.h"
 #include "runtime/random/Philox.h"
 #include "test/runtime/TempDir.h"
@@ -295,6 +296,44 @@ TEST_F(DamagedState, chunksThatAreLeftOutAreFound) {
     EXPECT_TRUE(fails(verifyStateFits(plan_, *reader, StatePart::all), {"missing"}));
   else
     EXPECT_TRUE(fails(reader, {"overlap or leave elements"}));
+}
+
+// A file with one tensor "x" of zeros, whose chunk begins at 0.
+std::string fileOfOneTensor(const std::vector<int64_t> &shape) {
+  int64_t bytes = 4;
+  for (const int64_t size : shape)
+    bytes *= size;
+  const nlohmann::json info = {{"x", {{"saved_offsets", std::vector<int64_t>(shape.size(), 0)}}}};
+  const std::string header =
+      nlohmann::json{{"__metadata__", {{"format", "pt"}, {kShardingInfo, info.dump()}}},
+                     {"x", {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, bytes}}}}}
+          .dump();
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char *>(&length), sizeof length) + header +
+         std::string(static_cast<size_t>(bytes), '\0');
+}
+
+// Fewer dimensions in the first file than in the second, and the other way round.
+TEST(State, filesThatDisagreeAboutDimensionsAreRefused) {
+  const std::vector<std::vector<int64_t>> shapes = {{}, {4}, {2, 2}};
+  for (const auto &one : shapes)
+    for (const auto &other : shapes) {
+      if (one == other)
+        continue;
+      TempDir dir;
+      CheckpointRecord record;
+      for (const auto &[name, shape] : {std::pair("shard-00001-model-00001-of-00002.safetensors", one),
+                                        std::pair("shard-00001-model-00002-of-00002.safetensors", other)}) {
+        const std::string text = fileOfOneTensor(shape);
+        Checksum checksum;
+        checksum.add(text);
+        dir.write(name, text);
+        record.files.push_back({name, std::ssize(text), checksum.text()});
+      }
+      EXPECT_TRUE(fails(
+          StateReader::open(dir.path(), record),
+          {fmt::format("tensor \"x\" has {} dimensions, in another file {}", other.size(), one.size())}));
+    }
 }
 
 TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
