@@ -24,6 +24,17 @@ struct RunState {
   std::vector<WrittenSizes> written; // by key
 };
 
+// A name in JSON, which has UTF-8 alone: of a file it may be any bytes. Different names stay different.
+std::string ascii(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    if (c >= ' ' && c <= '~' && c != '\\')
+      text += c;
+    else
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
 class PreprocessRun {
 public:
   PreprocessRun(const PreprocessOptions &options, const std::atomic<bool> &stop,
@@ -95,22 +106,22 @@ private:
     nlohmann::json inputs = nlohmann::json::array();
     for (const std::string &path : options_.inputs) {
       std::error_code ignored;
-      inputs.push_back({printable(path), std::filesystem::file_size(path, ignored),
+      inputs.push_back({ascii(path), std::filesystem::file_size(path, ignored),
                         std::filesystem::last_write_time(path, ignored).time_since_epoch().count()});
     }
     nlohmann::json keys = nlohmann::json::array();
     for (const std::string &key : options_.keys)
-      keys.push_back(printable(key));
-    return {{"inputs", inputs},
-            {"keys", keys},
-            {"tokenizer",
-             {printable(options_.tokenizer.type), printable(options_.tokenizer.model),
-              printable(options_.tokenizer.vocabulary), printable(options_.tokenizer.merges),
-              tokenizer_->vocabulary()}},
-            {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
-            {"special", options_.special},
-            {"sentences", options_.splitsSentences},
-            {"partitions", options_.partitions}};
+      keys.push_back(ascii(key));
+    return {
+        {"inputs", inputs},
+        {"keys", keys},
+        {"tokenizer",
+         {ascii(options_.tokenizer.type), ascii(options_.tokenizer.model),
+          ascii(options_.tokenizer.vocabulary), ascii(options_.tokenizer.merges), tokenizer_->vocabulary()}},
+        {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
+        {"special", options_.special},
+        {"sentences", options_.splitsSentences},
+        {"partitions", options_.partitions}};
   }
 
   Status save() {
