@@ -108,7 +108,7 @@ struct TrainingStep {
   int64_t step = 0; // from 0
   StepResult result;
   double lr = 0, seconds = 0;
-  std::vector<ExpertLoad> loads;             // if asked for
+  std::vector<ExpertLoad> loads = {};        // if asked for
   std::optional<Throughput> throughput = {}; // if asked for
   std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
 };

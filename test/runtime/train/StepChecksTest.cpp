@@ -1,8 +1,7 @@
 // Bad steps: what is one, and that a step that is skipped leaves no trace but its data.
 #include "runtime/train/StepChecks.h"
 #include "runtime/io/Safetensors.h"
-#include "runtime/train/Training.h"
-#include "test/runtime/exec/Bundle.h"
+#include "test/runtime/train/TrainingRun.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -55,14 +54,6 @@ TEST(StepChecks, thatAreOffFindNothing) {
   EXPECT_TRUE(checks.judge(resultOf(1e9, 1)));
 }
 
-struct Notes final : TrainingObserver {
-  std::vector<std::string> notes;
-  std::vector<TrainingStep> steps;
-  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
-  void noted(const std::string &note) override { notes.push_back(note); }
-  void stepped(const TrainingStep &step) override { steps.push_back(step); }
-};
-
 constexpr int64_t kSteps = 104, kBadStep = 101;
 
 // The loss of the hand-made plan is linear in the tokens: those of one batch make it large.
@@ -107,7 +98,7 @@ protected:
   std::string weightsOf(const std::string &save) const { return bundle_.read(save + "/model.safetensors"); }
 
   const Bundle bundle_;
-  Notes notes_;
+  Recorder notes_;
 };
 
 TEST_F(SkipTest, aSpikeEndsTheRunAndNamesItsData) {
