@@ -32,7 +32,11 @@ MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes,
 
 MpiRank::~MpiRank() {
   processes_.setAbortListener(nullptr);
-  table_.drop_world(world_);
+  static std::vector<mgc_mpi_world *> left; // with what they have begun, to the end of the process (MpiProcess::leave)
+  if (isAborted())
+    left.push_back(world_);
+  else
+    table_.drop_world(world_);
 }
 
 Result<std::unique_ptr<MpiWorld>> MpiWorld::open(MpiProcess &mpi, Processes &processes,
