@@ -1,4 +1,5 @@
 // Binding rule texts to types, and the one verifier of all compute ops.
+#include "dialects/mg/Complete.h"
 #include "dialects/mg/Mg.h"
 #include "runtime/base/Rounding.h"
 
@@ -228,6 +229,8 @@ AxisRule mgc::bindRule(Operation *op, StringRef text) {
             [&](const Term &term) { rule.reductions.push_back(term.reduction); });
   if (rule.error.empty())
     binder.bindParts();
+  if (op->hasAttr(kCompleteAttr))
+    llvm::fill(rule.linear, Linear::none);
   return rule;
 }
 

@@ -1,4 +1,5 @@
 #include "frontend/import/BlockBuilder.h"
+#include "dialects/mg/Complete.h"
 #include "dialects/mg/DataKind.h"
 #include "frontend/model/Parameters.h"
 
@@ -78,11 +79,13 @@ Value BlockBuilder::lookup(StringRef name) const {
   return own ? own : arguments.lookup(name);
 }
 
-Value BlockBuilder::addActivation() {
+Value BlockBuilder::addActivation(bool isResidual) {
   const int64_t hidden = stack == Stack::encoder ? model.encoderHidden() : model.hidden;
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
   return function.getBody().front().addArgument(
-      type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden}, {"s", "b", "h"}), builder.getLoc());
+      type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden}, {"s", "b", "h"},
+           elementType(builder, isResidual ? residualType() : layout.dtype)),
+      builder.getLoc());
 }
 
 void BlockBuilder::addEncoded() {
@@ -292,10 +295,13 @@ Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t>
                          builder.getI64IntegerAttr(offset), DictionaryAttr());
 }
 
-Value BlockBuilder::asValue(Value data) {
-  RankedTensorType found = tensorOf(data);
-  RankedTensorType wanted = found.clone(elementType(builder, layout.dtype));
-  return found == wanted ? data : CastOp::create(builder, wanted, data);
+Value BlockBuilder::inElement(Value x, StringRef dtype) {
+  RankedTensorType found = tensorOf(x), wanted = found.clone(elementType(builder, dtype));
+  if (found == wanted)
+    return x;
+  auto op = CastOp::create(builder, wanted, x);
+  op->setAttr(kCompleteAttr, builder.getUnitAttr());
+  return op;
 }
 
 void BlockBuilder::addPlaces() {
@@ -368,17 +374,18 @@ Value BlockBuilder::finished(const Branch &made, const BranchDescription &branch
 
 Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch,
                              const BranchNames &names, double factor) {
-  return norm(add(x, finished(made, branch, names, factor)), (names.role + "_sum_norm").str(), branch.sum);
+  return norm(add(x, asResidual(finished(made, branch, names, factor))), (names.role + "_sum_norm").str(),
+              branch.sum);
 }
 
 Value BlockBuilder::serialLayer(Value x, const BlockDescription &block, StringRef contextType) {
   const Branch attended =
-      attention(norm(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
+      attention(read(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
   x = residual(x, attended, block.attentionBranch, kOfAttention, block.residualScale);
   if (block.cross)
-    x = residual(x, crossAttention(norm(x, "cross_norm", block.crossBranch.before), *block.cross),
+    x = residual(x, crossAttention(read(x, "cross_norm", block.crossBranch.before), *block.cross),
                  block.crossBranch, kOfCross, block.residualScale);
-  const Branch made = transformed(norm(x, "mlp_norm", block.mlpBranch.before), block);
+  const Branch made = transformed(read(x, "mlp_norm", block.mlpBranch.before), block);
   return residual(x, made, block.mlpBranch, kOfMlp, block.residualScale);
 }
 
@@ -386,17 +393,18 @@ Value BlockBuilder::serialLayer(Value x, const BlockDescription &block, StringRe
 // summands of both, one reduction serves the two.
 Value BlockBuilder::parallelLayer(Value x, const BlockDescription &block, StringRef contextType) {
   const BranchDescription &ofAttention = block.attentionBranch, &ofMlp = block.mlpBranch;
-  Value read = norm(x, "attn_norm", ofAttention.before);
-  Value readByMlp = ofMlp.before ? norm(x, "mlp_norm", ofMlp.before) : read;
-  const Branch attended = attention(read, block.attention, contextType), made = transformed(readByMlp, block);
+  Value ofBoth = read(x, "attn_norm", ofAttention.before);
+  Value ofMlpAlone = ofMlp.before ? read(x, "mlp_norm", ofMlp.before) : ofBoth;
+  const Branch attended = attention(ofBoth, block.attention, contextType),
+               made = transformed(ofMlpAlone, block);
   const auto isBare = [](const BranchDescription &branch) { return !branch.after && branch.dropout == 0; };
   if (!isBare(ofAttention) || !isBare(ofMlp))
-    return add(add(x, finished(attended, ofAttention, kOfAttention, block.residualScale)),
-               finished(made, ofMlp, kOfMlp, block.residualScale));
+    return add(add(x, asResidual(finished(attended, ofAttention, kOfAttention, block.residualScale))),
+               asResidual(finished(made, ofMlp, kOfMlp, block.residualScale)));
   Value sum = add(attended.product, made.product);
   for (Value bias : {attended.bias, made.bias})
     sum = bias ? add(sum, bias) : sum;
-  return add(x, scale(sum, block.residualScale));
+  return add(x, asResidual(scale(sum, block.residualScale)));
 }
 
 Value BlockBuilder::layer(Value x, const BlockDescription &block, StringRef contextType) {

@@ -32,7 +32,8 @@ public:
   void enter(Stack entered) { stack = entered; }
 
   // Arguments; in the order activation, data, parameters.
-  mlir::Value addActivation();
+  // isResidual: of the residual stream's type; else of the model's.
+  mlir::Value addActivation(bool isResidual = true);
   // What the encoder has made: [t, b, h].
   void addEncoded();
   // Where the model has a loss that pools all layers (docs/experts.md): the load of experts and their probabilities, summed
@@ -53,6 +54,10 @@ public:
 
   // Operations on activations; `role` names the parameters.
   mlir::Value norm(mlir::Value x, llvm::StringRef role, const std::optional<Norm> &norm); // none: x
+  // The same in the model's type: what a branch, the head or a decoder reads of the residual stream.
+  mlir::Value read(mlir::Value x, llvm::StringRef role, const std::optional<Norm> &norm) {
+    return asValue(this->norm(x, role, norm));
+  }
   mlir::Value linear(mlir::Value x, llvm::StringRef role); // weight, and bias when there is one
   mlir::Value scale(mlir::Value x, double factor);
   mlir::Value asHidden(mlir::Value x) { return called(x, "h"); }
@@ -68,8 +73,10 @@ public:
   // What the decoder has of the encoder, split as x is: rows of the rule table for the tag.
   mlir::Value asEncoded(mlir::Value x) { return renamed(x, "s", "t", "encoded"); }
   void passEncoded() { addResult(encoded); }
-  // Data in the model's type.
-  mlir::Value asValue(mlir::Value data);
+  // In the model's type, --dtype, and in that of the residual stream, which --fp32-residual-connection sets. Sums over ranks
+  // are reduced before either.
+  mlir::Value asValue(mlir::Value x) { return inElement(x, layout.dtype); }
+  mlir::Value asResidual(mlir::Value x) { return inElement(x, residualType()); }
   // Where the encoder's positions stand in the decoder's sequence: data of both.
   void addPlaces();
   // Of the encoder's hidden size: that of the decoder.
@@ -198,8 +205,10 @@ private:
                                  mlir::Value weight); // like, h replaced by the weight's other names
   mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // of attention
   mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: what is kept of the rows
-  std::string ofStack(llvm::StringRef name) const;               // "encoder.attn.q.weight"
-  mlir::Value lookup(llvm::StringRef name) const;                // the stack's own, or what both have
+  mlir::Value inElement(mlir::Value x, llvm::StringRef dtype);
+  std::string residualType() const { return layout.fp32Residual ? "f32" : layout.dtype; }
+  std::string ofStack(llvm::StringRef name) const; // "encoder.attn.q.weight"
+  mlir::Value lookup(llvm::StringRef name) const;  // the stack's own, or what both have
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
   void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);

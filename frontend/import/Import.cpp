@@ -144,8 +144,10 @@ static Value completed(BlockBuilder &block, Value x, const Embedding &embedding,
     x = block.add(x, block.embed(positionsRead(layout), "embed.positions", {}, embedding.positionOffset));
   if (embedding.types > 0)
     x = block.add(x, block.embed("token_types", "embed.types"));
+  const bool isProjected = embedding.width > 0;
+  x = isProjected ? x : block.asResidual(x);
   x = block.dropout(block.norm(x, "embed_norm", embedding.norm), embedding.dropout, "embed");
-  return embedding.width > 0 ? block.linear(x, "embed.project") : block.asHidden(x);
+  return isProjected ? block.asResidual(block.linear(x, "embed.project")) : block.asHidden(x);
 }
 
 // placed: what stands where images do; null: there are none.
@@ -321,7 +323,7 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
   addEmbedParameters(block, model, layout, Stack::decoder);
   const auto made = [&] {
     block.enter(Stack::encoder);
-    x = block.dropout(block.norm(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
+    x = block.dropout(block.read(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
     return encoder.projector ? block.projected(x, *encoder.projector) : x;
   };
   if (encoder.imageTokens) {
@@ -356,7 +358,7 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
   addOutside(block, model, layout,
              {"final_norm.weight", "final_norm.bias", "head.transform.weight", "head.transform.bias",
               "head.transform_norm.weight", "head.transform_norm.bias", tableOfHead(model), "head.bias"});
-  Value normed = block.dropout(block.norm(x, "final_norm", model.finalNorm), model.finalDropout, "final");
+  Value normed = block.dropout(block.read(x, "final_norm", model.finalNorm), model.finalDropout, "final");
   if (layout.laterTokens > 0)
     block.addResult(normed);
   block.loss(normed);
@@ -371,7 +373,7 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
                             const ModelDescription &model, const Layout &layout) {
   const BlockKind &kind = model.kinds[last.model];
   BlockBuilder block(module, name, model, layout);
-  Value x = block.addActivation();
+  Value x = block.addActivation(/*isResidual=*/false); // behind a norm
   block.addData(shifted("tokens", depth), {"s", "b"}, /*integer=*/true);
   block.addData(shifted("labels", depth), {"s", "b"}, /*integer=*/true);
   block.addData(shifted("loss_shares", depth), {"s", "b"}, /*integer=*/false);
@@ -382,8 +384,8 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
   const int64_t number = model.layerCount() + depth - 1;
   block.addParameters(model.later.parameters, frozen.of(model.later.parameters, number));
   addLayerParameters(block, kind, frozen.of(kind.parameters, number));
-  x = block.joinLaterToken(x, depth);
-  x = block.norm(block.layer(x, kind.block, last.contextType), "later.norm", model.finalNorm);
+  x = block.asResidual(block.joinLaterToken(x, depth));
+  x = block.read(block.layer(x, kind.block, last.contextType), "later.norm", model.finalNorm);
   if (depth < layout.laterTokens)
     block.addResult(x);
   block.laterLoss(x, depth);

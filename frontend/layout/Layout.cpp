@@ -414,6 +414,7 @@ void LayoutResolver::resolveLossTile() {
 void LayoutResolver::resolveTarget() {
   layout.dtype = word(&LayoutOptions::dtype);
   resolveGradientType();
+  layout.fp32Residual = given(&LayoutOptions::fp32Residual).value_or(false);
   const std::string name = word(&LayoutOptions::target);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
   layout.target =

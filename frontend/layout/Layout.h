@@ -17,7 +17,7 @@ struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {},
-                      countsLoad = {};
+                      countsLoad = {}, fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {},
@@ -119,6 +119,7 @@ struct Layout {
   bool chunksInV = false;
   TargetInfo target = {};
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
+  bool fp32Residual = false;       // where dtype is bf16: the residual stream is f32
   bool splitBackward = false;
   std::vector<Choice> choices;
   std::vector<std::string> warnings;

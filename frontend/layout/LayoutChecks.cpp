@@ -396,6 +396,16 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
   }
 }
 
+// In f32 the stream has no wider type to be of.
+static void checkResidual(const Layout &layout, const Supported &supported, Problems &problems) {
+  if (!layout.fp32Residual || layout.dtype != supported.dtypes.front())
+    return;
+  const LayoutOption &option = optionOf(&LayoutOptions::fp32Residual);
+  const std::string &dtype = optionOf(&LayoutOptions::dtype).flag;
+  problems.add("{} with {} {}: the residual stream is f32 without it", option.flag, dtype, layout.dtype);
+  problems.hint("possible: {} {} with it, or {}", dtype, supported.dtypes.back(), option.negation());
+}
+
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
   checkTensor(model, layout, problems);
@@ -410,6 +420,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkBalance(model, layout, problems);
   checkLaterTokens(model, layout, problems);
   checkFrozen(model, layout, problems);
+  checkResidual(layout, supported, problems);
 }
 
 // --- The nearest layout that works -------------------------------------------------------------------------
@@ -463,6 +474,8 @@ static void reconcile(const Supported &supported, const Layout &layout, const La
   const std::string &widest = supported.dtypes.front();
   if (asked.dtype.value_or(widest) == widest && asked.gradientType)
     near.gradientType = widest;
+  if (asked.dtype.value_or(widest) == widest && asked.fp32Residual.value_or(false))
+    near.fp32Residual = false;
   if (asked.bucketSize && !asked.overlapGradReduce.value_or(layout.target.leavesCoresToProducts))
     near.overlapGradReduce = true;
   near.layersPerChunk.reset(); // vpp says it

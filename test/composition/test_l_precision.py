@@ -184,13 +184,53 @@ def test_08_types_of_what_is_summed(session):
     assert {bool(i.get("transposeA")) for i in products if i.get("outputType", "f32") == "f32"} == {True}
 
 
+def instructions_of(plan, task):
+    for stage in plan["stages"]:
+        for chunk in stage["chunks"]:
+            if chunk["task"] == task:
+                for call in chunk["calls"]:
+                    yield from plan["programs"][call["program"]]["instructions"]
+
+
+RESIDUAL = f"{BF16} --fp32-residual-connection"
+
+
+# The stream is f32 in memory and between stages; what products read, and what tensor ranks gather and reduce, is bf16.
+def test_10_types_with_residuals_in_f32(session):
+    for config in (GPT2, LLAMA):
+        for layout in ("--tp 2 --sp --pp 2", "--tp 2 --no-sp --pp 2"):
+            plan = session.plan(config, f"{layout} {RESIDUAL}")
+            for task in ("forward", "backward"):
+                made = list(instructions_of(plan, task))
+                products = [i for i in made if i["op"] == "gemm" and i["m"] * i["n"] > 1]
+                assert {i.get("inputType", "f32") for i in products} == {"bf16"}, f"{layout} {task}"
+                sums = [i for i in made if i["op"] == "collective" and i["elements"] > models.SEQUENCE]
+                assert sums and {i["type"] for i in sums} == {"bf16"}, f"{layout} {task}: {sums}"
+    # As in test_07; of the stream, in f32, a layer keeps its input and the sum, the head its input.
+    h, layers, heads = GPT2["n_embd"], GPT2["n_layer"], GPT2["n_head"]
+    wanted = models.SEQUENCE * (4 * h * (2 * layers + 1) + 2 * h * 6 * layers + 4 * heads * layers)
+    assert bytes_of(session.plan(GPT2, f"--tp 1 {RESIDUAL}"), "activations") == wanted
+
+
+# What is rounded less is nearer to f32: over the parameters, the mean of the ratio of the two distances. A residual stream that
+# is rounded after each sum is off by half a unit of its last place per sum, and this model has 2 for each of its layers.
+def test_11_residuals_in_f32_are_nearer_to_f32(session):
+    for config in (GPT2, LLAMA):
+        deep = config | {"n_layer" if config is GPT2 else "num_hidden_layers": 12}
+        exact, coarse, finer = (session.train(deep, f"--tp 1 {types}", steps=1) for types in ("", BF16, RESIDUAL))
+        off = lambda run: math.sqrt(numpy.mean([((run.gradients[n] - g) ** 2).mean() / (g**2).mean()
+                                                for n, g in exact.gradients.items()]))
+        assert off(finer) < 0.9 * off(coarse), f"{config['model_type']}: {off(finer)} and {off(coarse)}"
+
+
 def test_09_what_is_refused(session):
     for layout, words in (("--grad-dtype bf16", ("gradients would be coarser than parameters", "f32")),
                           ("--dtype f16", ("--dtype f16 is not known", "f32, bf16")),
                           ("--dtype bf16 --grad-dtype f64", ("--grad-dtype f64", "f32, bf16")),
                           ("--bf16 --dtype f32", ("--bf16",)),
                           ("--bf16 --fp16", ("--fp16",)), ("--bf16 --loss-scale 128", ("--loss-scale",)),
-                          ("--bf16 --fp32-residual-connection", ("--fp32-residual-connection",))):
+                          ("--fp32-residual-connection", ("with --dtype f32: the residual stream is f32 without it",
+                                                          "possible: --dtype bf16", "--no-fp32-residual-connection"))):
         folder = session.new_folder()
         (folder / "config.json").write_text(json.dumps(GPT2))
         done = subprocess.run([session.binaries / "mgc", "compile", "config.json", "--seq", "16", *layout.split(), "-o", "out"],

@@ -28,6 +28,7 @@ CASES = [
     ("llama", "--cp 2 --mbs 2"),
     ("llama_packed", "--tp 2 --dp 2 --mbs 1 --reset-position-ids --reset-attention-mask"),
     ("qwen3", "--tp 2 --mbs 2 --dtype bf16"),
+    ("llama", "--tp 2 --pp 2 --mbs 1 --dtype bf16 --fp32-residual-connection"),
     ("bert", "--tp 2 --pp 2 --mbs 1"),
     ("t5", "--pp 2 --mbs 2 --seq 12 --encoder-seq-length 16"),
     ("mixtral", "--dp 2 --ep 2 --mbs 1"),

@@ -148,9 +148,9 @@ def describe(distances):
     return lines
 
 
-def predict(cases, jobs):
+def predict(cases, jobs, **precision):
     """For each of (golden, layout of gradients or nothing): the prediction. layout: (data ranks, microbatches), of which
-    rounding depends where gradients are bf16."""
+    rounding depends where gradients are bf16. precision: of Training."""
     with multiprocessing.Pool(jobs) as pool:
-        draws = {case: [pool.apply_async(draw, (*case, seed)) for seed in range(DRAWS)] for case in cases}
+        draws = {case: [pool.apply_async(draw, (*case, seed), precision) for seed in range(DRAWS)] for case in cases}
         return {case: Prediction(case[0].expect, [d.get() for d in pending]) for case, pending in draws.items()}

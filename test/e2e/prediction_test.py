@@ -43,8 +43,8 @@ class OneCotangentLess(Pass):
         super().__init__(*arguments)
         self.norms = 0
 
-    def norm(self, x, name, epsilon):
-        y = super().norm(x, name, epsilon)
+    def norm(self, x, *arguments):
+        y = super().norm(x, *arguments)
         self.norms += 1
         if self.norms == 2:
             value, backward = self.tape[-1]

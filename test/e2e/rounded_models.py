@@ -8,9 +8,9 @@ import tensor_files
 from rounded_ops import Pass, nearest
 
 
-def gpt2(p, config, tokens, positions):
-    epsilon, head = config["layer_norm_epsilon"], "transformer."
-    x = p.sum(p.embed(head + "wte.weight", tokens), p.embed(head + "wpe.weight", positions))
+def gpt2(p, config, data):
+    epsilon, head, positions = config["layer_norm_epsilon"], "transformer.", data["position_ids"]
+    x = p.residual(p.sum(p.embed(head + "wte.weight", data["input_ids"]), p.embed(head + "wpe.weight", positions)))
     for i in range(config["n_layer"]):
         layer = f"{head}h.{i}."
         y = p.norm(x, layer + "ln_1", epsilon)
@@ -22,6 +22,31 @@ def gpt2(p, config, tokens, positions):
         y = p.gelu(p.bias(p.product(y, [layer + "mlp.c_fc.weight"], "out", False)[0], layer + "mlp.c_fc.bias"))
         x = p.sum(x, p.bias(p.product(y, [layer + "mlp.c_proj.weight"], "in", False)[0], layer + "mlp.c_proj.bias"))
     return p.product(p.norm(x, head + "ln_f", epsilon), [head + "wte.weight"], "out", True)[0]
+
+
+def bert(p, config, data):
+    """Norms stand behind the sums: what a layer reads is the residual stream itself."""
+    epsilon, head, keys = config["layer_norm_eps"], "bert.embeddings.", data["attention_mask"]
+    ids = {"word": data["input_ids"], "position": data["position_ids"], "token_type": data["token_type_ids"]}
+    x = p.residual(p.sum(*(p.embed(f"{head}{kind}_embeddings.weight", index) for kind, index in ids.items())))
+    x = p.norm(x, head + "LayerNorm", epsilon, x.wide)
+
+    def dense(x, names, split):
+        products = p.product(x, [f"{name}.weight" for name in names], split, True)
+        return [p.bias(y, f"{name}.bias") for y, name in zip(products, names)]
+
+    for i in range(config["num_hidden_layers"]):
+        layer = f"bert.encoder.layer.{i}."
+        own = layer + "attention."
+        made = dense(p.read(x), [f"{own}self.{name}" for name in ("query", "key", "value")], "out")
+        o = p.attention(*(p.heads(y, config["num_attention_heads"]) for y in made), data["position_ids"], keys)
+        y = dense(o, [own + "output.dense"], "in")[0]
+        x = p.norm(p.sum(x, y), own + "output.LayerNorm", epsilon, x.wide)
+        y = p.gelu_erf(dense(p.read(x), [layer + "intermediate.dense"], "out")[0])
+        x = p.norm(p.sum(x, dense(y, [layer + "output.dense"], "in")[0]), layer + "output.LayerNorm", epsilon, x.wide)
+    head = "cls.predictions."
+    y = p.norm(p.gelu_erf(dense(p.read(x), [head + "transform.dense"], "out")[0]), head + "transform.LayerNorm", epsilon)
+    return p.bias(p.product(y, ["bert.embeddings.word_embeddings.weight"], "out", True)[0], head + "bias")
 
 
 def frequencies(config, d):
@@ -36,11 +61,23 @@ def frequencies(config, d):
     return frequency
 
 
-def llama(p, config, tokens, positions):
-    epsilon = config["rms_norm_eps"]
+def experts(p, config, x, name):
+    """All experts of all tokens, those that are not chosen with the weight 0."""
+    weights = p.route(p.product(x, [name + "gate.weight"], "none", True)[0], config["num_experts_per_tok"])
+
+    def one(expert):
+        own = f"{name}experts.{expert}."
+        gate, up = p.product(x, [own + "w1.weight", own + "w3.weight"], "out", True)
+        return p.product(p.weighted(p.gated(gate, up), weights, expert), [own + "w2.weight"], "in", True)[0]
+
+    return p.sum(*map(one, range(config["num_local_experts"])))
+
+
+def llama(p, config, data):
+    epsilon, positions = config["rms_norm_eps"], data["position_ids"]
     d = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     angles = positions[..., None] * frequencies(config, d)
-    x = p.embed("model.embed_tokens.weight", tokens)
+    x = p.residual(p.embed("model.embed_tokens.weight", data["input_ids"]))
 
     def project(x, prefix, names):
         """Joined where no tensor rank has part of a group alone."""
@@ -61,6 +98,9 @@ def llama(p, config, tokens, positions):
         o = p.attention(q, k, p.heads(v, config["num_key_value_heads"]), positions)
         x = p.sum(x, p.product(o, [own + "o_proj.weight"], "in", True)[0])
         y = p.norm(x, layer + "post_attention_layernorm", epsilon)
+        if "num_local_experts" in config:
+            x = p.sum(x, experts(p, config, y, layer + "block_sparse_moe."))
+            continue
         gate, up = p.product(y, [f"{layer}mlp.{n}_proj.weight" for n in ("gate", "up")], "out", True)
         x = p.sum(x, p.product(p.gated(gate, up), [layer + "mlp.down_proj.weight"], "in", True)[0])
     head = "lm_head.weight" if "lm_head.weight" in p.weights else "model.embed_tokens.weight"
@@ -85,17 +125,21 @@ class AdamW:
             weights[name] = weights[name] * (1 - decay) - lr * m / (1 - beta1**self.step) / root
 
 
+MODELS = {"bert": bert, "gpt2": gpt2}  # others are llama's
+
+
 class Training:
     """`rounded`: of activations; `rounded_gradients`: of each sum of gradients on the way to that of the batch, over
-    microbatches and then over data ranks. Both do nothing by default, and parameters are then not rounded either."""
+    microbatches and then over data ranks. Both do nothing by default, and parameters are then not rounded either.
+    fp32_residual: the residual stream is not rounded."""
 
     def __init__(self, golden, rounded=None, rounded_gradients=None, parts=1, data_ranks=1, microbatches=1, ops=Pass,
-                 optimizer=AdamW):
+                 optimizer=AdamW, fp32_residual=False):
         same = lambda values: values
         self.expect, self.parts, self.ops = golden.expect, parts, ops
         self.rounded, self.rounded_gradients = rounded or same, rounded_gradients or same
         self.parameters_are = nearest if rounded else same
-        self.data_ranks, self.microbatches = data_ranks, microbatches
+        self.data_ranks, self.microbatches, self.fp32_residual = data_ranks, microbatches, fp32_residual
         with open(golden.path("config.json"), encoding="utf-8") as file:
             self.config = json.load(file)
         self.batch = tensor_files.load(golden.path("batch.safetensors"))
@@ -117,10 +161,9 @@ class Training:
     def gradients(self, step):
         """The mean loss of a step and its gradients."""
         values = {name: self.parameters_are(w) for name, w in self.weights.items()}
-        tokens, labels = self.batch["input_ids"][step], self.batch["labels"][step]
-        positions = numpy.broadcast_to(numpy.arange(tokens.shape[1]), tokens.shape)
-        if "position_ids" in self.batch:
-            positions = self.batch["position_ids"][step]
+        data = {name: tensor[step] for name, tensor in self.batch.items()}
+        tokens, labels = data["input_ids"], data["labels"]
+        data.setdefault("position_ids", numpy.broadcast_to(numpy.arange(tokens.shape[1]), tokens.shape))
         total = {name: numpy.zeros((self.data_ranks, *value.shape)) for name, value in values.items()}
 
         def add(name, gradients):
@@ -129,8 +172,9 @@ class Training:
                 total[name] = self.rounded_gradients(total[name] + one)
 
         p = self.ops(values, self.rounded, self.parts, self.data_ranks * self.microbatches, add)
-        model = gpt2 if self.config["model_type"] == "gpt2" else llama
+        p.fp32_residual = self.fp32_residual
+        model = MODELS.get(self.config["model_type"], llama)
         count = (labels >= 0).sum()
-        loss = p.loss(model(p, self.config, tokens, positions), labels) / count
+        loss = p.loss(model(p, self.config, data), labels) / count
         reduced = self.rounded_gradients if self.data_ranks > 1 else lambda sums: sums
         return loss, {name: reduced(ranks.sum(0)) / count for name, ranks in total.items()}

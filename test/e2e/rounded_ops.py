@@ -43,10 +43,10 @@ class Rounding:
 
 
 class Value:
-    """An activation, and the cotangents of its uses."""
+    """An activation, and the cotangents of its uses. wide: it and its cotangent are f32, which is as good as exact here."""
 
-    def __init__(self, data):
-        self.data, self.uses = data, []
+    def __init__(self, data, wide=False):
+        self.data, self.uses, self.wide = data, [], wide
 
 
 class Pass:
@@ -56,7 +56,7 @@ class Pass:
 
     def __init__(self, weights, rounded, parts, groups, add):
         self.weights, self.rounded, self.parts, self.groups, self.add = weights, rounded, parts, groups, add
-        self.tape = []
+        self.tape, self.fp32_residual = [], False
 
     # --- sums, which are f32 in a run: that is as good as exact here ------------------------------------------
 
@@ -66,19 +66,19 @@ class Pass:
     def mean(x):
         return x.mean(-1, keepdims=True)
 
-    def record(self, data, backward):
+    def record(self, data, backward, wide=False):
         """The value of an op; backward is given its whole cotangent."""
-        value = Value(data)
+        value = Value(data, wide)
         self.tape.append((value, backward))
         return value
 
     def backward(self):
         for value, backward in reversed(self.tape):
             cotangent = sum(value.uses)
-            backward(self.rounded(cotangent) if len(value.uses) > 1 else cotangent)
+            backward(self.rounded(cotangent) if len(value.uses) > 1 and not value.wide else cotangent)
 
     def use(self, value, cotangent):
-        value.uses.append(self.rounded(cotangent))
+        value.uses.append(cotangent if value.wide else self.rounded(cotangent))
 
     def reduced(self, a, b, split):
         """a b, its partial sums over the ranks that split what is summed over."""
@@ -91,6 +91,14 @@ class Pass:
         return x.reshape(self.groups, -1, x.shape[-1])
 
     # --- ops ---------------------------------------------------------------------------------------------
+
+    def residual(self, x):
+        """The residual stream that begins with x."""
+        return self.record(x.data, lambda dy: self.use(x, dy), True) if self.fp32_residual else x
+
+    def read(self, x):
+        """What a product reads of x."""
+        return self.record(self.rounded(x.data), lambda dy: self.use(x, dy)) if x.wide else x
 
     def embed(self, name, index):
         def backward(dy):
@@ -129,11 +137,13 @@ class Pass:
 
         return self.record(self.rounded(x.data + self.weights[name]), backward) if name in self.weights else x
 
-    def sum(self, x, y):
-        return self.record(self.rounded(x.data + y.data), lambda dz: (self.use(x, dz), self.use(y, dz)))
+    def sum(self, x, *others):
+        """Of the type of x."""
+        total = sum((y.data for y in others), x.data)
+        return self.record(total if x.wide else self.rounded(total), lambda dz: [self.use(y, dz) for y in (x, *others)], x.wide)
 
-    def norm(self, x, name, epsilon):
-        """Layer norm where it has a bias, else RMS norm; over the last dimension."""
+    def norm(self, x, name, epsilon, wide=False):
+        """Layer norm where it has a bias, else RMS norm; over the last dimension. wide: so is the result."""
         weight, bias = self.weights[name + ".weight"], self.weights.get(name + ".bias")
         centred = x.data - self.mean(x.data) if bias is not None else x.data
         scale = 1 / numpy.sqrt(self.mean(centred**2) + epsilon)
@@ -147,7 +157,8 @@ class Pass:
             if bias is not None:
                 self.add(name + ".bias", self.rows(dy).sum(1))
 
-        return self.record(self.rounded(unit * weight + (0 if bias is None else bias)), backward)
+        y = unit * weight + (0 if bias is None else bias)
+        return self.record(y if wide else self.rounded(y), backward, wide)
 
     def heads(self, x, count):
         """[b, s, count d] as [b, s, count, d]"""
@@ -160,14 +171,16 @@ class Pass:
                                                   v[..., half:] * cos + sign * v[..., :half] * sin], -1)
         return self.record(self.rounded(turn(x.data, 1)), lambda dy: self.use(x, turn(dy, -1)))
 
-    def attention(self, q, k, v, positions):
-        """[b, s, heads, d], causal in the documents that begin at position 0; sums are not rounded, dk and dv are summed over the ranks of a group. What a library may
-        round is: probabilities and their gradients before products, each head's dk and dv before their sum."""
+    def attention(self, q, k, v, positions, keys=None):
+        """[b, s, heads, d], causal in the documents that begin at position 0, or to the `keys` [b, s] that are not 0; sums are not
+        rounded, dk and dv are summed over the ranks of a group. What a library may round is: probabilities and their gradients
+        before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)
         scores = numpy.einsum("bsgrd,btgd->bgrst", grouped, k.data) / math.sqrt(d)
         document = numpy.cumsum(positions == 0, axis=1)
         visible = numpy.tril(numpy.ones((s, s), bool)) & (document[:, :, None] == document[:, None, :])
+        visible = visible if keys is None else numpy.broadcast_to(keys[:, None, :] != 0, visible.shape)
         scores = numpy.where(visible[:, None, None], scores, -numpy.inf)
         weights = numpy.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
@@ -196,6 +209,30 @@ class Pass:
         t = numpy.tanh(inner)
         slope = 0.5 * (1 + t) + 0.5 * x.data * (1 - t**2) * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x.data**2)
         return self.record(self.rounded(0.5 * x.data * (1 + t)), lambda dy: self.use(x, dy * slope))
+
+    def gelu_erf(self, x):
+        below = 0.5 * (1 + numpy.vectorize(math.erf)(x.data / math.sqrt(2)))
+        slope = below + x.data * numpy.exp(-0.5 * x.data**2) / math.sqrt(2 * math.pi)
+        return self.record(self.rounded(x.data * below), lambda dy: self.use(x, dy * slope))
+
+    def route(self, logits, chosen):
+        """The softmax over the largest `chosen` of the logits, zeros elsewhere: f32."""
+        least = numpy.sort(logits.data, -1)[..., -chosen][..., None]
+        exp = numpy.where(logits.data >= least, numpy.exp(logits.data - logits.data.max(-1, keepdims=True)), 0)
+        weights = exp / exp.sum(-1, keepdims=True)
+        return self.record(weights, lambda dw: self.use(logits, weights * (dw - (weights * dw).sum(-1, keepdims=True))), True)
+
+    def weighted(self, x, weights, expert):
+        """x [.., m] times the weights [.., e] of an expert."""
+        weight = weights.data[..., expert : expert + 1]
+
+        def backward(dy):
+            self.use(x, dy * weight)
+            own = numpy.zeros(weights.data.shape)
+            own[..., expert] = self.rounded(dy * x.data).sum(-1)
+            self.use(weights, own)
+
+        return self.record(self.rounded(x.data * weight), backward)
 
     def gated(self, gate, up):
         sigmoid = 1 / (1 + numpy.exp(-gate.data))

@@ -3,7 +3,7 @@
 # that works, which then equals its one-rank run. None hangs, none crashes.
 #
 #   test/fuzz/random_layouts.py --bin build/release/bin --count 1000 --seed 1 --jobs 2     the full run
-#   test/fuzz/random_layouts.py --bin build/release/bin --dtype bf16 --count 200           gradients in f32 or bf16
+#   test/fuzz/random_layouts.py --bin build/release/bin --dtype bf16 --count 200           gradients, residuals in f32 or bf16
 #   test/fuzz/random_layouts.py .. --target cuda:sm_90        ranks that share a device, here that of test/emulate/cuda
 #
 # Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, each within the bound derived
@@ -311,7 +311,8 @@ def bf16_differences(binaries, where, single, types, many):
 
 
 def random_types(r):
-    return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}"]
+    residual = r.choice([[], ["--fp32-residual-connection"]])
+    return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}", *residual]
 
 
 def one_pair(binaries, seed, dtype="f32", target="cpu"):
@@ -334,7 +335,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
             works = re.search(r"a layout that works: (.*)", message)
             if not works:
                 return "wrong", f"{label}\n  names no alternative: {message}"
-            flags = re.sub(r"--(target|(grad-)?dtype) \S+", "", works[1]).split()
+            flags = re.sub(r"--((target|(grad-)?dtype) \S+|fp32-residual-connection)", "", works[1]).split()
             many, message = train(binaries, where, "alternative", flags + more)
             if many is None or many == "refused":
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"

@@ -1,4 +1,5 @@
 // Contractions, sums and products: verifiers, gradients, costs.
+#include "dialects/mg/Complete.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/Target.h"
@@ -312,8 +313,13 @@ LogicalResult CastOp::verify() {
 }
 
 LogicalResult CastOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
-    g.contribute(getValue(), g.make<CastOp>(getValue(), dy));
+  Value dy = g.cotangent(getResult());
+  if (!dy || !g.wants(getValue()))
+    return success();
+  Value back = g.make<CastOp>(getValue(), dy);
+  if (Attribute complete = (*this)->getAttr(kCompleteAttr))
+    back.getDefiningOp()->setAttr(kCompleteAttr, complete);
+  g.contribute(getValue(), back);
   return success();
 }
 

@@ -56,13 +56,15 @@ TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
                             .bucketSize = 1000,
                             .overlapGradReduce = true,
                             .resetPositionIds = true,
+                            .fp32Residual = true,
                             .dtype = "bf16",
                             .gradientType = "bf16",
                             .target = "gpu"};
   EXPECT_EQ(
       suggestion(tinyGpt2(), asked),
       "--tp 2 --pp 1 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b --dtype bf16 "
-      "--grad-dtype bf16 --reset-position-ids --loss-tile 16 --overlap-grad-reduce --ddp-bucket-size 1000 "
+      "--grad-dtype bf16 --fp32-residual-connection --reset-position-ids --loss-tile 16 "
+      "--overlap-grad-reduce --ddp-bucket-size 1000 "
       "--target gpu");
   EXPECT_EQ(
       suggestion(tinyGpt2(), {.tp = 3, .cp = 2, .contextOrder = "contiguous"}),
@@ -82,6 +84,7 @@ TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
                                      {.layersPerChunk = 3}})
     EXPECT_EQ(suggestion(tinyGpt2(), asked), plain) << flagsOf(asked);
   EXPECT_EQ(suggestion(tinyGpt2(), {.gradientType = "bf16"}), plain + " --grad-dtype f32");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.fp32Residual = true}), plain + " --no-fp32-residual-connection");
   EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}),
             plain + " --overlap-grad-reduce --ddp-bucket-size 100");
 }
@@ -129,6 +132,7 @@ TEST(LayoutViolation, TheNearLayoutWorksBesideTheFile) {
   EXPECT_EQ(near({.tp = 3}, {.cp = 7}).substr(0, 52), "--tp 2 --cp 4 --cp-comm-type all_gather --pp 1 --dp ");
   EXPECT_EQ(near({.world = 7, .seq = 33, .cp = 3}, {}).substr(0, 7), "--tp 1 ");
   EXPECT_EQ(near({}, {.dtype = "f32", .gradientType = "bf16"}).substr(0, 7), "--tp 1 ");
+  EXPECT_EQ(near({}, {.fp32Residual = true}).substr(0, 7), "--tp 1 ");
   EXPECT_EQ(near({.tp = 3}, {.layersPerChunk = 5}).substr(0, 7), "--tp 2 ");
 }
 
