@@ -172,8 +172,8 @@ class Pass:
         return self.record(self.rounded(turn(x.data, 1)), lambda dy: self.use(x, turn(dy, -1)))
 
     def attention(self, q, k, v, positions, keys=None):
-        """[b, s, heads, d], causal in the documents that begin at position 0, or to the `keys` [b, s] that are not 0; sums are not
-        rounded, dk and dv are summed over the ranks of a group. What a library may round is: probabilities and their gradients
+        """[b, s, heads, d], causal in the documents that begin at position 0, or to the `keys` [b, s] that are not 0; sums are
+        not rounded, dk and dv are summed over the ranks of a group. What a library may round is: probabilities, their gradients
         before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)
