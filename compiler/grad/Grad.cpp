@@ -27,6 +27,7 @@
 #include "compiler/grad/GradientFlow.h"
 #include "compiler/grad/GradientTypes.h"
 #include "compiler/program/Passes.h"
+#include "dialects/mg/Complete.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/Parameter.h"
 
@@ -266,10 +267,18 @@ private:
     for (Operation *op : llvm::reverse(forward)) // moves no data; and what it names may be smaller (P6)
       if (isa<RenameOp>(op) && isNeeded(op->getResult(0)))
         makeAgain(op, backward);
+    const auto isMadeOfWhatIsThere = [&](Operation *op) {
+      return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
+             llvm::all_of(op->getOperands(), isThere);
+    };
+    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is made again costs nothing
+      if (Operation *source = sourceOfCast(op);
+          source && isNeeded(op->getResult(0)) && isMadeOfWhatIsThere(source) &&
+          savesMemory(source, [&](Value value) { return value == op->getOperand(0) || isNeeded(value); }))
+        makeAgain(op, backward);
     SmallVector<Operation *> again;
     for (Operation *op : forward)
-      if (isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
-          llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
+      if (isMadeOfWhatIsThere(op) && savesMemory(op, isNeeded))
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);
@@ -282,6 +291,11 @@ private:
     for (Operation *op : forward)
       if (isa<PartsOp>(op) && llvm::all_of(op->getResults(), isNeeded))
         makeAgain(op, backward);
+  }
+
+  // What makes the value that a cast to the model's type reads of the residual stream, a norm; null: there is none.
+  static Operation *sourceOfCast(Operation *op) {
+    return isa<CastOp>(op) && op->hasAttr(kCompleteAttr) ? op->getOperand(0).getDefiningOp() : nullptr;
   }
 
   // Some result that backward needs is as large as any operand: a norm's mean alone is saved.

@@ -184,6 +184,22 @@ def test_08_types_of_what_is_summed(session):
     assert {bool(i.get("transposeA")) for i in products if i.get("outputType", "f32") == "f32"} == {True}
 
 
+def test_09_what_is_refused(session):
+    for layout, words in (("--grad-dtype bf16", ("gradients would be coarser than parameters", "f32")),
+                          ("--dtype f16", ("--dtype f16 is not known", "f32, bf16")),
+                          ("--dtype bf16 --grad-dtype f64", ("--grad-dtype f64", "f32, bf16")),
+                          ("--bf16 --dtype f32", ("--bf16",)),
+                          ("--bf16 --fp16", ("--fp16",)), ("--bf16 --loss-scale 128", ("--loss-scale",)),
+                          ("--fp32-residual-connection", ("with --dtype f32: the residual stream is f32 without it",
+                                                          "possible: --dtype bf16", "--no-fp32-residual-connection"))):
+        folder = session.new_folder()
+        (folder / "config.json").write_text(json.dumps(GPT2))
+        done = subprocess.run([session.binaries / "mgc", "compile", "config.json", "--seq", "16", *layout.split(), "-o", "out"],
+                              cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode in (1, 2) and all(word in done.stderr for word in words), f"{layout}: {done.stderr}"
+        assert not (folder / "out").exists()
+
+
 def instructions_of(plan, task):
     for stage in plan["stages"]:
         for chunk in stage["chunks"]:
@@ -204,7 +220,7 @@ def test_10_types_with_residuals_in_f32(session):
                 made = list(instructions_of(plan, task))
                 products = [i for i in made if i["op"] == "gemm" and i["m"] * i["n"] > 1]
                 assert {i.get("inputType", "f32") for i in products} == {"bf16"}, f"{layout} {task}"
-                sums = [i for i in made if i["op"] == "collective" and i["elements"] > models.SEQUENCE]
+                sums = [i for i in made if i["op"] == "collective" and i["chunk"] > models.SEQUENCE]
                 assert sums and {i["type"] for i in sums} == {"bf16"}, f"{layout} {task}: {sums}"
     # As in test_07; of the stream, in f32, a layer keeps its input and the sum, the head its input.
     h, layers, heads = GPT2["n_embd"], GPT2["n_layer"], GPT2["n_head"]
@@ -212,31 +228,20 @@ def test_10_types_with_residuals_in_f32(session):
     assert bytes_of(session.plan(GPT2, f"--tp 1 {RESIDUAL}"), "activations") == wanted
 
 
-# What is rounded less is nearer to f32: over the parameters, the mean of the ratio of the two distances. A residual stream that
-# is rounded after each sum is off by half a unit of its last place per sum, and this model has 2 for each of its layers.
+# A stream of bf16 is rounded at each sum, a read of it once. So in 24 layers, 48 sums, of a stream that is large beside what
+# branches add (embeddings 16 times as large), that is most of what a run is off by. Rounded weights are those of all three.
 def test_11_residuals_in_f32_are_nearer_to_f32(session):
-    for config in (GPT2, LLAMA):
-        deep = config | {"n_layer" if config is GPT2 else "num_hidden_layers": 12}
-        exact, coarse, finer = (session.train(deep, f"--tp 1 {types}", steps=1) for types in ("", BF16, RESIDUAL))
-        off = lambda run: math.sqrt(numpy.mean([((run.gradients[n] - g) ** 2).mean() / (g**2).mean()
-                                                for n, g in exact.gradients.items()]))
-        assert off(finer) < 0.9 * off(coarse), f"{config['model_type']}: {off(finer)} and {off(coarse)}"
-
-
-def test_09_what_is_refused(session):
-    for layout, words in (("--grad-dtype bf16", ("gradients would be coarser than parameters", "f32")),
-                          ("--dtype f16", ("--dtype f16 is not known", "f32, bf16")),
-                          ("--dtype bf16 --grad-dtype f64", ("--grad-dtype f64", "f32, bf16")),
-                          ("--bf16 --dtype f32", ("--bf16",)),
-                          ("--bf16 --fp16", ("--fp16",)), ("--bf16 --loss-scale 128", ("--loss-scale",)),
-                          ("--fp32-residual-connection", ("with --dtype f32: the residual stream is f32 without it",
-                                                          "possible: --dtype bf16", "--no-fp32-residual-connection"))):
-        folder = session.new_folder()
-        (folder / "config.json").write_text(json.dumps(GPT2))
-        done = subprocess.run([session.binaries / "mgc", "compile", "config.json", "--seq", "16", *layout.split(), "-o", "out"],
-                              cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode in (1, 2) and all(word in done.stderr for word in words), f"{layout}: {done.stderr}"
-        assert not (folder / "out").exists()
+    config = LLAMA | {"num_hidden_layers": 24}
+    weights = {name: nearest(w) for name, w in models.random_weights(config).items()}
+    weights["model.embed_tokens.weight"] *= 16
+    batch = models.random_batch(config, steps=16)
+    exact, coarse, finer = (session.train_new(config, f"--tp 1 {types}", steps=16, weights=weights, batch=batch,
+                                              flags="--lr 0 --weight-decay 0") for types in ("", BF16, RESIDUAL))
+    root = lambda squares: math.sqrt(numpy.mean(list(squares)))
+    losses = lambda run: root((a["loss"] - b["loss"]) ** 2 for a, b in zip(run.log, exact.log))
+    gradients = lambda run: root(((run.gradients[n] - g) ** 2).mean() / (g**2).mean() for n, g in exact.gradients.items())
+    for what, off in (("losses", losses), ("gradients", gradients)):  # half as far, when this was written
+        assert off(finer) < 0.75 * off(coarse), f"{what}: off by {off(finer):.3g}, with a stream of bf16 {off(coarse):.3g}"
 
 
 if __name__ == "__main__":

@@ -71,6 +71,10 @@ class Golden:
         with open(self.changed, "w", encoding="utf-8") as file:
             json.dump(config | {"num_experts_per_tok": config["num_local_experts"]}, file)
 
+    @property
+    def load_flags(self):
+        return ["--ignore-config"] if self.changed else []
+
     def path(self, name):
         if self.changed and name.startswith("config."):
             return self.changed
@@ -106,6 +110,7 @@ def training_command(options, golden, plan, folder):
                "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
                "--save", os.path.join(folder, "weights"), "--no-save-optim", "--save-dtype", "f32", "--save-gradients",
                os.path.join(folder, "gradients.safetensors"), "--timeout", options.timeout / 2]
+    command += golden.load_flags
     if options.bf16_products:
         command += ["--bf16-products", options.bf16_products]
     return [str(word) for word in command]
@@ -174,7 +179,7 @@ def untrained(options, plan, folder, name, *start):
 
 def check_weights_in_and_out(options, golden, plan, folder):
     """A checkpoint goes through any layout unchanged; weights from a seed are the same in every layout."""
-    saved = untrained(options, plan, folder, "copied", "--load", golden.path("model.safetensors"))
+    saved = untrained(options, plan, folder, "copied", "--load", golden.path("model.safetensors"), *golden.load_flags)
     comparisons = compare.compare_bits("weight loaded and saved", golden.start, saved)
     drawn = untrained(options, plan, folder, "drawn", "--seed", "7")
     golden.drawn = golden.drawn or drawn

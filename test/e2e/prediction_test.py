@@ -82,7 +82,7 @@ class RoundingTest(unittest.TestCase):
 
 class ModelTest(unittest.TestCase):
     def test_without_rounding_they_are_the_reference(self):
-        for model in golden.PREDICTED:
+        for model in golden.PREDICTED + golden.PREDICTED_TOO:
             one = golden.Golden(model)
             found = rounded_models.Training(one, microbatches=2, data_ranks=2, parts=2).results()
             for key in ("loss", "grad_norm"):
@@ -118,6 +118,16 @@ class PredictionTest(unittest.TestCase):
 
     def test_cotangent_dropped(self):
         self.assertIn("gradient model.embed_tokens.weight", self.failures(ops=OneCotangentLess))
+
+    def test_residuals_of_another_type(self):
+        """A stream of bf16 is refused where f32 is asked for: of one that is large beside what branches add, for it is rounded
+        by so much more."""
+        large = golden.Golden("llama")
+        large.start["model.embed_tokens.weight"] = 16 * large.start["model.embed_tokens.weight"]
+        finer = prediction.predict([(large, None)], 2, fp32_residual=True)[large, None]
+        for found in (False, True):
+            run = prediction.draw(large, None, UNSEEN, fp32_residual=found)
+            self.assertEqual(not compare.beyond(finer.comparisons(run)), found)
 
     def test_no_masters(self):
         self.assertIn("weight lm_head.weight", self.failures(optimizer=NoMasters))
