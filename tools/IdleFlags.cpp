@@ -10,7 +10,7 @@ namespace {
 bool hasList(const TrainingOptions &options) { return !options.optimizer.lrList.empty(); }
 bool isConstant(const TrainingOptions &options) { return options.optimizer.lrDecayStyle == "constant"; }
 bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecayStyle != "WSD"; }
-bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
+bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmup == 0; }
 bool hasNoLoad(const TrainingOptions &options) { return !options.load; }
 bool hasNoStart(const TrainingOptions &options) { return !options.load && !options.restartsFromLatest; }
 bool savesAtTheEnd(const TrainingOptions &options) { return options.saveInterval == 0; }
@@ -92,12 +92,13 @@ Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven) {
 std::vector<std::string> doubtsAbout(const TrainingOptions &options) {
   const OptimizerOptions &optimizer = options.optimizer;
   std::vector<std::string> doubts;
-  if (!hasList(options) && !isConstant(options) && optimizer.lrDecayIters > 0 &&
-      optimizer.lrDecayIters < options.trainIters)
-    doubts.push_back(fmt::format("--lr-decay-iters {} ends before the {} steps of the training: the last {} "
+  if (!hasList(options) && !isConstant(options) && optimizer.lrDecay > 0 &&
+      optimizer.lrDecay < options.scheduleLength())
+    doubts.push_back(fmt::format("--lr-decay-{} {} ends before the {} {} of the training: the last {} "
                                  "have the rate --min-lr {}{}",
-                                 optimizer.lrDecayIters, options.trainIters,
-                                 options.trainIters - optimizer.lrDecayIters, optimizer.minLr,
+                                 optimizer.bySamples ? "samples" : "iters", optimizer.lrDecay,
+                                 options.scheduleLength(), optimizer.bySamples ? "samples" : "steps",
+                                 options.scheduleLength() - optimizer.lrDecay, optimizer.minLr,
                                  optimizer.minLr == 0 ? ", which trains nothing" : ""));
   if (const auto cores = std::ssize(availableCores()); options.threads > cores)
     doubts.push_back(

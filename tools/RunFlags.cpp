@@ -359,9 +359,9 @@ void addOptimizerFlags(CLI::App &app, RunFlags &run) {
   app.add_option("--min-lr", optimizer.minLr, "Where the decay ends")->check(finiteNumber());
   app.add_option("--lr-decay-style", optimizer.lrDecayStyle, "constant, linear, cosine or WSD")
       ->check(notEmpty());
-  app.add_option("--lr-decay-iters", optimizer.lrDecayIters, "Steps to --min-lr; 0: --train-iters")
+  app.add_option("--lr-decay-iters", optimizer.lrDecay, "Steps to --min-lr; 0: --train-iters")
       ->check(wholeNumber());
-  app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr")
+  app.add_option("--lr-warmup-iters", optimizer.lrWarmup, "Steps from --lr-warmup-init to --lr")
       ->check(wholeNumber());
   app.add_option("--lr-warmup-fraction", run.warmupFraction,
                  "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole "
@@ -373,7 +373,7 @@ void addOptimizerFlags(CLI::App &app, RunFlags &run) {
   app.add_option("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle,
                  "linear, cosine, exponential or minus_sqrt")
       ->check(notEmpty());
-  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters, "Last steps, in which WSD decays")
+  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecay, "Last steps, in which WSD decays")
       ->check(wholeNumber());
   app.add_option("--lr-list", run.lrList, "File with a JSON array of one rate per step, instead of all above")
       ->check(CLI::ExistingFile);
@@ -396,7 +396,7 @@ void addSampleFlags(CLI::App &app, SampleFlags &samples) {
           ->check(wholeNumber(1))
           ->excludes("--train-iters", "--lr-decay-iters", "--lr-warmup-iters", "--lr-wsd-decay-iters");
   const auto add = [&](const char *flag, std::optional<int64_t> &value, const char *steps) {
-    return app.add_option(flag, value, fmt::format("Instead of {}: whole global batches of samples", steps))
+    return app.add_option(flag, value, fmt::format("Instead of {}, in samples", steps))
         ->check(wholeNumber(0))
         ->needs(train);
   };
@@ -405,7 +405,7 @@ void addSampleFlags(CLI::App &app, SampleFlags &samples) {
   add("--lr-wsd-decay-samples", samples.wsdDecay, "--lr-wsd-decay-iters");
 }
 
-// Samples into steps.
+// Steps follow from the samples, and the schedule counts in them.
 Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
   if (!samples.train)
     return Status::ok();
@@ -417,19 +417,13 @@ Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
   if (training.trainIters == 0)
     return errorf("--train-samples {}: is less than the global batch of the plan, expected at least {}",
                   *samples.train, batch);
-  const auto convert = [&](const char *flag, std::optional<int64_t> count, int64_t &steps) -> Status {
-    if (!count)
-      return Status::ok();
-    if (*count % batch != 0)
-      return errorf("{} {}: is no multiple of the global batch of the plan, {}; expected {} or {}", flag,
-                    *count, batch, *count / batch * batch, (*count / batch + 1) * batch);
-    steps = *count / batch;
-    return Status::ok();
-  };
+  training.trainSamples = samples.train;
   OptimizerOptions &optimizer = training.optimizer;
-  MGC_TRY(convert("--lr-decay-samples", samples.decay, optimizer.lrDecayIters));
-  MGC_TRY(convert("--lr-warmup-samples", samples.warmup, optimizer.lrWarmupIters));
-  return convert("--lr-wsd-decay-samples", samples.wsdDecay, optimizer.lrWsdDecayIters);
+  optimizer.bySamples = true;
+  optimizer.lrDecay = samples.decay.value_or(0);
+  optimizer.lrWarmup = samples.warmup.value_or(0);
+  optimizer.lrWsdDecay = samples.wsdDecay.value_or(0);
+  return Status::ok();
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {
@@ -450,8 +444,8 @@ Result<std::vector<double>> readRates(const std::string &path) {
 }
 
 int64_t warmupOf(const TrainingOptions &training, double fraction) {
-  const int64_t decay = training.optimizer.lrDecayIters;
-  return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.trainIters));
+  const int64_t decay = training.optimizer.lrDecay;
+  return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.scheduleLength()));
 }
 
 } // namespace
@@ -508,7 +502,7 @@ Status readRunFlags(RunFlags &flags) {
   }
   MGC_TRY(readSampleFlags(flags.samples, training));
   if (flags.warmupFraction)
-    training.optimizer.lrWarmupIters = warmupOf(training, *flags.warmupFraction);
+    training.optimizer.lrWarmup = warmupOf(training, *flags.warmupFraction);
   using Mode = LaunchFlags::Mode;
   flags.launchFlags.mode = flags.launch == "none"  ? Mode::none
                            : flags.launch == "env" ? Mode::env

@@ -107,7 +107,10 @@ std::string printRecord(const CheckpointRecord &record) {
   const std::string body = fmt::format(
       "{{\n\"step\": {},\n{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
       "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n\"files\": {}\n}}",
-      record.step, record.skipped > 0 ? fmt::format("\"skipped\": {},\n", record.skipped) : "",
+      record.step,
+      record.skipped > 0
+          ? fmt::format("\"skipped\": {},\n\"skippedSamples\": {},\n", record.skipped, record.skippedSamples)
+          : "",
       record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize,
       record.sequenceLength, lines(record.data, setting), lines(record.optimizer, setting),
       lines(record.files,
@@ -121,8 +124,10 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   CheckpointRecord record;
   FieldReader reader(object);
   reader.read("step", record.step);
-  if (reader.has("skipped"))
+  if (reader.has("skipped")) {
     reader.read("skipped", record.skipped);
+    reader.read("skippedSamples", record.skippedSamples);
+  }
   reader.read("samples", record.samples);
   reader.read("model", record.model);
   reader.read("layout", record.layout);
@@ -134,6 +139,9 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   MGC_TRY(reader.status());
   if (record.skipped > record.step)
     return errorf("\"skipped\" is {}, expected at most \"step\", {}", record.skipped, record.step);
+  if (record.skippedSamples > record.samples)
+    return errorf("\"skippedSamples\" is {}, expected at most \"samples\", {}", record.skippedSamples,
+                  record.samples);
   return record;
 }
 

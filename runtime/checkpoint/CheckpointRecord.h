@@ -22,7 +22,8 @@ struct CheckpointRecord {
   int64_t globalBatchSize = 0, sequenceLength = 0;
   Settings data, optimizer;
   std::vector<CheckpointFile> files;
-  int64_t skipped = 0; // of the steps done, without an update; the file says so where there are any
+  int64_t skipped = 0,
+          skippedSamples = 0; // of the steps done, without an update; the file says so where there are any
   bool operator==(const CheckpointRecord &) const = default;
 };
 

@@ -58,9 +58,10 @@ public:
     return std::unique_ptr<DataSource>(std::move(data));
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
-    const int64_t known = step % steps_, elements = shape_.samples * shape_.length, begin = known * elements;
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
+    MGC_ASSIGN(known, numberOfBatch(first, shape_, steps_));
+    const int64_t elements = shape_.samples * shape_.length, begin = known * elements;
     MGC_TRY(ids_.read(begin, elements, out.tokens.data()));
     if (labels_)
       MGC_TRY(labels_->read(begin, elements, out.labels.data()));
@@ -77,10 +78,12 @@ public:
     return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
                        shape_.length);
   }
-  std::string describeBatch(int64_t step) override {
-    return fmt::format("{}: batch {}", path_, step % steps_);
+  std::string describeBatch(int64_t first) override {
+    return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
   }
-  std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
+  std::optional<double> epochsOf(int64_t samples) const override {
+    return double(samples) / double(shape_.samples * steps_);
+  }
 
 private:
   BatchData(std::string path, TokenReader ids, int64_t steps, const Plan &plan)

@@ -5,12 +5,12 @@
 
 namespace mgc {
 
-Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out) {
+Status beginBatch(int64_t first, const BatchShape &shape, GlobalBatch &out) {
   assert(int64_t(out.tokens.size()) == shape.samples * shape.length &&
          out.labels.size() == out.tokens.size());
-  int64_t end; // one past the last sample of the step
-  if (step < 0 || step == INT64_MAX || __builtin_mul_overflow(step + 1, shape.samples, &end))
-    return errorf("step {} does not exist, expected 0 or more and samples numbered within 63 bits", step);
+  if (int64_t end; first < 0 || __builtin_add_overflow(first, shape.samples, &end))
+    return errorf("sample {} does not exist, expected 0 or more and samples numbered within 63 bits", first);
+  out.first = first;
   std::ranges::fill(out.types, 0);
   std::ranges::fill(out.encoderEnds, static_cast<int32_t>(shape.encoderEnd));
   std::ranges::fill(out.ends, static_cast<int32_t>(shape.length));

@@ -19,8 +19,8 @@ struct BatchShape {
   bool hasPairs;      // the encoder reads tokens
 };
 
-// An error where there is no such step. All tokens are of type 0 and no sequence has padding until the source says so.
-Status beginBatch(int64_t step, const BatchShape &shape, GlobalBatch &out);
+// An error where there are no such samples. All tokens are of type 0 and no sequence has padding until the source says so.
+Status beginBatch(int64_t first, const BatchShape &shape, GlobalBatch &out);
 
 // "NAME: A; B; .. and 14 more": the first samples of a batch, each as describe(i) has it.
 std::string listSamples(std::string_view name, int64_t samples,

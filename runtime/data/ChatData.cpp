@@ -54,10 +54,10 @@ public:
     return Status::ok();
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
     for (int64_t i = 0; i < shape_.samples; ++i)
-      fill(chatsAt(step, i), i, out);
+      fill(chatsAt(first, i), i, out);
     return Status::ok();
   }
 
@@ -70,22 +70,22 @@ public:
       text += fmt::format("; {} left out, for nothing in them is learned", counts_.leftOut);
     return text;
   }
-  std::string describeBatch(int64_t step) override {
+  std::string describeBatch(int64_t first) override {
     return listSamples(path_, shape_.samples, [&](int64_t i) {
       std::string text;
-      for (const int64_t chat : chatsAt(step, i))
+      for (const int64_t chat : chatsAt(first, i))
         text += fmt::format("{}{}", text.empty() ? "line " : ", ", lines_[static_cast<size_t>(chat)] + 1);
       return text;
     });
   }
-  std::optional<double> epochsOf(int64_t steps) const override {
-    return double(steps) * double(shape_.samples) / double(samples_.size());
+  std::optional<double> epochsOf(int64_t samples) const override {
+    return double(samples) / double(samples_.size());
   }
 
 private:
-  // The conversations of a sample of a step.
-  const std::vector<int64_t> &chatsAt(int64_t step, int64_t i) const {
-    const int64_t number = step * shape_.samples + i, samples = std::ssize(samples_);
+  // The conversations of a sample of a batch.
+  const std::vector<int64_t> &chatsAt(int64_t first, int64_t i) const {
+    const int64_t number = first + i, samples = std::ssize(samples_);
     return samples_[static_cast<size_t>(shuffledSample(seed_, number / samples, number % samples, samples))];
   }
   // Each place of the padding is a document of its own: none is longer than the model has positions.

@@ -84,8 +84,8 @@ public:
       : tokens_(std::move(tokens)), length_(plan.sequenceLength), knowsStarts_(knowsStarts),
         areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {}
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(tokens_->batch(step, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(tokens_->batch(first, out));
     if (!out.starts.empty() && documents_.endToken && !knowsStarts_)
       findDocuments(out.tokens, length_, *documents_.endToken, out.starts);
     if (documents_.masksEnds)
@@ -98,8 +98,8 @@ public:
     return tokens_->describe() +
            (documents_.endToken ? fmt::format(", documents end at token {}", *documents_.endToken) : "");
   }
-  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
-  std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
+  std::string describeBatch(int64_t first) override { return tokens_->describeBatch(first); }
+  std::optional<double> epochsOf(int64_t samples) const override { return tokens_->epochsOf(samples); }
 
 private:
   std::unique_ptr<DataSource> tokens_;
@@ -115,20 +115,19 @@ public:
   MaskedData(std::unique_ptr<DataSource> tokens, const BatchShape &shape, TokenMasker masker)
       : tokens_(std::move(tokens)), shape_(shape), masker_(std::move(masker)) {}
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(tokens_->batch(step, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(tokens_->batch(first, out));
     const auto length = static_cast<size_t>(shape_.length);
     for (int64_t i = 0; i < shape_.samples; ++i) {
       const size_t begin = static_cast<size_t>(i) * length;
-      masker_.mask(static_cast<uint64_t>(step * shape_.samples + i),
-                   std::span(out.tokens).subspan(begin, length),
+      masker_.mask(static_cast<uint64_t>(first + i), std::span(out.tokens).subspan(begin, length),
                    std::span(out.labels).subspan(begin, length));
     }
     return Status::ok();
   }
   std::string describe() const override { return tokens_->describe() + ", " + masker_.describe(); }
-  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
-  std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
+  std::string describeBatch(int64_t first) override { return tokens_->describeBatch(first); }
+  std::optional<double> epochsOf(int64_t samples) const override { return tokens_->epochsOf(samples); }
 
 private:
   std::unique_ptr<DataSource> tokens_;

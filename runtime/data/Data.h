@@ -1,4 +1,4 @@
-// Training data -> the global batch of a step. A step's batch depends on the file, the seed, the step, the
+// Training data -> the global batch of a step. A batch depends on the file, the seed, the number of its first sample, the
 // batch size and the sequence length, never on the layout.
 #pragma once
 
@@ -19,10 +19,11 @@ namespace mgc {
 
 inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
-// [globalBatchSize, sequenceLength], row-major. Labels are those of the plan's objective: causal: labels[i] follows tokens[i];
+// [globalBatchSize, sequenceLength], row-major: the samples `first`, first + 1, .. of a training. Labels are those of the plan's objective: causal: labels[i] follows tokens[i];
 // masked: labels[i] is the token that stood at i. What the plan does not read is empty.
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
+  int64_t first = 0;
   std::vector<int32_t> tokens, labels;
   std::vector<int32_t> starts;      // where in its sequence each token's document begins
   std::vector<int32_t> types, ends; // of each token its type, and the place behind the end of its document
@@ -39,12 +40,13 @@ struct GlobalBatch {
 class DataSource {
 public:
   virtual ~DataSource() = default;
-  // The batch of a step >= 0. Steps go on past the end of the data: the next epoch, or the first step again.
-  virtual Status batch(int64_t step, GlobalBatch &out) = 0;
+  // The batch of the samples `first`, first + 1, .., numbered from 0 since training began. Numbers go on past the end of the data:
+  // the next epoch, or the first samples again.
+  virtual Status batch(int64_t first, GlobalBatch &out) = 0;
   virtual std::string describe() const = 0; // "corpus.txt: 1234 samples of 128 tokens"
-  // Names the data of a step, so that they can be found in the files: "corpus: sequence 12, tokens 30 to 94; .. and 14 more".
-  virtual std::string describeBatch(int64_t step) = 0;
-  // How often so many steps see each sample; none: the data have no end.
+  // Names the data of that batch, so that they can be found in the files: "corpus: sequence 12, tokens 30 to 94; .. and 14 more".
+  virtual std::string describeBatch(int64_t first) = 0;
+  // How often so many samples have each of the data's; none: the data have no end.
   virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
 };
 

@@ -54,17 +54,19 @@ public:
     return std::unique_ptr<DataSource>(std::move(data));
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_ASSIGN(samples, place(step, out));
-    const int64_t each = shape_.images.pixels(), first = step % steps_ * perStep_;
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_ASSIGN(known, numberOfBatch(first, shape_, steps_));
+    MGC_ASSIGN(samples, place(known, out));
+    out.first = first;
+    const int64_t each = shape_.images.pixels();
     std::ranges::fill(out.pixels, 0.0F);
     for (int64_t i = 0; i < perStep_; ++i) {
       const std::span<float> image = std::span(out.pixels).subspan(size_t(samples[i] * each), size_t(each));
-      MGC_TRY(pixels_.readFloats((first + i) * each, each, image.data()));
+      MGC_TRY(pixels_.readFloats((known * perStep_ + i) * each, each, image.data()));
       const auto wrong = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
       if (wrong != image.end())
-        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_,
-                      step % steps_, i, *wrong, wrong - image.begin());
+        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_, known, i,
+                      *wrong, wrong - image.begin());
     }
     return Status::ok();
   }
@@ -72,8 +74,8 @@ public:
   std::string describe() const override {
     return fmt::format("{}, {} images in each", tokens_->describe(), perStep_);
   }
-  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
-  std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
+  std::string describeBatch(int64_t first) override { return tokens_->describeBatch(first); }
+  std::optional<double> epochsOf(int64_t samples) const override { return tokens_->epochsOf(samples); }
 
 private:
   ImageData(std::unique_ptr<DataSource> tokens, TensorFile pixels, const BatchFile &file, const Plan &plan)
@@ -81,15 +83,15 @@ private:
         ids_(file.where(kIds)), steps_(file.steps()),
         perStep_(pixels_.elements / (steps_ * plan.images.pixels())), shape_(plan) {}
 
-  // The samples of a step that have the images.
+  // The samples of a step of the file that have the images.
   Result<std::vector<int64_t>> place(int64_t step, GlobalBatch &out) const {
-    MGC_TRY(tokens_->batch(step, out));
+    MGC_TRY(tokens_->batch(step * shape_.samples, out));
     Result<std::vector<int64_t>> samples = placeImages(shape_, out);
     if (!samples.isOk())
-      return Status(samples.status()).at(fmt::format("{}: step {}", ids_, step % steps_));
+      return Status(samples.status()).at(fmt::format("{}: step {}", ids_, step));
     if (static_cast<int64_t>(samples->size()) != perStep_)
       return errorf("{}: step {}: {} samples have image tokens, but {} has {} images; expected as many", ids_,
-                    step % steps_, samples->size(), kPixels, perStep_);
+                    step, samples->size(), kPixels, perStep_);
     return samples;
   }
 
@@ -112,23 +114,21 @@ public:
   MadeUpImages(std::unique_ptr<DataSource> tokens, const Plan &plan, uint64_t seed)
       : tokens_(std::move(tokens)), shape_(plan), seed_(seed) {}
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(tokens_->batch(step, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(tokens_->batch(first, out));
     const auto length = static_cast<size_t>(shape_.length);
     for (int64_t sample = 0; sample < shape_.samples; ++sample)
-      show(uint64_t(step * shape_.samples + sample),
-           std::span(out.tokens).subspan(size_t(sample) * length, length),
+      show(uint64_t(first + sample), std::span(out.tokens).subspan(size_t(sample) * length, length),
            std::span(out.labels).subspan(size_t(sample) * length, length));
     MGC_ASSIGN(with, placeImages(shape_, out));
     std::ranges::fill(out.pixels, 0.0F);
     const int64_t each = shape_.images.pixels();
     for (int64_t sample : with)
-      draw(uint64_t(step * shape_.samples + sample),
-           std::span(out.pixels).subspan(size_t(sample * each), size_t(each)));
+      draw(uint64_t(first + sample), std::span(out.pixels).subspan(size_t(sample * each), size_t(each)));
     return Status::ok();
   }
   std::string describe() const override { return tokens_->describe() + ", made-up images"; }
-  std::string describeBatch(int64_t step) override { return tokens_->describeBatch(step); }
+  std::string describeBatch(int64_t first) override { return tokens_->describeBatch(first); }
 
 private:
   // The chain's own image tokens become another token.

@@ -19,9 +19,9 @@ public:
       cyclic_.emplace(samples_->samples(), batchCutOf(plan), !corpus.noSharding);
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
-    MGC_TRY(choose(step));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
+    MGC_TRY(choose(first));
     for (int64_t i = 0; i < shape_.samples; ++i) {
       MGC_TRY(samples_->read(numbers_[i], sample_));
       form_.fill(sample_.tokens, sampleOf(out.tokens, i), sampleOf(out.labels, i));
@@ -33,8 +33,8 @@ public:
   }
 
   std::string describe() const override { return samples_->describe(); }
-  std::string describeBatch(int64_t step) override {
-    if (const Status chosen = choose(step); !chosen.isOk())
+  std::string describeBatch(int64_t first) override {
+    if (const Status chosen = choose(first); !chosen.isOk())
       return chosen.message();
     return listSamples("", shape_.samples, [&](int64_t i) { return samples_->describeSample(numbers_[i]); });
   }
@@ -45,8 +45,7 @@ private:
     return {plan.microBatchSize, plan.globalBatchSize / plan.microbatches / plan.microBatchSize};
   }
 
-  Status choose(int64_t step) {
-    const int64_t first = step * shape_.samples;
+  Status choose(int64_t first) {
     if (cyclic_) {
       if (cyclic_->active() == 0)
         return errorf("{}: has fewer samples than the micro batches of all data-parallel ranks", describe());

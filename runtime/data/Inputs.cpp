@@ -47,9 +47,8 @@ Status checkTypes(const plan::Plan &plan, const GlobalBatch &batch) {
 // Values of an input at places of a step's global batch.
 class InputValues {
 public:
-  InputValues(const plan::Input &input, const plan::Plan &plan, const GlobalBatch &batch, int64_t step)
-      : kind_(input.kind), shift_(input.shift), ofEncoder_(input.ofEncoder), plan_(plan), batch_(batch),
-        step_(step) {
+  InputValues(const plan::Input &input, const plan::Plan &plan, const GlobalBatch &batch)
+      : kind_(input.kind), shift_(input.shift), ofEncoder_(input.ofEncoder), plan_(plan), batch_(batch) {
     if (kind_ == Kind::stepTokens || kind_ == Kind::lossShares)
       counted_ = countLabels();
   }
@@ -75,7 +74,6 @@ private:
   bool ofEncoder_;
   const plan::Plan &plan_;
   const GlobalBatch &batch_;
-  int64_t step_;
   int64_t counted_ = 0; // labels of the step that count
 };
 
@@ -124,7 +122,7 @@ double InputValues::at(int64_t sample, int64_t position) const {
   case Kind::patches: // more than a number: writePixels
     return 0;
   case Kind::samples:
-    return static_cast<double>(step_ * plan_.globalBatchSize + sample);
+    return static_cast<double>(batch_.first + sample);
   case Kind::stepTokens:
     return static_cast<double>(counted_);
   }
@@ -235,10 +233,10 @@ static void writePixels(const plan::Images &images, const GlobalBatch &batch, in
     }
 }
 
-void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, int64_t step,
+void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch,
                 std::byte *arena) {
   const plan::Input &input = *record.input;
-  const InputValues values(input, plan, batch, step);
+  const InputValues values(input, plan, batch);
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {
     std::byte *to = arena + record.ring.offsetOf(microbatch);
     for (int64_t p = 0; p < record.positions; ++p) {

@@ -23,7 +23,7 @@ struct InputRecord {
 std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank);
 
 // An ignored label becomes -1 with loss weight 0, any other keeps its value and has weight 1.
-void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, int64_t step,
+void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch,
                 std::byte *arena);
 
 } // namespace mgc

@@ -20,9 +20,8 @@ uint32_t tokensOf(const BatchShape &shape) { return uint32_t(std::clamp<int64_t>
 
 uint32_t following(uint32_t token, uint32_t tokens) { return (5 * token + 7) % tokens; }
 
-std::string describeMadeUp(int64_t step, const BatchShape &shape) {
-  return fmt::format("samples {} to {} of made-up data", step * shape.samples,
-                     (step + 1) * shape.samples - 1);
+std::string describeMadeUp(int64_t first, const BatchShape &shape) {
+  return fmt::format("samples {} to {} of made-up data", first, first + shape.samples - 1);
 }
 
 // x -> 5x + 7, and with probability 1/8 any of them instead.
@@ -32,22 +31,22 @@ public:
       : shape_(shape), form_(form), longest_(longest > 0 ? longest : shape.length), tokens_(tokensOf(shape)),
         seed_(seed), chain_(size_t(form.reads())) {}
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
     const auto length = size_t(shape_.length);
     for (int64_t i = 0; i < shape_.samples; ++i) {
-      drawChain(uint64_t(step * shape_.samples + i));
+      drawChain(uint64_t(first + i));
       form_.fill(chain_, std::span(out.tokens).subspan(size_t(i) * length, length),
                  std::span(out.labels).subspan(size_t(i) * length, length));
     }
     for (int64_t i = 0; i < static_cast<int64_t>(out.starts.size()); ++i)
-      out.starts[i] = start(uint64_t(step * shape_.samples + i / shape_.length), i % shape_.length,
+      out.starts[i] = start(uint64_t(first + i / shape_.length), i % shape_.length,
                             i % shape_.length ? out.starts[i - 1] : 0);
     return Status::ok();
   }
 
   std::string describe() const override { return fmt::format("made-up data over {} tokens", tokens_); }
-  std::string describeBatch(int64_t step) override { return describeMadeUp(step, shape_); }
+  std::string describeBatch(int64_t first) override { return describeMadeUp(first, shape_); }
 
 private:
   void drawChain(uint64_t number) {
@@ -79,10 +78,10 @@ class MockPairs : public DataSource {
 public:
   MockPairs(const BatchShape &shape, uint64_t seed) : shape_(shape), tokens_(tokensOf(shape)), seed_(seed) {}
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
     for (int64_t i = 0; i < shape_.samples; ++i)
-      fill(uint64_t(step * shape_.samples + i),
+      fill(uint64_t(first + i),
            std::span(out.encoderTokens)
                .subspan(size_t(i * shape_.encoderLength), size_t(shape_.encoderLength)),
            std::span(out.tokens).subspan(size_t(i * shape_.length), size_t(shape_.length)),
@@ -91,7 +90,7 @@ public:
   }
 
   std::string describe() const override { return fmt::format("made-up pairs over {} tokens", tokens_); }
-  std::string describeBatch(int64_t step) override { return describeMadeUp(step, shape_); }
+  std::string describeBatch(int64_t first) override { return describeMadeUp(first, shape_); }
 
 private:
   void fill(uint64_t sample, std::span<int32_t> source, std::span<int32_t> tokens,

@@ -23,9 +23,10 @@ public:
     return std::unique_ptr<DataSource>(std::move(data));
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
-    const int64_t known = step % steps_, decoded = shape_.samples * shape_.length;
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
+    MGC_ASSIGN(known, numberOfBatch(first, shape_, steps_));
+    const int64_t decoded = shape_.samples * shape_.length;
     MGC_TRY(ids_.read(known * shape_.samples * shape_.encoderLength, shape_.samples * shape_.encoderLength,
                       out.encoderTokens.data()));
     MGC_TRY(labels_.read(known * decoded, decoded, out.labels.data()));
@@ -40,10 +41,12 @@ public:
     return fmt::format("{}: {} batches of {} samples of {} and {} tokens", path_, steps_, shape_.samples,
                        shape_.encoderLength, shape_.length);
   }
-  std::string describeBatch(int64_t step) override {
-    return fmt::format("{}: batch {}", path_, step % steps_);
+  std::string describeBatch(int64_t first) override {
+    return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
   }
-  std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
+  std::optional<double> epochsOf(int64_t samples) const override {
+    return double(samples) / double(shape_.samples * steps_);
+  }
 
 private:
   PairData(const BatchFile &file, TokenReader ids, TokenReader labels, const Plan &plan)

@@ -33,10 +33,10 @@ public:
     });
   }
 
-  Status batch(int64_t step, GlobalBatch &out) override {
-    MGC_TRY(beginBatch(step, shape_, out));
+  Status batch(int64_t first, GlobalBatch &out) override {
+    MGC_TRY(beginBatch(first, shape_, out));
     for (int64_t i = 0; i < shape_.samples; ++i) {
-      MGC_TRY(tokens_.read(beginOf(sampleAt(step, i)), form_.reads(), scratch_.data()));
+      MGC_TRY(tokens_.read(beginOf(sampleAt(first, i)), form_.reads(), scratch_.data()));
       form_.fill(scratch_, sampleOf(out.tokens, i), sampleOf(out.labels, i));
     }
     return Status::ok();
@@ -45,19 +45,19 @@ public:
   std::string describe() const override {
     return fmt::format("{}: {} samples of {} tokens", tokens_.name(), samples_, shape_.length);
   }
-  std::string describeBatch(int64_t step) override {
+  std::string describeBatch(int64_t first) override {
     return listSamples(tokens_.name(), shape_.samples, [&](int64_t i) {
-      const int64_t sample = sampleAt(step, i), begin = beginOf(sample);
+      const int64_t sample = sampleAt(first, i), begin = beginOf(sample);
       return fmt::format("sample {}, tokens {} to {}", sample, begin, begin + form_.reads() - 1);
     });
   }
-  std::optional<double> epochsOf(int64_t steps) const override {
-    return double(steps) * double(shape_.samples) / double(samples_);
+  std::optional<double> epochsOf(int64_t samples) const override {
+    return double(samples) / double(samples_);
   }
 
 private:
-  int64_t sampleAt(int64_t step, int64_t i) const {
-    const int64_t number = step * shape_.samples + i;
+  int64_t sampleAt(int64_t first, int64_t i) const {
+    const int64_t number = first + i;
     return shuffledSample(seed_, number / samples_, number % samples_, samples_);
   }
   int64_t beginOf(int64_t sample) const { // in the file

@@ -139,7 +139,7 @@ public:
   // The greatest of the numbers that the processes give. All must call it, between steps.
   virtual Result<int32_t> greatest(int32_t own) = 0;
 
-  // One training step. `step` counts from 0 and names the global samples (step * globalBatchSize + i).
+  // One training step. `step` counts from 0; the batch says which samples of the training it has.
   // beforeUpdate, if given, is called once in each process, on some thread, when all ranks have complete gradients and
   // none updates yet; arenas() have the gradients then. After an error the engine runs no more steps; the error is the
   // root cause, with its place.

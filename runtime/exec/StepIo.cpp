@@ -44,7 +44,7 @@ std::byte *StepIo::results() const {
 
 void StepIo::writeInputs(const GlobalBatch &batch, int64_t step) {
   for (const InputRecord &record : records_)
-    writeInput(record, *plan_, batch, step, inputsOf(step));
+    writeInput(record, *plan_, batch, inputsOf(step));
 }
 
 void StepIo::writeScalars(const StepScalars &scalars, int64_t step) {

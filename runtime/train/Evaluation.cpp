@@ -67,8 +67,10 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
   const int64_t evaluations = options.trainIters / options.evalInterval + 1;
   for (const auto &[split, times] :
        {std::pair(Split::valid, evaluations), std::pair(Split::test, int64_t(1))}) {
-    MGC_ASSIGN(data, StepData::open(options, start, evaluation->engine_->plan(),
-                                    {split, times * options.evalIters}));
+    const plan::Plan &evaluated = evaluation->engine_->plan();
+    const int64_t batches = times * options.evalIters, size = evaluated.globalBatchSize;
+    MGC_ASSIGN(data,
+               StepData::open(options, start, evaluated, {split, batches, batches * size, {0, 0, size}}));
     evaluation->data_[size_t(split)] = std::move(data);
   }
   if (evaluation->has(Split::valid))

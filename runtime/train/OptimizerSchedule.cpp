@@ -1,5 +1,4 @@
-// See OptimizerSchedule.h. Megatron counts samples where this counts steps; only ratios matter, so the rates are the
-// same.
+// See OptimizerSchedule.h.
 #include "runtime/train/OptimizerSchedule.h"
 
 #include "runtime/base/Problems.h"
@@ -14,12 +13,12 @@ namespace {
 
 double cosineCoefficient(double ratio) { return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0); }
 
-// Stays at 1 and falls to 0 in the last lrWsdDecayIters steps before decayIters.
-double wsdCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
-  const int64_t annealStart = decayIters - options.lrWsdDecayIters;
-  if (step <= annealStart)
+// Stays at 1 and falls to 0 in the last lrWsdDecay before `decay`.
+double wsdCoefficient(const OptimizerOptions &options, int64_t decay, int64_t done) {
+  const int64_t annealStart = decay - options.lrWsdDecay;
+  if (done <= annealStart)
     return 1;
-  const double ratio = static_cast<double>(step - annealStart) / static_cast<double>(options.lrWsdDecayIters);
+  const double ratio = static_cast<double>(done - annealStart) / static_cast<double>(options.lrWsdDecay);
   if (options.lrWsdDecayStyle == "linear")
     return 1.0 - ratio;
   if (options.lrWsdDecayStyle == "cosine")
@@ -29,16 +28,20 @@ double wsdCoefficient(const OptimizerOptions &options, int64_t decayIters, int64
   return 2.0 * std::pow(0.5, ratio) - 1.0;
 }
 
-double decayCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
+double decayCoefficient(const OptimizerOptions &options, int64_t decay, int64_t done) {
   if (options.lrDecayStyle == "WSD")
-    return wsdCoefficient(options, decayIters, step);
-  const double ratio = static_cast<double>(step - options.lrWarmupIters) /
-                       static_cast<double>(decayIters - options.lrWarmupIters);
+    return wsdCoefficient(options, decay, done);
+  const double ratio =
+      static_cast<double>(done - options.lrWarmup) / static_cast<double>(decay - options.lrWarmup);
   return options.lrDecayStyle == "cosine" ? cosineCoefficient(ratio) : 1.0 - ratio;
 }
 
-int64_t decayItersOf(const OptimizerOptions &options, int64_t trainIters) {
-  return options.lrDecayIters > 0 ? options.lrDecayIters : trainIters;
+int64_t decayOf(const OptimizerOptions &options, int64_t length) {
+  return options.lrDecay > 0 ? options.lrDecay : length;
+}
+
+std::string nameOf(const OptimizerOptions &options, std::string_view flag) {
+  return fmt::format("{}{}", flag, options.bySamples ? "samples" : "iters");
 }
 
 bool isOneOf(const std::string &value, std::initializer_list<const char *> names) {
@@ -72,33 +75,32 @@ void checkAdam(const OptimizerOptions &options, Problems &problems) {
                   options.routerBiasRate, kMostRouterBiasRate);
 }
 
-void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Problems &problems) {
+void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &problems) {
   problems.expect(options.lr >= 0 && isFiniteFloat(options.lr),
                   "--lr = {}: must be finite in float and not negative", options.lr);
-  problems.expect(options.lrDecayIters >= 0,
-                  "--lr-decay-iters = {}: must not be negative; 0 is --train-iters", options.lrDecayIters);
+  problems.expect(options.lrDecay >= 0, "{} = {}: must not be negative; 0 is {}",
+                  nameOf(options, "--lr-decay-"), options.lrDecay, nameOf(options, "--train-"));
   problems.expect(options.lrWarmupInit >= 0 && (options.lrWarmupInit <= options.lr || !(options.lr >= 0)),
                   "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   problems.expect(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
                   "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
   problems.expect(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
                   "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
-  problems.expect(options.lrWarmupIters >= 0 &&
-                      (options.lrWarmupIters == 0 || options.lrWarmupIters < decayIters),
-                  "--lr-warmup-iters = {}: at least 0, below the {} steps of the decay",
-                  options.lrWarmupIters, decayIters);
+  problems.expect(options.lrWarmup >= 0 && (options.lrWarmup == 0 || options.lrWarmup < decay),
+                  "{} = {}: at least 0, below the {} {} of the decay", nameOf(options, "--lr-warmup-"),
+                  options.lrWarmup, decay, options.bySamples ? "samples" : "steps");
   if (options.lrDecayStyle != "WSD")
     return;
   problems.expect(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),
                   "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt",
                   options.lrWsdDecayStyle);
-  problems.expect(options.lrWsdDecayIters > 0 && options.lrWsdDecayIters <= decayIters,
-                  "--lr-wsd-decay-iters = {}: WSD needs 1 to {}", options.lrWsdDecayIters, decayIters);
+  problems.expect(options.lrWsdDecay > 0 && options.lrWsdDecay <= decay, "{} = {}: WSD needs 1 to {}",
+                  nameOf(options, "--lr-wsd-decay-"), options.lrWsdDecay, decay);
 }
 
-void checkList(const std::vector<double> &rates, int64_t trainIters, Problems &problems) {
-  problems.expect(static_cast<int64_t>(rates.size()) >= trainIters,
-                  "--lr-list: {} rates for {} training steps", rates.size(), trainIters);
+void checkList(const std::vector<double> &rates, int64_t steps, Problems &problems) {
+  problems.expect(static_cast<int64_t>(rates.size()) >= steps, "--lr-list: {} rates for {} training steps",
+                  rates.size(), steps);
   const auto bad =
       std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
   problems.expect(bad == rates.end(), "--lr-list: rate {} is {}: must be finite in float and not negative",
@@ -107,28 +109,28 @@ void checkList(const std::vector<double> &rates, int64_t trainIters, Problems &p
 
 } // namespace
 
-Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters) {
+Status checkOptimizer(const OptimizerOptions &options, int64_t length, int64_t steps) {
   Problems problems;
   checkAdam(options, problems);
   if (options.lrList.empty())
-    checkSchedule(options, decayItersOf(options, trainIters), problems);
+    checkSchedule(options, decayOf(options, length), problems);
   else
-    checkList(options.lrList, trainIters, problems);
+    checkList(options.lrList, steps, problems);
   return problems.status();
 }
 
-double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t step) {
+double learningRate(const OptimizerOptions &options, int64_t length, const TrainedSoFar &trained) {
   if (!options.lrList.empty())
-    return options.lrList[std::min<size_t>(step, options.lrList.size() - 1)];
-  const int64_t decayIters = decayItersOf(options, trainIters);
-  if (options.lrWarmupIters > 0 && step <= options.lrWarmupIters)
-    return options.lrWarmupInit + (options.lr - options.lrWarmupInit) * static_cast<double>(step) /
-                                      static_cast<double>(options.lrWarmupIters);
+    return options.lrList[std::min<size_t>(trained.steps, options.lrList.size() - 1)];
+  const int64_t decay = decayOf(options, length), done = options.bySamples ? trained.samples : trained.steps;
+  if (options.lrWarmup > 0 && done <= options.lrWarmup)
+    return options.lrWarmupInit + (options.lr - options.lrWarmupInit) * static_cast<double>(done) /
+                                      static_cast<double>(options.lrWarmup);
   if (options.lrDecayStyle == "constant")
     return options.lr;
-  if (step > decayIters)
+  if (done > decay)
     return options.minLr;
-  return options.minLr + decayCoefficient(options, decayIters, step) * (options.lr - options.minLr);
+  return options.minLr + decayCoefficient(options, decay, done) * (options.lr - options.minLr);
 }
 
 StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {

@@ -53,9 +53,10 @@ int64_t RunSaves::checkpointsAtOnce() const {
   return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
 }
 
-void RunSaves::begin(Engine &engine, Processes *processes, const DataSource &data) {
+void RunSaves::begin(Engine &engine, Processes *processes, const BatchSizes &sizes, const DataSource &data) {
   engine_ = &engine;
   processes_ = processes;
+  sizes_ = &sizes;
   data_ = &data;
   if (options_.save && options_.savesState)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
@@ -65,7 +66,7 @@ bool RunSaves::isDue(int64_t stepsDone) const {
   return options_.savesBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
 }
 
-Status RunSaves::save(int64_t stepsDone, int64_t skipped, bool isLast) {
+Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
   if (!options_.save)
     return Status::ok();
   // Rank 0 asks the others for weights, which would hold up their training.
@@ -85,10 +86,10 @@ Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
                     : saved;
 }
 
-Status RunSaves::saveState(int64_t stepsDone, int64_t skipped, bool isLast) {
+Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
   note(saver_->finish());
-  CheckpointRecord record = recordOf(options_, engine_->plan(), *data_, stepsDone);
-  record.skipped = skipped;
+  CheckpointRecord record = recordOf(options_, engine_->plan(), *sizes_, *data_, stepsDone);
+  record.skipped = skipped.steps, record.skippedSamples = skipped.samples;
   const Status saved = saver_->save(std::move(record), options_.asyncSave && !isLast);
   if (isLast)
     return saved;
@@ -96,9 +97,11 @@ Status RunSaves::saveState(int64_t stepsDone, int64_t skipped, bool isLast) {
   return Status::ok();
 }
 
-Status RunSaves::saveAtTheEnd(int64_t stepsDone, int64_t skipped) { return save(stepsDone, skipped, true); }
+Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
+  return save(stepsDone, skipped, true);
+}
 
-Status RunSaves::saveBetween(int64_t stepsDone, int64_t skipped) {
+Status RunSaves::saveBetween(int64_t stepsDone, const TrainedSoFar &skipped) {
   Status saved = save(stepsDone, skipped, false);
   if (saved.isOk() || processes_)
     return saved;

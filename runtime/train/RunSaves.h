@@ -17,23 +17,23 @@ public:
   // Before there is an engine: whether the folder can hold what will be saved. Locks it. Of rank 0 alone.
   Status prepare(const plan::Plan &plan);
   // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
-  void begin(Engine &engine, Processes *processes, const DataSource &data);
+  void begin(Engine &engine, Processes *processes, const BatchSizes &sizes, const DataSource &data);
 
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
   // is noted, and tried again at the next interval and at the end.
   // `skipped`: of the steps done, without an update.
-  Status saveBetween(int64_t stepsDone, int64_t skipped);
-  Status saveAtTheEnd(int64_t stepsDone, int64_t skipped);
+  Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
+  Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.
   void poll();
 
 private:
   Status openFolder(std::vector<std::string> &notes);
   int64_t checkpointsAtOnce() const;
-  Status save(int64_t stepsDone, int64_t skipped, bool isLast);
+  Status save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   Status saveWeightsAlone(int64_t stepsDone);
-  Status saveState(int64_t stepsDone, int64_t skipped, bool isLast);
+  Status saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   void note(const Status &saved);
 
   const TrainingOptions &options_;
@@ -41,6 +41,7 @@ private:
   TrainingObserver &observer_;
   Engine *engine_ = nullptr;
   Processes *processes_ = nullptr;
+  const BatchSizes *sizes_ = nullptr;
   const DataSource *data_ = nullptr;
   Descriptor lock_;                        // of the folder of --save
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it

@@ -40,21 +40,24 @@ void addMasking(const MaskingOptions &masking, SettingsMaker &settings) {
 }
 
 // The decay ends at the last step where nothing else is said, so that step counts.
-void addSchedule(const OptimizerOptions &optimizer, int64_t trainIters, SettingsMaker &settings) {
+void addSchedule(const OptimizerOptions &optimizer, int64_t length, SettingsMaker &settings) {
+  const auto addLength = [&](std::string_view flag, int64_t value) {
+    settings.add(fmt::format("{}-{}", flag, optimizer.bySamples ? "samples" : "iters"), value);
+  };
   settings.add("--lr", optimizer.lr);
   settings.add("--min-lr", optimizer.minLr);
   settings.add("--lr-decay-style", optimizer.lrDecayStyle);
   if (optimizer.lrDecayStyle != "constant")
-    settings.add("--lr-decay-iters", optimizer.lrDecayIters > 0 ? optimizer.lrDecayIters : trainIters);
-  settings.add("--lr-warmup-iters", optimizer.lrWarmupIters);
+    addLength("--lr-decay", optimizer.lrDecay > 0 ? optimizer.lrDecay : length);
+  addLength("--lr-warmup", optimizer.lrWarmup);
   settings.add("--lr-warmup-init", optimizer.lrWarmupInit);
   settings.add("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle);
-  settings.add("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters);
+  addLength("--lr-wsd-decay", optimizer.lrWsdDecay);
 }
 
 // The order of the samples follows from how many are needed, so that the number of steps counts. Of files the name alone: data
 // may be moved.
-void addCorpus(const CorpusOptions &corpus, int64_t trainIters, SettingsMaker &settings) {
+void addCorpus(const CorpusOptions &corpus, const TrainingOptions &options, SettingsMaker &settings) {
   const BlendWords &blend =
       corpus.files.isPerSplit() ? corpus.files.perSplit[size_t(Split::train)] : corpus.files.blend;
   std::string words;
@@ -65,7 +68,10 @@ void addCorpus(const CorpusOptions &corpus, int64_t trainIters, SettingsMaker &s
   settings.add(corpus.files.isPerSplit() ? "--train-data-path" : "--data-path", words);
   if (const auto &part = corpus.files.split.parts[size_t(Split::train)]; !corpus.files.isPerSplit() && part)
     settings.add("--split", fmt::format("{} to {} of training", part->begin, part->end));
-  settings.add("--train-iters", trainIters);
+  if (options.trainSamples)
+    settings.add("--train-samples", *options.trainSamples);
+  else
+    settings.add("--train-iters", options.trainIters);
   settings.add("--pad-token-id", corpus.padToken.value_or(-1));
   settings.add("--dataloader-inter-document-masking", corpus.separatesSequences);
   settings.add("--dataloader-type", corpus.schedule == SampleOrderKind::single ? "single" : "cyclic");
@@ -84,8 +90,11 @@ Settings dataSettings(const TrainingOptions &options) {
   settings.add("--tokenizer-model", std::filesystem::path(options.tokenizer.model).filename().string());
   settings.add("--chat-template", options.chatTemplate);
   addMasking(options.masking, settings);
+  if (options.rampup)
+    settings.add("--rampup-batch-size", fmt::format("{} {} {}", options.rampup->start,
+                                                    options.rampup->increment, options.rampup->samples));
   if (options.corpus)
-    addCorpus(*options.corpus, options.trainIters, settings);
+    addCorpus(*options.corpus, options, settings);
   return settings.take();
 }
 
@@ -93,7 +102,7 @@ Settings optimizerSettings(const TrainingOptions &options, int64_t rates) {
   const OptimizerOptions &optimizer = options.optimizer;
   SettingsMaker settings;
   if (optimizer.lrList.empty())
-    addSchedule(optimizer, options.trainIters, settings);
+    addSchedule(optimizer, options.scheduleLength(), settings);
   else
     settings.addList("--lr-list", "rates",
                      std::span(optimizer.lrList).first(std::min(size_t(rates), optimizer.lrList.size())));

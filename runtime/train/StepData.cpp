@@ -24,14 +24,13 @@ static uint64_t seedOf(const TrainingOptions &options, Split split) {
 static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start,
                                  const plan::Plan &plan, const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
-  const int64_t samples = request.steps * plan.globalBatchSize;
   const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
                             options.documents, options.masking,      options.tokenizer,
-                            options.sft,       options.chatTemplate, samples};
+                            options.sft,       options.chatTemplate, request.samples};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.corpus)
-    return openCorpus(*options.corpus, {request.split, samples}, plan, options.seed, data);
+    return openCorpus(*options.corpus, {request.split, request.samples}, plan, options.seed, data);
   if (options.data || request.split == Split::test)
     return Source();
   return makeMockData(plan, seedOf(options, request.split), data);
@@ -44,8 +43,7 @@ Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, c
   if (!source)
     return std::optional<StepData>();
   data.source_ = std::move(source);
-  data.steps_ = request.steps;
-  data.batchSize_ = plan.globalBatchSize;
+  data.request_ = request;
   data.isMasked_ = plan.objective == plan::Objective::masked;
   for (int i = 0; i < 2; ++i) {
     MGC_ASSIGN(batch, GlobalBatch::create(plan));
@@ -55,14 +53,19 @@ Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, c
 }
 
 std::string StepData::describe() const {
-  const std::optional<double> epochs = source_->epochsOf(steps_);
-  return source_->describe() +
-         (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", steps_, batchSize_, *epochs) : "");
+  const int64_t samples = firstOf(request_.steps);
+  const std::optional<double> epochs = source_->epochsOf(samples);
+  if (!epochs)
+    return source_->describe();
+  const std::string read = request_.from.firstStep == 0
+                               ? fmt::format("{} steps of {}", request_.steps, request_.from.size)
+                               : fmt::format("{} samples", samples);
+  return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
 }
 
 // A batch without a label that counts has no loss, and the step would do nothing but weight decay.
 Status StepData::read(int64_t step, GlobalBatch &batch) {
-  MGC_TRY(source_->batch(step, batch));
+  MGC_TRY(source_->batch(firstOf(step), batch));
   if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
     return Status::ok();
   return errorf(

@@ -12,7 +12,9 @@ class StepData {
 public:
   struct Request {
     Split split = Split::train;
-    int64_t steps = 0; // that will be read
+    int64_t steps = 0;      // up to this one batches will be read
+    int64_t samples = 0;    // that the data must have an order for: of all steps of the training
+    BatchSizes::Range from; // steps of the plan's batches; other plans read those before it
   };
   // None: the run has no data of that split.
   static Result<std::optional<StepData>> open(const TrainingOptions &options, const TrainingStart &start,
@@ -21,7 +23,11 @@ public:
   const DataSource &source() const { return *source_; }
   // "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
   std::string describe() const;
-  std::string describeBatch(int64_t step) { return source_->describeBatch(step); }
+  std::string describeBatch(int64_t step) { return source_->describeBatch(firstOf(step)); }
+  // Samples that the steps before this one have read since training began.
+  int64_t firstOf(int64_t step) const {
+    return request_.from.firstSample + (step - request_.from.firstStep) * request_.from.size;
+  }
   // Read when it is first asked for; two steps are kept. An error, with the step: it cannot be read, or no label counts.
   Result<const GlobalBatch *> batchOf(int64_t step);
 
@@ -34,7 +40,7 @@ private:
   Status read(int64_t step, GlobalBatch &batch);
 
   std::unique_ptr<DataSource> source_;
-  int64_t steps_ = 0, batchSize_ = 0;
+  Request request_;
   bool isMasked_ = false;
   std::vector<Batch> batches_; // two, used in turn
 };

@@ -93,8 +93,7 @@ private:
   Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   Status concludeBadStep(int64_t step, bool isUpdated);
-  // Without an update, by this run and by those that it goes on from.
-  int64_t skipped() const { return (start_.continues ? start_.record.skipped : 0) + summary_.skipped; }
+  TrainedSoFar skipped() const;
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   Status readNorms(std::vector<LayerNorm> &norms) const;
@@ -111,6 +110,7 @@ private:
   std::unique_ptr<MpiWorld> world_;          // of CPU ranks
   std::unique_ptr<Communicator> storeHosts_; // of ranks on devices
   TrainingStart start_;
+  BatchSizes sizes_{1};
   std::optional<StepData> data_;
   std::unique_ptr<Engine> engine_;
   std::optional<plan::Plan> evaluationPlan_; // until its engine has it
@@ -131,10 +131,11 @@ Result<plan::Plan> Training::loadPlan() {
   MGC_ASSIGN(start, findStart(options_));
   start_ = std::move(start);
   MGC_TRY(verifyIterations(options_, start_.step()));
-  MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::provePlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   plan.parameters = plan::expandedParameters(plan);
+  sizes_ = BatchSizes(plan.globalBatchSize);
   if (options_.evalInterval > 0) {
     MGC_ASSIGN(evaluation, readEvaluationPlan(options_.plan, plan));
     evaluationPlan_ = std::move(evaluation);
@@ -181,15 +182,18 @@ Status Training::load() {
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
-  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(), {Split::train, options_.trainIters}));
+  const int64_t samples = options_.trainSamples.value_or(sizes_.samplesBefore(options_.trainIters));
+  MGC_ASSIGN(data,
+             StepData::open(options_, start_, engine_->plan(),
+                            {Split::train, options_.trainIters, samples, sizes_.rangeOf(start_.step())}));
   if (!data)
     return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
                   "larger first part of --split, or --train-data-path");
   data_ = std::move(data);
   MGC_TRY(loadEvaluation());
-  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), data_->source()));
+  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes_, data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes_.get(), observer_));
-  saves_.begin(*engine_, processes_.get(), data_->source());
+  saves_.begin(*engine_, processes_.get(), sizes_, data_->source());
   MGC_TRY(logs_.open(options_, start_.continued(options_)));
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());
@@ -376,9 +380,16 @@ bool Training::isExitDue() const {
   return isInterval || (isTime && summary_.steps > 0);
 }
 
+// Without an update, by this run and by those that it goes on from.
+TrainedSoFar Training::skipped() const {
+  const CheckpointRecord before = start_.continues ? start_.record : CheckpointRecord();
+  return {before.skipped + summary_.skipped,
+          before.skippedSamples + summary_.skipped * engine_->plan().globalBatchSize};
+}
+
 Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
-  const int64_t updates = step - skipped();
-  const double lr = learningRate(options_.optimizer, options_.trainIters, updates);
+  const TrainedSoFar left = skipped(), trained = {step - left.steps, data_->firstOf(step) - left.samples};
+  const double lr = learningRate(options_.optimizer, options_.scheduleLength(), trained);
   const bool writes = step == start_.step() && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
@@ -395,8 +406,8 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   if (checks_.skips())
     accepts = [&](const StepResult &complete) { return checks_.judge(complete); };
   isBetweenSteps_ = false;
-  MGC_ASSIGN(result,
-             engine_->step(step, batch, stepScalars(options_.optimizer, lr, updates), beforeUpdate, accepts));
+  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, trained.steps),
+                                   beforeUpdate, accepts));
   const bool isGood = accepts ? result.isUpdated : checks_.judge(result);
   TrainingStep done{step, result, lr, secondsSince(start), loads};
   done.norms = std::move(norms);

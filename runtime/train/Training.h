@@ -7,6 +7,7 @@
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
+#include "runtime/train/BatchSizes.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "runtime/train/StepChecks.h"
 #include "runtime/train/Throughput.h"
@@ -70,6 +71,12 @@ struct TrainingOptions {
   bool force = false;                            // --save may replace a checkpoint of another model
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
+  // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples); trainIters
+  // are the steps that follow from it.
+  std::optional<int64_t> trainSamples;
+  std::optional<BatchRampup>
+      rampup; // the global batch grows to that of the plan, by the plans in PLAN/batch-SIZE; with trainSamples
+  int64_t scheduleLength() const { return optimizer.bySamples ? *trainSamples : trainIters; }
   // Where a run ends before its last step, and saves: after a multiple of so many steps (0: at none), after so many minutes.
   int64_t exitInterval = 0;
   std::optional<double> exitMinutes;

@@ -57,6 +57,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   SettingLines settings;
   const auto add = [&](const char *what, const auto &value) { settings.add(what, value); };
   add("--train-iters", options.trainIters);
+  add("--train-samples", options.trainSamples.value_or(0));
   add("--exit-interval", options.exitInterval);
   add("--exit-duration-in-mins", options.exitMinutes.value_or(0));
   add("--eval-interval", options.evalInterval);

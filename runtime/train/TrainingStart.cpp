@@ -92,14 +92,14 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   return start;
 }
 
-CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const DataSource &data,
-                          int64_t step) {
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const BatchSizes &sizes,
+                          const DataSource &data, int64_t step) {
   CheckpointRecord record;
   record.step = step;
-  record.samples = step * plan.globalBatchSize;
+  record.samples = sizes.samplesBefore(step);
   record.model = plan.modelType;
   record.layout = describeLayout(plan);
-  record.globalBatchSize = plan.globalBatchSize;
+  record.globalBatchSize = sizes.ranges().back().size;
   record.sequenceLength = plan.sequenceLength;
   record.data = dataSettings(options);
   if (!options.corpus)
@@ -109,10 +109,10 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
 }
 
 Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const DataSource &data) {
+                       const BatchSizes &sizes, const DataSource &data) {
   if (!start.continues)
     return Status::ok();
-  const CheckpointRecord here = recordOf(options, plan, data, start.record.step);
+  const CheckpointRecord here = recordOf(options, plan, sizes, data, start.record.step);
   const CheckpointRecord &there = start.record;
   Problems problems;
   for (const auto &[what, found, expected] :

@@ -171,7 +171,7 @@ private:
       for (int32_t &id : *ids)
         id = int32_t((state = state * 1664525u + 1013904223u) % uint64_t(plan_.vocabulary));
     for (const InputRecord &input : resolveInputs(plan_, 0))
-      writeInput(input, plan_, batch, 0, dataOf(buffer_));
+      writeInput(input, plan_, batch, dataOf(buffer_));
     return Status::ok();
   }
 

@@ -83,7 +83,8 @@ void mgc::tools::prepareProcess(const char *program, int64_t leastMebibytes) {
       (void)::open("/dev/null",
                    number == STDOUT_FILENO ? O_RDONLY : O_RDWR); // takes this number, the lowest free
   std::signal(SIGXFSZ, SIG_IGN);
-  if (std::getenv("HYDI_CONTROL_FD")) // by which Hydra, MPICH's mpirun, tells the others that a process has died: the store does
+  if (std::getenv(
+          "HYDI_CONTROL_FD")) // by which Hydra, MPICH's mpirun, tells the others that a process has died: the store does
     std::signal(SIGUSR1, SIG_IGN);
   std::set_terminate(terminated);
   verifyAddressSpace(leastMebibytes);

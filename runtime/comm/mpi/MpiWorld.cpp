@@ -32,7 +32,8 @@ MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes,
 
 MpiRank::~MpiRank() {
   processes_.setAbortListener(nullptr);
-  static std::vector<mgc_mpi_world *> left; // with what they have begun, to the end of the process (MpiProcess::leave)
+  static std::vector<mgc_mpi_world *>
+      left; // with what they have begun, to the end of the process (MpiProcess::leave)
   if (isAborted())
     left.push_back(world_);
   else

@@ -40,7 +40,7 @@ GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataO
   auto data = openData(path, plan, 1, options);
   EXPECT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  EXPECT_TRUE(isOk((*data)->batch(step, batch)));
+  EXPECT_TRUE(isOk((*data)->batch(step * plan.globalBatchSize, batch)));
   return batch;
 }
 

@@ -35,7 +35,7 @@ std::vector<GlobalBatch> batches(DataSource &source, const Plan &plan, int64_t s
   std::vector<GlobalBatch> all;
   for (int64_t step = 0; step < steps; ++step) {
     all.push_back(GlobalBatch::create(plan).take());
-    EXPECT_TRUE(isOk(source.batch(step, all.back())));
+    EXPECT_TRUE(isOk(source.batch(step * plan.globalBatchSize, all.back())));
   }
   return all;
 }
@@ -131,13 +131,13 @@ TEST(Data, aStreamSaysWhereABatchIs) {
   const Plan plan = planFor(5, 4, 100);
   const std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan, 1, {"u16"});
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  for (int64_t step : {0, 1, 3}) {
-    ASSERT_TRUE(isOk(source->batch(step, batch)));
+  for (int64_t first : {0, 5, 8, 15}) {
+    ASSERT_TRUE(isOk(source->batch(first, batch)));
     std::string expected = dir.path("t.bin") + " (U16): ";
     for (size_t i = 0; i < 5; ++i)
       expected += fmt::format("{}sample {}, tokens {} to {}", i ? "; " : "", batch.tokens[4 * i] / 4,
                               batch.tokens[4 * i], batch.labels[4 * i + 3]);
-    EXPECT_EQ(source->describeBatch(step), expected);
+    EXPECT_EQ(source->describeBatch(first), expected);
   }
 }
 
@@ -194,12 +194,12 @@ TEST(Data, aStepIsTheSameHoweverItIsReached) {
   std::vector<GlobalBatch> all = batches(*source, plan, 120);
   for (int64_t step : {119, 3, 60}) {
     GlobalBatch again = GlobalBatch::create(plan).take();
-    ASSERT_TRUE(isOk(openOk(dir.path("t.bin"), plan)->batch(step, again)));
+    ASSERT_TRUE(isOk(openOk(dir.path("t.bin"), plan)->batch(step * 4, again)));
     EXPECT_EQ(again.tokens, all[step].tokens);
   }
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  EXPECT_TRUE(fails(source->batch(-1, batch), {"step -1"}));
-  EXPECT_TRUE(fails(source->batch(INT64_MAX, batch), {"63 bits"}));
+  EXPECT_TRUE(fails(source->batch(-1, batch), {"sample -1"}));
+  EXPECT_TRUE(fails(source->batch(INT64_MAX - 3, batch), {"63 bits"}));
 }
 
 TEST(Data, refusesTokensOutsideTheVocabulary) {
@@ -326,7 +326,7 @@ TEST(Data, aFileTruncatedMeanwhileIsAnError) {
     ASSERT_TRUE(isOk(source->batch(0, batch)));
     std::filesystem::resize_file(path, 0);
     EXPECT_TRUE(
-        fails(source->batch(1, batch),
+        fails(source->batch(plan.globalBatchSize, batch),
               {path + ": ends before byte ", fmt::format("expected {} bytes as when it was opened", size)}));
   }
 }

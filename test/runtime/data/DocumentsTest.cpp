@@ -122,7 +122,7 @@ TEST(Documents, ofAFileOfBatches) {
   Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = {.masksEnds = true}});
   ASSERT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk((*data)->batch(3, batch)));
+  ASSERT_TRUE(isOk((*data)->batch(3 * plan.globalBatchSize, batch)));
   EXPECT_EQ(batch.starts, Numbers({0, 0, 0, 0, 4, 4, /**/ 0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(batch.labels, Numbers({1, 2, 3, -100, 5, 6, /**/ -100, 8, 9, 0, 1, 2}));
   plan::Plan plain = plan;

@@ -95,7 +95,7 @@ TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
   const GlobalBatch batch = read(write(folder, kTokens), plan);
   std::vector<std::byte> arena(512);
   for (const InputRecord &record : resolveInputs(plan, 0))
-    writeInput(record, plan, batch, 0, arena.data());
+    writeInput(record, plan, batch, arena.data());
   const auto *values = reinterpret_cast<const float *>(arena.data());
   const auto patch = [&](int64_t position, int64_t sample) {
     const float *begin = values + (position * 2 + sample) * 8;
@@ -149,7 +149,7 @@ TEST(ImageData, MadeUpImagesAreOfThreeInFourSamples) {
   const plan::Plan plan = planOf();
   std::unique_ptr<DataSource> data = makeMockData(plan, 1).take();
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk(data->batch(1, batch))); // samples 2 and 3
+  ASSERT_TRUE(isOk(data->batch(2, batch)));
   EXPECT_TRUE(isOk(checkBatch(plan, batch)));
   EXPECT_EQ((Numbers{batch.tokens.begin(), batch.tokens.begin() + 2}), (Numbers{9, 9}));
   EXPECT_EQ((Numbers{batch.labels.begin(), batch.labels.begin() + 2}), (Numbers{-100, -100}));

@@ -35,9 +35,10 @@ std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
     batch.types[i] = static_cast<int32_t>(i % 3);
   for (size_t i = 0; i < batch.ends.size(); ++i) // sample n has n % 4 + 1 tokens, and then padding
     batch.ends[i] = static_cast<int32_t>(i / 4 % 4 + 1);
+  batch.first = step * plan.globalBatchSize;
   std::vector<std::byte> arena(512, std::byte(0xEE));
   for (const InputRecord &record : resolveInputs(plan, rank))
-    writeInput(record, plan, batch, step, arena.data());
+    writeInput(record, plan, batch, arena.data());
   std::vector<T> values;
   for (size_t at = 8; at + sizeof(T) <= arena.size() && arena[at + 1] != std::byte(0xEE); at += sizeof(T))
     values.push_back(*reinterpret_cast<T *>(arena.data() + at));
@@ -69,7 +70,7 @@ TEST(Inputs, theEncodersAreOfItsOwnSequence) {
   batch.encoderEnds = {3, 3, 3, /**/ 2, 2, 2};
   std::vector<std::byte> arena(128);
   for (const InputRecord &record : resolveInputs(plan, 0))
-    writeInput(record, plan, batch, 0, arena.data());
+    writeInput(record, plan, batch, arena.data());
   const auto *values = reinterpret_cast<const int32_t *>(arena.data());
   EXPECT_EQ(std::vector(values, values + 6), (std::vector<int32_t>{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(std::vector(values + 8, values + 12), (std::vector<int32_t>{3, 2, 3, 2}));

@@ -40,7 +40,7 @@ GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const Maski
   EXPECT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
   if (data.isOk())
-    EXPECT_TRUE(isOk((*data)->batch(step, batch)));
+    EXPECT_TRUE(isOk((*data)->batch(step * plan.globalBatchSize, batch)));
   return batch;
 }
 
@@ -170,7 +170,7 @@ TEST(Masking, ofMadeUpData) {
   const plan::Plan plan = maskedPlan(4, 64);
   const auto data = makeMockData(plan, 5, {.masking = framed()}).take();
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk(data->batch(2, batch)));
+  ASSERT_TRUE(isOk(data->batch(2 * 4, batch)));
   const Numbers tokens = originals(batch);
   int64_t followers = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {

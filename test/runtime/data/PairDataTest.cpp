@@ -114,7 +114,7 @@ TEST(PairData, madeUpPairsFollowFromTheEncodersTokens) {
   Result<std::unique_ptr<DataSource>> data = makeMockData(plan, 1);
   ASSERT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk((*data)->batch(3, batch)));
+  ASSERT_TRUE(isOk((*data)->batch(3 * plan.globalBatchSize, batch)));
   for (int64_t sample = 0; sample < 2; ++sample)
     for (int64_t i = 0; i < 2; ++i) {
       EXPECT_EQ(batch.labels[sample * 2 + i], (5 * batch.encoderTokens[sample * 3 + i] + 7) % 10);

@@ -12,16 +12,16 @@ OptimizerOptions makeOptions(const std::string &style) {
   options.lr = 1e-3;
   options.minLr = 1e-4;
   options.lrDecayStyle = style;
-  options.lrWarmupIters = 4;
-  options.lrDecayIters = 20;
-  options.lrWsdDecayIters = 5;
+  options.lrWarmup = 4;
+  options.lrDecay = 20;
+  options.lrWsdDecay = 5;
   return options;
 }
 
 void expectRates(const OptimizerOptions &options, const std::vector<std::pair<int64_t, double>> &rates) {
-  ASSERT_TRUE(checkOptimizer(options, 30).isOk());
+  ASSERT_TRUE(checkOptimizer(options, 30, 30).isOk());
   for (const auto &[step, rate] : rates)
-    EXPECT_DOUBLE_EQ(learningRate(options, 30, step), rate) << options.lrDecayStyle << " step " << step;
+    EXPECT_DOUBLE_EQ(learningRate(options, 30, {step, 0}), rate) << options.lrDecayStyle << " step " << step;
 }
 
 TEST(LearningRate, constant) {
@@ -58,36 +58,45 @@ TEST(LearningRate, warmupStableDecay) {
 TEST(LearningRate, decaysOverTheTrainingUnlessTold) {
   OptimizerOptions options;
   options.lr = 1;
-  EXPECT_DOUBLE_EQ(learningRate(options, 10, 0), 1);
-  EXPECT_DOUBLE_EQ(learningRate(options, 10, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, {0, 0}), 1);
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, {5, 0}), 0.5);
+}
+
+// A schedule in samples, whose batches need not be of one size.
+TEST(LearningRate, countsSamples) {
+  OptimizerOptions options;
+  options.lr = 1, options.lrWarmup = 100, options.bySamples = true;
+  EXPECT_DOUBLE_EQ(learningRate(options, 1100, {7, 50}), 0.5);
+  EXPECT_DOUBLE_EQ(learningRate(options, 1100, {100, 600}), 0.5);
+  EXPECT_DOUBLE_EQ(learningRate(options, 1100, {9, 1100}), 0);
 }
 
 TEST(LearningRate, aListIsTakenAsItIs) {
   OptimizerOptions options = makeOptions("linear");
   options.lrList = {0.1, 0.3, 0.2};
-  EXPECT_EQ(learningRate(options, 3, 0), 0.1);
-  EXPECT_EQ(learningRate(options, 3, 2), 0.2);
-  EXPECT_TRUE(checkOptimizer(options, 3).isOk());
-  EXPECT_FALSE(checkOptimizer(options, 4).isOk());
+  EXPECT_EQ(learningRate(options, 3, {0, 0}), 0.1);
+  EXPECT_EQ(learningRate(options, 3, {2, 0}), 0.2);
+  EXPECT_TRUE(checkOptimizer(options, 3, 3).isOk());
+  EXPECT_FALSE(checkOptimizer(options, 4, 4).isOk());
 }
 
 TEST(Optimizer, reportsEveryContradiction) {
   OptimizerOptions options = makeOptions("WSD");
   options.minLr = 1;
-  options.lrWarmupIters = 20;
-  options.lrWsdDecayIters = 0;
+  options.lrWarmup = 20;
+  options.lrWsdDecay = 0;
   options.beta1 = 1;
   options.eps = 0;
   options.clipGrad = -1;
-  const Status status = checkOptimizer(options, 30);
+  const Status status = checkOptimizer(options, 30, 30);
   ASSERT_FALSE(status.isOk());
   for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
                            "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"})
     EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
-  EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30).isOk());
+  EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30, 30).isOk());
   OptimizerOptions tiny = makeOptions("linear");
   tiny.clipGrad = 1e-300;
-  EXPECT_NE(checkOptimizer(tiny, 30).message().find("--clip-grad = 1e-300"), std::string::npos)
+  EXPECT_NE(checkOptimizer(tiny, 30, 30).message().find("--clip-grad = 1e-300"), std::string::npos)
       << "0 in float: no clipping";
 }
 
@@ -129,7 +138,7 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
   const auto refusal = [](auto change) {
     OptimizerOptions options;
     change(options);
-    return checkOptimizer(options, 10).message();
+    return checkOptimizer(options, 10, 10).message();
   };
   EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"),
             std::string::npos);
@@ -138,7 +147,7 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
   EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lrDecayIters = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrDecay = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrList = std::vector<double>(10, 1e39); }).find("--lr-list: rate 0"),
             std::string::npos);
 }

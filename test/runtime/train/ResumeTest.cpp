@@ -30,7 +30,7 @@ protected:
     options.plan = bundle_.folder();
     options.trainIters = steps;
     options.optimizer.lr = 0.01;
-    options.optimizer.lrDecayIters = 6;
+    options.optimizer.lrDecay = 6;
     options.threads = 1;
     options.poison = true;
     options.save = bundle_.path(save);

@@ -84,7 +84,7 @@ protected:
     options.trainIters = steps;
     options.optimizer.lr = 1e-3;
     options.optimizer.lrDecayStyle = "cosine";
-    options.optimizer.lrDecayIters = 200;
+    options.optimizer.lrDecay = 200;
     options.threads = 1;
     options.save = bundle_.path(save);
     options.checks.spikyLoss = true;
