@@ -403,6 +403,16 @@ void addSampleFlags(CLI::App &app, SampleFlags &samples) {
   add("--lr-decay-samples", samples.decay, "--lr-decay-iters");
   add("--lr-warmup-samples", samples.warmup, "--lr-warmup-iters")->excludes("--lr-warmup-fraction");
   add("--lr-wsd-decay-samples", samples.wsdDecay, "--lr-wsd-decay-iters");
+  app.add_option(
+         "--rampup-batch-size", samples.rampup,
+         "The batch grows from START to the plan's global batch by INCREMENT, over the first SAMPLES, by "
+         "the plans of mgc compile --rampup-batch-size. The state goes from one plan to the next by a "
+         "checkpoint in --save")
+      ->type_name("START INCREMENT SAMPLES")
+      ->expected(3)
+      ->check(wholeNumber(1))
+      ->needs(train, app.get_option("--save"))
+      ->excludes("--no-save-optim");
 }
 
 // Steps follow from the samples, and the schedule counts in them.
@@ -413,10 +423,16 @@ Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
   const int64_t batch = plan.globalBatchSize;
   if (batch <= 0)
     return errorf("{}: globalBatchSize is {}, expected at least 1", training.plan, batch);
-  training.trainIters = *samples.train / batch;
+  plan::BatchSizes sizes(batch);
+  if (!samples.rampup.empty()) {
+    training.rampup = {samples.rampup[0], samples.rampup[1], samples.rampup[2]};
+    MGC_ASSIGN(growing, plan::BatchSizes::growing(*training.rampup, batch));
+    sizes = std::move(growing);
+  }
+  training.trainIters = sizes.stepsWithin(*samples.train);
   if (training.trainIters == 0)
     return errorf("--train-samples {}: is less than the global batch of the plan, expected at least {}",
-                  *samples.train, batch);
+                  *samples.train, sizes.rangeOf(0).size);
   training.trainSamples = samples.train;
   OptimizerOptions &optimizer = training.optimizer;
   optimizer.bySamples = true;

@@ -19,6 +19,7 @@ struct CorpusFlags {
 // Megatron-LM's other way to say how long a training is. Steps follow from it, with the plan's global batch.
 struct SampleFlags {
   std::optional<int64_t> train, decay, warmup, wsdDecay;
+  std::vector<int64_t> rampup; // three numbers, or none
 };
 
 // All flags. What is not in `training` yet gets there by readCorpusFlags and readRunFlags, or is of mgrun itself.

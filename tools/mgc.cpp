@@ -14,6 +14,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "plan/BatchSizes.h"
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
@@ -90,14 +91,35 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseProgram(mlir::MLIRContext &contex
   return module;
 }
 
+// Sizes of the batches of --rampup-batch-size below the global batch.
+Result<std::vector<int64_t>> smallerBatches(const CompileFlags &flags, int64_t globalBatchSize) {
+  std::vector<int64_t> smaller;
+  if (flags.rampup.empty())
+    return smaller;
+  const plan::BatchRampup rampup = {flags.rampup[0], flags.rampup[1], flags.rampup[2]};
+  MGC_TRY(plan::BatchSizes::growing(rampup, globalBatchSize).status());
+  for (int64_t size = rampup.start; size < globalBatchSize; size += rampup.increment)
+    smaller.push_back(size);
+  return smaller;
+}
+
+struct Imported {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<int64_t> smaller; // batches whose plans stand beside its own
+};
+
 // The logical module of a model description or of a .mlir file, and the choices that were made, printed.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
+Result<Imported> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
   if (llvm::StringRef(flags.model).ends_with(".mlir")) {
     if (frontend::isGiven(flags.layout) || !flags.facts.empty())
       return errorf(
           "{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
           flags.model);
-    return parseProgram(context, flags);
+    if (!flags.rampup.empty())
+      return errorf("--rampup-batch-size: {}: a program has one batch; expected a model description",
+                    flags.model);
+    MGC_ASSIGN(parsed, parseProgram(context, flags));
+    return Imported{std::move(parsed), {}};
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_TRY(frontend::verifyModelFlags(file.model, flags.facts));
@@ -105,6 +127,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   MGC_TRY(addScheduleFile(flags.layout.schedule.value_or(""), supported));
   MGC_TRY(addMachineFile(flags.layout.machine.value_or(""), supported));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
+  MGC_ASSIGN(smaller, smallerBatches(flags, layout.globalBatchSize));
   say(stderr, "{}", frontend::describe(layout));
   for (const std::string &warning : layout.warnings)
     say(stderr, "mgc: {}\n", warning);
@@ -113,7 +136,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
     return errorf("{}: the imported program does not verify", flags.model);
   if (layout.target.name != targets().front())
     (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target.name));
-  return module;
+  return Imported{std::move(module), std::move(smaller)};
 }
 
 // Refuses flags that are for CPUs alone where the plan is for another target.
@@ -198,6 +221,30 @@ Status emitEvaluation(mlir::ModuleOp evaluation, const CompileFlags &flags, cons
   return Status::ok();
 }
 
+Status compile(const CompileFlags &flags);
+
+// Those that were there are of another plan.
+void removeSmallerBatches(const std::string &output) {
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator(output, ignored))
+    if (entry.path().filename().string().starts_with(plan::batchFolder(""))) {
+      removeBundle(entry.path() / plan::kEvaluationFolder);
+      removeBundle(entry.path());
+    }
+}
+
+Status compileSmallerBatches(const CompileFlags &flags, const std::vector<int64_t> &sizes) {
+  for (const int64_t size : sizes) {
+    say(stderr, "\n--rampup-batch-size: batches of {}\n", size);
+    CompileFlags smaller = flags;
+    smaller.layout.gbs = size;
+    smaller.output = (std::filesystem::path(flags.output) / plan::batchFolder(std::to_string(size))).string();
+    smaller.evaluation = false, smaller.dump.clear(), smaller.rampup.clear();
+    MGC_TRY(compile(smaller).at(fmt::format("--rampup-batch-size: batches of {}", size)));
+  }
+  return Status::ok();
+}
+
 Status compile(const CompileFlags &flags) {
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
@@ -205,7 +252,8 @@ Status compile(const CompileFlags &flags) {
     return errorf("-o {}: is the model itself, expected another file", flags.output);
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
-  MGC_ASSIGN(module, importAny(context, flags));
+  MGC_ASSIGN(imported, importAny(context, flags));
+  mlir::OwningOpRef<mlir::ModuleOp> module = std::move(imported.module);
   MGC_TRY(verifyTarget(*module, flags));
   if (!flags.rules.empty()) {
     MGC_TRY(verifyUnread(*module, flags.from, kPlacementAttr, "--rules"));
@@ -241,7 +289,9 @@ Status compile(const CompileFlags &flags) {
   MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);
-  return emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options);
+  MGC_TRY(emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options));
+  removeSmallerBatches(flags.output);
+  return compileSmallerBatches(flags, imported.smaller);
 }
 
 Status printOptions(const Flags &flags) {

@@ -14,6 +14,8 @@ namespace mgc::plan {
 inline constexpr const char *kPlanFile = "plan.json";
 // In the folder of a plan that is trained: the one that evaluates the same model in the same layout (docs/evaluation.md).
 inline constexpr const char *kEvaluationFolder = "evaluation";
+// Likewise: the one of smaller batches, through which the batch grows (BatchSizes.h).
+inline std::string batchFolder(std::string_view size) { return "batch-" + std::string(size); }
 
 // Writes directory/plan.json, making the directory if it is missing. The file is whole or not there. The same
 // plan gives the same bytes.

@@ -95,8 +95,10 @@ Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
                                  : fmt::format("{}", fmt::join(possible, ", ")));
 }
 
-std::string CheckpointFolder::pathOf(int64_t step) const {
-  return (fs::path(folder_) / nameOfStep(step)).string();
+std::string CheckpointFolder::pathOf(int64_t step) const { return pathOf(folder_, step); }
+
+std::string CheckpointFolder::pathOf(const std::string &folder, int64_t step) {
+  return (fs::path(folder) / nameOfStep(step)).string();
 }
 
 std::string CheckpointFolder::stagingOf(const std::string &folder, int64_t step) {

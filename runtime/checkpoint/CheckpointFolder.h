@@ -36,6 +36,7 @@ public:
 
   // Where all ranks write the files of a checkpoint, which begin() makes new and empty.
   static std::string stagingOf(const std::string &folder, int64_t step);
+  static std::string pathOf(const std::string &folder, int64_t step); // of one that is complete
   Status begin(int64_t step);
   bool has(int64_t step) const { return own_.contains(step); } // complete, of this training
   // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the

@@ -43,6 +43,11 @@ CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::stri
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
+// Of a run whose batch grows each size has a saver.
+std::string CheckpointSaver::keyOf(std::string_view what) const {
+  return fmt::format("checkpoint {} of batches of {}: {}", saves_, engine_.plan().globalBatchSize, what);
+}
+
 Status CheckpointSaver::finish() {
   if (!thread_.joinable())
     return Status::ok();

@@ -41,7 +41,7 @@ private:
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
   Status awaitReports();
   Status collectReports(CheckpointRecord &record);
-  std::string keyOf(std::string_view what) const { return fmt::format("checkpoint {}: {}", saves_, what); }
+  std::string keyOf(std::string_view what) const;
   bool isWriter() const { return completes_.has_value(); }
 
   Engine &engine_;

@@ -18,11 +18,11 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
   return std::filesystem::equivalent(unslashed.parent_path(), folder, ignored);
 }
 
-Status RunSaves::prepare(const plan::Plan &plan) {
+Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
   SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force,
                        options_.verifyModel};
   if (options_.savesState)
-    target.checkpoints = checkpointsAtOnce();
+    target.checkpoints = checkpointsAtOnce(changes);
   MGC_ASSIGN(lock, lockFolder(*options_.save));
   lock_ = std::move(lock);
   Result<std::vector<std::string>> notes = prepareSave(plan, target);
@@ -45,15 +45,16 @@ Status RunSaves::openFolder(std::vector<std::string> &notes) {
 }
 
 // The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
-int64_t RunSaves::checkpointsAtOnce() const {
+int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
   const int64_t steps = options_.trainIters - start_.step();
   const int64_t saves =
-      options_.savesBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1;
+      changes + (options_.savesBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1);
   const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
   return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
 }
 
-void RunSaves::begin(Engine &engine, Processes *processes, const BatchSizes &sizes, const DataSource &data) {
+void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
+                     const DataSource &data) {
   engine_ = &engine;
   processes_ = processes;
   sizes_ = &sizes;
@@ -99,6 +100,10 @@ Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool 
 
 Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
   return save(stepsDone, skipped, true);
+}
+
+Status RunSaves::saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped) {
+  return saveState(stepsDone, skipped, true);
 }
 
 Status RunSaves::saveBetween(int64_t stepsDone, const TrainedSoFar &skipped) {

@@ -14,10 +14,11 @@ public:
   RunSaves(const TrainingOptions &options, const TrainingStart &start, TrainingObserver &observer)
       : options_(options), start_(start), observer_(observer) {}
 
-  // Before there is an engine: whether the folder can hold what will be saved. Locks it. Of rank 0 alone.
-  Status prepare(const plan::Plan &plan);
+  // Before there is an engine: whether the folder can hold what will be saved. Locks it. Of rank 0 alone. `changes`: of the batch
+  // that are still to come, each with a checkpoint.
+  Status prepare(const plan::Plan &plan, int64_t changes);
   // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
-  void begin(Engine &engine, Processes *processes, const BatchSizes &sizes, const DataSource &data);
+  void begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const DataSource &data);
 
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
@@ -25,12 +26,14 @@ public:
   // `skipped`: of the steps done, without an update.
   Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
   Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
+  // Of all state, by which the steps of the next batch size begin. All processes then wait for each other.
+  Status saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.
   void poll();
 
 private:
   Status openFolder(std::vector<std::string> &notes);
-  int64_t checkpointsAtOnce() const;
+  int64_t checkpointsAtOnce(int64_t changes) const;
   Status save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   Status saveWeightsAlone(int64_t stepsDone);
   Status saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
@@ -41,7 +44,7 @@ private:
   TrainingObserver &observer_;
   Engine *engine_ = nullptr;
   Processes *processes_ = nullptr;
-  const BatchSizes *sizes_ = nullptr;
+  const plan::BatchSizes *sizes_ = nullptr;
   const DataSource *data_ = nullptr;
   Descriptor lock_;                        // of the folder of --save
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it

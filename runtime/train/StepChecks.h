@@ -32,7 +32,7 @@ private:
 
 class StepChecks {
 public:
-  explicit StepChecks(const CheckOptions &options) : options_(options) {}
+  explicit StepChecks(const CheckOptions &options = {}) : options_(options) {}
 
   // Whether a bad step can still be without its update, so that judge() must be called before it.
   bool skips() const { return options_.skips > 0; }
@@ -45,7 +45,7 @@ public:
   bool isOver() const { return inARow_ > options_.skips; }
 
 private:
-  const CheckOptions options_;
+  CheckOptions options_;
   LargeValues losses_, norms_;
   std::string finding_;
   bool isFinite_ = true;

@@ -12,9 +12,9 @@ class StepData {
 public:
   struct Request {
     Split split = Split::train;
-    int64_t steps = 0;      // up to this one batches will be read
-    int64_t samples = 0;    // that the data must have an order for: of all steps of the training
-    BatchSizes::Range from; // steps of the plan's batches; other plans read those before it
+    int64_t steps = 0;            // up to this one batches will be read
+    int64_t samples = 0;          // that the data must have an order for: of all steps of the training
+    plan::BatchSizes::Range from; // steps of the plan's batches; other plans read those before it
   };
   // None: the run has no data of that split.
   static Result<std::optional<StepData>> open(const TrainingOptions &options, const TrainingStart &start,

@@ -1,13 +1,13 @@
 // A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
 #pragma once
 
+#include "plan/BatchSizes.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/checkpoint/GradientNorms.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
-#include "runtime/train/BatchSizes.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "runtime/train/StepChecks.h"
 #include "runtime/train/Throughput.h"
@@ -74,7 +74,7 @@ struct TrainingOptions {
   // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples); trainIters
   // are the steps that follow from it.
   std::optional<int64_t> trainSamples;
-  std::optional<BatchRampup>
+  std::optional<plan::BatchRampup>
       rampup; // the global batch grows to that of the plan, by the plans in PLAN/batch-SIZE; with trainSamples
   int64_t scheduleLength() const { return optimizer.bySamples ? *trainSamples : trainIters; }
   // Where a run ends before its last step, and saves: after a multiple of so many steps (0: at none), after so many minutes.

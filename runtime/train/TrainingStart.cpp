@@ -62,6 +62,10 @@ static Result<TrainingStart> startFrom(const std::string &flag, const std::strin
   return start;
 }
 
+Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t stepsDone) {
+  return startFrom("--rampup-batch-size", CheckpointFolder::pathOf(*options.save, stepsDone), true);
+}
+
 Result<TrainingStart> findStart(const TrainingOptions &options) {
   if (options.restartsFromLatest) {
     Result<std::optional<std::string>> latest = findCheckpoint(*options.save);
@@ -92,8 +96,8 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   return start;
 }
 
-CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const BatchSizes &sizes,
-                          const DataSource &data, int64_t step) {
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan,
+                          const plan::BatchSizes &sizes, const DataSource &data, int64_t step) {
   CheckpointRecord record;
   record.step = step;
   record.samples = sizes.samplesBefore(step);
@@ -109,7 +113,7 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
 }
 
 Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const BatchSizes &sizes, const DataSource &data) {
+                       const plan::BatchSizes &sizes, const DataSource &data) {
   if (!start.continues)
     return Status::ok();
   const CheckpointRecord here = recordOf(options, plan, sizes, data, start.record.step);

@@ -30,12 +30,15 @@ struct TrainingStart {
 // --load names. An error: it names nothing that can be loaded.
 Result<TrainingStart> findStart(const TrainingOptions &options);
 
+// Where the part of a run begins that follows one of other batches, which has saved its last step.
+Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t stepsDone);
+
 // The record of a checkpoint of this run, without its files. `sizes`: of the whole training.
-CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const BatchSizes &sizes,
-                          const DataSource &data, int64_t step);
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan,
+                          const plan::BatchSizes &sizes, const DataSource &data, int64_t step);
 
 // Whether the run goes on as the checkpoint's would have: data, optimizer and sizes; all differences at once.
 Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const BatchSizes &sizes, const DataSource &data);
+                       const plan::BatchSizes &sizes, const DataSource &data);
 
 } // namespace mgc

@@ -99,9 +99,9 @@ class Hostile(unittest.TestCase):
         mock = ["plan", "--mock-data"]
         for arguments, message in [
                 (["--train-samples", "15"], "--train-samples 15: is less than the global batch of the plan, expected at least 16"),
-                (["--train-samples", "64", "--lr-warmup-samples", "24"],
-                 "--lr-warmup-samples 24: is no multiple of the global batch of the plan, 16; expected 16 or 32"),
-                (["--train-samples", "64", "--lr-decay-samples", "1"], "expected 0 or 16")]:
+                (["--train-samples", "64", "--lr-warmup-samples", "64"],
+                 "--lr-warmup-samples = 64: at least 0, below the 64 samples of the decay"),
+                (["--train-samples", "64", "--lr-decay-style", "WSD", "--lr-wsd-decay-samples", "65"], "WSD needs 1 to 64")]:
             self.expect(1, message, *mock, *arguments)
         for arguments, message in [
                 (["--train-samples", "64", "--train-iters", "4"], "excludes"),

@@ -44,6 +44,14 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
              "Beside the plan, in its folder evaluation, one that computes the loss alone, on which mgrun "
              "evaluates between steps")
           ->disable_flag_override();
+  auto *rampup =
+      app.add_option(
+             "--rampup-batch-size", flags.rampup,
+             "Beside the plan, in its folders batch-SIZE, those of smaller batches, through which mgrun "
+             "--rampup-batch-size goes: START, START + INCREMENT, .. below the global batch")
+          ->type_name("START INCREMENT SAMPLES")
+          ->expected(3)
+          ->check(wholeNumber(1));
   app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
   app.add_flag_callback(
@@ -60,6 +68,7 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
           "--compile-to", flags.to,
           "Stop after this phase and write its IR, or its text after fuse, to -o FILE or standard output")
       ->excludes(evaluation)
+      ->excludes(rampup)
       ->check(notEmpty());
   phases
       ->add_option("--dump-phases", flags.dump,

@@ -3,10 +3,11 @@
 
 #include "runtime/base/Status.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
-namespace mgc {
+namespace mgc::plan {
 
 // Megatron-LM's --rampup-batch-size START INCREMENT SAMPLES: the batch begins with `start` samples and gets `increment` more, in
 // equal parts of the first `samples` samples of the training, until it is the global batch.
@@ -28,6 +29,8 @@ public:
   // Of sizes that differ, in their order.
   std::span<const Range> ranges() const { return ranges_; }
   const Range &rangeOf(int64_t step) const;
+  // The first step after this one that has another size; none: all have the same.
+  std::optional<int64_t> nextChange(int64_t step) const;
   // Samples that the steps before this one take.
   int64_t samplesBefore(int64_t step) const;
   // The steps for which so many samples are enough; what is left of them is not trained on.
@@ -37,4 +40,4 @@ private:
   std::vector<Range> ranges_;
 };
 
-} // namespace mgc
+} // namespace mgc::plan

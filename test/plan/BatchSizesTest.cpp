@@ -1,12 +1,14 @@
 // Batches that grow, against Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator, asked before each step.
-#include "runtime/train/BatchSizes.h"
+#include "plan/BatchSizes.h"
 
 #include "test/runtime/TempDir.h"
 
 #include <gtest/gtest.h>
 
-namespace mgc::test {
+namespace mgc::plan::test {
 namespace {
+
+using mgc::test::fails, mgc::test::isOk;
 
 // Its rule for a step before which `consumed` samples have been taken.
 int64_t sizeByMegatron(const BatchRampup &rampup, int64_t size, int64_t consumed) {
@@ -62,4 +64,4 @@ TEST(BatchSizes, whatDoesNotLeadToTheGlobalBatch) {
 }
 
 } // namespace
-} // namespace mgc::test
+} // namespace mgc::plan::test

@@ -1,9 +1,9 @@
 // See BatchSizes.h. Sizes are those of Megatron-LM's RampupBatchsizeNumMicroBatchesCalculator, whose division is one of doubles.
-#include "runtime/train/BatchSizes.h"
+#include "plan/BatchSizes.h"
 
 #include <algorithm>
 
-namespace mgc {
+namespace mgc::plan {
 
 namespace {
 
@@ -72,6 +72,11 @@ const BatchSizes::Range &BatchSizes::rangeOf(int64_t step) const {
   return *std::prev(behind);
 }
 
+std::optional<int64_t> BatchSizes::nextChange(int64_t step) const {
+  const auto behind = std::ranges::upper_bound(ranges_, step, {}, &Range::firstStep);
+  return behind == ranges_.end() ? std::nullopt : std::optional(behind->firstStep);
+}
+
 int64_t BatchSizes::samplesBefore(int64_t step) const {
   const Range &range = rangeOf(step);
   return range.firstSample + (step - range.firstStep) * range.size;
@@ -83,4 +88,4 @@ int64_t BatchSizes::stepsWithin(int64_t samples) const {
   return range.firstStep + (samples - range.firstSample) / range.size;
 }
 
-} // namespace mgc
+} // namespace mgc::plan

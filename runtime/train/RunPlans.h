@@ -1,0 +1,34 @@
+// RunPlans: the plans of a run: one, or, where the batch grows, one for each of its sizes (docs/runs.md, Growing batches).
+//   in:  the options of the run
+//   out: which plan trains a step
+#pragma once
+
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+class RunPlans {
+public:
+  // Reads and proves all, so that none is missing when its turn comes. An error names the folder.
+  static Result<RunPlans> open(const TrainingOptions &options);
+
+  const plan::BatchSizes &sizes() const { return sizes_; }
+  // Plans have their parameters expanded. That of the global batch, in the folder that the options name.
+  const plan::Plan &whole() const { return whole_; }
+  // Of the batches of a step.
+  std::string folderOf(int64_t step) const;
+  Result<plan::Plan> planOf(int64_t step) const;
+  uint64_t hash() const { return hash_; } // of all
+
+private:
+  RunPlans(std::string folder, plan::Plan whole) : folder_(std::move(folder)), whole_(std::move(whole)) {}
+  Status verifySmaller(const TrainingOptions &options);
+  Status addHash(const plan::Plan &plan);
+
+  std::string folder_;
+  plan::Plan whole_;
+  plan::BatchSizes sizes_{whole_.globalBatchSize};
+  uint64_t hash_ = 0;
+};
+
+} // namespace mgc

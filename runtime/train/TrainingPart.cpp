@@ -1,0 +1,499 @@
+// See TrainingPart.h.
+#include "runtime/train/TrainingPart.h"
+
+#include "plan/Expand.h"
+#include "plan/json/PlanJson.h"
+#include "plan/prove/ProvePlan.h"
+#include "runtime/base/File.h"
+#include "runtime/checkpoint/Weights.h"
+#include "runtime/comm/hosts/StoreHosts.h"
+#include "runtime/comm/mpi/MpiWorld.h"
+#include "runtime/io/ChoiceCache.h"
+#include "runtime/measure/Trace.h"
+#include "runtime/random/Philox.h"
+#include "runtime/train/Evaluation.h"
+#include "runtime/train/RunMemory.h"
+#include "runtime/train/RunSaves.h"
+#include "runtime/train/StartParameters.h"
+#include "runtime/train/StepData.h"
+#include "runtime/train/StepLogs.h"
+#include "runtime/train/TrainingOfRank.h"
+#include "runtime/train/TrainingStart.h"
+#include "runtime/train/VerifyTraining.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+namespace mgc {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
+// seed alone.
+std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
+  return [seed](const ExecutionPlace &place) {
+    uint64_t key = seed;
+    const uint64_t parts[] = {uint64_t(place.rank), uint64_t(place.step), uint64_t(place.microbatch),
+                              std::hash<std::string_view>()(place.chunk),
+                              std::hash<std::string_view>()(place.instruction)};
+    for (uint64_t part : parts)
+      key = (key ^ part) * 0x9E3779B97F4A7C15u, key ^= key >> 29;
+    if (key % 16 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(key / 16 % 500));
+    return Status::ok();
+  };
+}
+
+class TrainingPart {
+public:
+  TrainingPart(const TrainingOptions &options, const RunPlans &plans, const plan::Plan *evaluation,
+               const TrainingStart &start, RunShared &shared, TrainingObserver &observer,
+               Interrupt &interrupt)
+      : options_(options), plans_(plans), evaluationPlan_(evaluation), start_(start), shared_(shared),
+        observer_(observer), interrupt_(interrupt),
+        end_(std::min(options.trainIters, sizes().nextChange(start.step()).value_or(options.trainIters))),
+        saves_(options_, start_, observer) {}
+  ~TrainingPart() { interrupt_.watch(nullptr); }
+  Result<PartResult> run();
+
+private:
+  Status load();
+  Status runSteps();
+  Status saveAtTheEnd();
+  Status saveAfter(const Status &failure);
+  Status trace() const;
+  Status profile();
+
+  const plan::BatchSizes &sizes() const { return plans_.sizes(); }
+  Processes *processes() const { return shared_.processes.get(); }
+  bool isFirst() const { return shared_.parts == 1; }
+  bool endsTraining() const { return end_ == options_.trainIters; }
+  int64_t stepsDone() const { return start_.step() + summary_.steps; }
+  bool isWriter() const { return options_.launch.rank == 0; }
+  Status verifyThreads();
+  // A process's vote before each step; the greatest vote counts for all.
+  enum Vote { goOn, ended, interrupted, failed };
+  Result<Vote> vote(const Status &failure);
+
+  EngineOptions engineOptions(plan::Target target, const std::string &purpose) const;
+  Status loadEngine(plan::Plan plan);
+  Status loadEvaluation();
+  // `purpose`: of the engine, by which processes know what they share for it.
+  DeviceOptions deviceOptions(const std::string &purpose) const;
+  void readAhead();
+  Result<bool> evaluate(Split split); // whether it came to its end, in all processes
+  Status evaluateAtTheEnd();
+  Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  Status concludeBadStep(int64_t step, bool isUpdated);
+  TrainedSoFar skipped() const;
+  Status writeGradients() const;
+  Status readLoads(std::vector<ExpertLoad> &loads) const;
+  Status readNorms(std::vector<LayerNorm> &norms) const;
+  double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
+  int64_t devices() const; // that compute a step
+  void account(const TrainingStep &step);
+  bool isExitDue() const;
+  // After the steps: whether no part follows.
+  bool isOver() const {
+    return endsTraining() || summary_.interrupted || summary_.endedEarly || otherFailed_ || !failure_.isOk();
+  }
+
+  const TrainingOptions options_;
+  const RunPlans &plans_;
+  const plan::Plan *const evaluationPlan_; // null: nothing is evaluated
+  const TrainingStart &start_;
+  RunShared &shared_;
+  TrainingObserver &observer_;
+  Interrupt &interrupt_;
+  const int64_t end_; // the step behind the part's last
+  std::optional<StepData> data_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Evaluation> evaluation_;
+  std::optional<StepWork> work_;       // if throughput is asked for
+  std::optional<GradientNorms> norms_; // if those of layers are
+  StepLogs logs_;
+  RunSaves saves_;     // after the engine: ends before it
+  MachineRates rates_; // if profiled
+  TrainingSummary summary_;
+  Status failure_;             // beside the training: of the data; too many bad steps
+  bool otherFailed_ = false;   // the same in another process
+  bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
+};
+
+Status TrainingPart::load() {
+  MGC_ASSIGN(plan, plans_.planOf(start_.step()));
+  if (plan.target == plan::Target::cpu)
+    MGC_TRY(verifyRunMemory(options_, plan, evaluationPlan_, processes(), shared_.limits));
+  if (isFirst())
+    MGC_TRY(verifyOutputs(options_, plan));
+  if (options_.save && isWriter())
+    MGC_TRY(saves_.prepare(plan, std::ranges::count_if(sizes().ranges(), [&](const auto &range) {
+                             return range.firstStep > start_.step() && range.firstStep < options_.trainIters;
+                           })));
+  MGC_TRY(loadEngine(std::move(plan)));
+  if (processes() && isFirst() && engine_->plan().target == plan::Target::cpu)
+    MGC_TRY(verifyThreads());
+  const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
+  MGC_ASSIGN(data,
+             StepData::open(options_, start_, engine_->plan(),
+                            {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step())}));
+  if (!data)
+    return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
+                  "larger first part of --split, or --train-data-path");
+  data_ = std::move(data);
+  MGC_TRY(loadEvaluation());
+  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
+  MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
+  saves_.begin(*engine_, processes(), sizes(), data_->source());
+  MGC_TRY(logs_.open(options_, start_.continued(options_)));
+  if (options_.logsNormsByLayer)
+    norms_.emplace(engine_->plan(), engine_->arenas());
+  if (options_.findStepWork)
+    work_ = options_.findStepWork(engine_->plan());
+  if (options_.isProfiled()) {
+    MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
+    MGC_ASSIGN(rates, engine_->measureRates());
+    rates_ = rates;
+  }
+  if (const std::string note = start_.note(options_); !note.empty())
+    observer_.noted(note);
+  TrainingOptions shown = options_;
+  shown.plan = plans_.folderOf(start_.step());
+  observer_.began(shown, *engine_, data_->describe());
+  return Status::ok();
+}
+
+// Ranks that compute the same must split it in the same way.
+Status TrainingPart::verifyThreads() {
+  const auto own = [&]() -> Result<std::string> { return std::to_string(engine_->threadsPerRank()); };
+  MGC_ASSIGN(first, processes()->store().share("threads", isWriter(), own, processes()->deadline()));
+  if (first == std::to_string(engine_->threadsPerRank()))
+    return Status::ok();
+  return errorf(
+      "rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",
+      processes()->rank(), engine_->threadsPerRank(), first, first);
+}
+
+EngineOptions TrainingPart::engineOptions(plan::Target target, const std::string &purpose) const {
+  EngineOptions engine;
+  engine.threadsPerRank = options_.threads;
+  engine.timeout = options_.timeout;
+  engine.seed = options_.seed;
+  if (processes()) {
+    engine.communicator = shared_.world ? &shared_.world->communicator() : shared_.storeHosts.get();
+    engine.cores = {processes()->coreRank(), processes()->coreSize()};
+  }
+  engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
+  if (options_.delays)
+    engine.inject = randomDelays(*options_.delays);
+  engine.poison = options_.poison;
+  if (target != plan::Target::cpu)
+    engine.device = deviceOptions(purpose);
+  return engine;
+}
+
+Status TrainingPart::loadEngine(plan::Plan plan) {
+  EngineOptions engine = engineOptions(plan.target, fmt::format("batches of {}", plan.globalBatchSize));
+  // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
+  const int64_t first = start_.step() + std::min<int64_t>(1, end_ - start_.step() - 1);
+  const int64_t traced = std::min(options_.traceSteps, end_ - first);
+  engine.timeline = {first, options_.isTraced() ? traced : 0, first, options_.isProfiled()};
+  MGC_ASSIGN(made, Engine::create(std::move(plan), plans_.folderOf(start_.step()), engine));
+  engine_ = std::move(made);
+  interrupt_.watch(engine_.get());
+  return Status::ok();
+}
+
+Status TrainingPart::loadEvaluation() {
+  if (!evaluationPlan_)
+    return Status::ok();
+  const EngineOptions engine =
+      engineOptions(evaluationPlan_->target, fmt::format("evaluation beside batches of {}",
+                                                         plans_.sizes().rangeOf(start_.step()).size));
+  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine));
+  evaluation_ = std::move(made);
+  return Status::ok();
+}
+
+DeviceOptions TrainingPart::deviceOptions(const std::string &purpose) const {
+  DeviceOptions device;
+  device.plugin = options_.devicePlugin.value_or("");
+  device.ordinal = options_.device.value_or(processes() ? static_cast<int>(processes()->localRank()) : 0);
+  device.deterministic = !options_.nonDeterministic;
+  device.graphs = !options_.noGraphs;
+  device.tuneProducts = options_.tuneProducts;
+  if (options_.tuneProducts)
+    device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
+  if (processes())
+    device.share = [this, purpose](const auto &key, bool isMaker, const auto &make) {
+      return processes()->store().share(fmt::format("{}: {}", purpose, key), isMaker, make,
+                                        processes()->deadline());
+    };
+  return device;
+}
+
+void TrainingPart::readAhead() {
+  engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
+    if (step >= end_ || interrupt_.isRequested())
+      return nullptr;
+    const Result<const GlobalBatch *> batch =
+        data_->batchOf(step); // what is wrong with it is said when its turn has come
+    return batch.isOk() ? *batch : nullptr;
+  });
+}
+
+// A failure beside the training ends it between two steps, in all processes at the same one.
+Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
+  const Vote own = !failure.isOk()            ? failed
+                   : interrupt_.isRequested() ? interrupted
+                   : isExitDue()              ? ended
+                                              : goOn;
+  const Result<int32_t> greatest = engine_->greatest(own);
+  if (!greatest.isOk())
+    return Status(greatest.status())
+        .at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone()));
+  return static_cast<Vote>(*greatest);
+}
+
+Status TrainingPart::runSteps() {
+  readAhead();
+  for (int64_t step = start_.step();; ++step) {
+    const auto start = Clock::now();
+    const bool isLast = step == end_;
+    if (isLast && endsTraining() && evaluation_ && summary_.steps > 0)
+      MGC_TRY(evaluateAtTheEnd());
+    const GlobalBatch *batch = nullptr;
+    if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
+      Result<const GlobalBatch *> read = data_->batchOf(step);
+      failure_ = read.status();
+      batch = read.isOk() ? *read : nullptr;
+    }
+    MGC_ASSIGN(votes, vote(failure_));
+    otherFailed_ = votes == failed && failure_.isOk();
+    summary_.interrupted = votes == interrupted;
+    summary_.endedEarly = votes == ended && step < options_.trainIters;
+    if (isLast || votes != goOn)
+      return failure_;
+    MGC_TRY(runStep(step, *batch, start));
+    if (evaluation_ && evaluation_->isDue(stepsDone()))
+      MGC_TRY(evaluate(Split::valid).status());
+    saves_.poll();
+    if (saves_.isDue(stepsDone())) {
+      Status saved = saves_.saveBetween(stepsDone(), skipped());
+      isBetweenSteps_ = saved.isOk();
+      MGC_TRY(std::move(saved));
+    }
+  }
+}
+
+// What fails beside the engine ends the training before the next step, in all processes.
+Result<bool> TrainingPart::evaluate(Split split) {
+  interrupt_.watch(&evaluation_->engine());
+  Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
+  interrupt_.watch(engine_.get());
+  MGC_TRY(Status(outcome.status()).at("evaluation"));
+  if (failure_.isOk()) // else it ends the training already
+    failure_ = outcome->failure;
+  if (!outcome->isComplete)
+    return false;
+  for (const std::string &note : logs_.write(outcome->result))
+    observer_.noted(note);
+  observer_.evaluated(outcome->result);
+  return true;
+}
+
+Status TrainingPart::evaluateAtTheEnd() {
+  if (!evaluation_->isDue(stepsDone())) {
+    MGC_ASSIGN(isComplete, evaluate(Split::valid));
+    if (!isComplete)
+      return Status::ok();
+  }
+  return evaluation_->has(Split::test) ? evaluate(Split::test).status() : Status::ok();
+}
+
+// As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
+bool TrainingPart::isExitDue() const {
+  const bool isInterval =
+      options_.exitInterval > 0 && summary_.steps > 0 && stepsDone() % options_.exitInterval == 0;
+  const bool isTime = options_.exitMinutes && secondsSince(shared_.began) >= *options_.exitMinutes * 60;
+  return isInterval || (isTime && summary_.steps > 0);
+}
+
+// Without an update, by this run and by those that it goes on from.
+TrainedSoFar TrainingPart::skipped() const {
+  const CheckpointRecord before = start_.continues ? start_.record : CheckpointRecord();
+  return {before.skipped + summary_.skipped,
+          before.skippedSamples + summary_.skipped * engine_->plan().globalBatchSize};
+}
+
+Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
+  const TrainedSoFar left = skipped(), trained = {step - left.steps, data_->firstOf(step) - left.samples};
+  const double lr = learningRate(options_.optimizer, options_.scheduleLength(), trained);
+  const bool writes = isFirst() && step == start_.step() && options_.saveGradients;
+  std::vector<ExpertLoad> loads;
+  std::function<Status()> beforeUpdate;
+  std::vector<LayerNorm> norms;
+  if (writes || options_.logsLoads || norms_)
+    beforeUpdate = [&]() -> Status {
+      if (writes)
+        MGC_TRY(writeGradients());
+      if (norms_)
+        MGC_TRY(readNorms(norms));
+      return options_.logsLoads ? readLoads(loads) : Status::ok();
+    };
+  Accepts accepts;
+  if (shared_.checks.skips())
+    accepts = [&](const StepResult &complete) { return shared_.checks.judge(complete); };
+  isBetweenSteps_ = false;
+  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, trained.steps),
+                                   beforeUpdate, accepts));
+  const bool isGood = accepts ? result.isUpdated : shared_.checks.judge(result);
+  TrainingStep done{step, result, lr, secondsSince(start), loads};
+  done.norms = std::move(norms);
+  if (work_)
+    done.throughput = throughputOf(*work_, engine_->plan(), done.seconds, devices());
+  account(done);
+  isBetweenSteps_ = !result.isUpdated || (isGood && shared_.checks.isFinite());
+  for (const std::string &note : logs_.write(done, engine_->plan()))
+    observer_.noted(note);
+  observer_.stepped(done);
+  return isGood ? Status::ok() : concludeBadStep(step, result.isUpdated);
+}
+
+// An error: its update happened, and nothing of it may be saved. What ends a run whose weights are good is one of failure_.
+Status TrainingPart::concludeBadStep(int64_t step, bool isUpdated) {
+  const std::string finding =
+      fmt::format("step {}: {}", step,
+                  shared_.checks.finding().empty() ? "another process refused it" : shared_.checks.finding());
+  const std::string data = "the step's data: " + data_->describeBatch(step);
+  const std::string why = shared_.checks.isFinite() ? "" : "; " + whyNotFinite(start_, engine_->plan(), step);
+  if (isUpdated)
+    return errorf("{}{}; --skip-bad-steps N would leave its update out\n{}", finding, why, data);
+  observer_.noted(fmt::format("{}; its update is skipped\n{}", finding, data));
+  if (shared_.checks.isOver())
+    failure_ = errorf("{}{}; --skip-bad-steps {} skips as many in a row, and this is one more\n{}", finding,
+                      why, options_.checks.skips, data);
+  return Status::ok();
+}
+
+// The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
+Status TrainingPart::writeGradients() const {
+  const auto scale = static_cast<float>(scaleOfMean());
+  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
+}
+
+Status TrainingPart::readNorms(std::vector<LayerNorm> &norms) const {
+  MGC_ASSIGN(read, norms_->read(scaleOfMean(), engine_->hosts()));
+  norms = std::move(read);
+  return Status::ok();
+}
+
+Status TrainingPart::readLoads(std::vector<ExpertLoad> &loads) const {
+  MGC_ASSIGN(read, expertLoads(engine_->plan(), engine_->arenas(), engine_->hosts()));
+  loads = std::move(read);
+  return Status::ok();
+}
+
+// A rank on a CPU counts as one; ranks of one process share a device.
+int64_t TrainingPart::devices() const {
+  const plan::Plan &plan = engine_->plan();
+  return plan.target == plan::Target::cpu || processes() ? plan.mesh.worldSize() : 1;
+}
+
+void TrainingPart::account(const TrainingStep &step) {
+  if (step.result.isUpdated) {
+    if (summary_.steps == summary_.skipped)
+      summary_.firstLoss = step.result.loss;
+    summary_.lastLoss = step.result.loss;
+  }
+  ++summary_.steps;
+  summary_.skipped += !step.result.isUpdated;
+  summary_.tokens += static_cast<double>(engine_->plan().globalBatchSize * engine_->plan().sequenceLength);
+  summary_.seconds += step.seconds;
+}
+
+// Interrupted before the run's first step there is nothing to keep, and maybe an older checkpoint to lose.
+Status TrainingPart::saveAtTheEnd() {
+  if (summary_.interrupted && summary_.steps == 0 && isFirst())
+    return Status::ok();
+  if (isOver())
+    return saves_.saveAtTheEnd(stepsDone(), skipped());
+  const Status saved = saves_.saveForNextPart(stepsDone(), skipped());
+  MGC_ASSIGN(failures, engine_->greatest(!saved.isOk())); // until all know that it is whole
+  return saved.isOk() && failures ? Status::error("another process could not save") : saved;
+}
+
+Status TrainingPart::trace() const {
+  return options_.trace ? writeTrace(engine_->plan(), engine_->recording(), *options_.trace) : Status::ok();
+}
+
+// Interrupted before the second step there is none.
+Status TrainingPart::profile() {
+  if (!options_.isProfiled() || engine_->recording().steps == 0)
+    return Status::ok();
+  MGC_ASSIGN(after,
+             engine_->measureRates()); // what else the machine does comes and goes: the better one counts
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
+            std::max(rates_.bytes, after.bytes)};
+  summary_.profile = profileOf(*engine_, rates_);
+  return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
+                              : Status::ok();
+}
+
+// One error of all there are.
+static Status allOf(std::initializer_list<Status> statuses) {
+  std::string text;
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      text += (text.empty() ? "" : "\n") + status.message();
+  return text.empty() ? Status::ok() : Status::error(text);
+}
+
+Result<PartResult> TrainingPart::run() {
+  ++shared_.parts;
+  MGC_TRY(load());
+  const Status ran = runSteps();
+  summary_.deviceMemory = engine_->deviceMemory();
+  const Status logged = logs_.finish();
+  const Status traced = trace(); // of a run that failed too
+  const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : saveAtTheEnd();
+  const Status profiled = saved.isOk() ? profile() : Status::ok();
+  const Status shown = observer_.ended(summary_, *engine_); // of a run that failed too
+  MGC_TRY(saved);
+  summary_.isTraced = options_.trace && traced.isOk();
+  summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
+  summary_.isPageWritten = options_.page && shown.isOk();
+  summary_.outputs = allOf({logged, traced, profiled, shown});
+  return PartResult{summary_, stepsDone(), isOver()};
+}
+
+// Trained weights are not lost because something beside the training failed.
+Status TrainingPart::saveAfter(const Status &failure) {
+  const bool haveAllEnded = !processes() || !failure_.isOk() || otherFailed_; // here, to save together
+  if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)
+    return failure;
+  if (Status saved = saveAtTheEnd(); !saved.isOk())
+    return failure.isOk() ? saved
+                          : errorf("{}\nthe weights of the {} steps before are lost too: {}",
+                                   failure.message(), stepsDone(), saved.message());
+  if (failure.isOk())
+    return failure;
+  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), stepsDone(), *options_.save);
+}
+
+} // namespace
+
+Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans,
+                             const plan::Plan *evaluation, const TrainingStart &start, RunShared &shared,
+                             TrainingObserver &observer, Interrupt &interrupt) {
+  return TrainingPart(options, plans, evaluation, start, shared, observer, interrupt).run();
+}
+
+} // namespace mgc
