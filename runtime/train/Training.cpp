@@ -13,9 +13,9 @@ namespace mgc {
 namespace {
 
 // All parts of a run, one after the other. The state goes from one to the next by a checkpoint: a process never has room for two.
-class Run {
+class WholeRun {
 public:
-  Run(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
+  WholeRun(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
       : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {
     shared_.checks = StepChecks(options_.checks);
   }
@@ -38,7 +38,7 @@ private:
   std::optional<plan::Plan> evaluation_;
 };
 
-Status Run::open() {
+Status WholeRun::open() {
   MGC_ASSIGN(start, findStart(options_));
   start_ = std::move(start);
   MGC_TRY(verifyIterations(options_, start_.step()));
@@ -52,7 +52,7 @@ Status Run::open() {
   return verify();
 }
 
-Status Run::verify() const {
+Status WholeRun::verify() const {
   const plan::Plan &plan = plans_->whole();
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelFlags(options_, plan));
@@ -70,7 +70,7 @@ Status Run::verify() const {
   return Status::ok();
 }
 
-Status Run::verifyModelOfStart() const {
+Status WholeRun::verifyModelOfStart() const {
   if (!start_.path() || !options_.verifyModel || options_.ignoreConfig)
     return Status::ok();
   const Status same = options_.verifyModel(plans_->whole().modelConfig, *start_.path());
@@ -78,7 +78,7 @@ Status Run::verifyModelOfStart() const {
                      : errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
 }
 
-Status Run::join() {
+Status WholeRun::join() {
   const plan::Plan &plan = plans_->whole();
   MGC_ASSIGN(processes,
              Processes::join(options_.launch, identityOf(options_, plan, plans_->hash(), start_.describe()),
@@ -109,7 +109,7 @@ TrainingSummary joined(const TrainingSummary &before, TrainingSummary last) {
   return last;
 }
 
-Result<TrainingSummary> Run::run() {
+Result<TrainingSummary> WholeRun::run() {
   const Status opened = open();
   if (!opened.isOk() && !options_.launch.isAlone())
     Processes::excuse(options_.launch, opened);
@@ -152,7 +152,7 @@ void Interrupt::watch(Engine *engine) {
 
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt) {
-  Run run(options, observer, interrupt);
+  WholeRun run(options, observer, interrupt);
   Result<TrainingSummary> summary = run.run();
   MGC_TRY(run.end(summary.status()));
   return summary;
