@@ -13,8 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kAnswer = 10s; // of a store that is there, beyond what it was asked to wait
-
 int64_t millisecondsTo(Deadline deadline) { return untilDeadline(deadline); }
 
 Status isNoStore(const Endpoint &at, const std::string &found) {
@@ -30,12 +28,13 @@ std::string keyOf(std::string_view purpose, const std::vector<int64_t> &ranks) {
   return fmt::format("{}/{}", purpose, fmt::join(ranks, ","));
 }
 
-Result<std::unique_ptr<Store>> Store::join(const Endpoint &at, const Joining &joining, Deadline deadline) {
+Result<std::unique_ptr<Store>> Store::join(const Endpoint &at, const Joining &joining, Deadline deadline,
+                                           std::chrono::milliseconds patience) {
   Result<Descriptor> connection = connectTo(at, deadline);
   if (!connection.isOk())
     return errorf("{}; is rank 0 running, and is this the machine it runs on?",
                   connection.status().message());
-  std::unique_ptr<Store> store(new Store(at, connection.take()));
+  std::unique_ptr<Store> store(new Store(at, connection.take(), patience));
   MGC_TRY(store->hello(joining, deadline));
   return store;
 }
@@ -59,7 +58,7 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
   MGC_ASSIGN(heard, receive(deadline)); // another program may have the port, and say nothing
   if (heard.kind != static_cast<uint8_t>(StoreKind::heard))
     return isNoStore(endpoint_, fmt::format("a message of kind {}", heard.kind));
-  MGC_ASSIGN(answer, receive(deadline + kAnswer));
+  MGC_ASSIGN(answer, receive(deadline + patience_));
   MessageReader reader(answer);
   token_ = static_cast<uint64_t>(reader.number());
   return answer.kind == static_cast<uint8_t>(StoreKind::welcome) && reader.isWhole()
@@ -67,18 +66,20 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
              : isNoStore(endpoint_, fmt::format("a message of kind {}", answer.kind));
 }
 
-Result<Message> Store::ask(const Message &message, Deadline deadline) {
+// Patience begins when this thread's turn has come.
+Result<Message> Store::ask(const Message &message, std::optional<Deadline> deadline) {
   std::lock_guard lock(mutex_);
-  const Deadline latest = deadline + kAnswer;
+  MGC_TRY(Status(lost_));
+  const Deadline latest = deadline.value_or(Clock::now()) + patience_;
   if (const Status sent = sendMessage(connection_, message, latest); !sent.isOk())
-    return isNoStore(endpoint_, "it " + sent.message());
+    return lost_ = isNoStore(endpoint_, "it " + sent.message());
   return receive(latest);
 }
 
 Result<Message> Store::receive(Deadline latest) {
   Result<Message> answer = receiveMessage(connection_, latest);
   if (!answer.isOk())
-    return isNoStore(endpoint_, "it " + answer.status().message());
+    return lost_ = isNoStore(endpoint_, "it " + answer.status().message());
   if (answer->kind != static_cast<uint8_t>(StoreKind::refused))
     return answer;
   MessageReader reader(*answer);
@@ -87,7 +88,7 @@ Result<Message> Store::receive(Deadline latest) {
 }
 
 Status Store::set(std::string_view key, std::string_view value) {
-  return ask(Message::of(StoreKind::set).with(key).with(value), Clock::now()).status();
+  return ask(Message::of(StoreKind::set).with(key).with(value)).status();
 }
 
 Result<std::string> Store::get(std::string_view key, Deadline deadline) {
@@ -96,7 +97,7 @@ Result<std::string> Store::get(std::string_view key, Deadline deadline) {
 }
 
 Result<int64_t> Store::add(std::string_view key, int64_t delta) {
-  MGC_ASSIGN(answer, ask(Message::of(StoreKind::add).with(key).with(delta), Clock::now()));
+  MGC_ASSIGN(answer, ask(Message::of(StoreKind::add).with(key).with(delta)));
   return static_cast<int64_t>(std::atoll(MessageReader(answer).text().c_str()));
 }
 

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace mgc {
 
@@ -48,7 +49,10 @@ std::string keyOf(std::string_view purpose, const std::vector<int64_t> &ranks);
 class Store {
 public:
   // Connects and waits until the processes of all ranks have come, and agree. Errors say who has not, or does not.
-  static Result<std::unique_ptr<Store>> join(const Endpoint &at, const Joining &joining, Deadline deadline);
+  // `patience`: for an answer, beyond what the store was asked to wait. When it ends the connection is of no use any more: the
+  // answer that comes late would be taken for that of the next question.
+  static Result<std::unique_ptr<Store>> join(const Endpoint &at, const Joining &joining, Deadline deadline,
+                                             std::chrono::milliseconds patience = std::chrono::seconds(10));
 
   Status set(std::string_view key, std::string_view value);
   Result<std::string> get(std::string_view key, Deadline deadline); // waits until it is there
@@ -70,15 +74,18 @@ public:
   const Descriptor &connection() const { return connection_; }
 
 private:
-  Store(Endpoint endpoint, Descriptor connection)
-      : endpoint_(std::move(endpoint)), connection_(std::move(connection)) {}
+  Store(Endpoint endpoint, Descriptor connection, std::chrono::milliseconds patience)
+      : endpoint_(std::move(endpoint)), connection_(std::move(connection)), patience_(patience) {}
   Status hello(const Joining &joining, Deadline deadline);
-  Result<Message> ask(const Message &message, Deadline deadline);
+  // `deadline`: that the store was told; none: it answers at once.
+  Result<Message> ask(const Message &message, std::optional<Deadline> deadline = std::nullopt);
   Result<Message> receive(Deadline latest); // an error where it is a refusal
 
   const Endpoint endpoint_;
   const Descriptor connection_;
+  const std::chrono::milliseconds patience_;
   std::mutex mutex_;
+  Status lost_; // why the connection is of no use any more
   uint64_t token_ = 0;
 };
 

@@ -103,6 +103,46 @@ TEST(Store, aWaitEndsAtItsDeadlineAndTheStoreGoesOn) {
   EXPECT_EQ(*mine.get("never", Clock::now()), "after all");
 }
 
+// A thread that waits long holds up another's question; that is no time of its answer.
+TEST(Store, whoWaitsForItsTurnIsNotTooLate) {
+  const StoreOfTest store(1);
+  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, Clock::now() + 5s, 100ms);
+  ASSERT_TRUE(isOk(joined));
+  Store &mine = **joined;
+  onThreads(2, [&](int64_t thread) {
+    std::this_thread::sleep_for(100ms * thread);
+    if (thread == 0)
+      EXPECT_TRUE(fails(mine.get("never", Clock::now() + 500ms).status(), {"never"}));
+    else
+      EXPECT_TRUE(isOk(mine.set("key", "value")));
+  });
+}
+
+// Its answer would be taken for that of the next question.
+TEST(Store, anAnswerThatIsLateEndsTheConnection) {
+  const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
+  std::jthread slow([&] {
+    Descriptor socket;
+    while (!socket.isOpen())
+      socket = acceptOn(*listening);
+    const Deadline deadline = Clock::now() + 10s;
+    const auto say = [&](const Message &message) { (void)sendMessage(socket, message, deadline); };
+    (void)receiveMessage(socket, deadline);
+    say(Message::of(StoreKind::heard));
+    say(Message::of(StoreKind::welcome).with(int64_t(1)));
+    (void)receiveMessage(socket, deadline);
+    std::this_thread::sleep_for(300ms);
+    say(Message::of(StoreKind::value).with("of the first"));
+    std::this_thread::sleep_for(300ms);
+  });
+  const auto joined =
+      Store::join({"127.0.0.1", portOf(*listening)}, {0, "the test", {}}, Clock::now() + 5s, 100ms);
+  ASSERT_TRUE(isOk(joined));
+  EXPECT_TRUE(fails((*joined)->get("first", Clock::now()).status(), {"does not answer in time"}));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(fails((*joined)->get("second", Clock::now() + 1s).status(), {"does not answer in time"}));
+}
+
 TEST(Store, whatIsTooLargeIsRefused) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);
