@@ -117,7 +117,7 @@ Ending report(const RunFlags &flags, Interrupt &interrupt) {
   const Result<TrainingSummary> summary = trainOnScreen(flags, interrupt);
   if (!summary.isOk()) {
     fail(summary.status());
-    return {interrupt.isRequested() ? 130 : 1, false};
+    return {interrupt.hasAborted() ? 130 : 1, false}; // a save that failed is no end as was asked for
   }
   const bool isShown = flags.training.launch.rank == 0;
   if (isShown)

@@ -15,7 +15,6 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &prog
       posted_(record.schedule.size()), runNumbers_(record.schedule.size()), transfers_(record, *this) {
   unmet_.reserve(record.transfers);
   communicator_.reserveTransfers(record.transfers);
-  communicator_.setProgress(this);
   if (!options_.marks)
     return;
   const auto addRun = [&](int64_t run, std::vector<Position> &positions) {
@@ -173,6 +172,7 @@ Status StreamExecutor::enqueue(int64_t step, const BeforeUpdate &beforeUpdate, S
   clock_ = clock;
   isMeasured_ = clock != nullptr;
   enqueued_ = 0;
+  communicator_.setProgress(this); // of the engines with this communicator, the one whose step it is
   communicator_.setWaitObserver(clock ? clock->waitObserver() : nullptr);
   Status status = enqueueSchedule(beforeUpdate);
   if (status.isOk())

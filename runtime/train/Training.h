@@ -162,10 +162,11 @@ public:
   bool isRequested() const { return requested_; }
   bool isTraining();          // an engine is there: the run ends after its step
   bool abort();               // false: no engine runs
+  bool hasAborted() const { return aborted_; }
   void watch(Engine *engine); // null: none
 
 private:
-  std::atomic<bool> requested_{false};
+  std::atomic<bool> requested_{false}, aborted_{false};
   std::mutex mutex_;
   Engine *engine_ = nullptr;
 };

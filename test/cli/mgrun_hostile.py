@@ -414,6 +414,19 @@ class Hostile(unittest.TestCase):
         self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
         self.expect(0, "", "plan", *MOCK, "--load", "interrupted/model.safetensors")
 
+    def test_an_interrupt_whose_save_fails_is_an_error(self):
+        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--save", "lost"],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+            for line in run.stderr:
+                if line.startswith("step 0"):
+                    break
+            os.rename("lost", "moved")
+            write("lost", b"")
+            run.send_signal(signal.SIGINT)
+            _, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1, errors)
+        self.assertIn("lost", errors)
+
     @contextlib.contextmanager
     def in_a_long_step(self, samples, save):
         """A run that is some time into its first step, of so many samples."""
