@@ -132,31 +132,38 @@ public:
       return errorf("byte {:#04x} at position {} is not UTF-8", static_cast<unsigned char>(text[*at]), *at);
     if (special)
       ids.insert(ids.end(), parts_.around.before.begin(), parts_.around.before.end());
-    parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      id >= 0 ? ids.push_back(id) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
-    });
+    MGC_TRY(parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      return id >= 0 ? append(id, ids) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
+    }));
     if (special)
       ids.insert(ids.end(), parts_.around.after.begin(), parts_.around.after.end());
     return Status::ok();
   }
 
 private:
-  void encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
+  static Status append(int32_t id, std::vector<int32_t> &ids) {
+    ids.push_back(id);
+    return Status::ok();
+  }
+
+  Status encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
     if (parts_.normalizer) {
       changed_ = text;
-      parts_.normalizer->apply(changed_);
+      MGC_TRY(parts_.normalizer->apply(changed_));
       text = changed_;
     }
-    parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      id >= 0 ? ids.push_back(id)
-              : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
+    return parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      return id >= 0 ? append(id, ids)
+                     : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
     });
   }
 
-  void encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
-    if (!parts_.preTokenizer)
-      return encodeWord(piece.text, ids);
-    parts_.preTokenizer->split(piece, [&](const TextPiece &word) { encodeWord(word.text, ids); });
+  Status encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
+    const auto encode = [&](const TextPiece &word) {
+      encodeWord(word.text, ids);
+      return Status::ok();
+    };
+    return parts_.preTokenizer ? parts_.preTokenizer->split(piece, encode) : encode(piece);
   }
 
   void encodeWord(std::string_view word, std::vector<int32_t> &ids) {
@@ -206,7 +213,7 @@ Result<TokenizerParts> readParts(const JsonPlace &json) {
   for (const AddedToken &token : added) {
     std::string content = token.content;
     if (token.isNormalized && normalizer)
-      normalizer->apply(content);
+      MGC_TRY(normalizer->apply(content).at(token.where));
     (token.isNormalized ? parts.normalized : parts.raw).add(token, content);
     parts.added.insert_or_assign(token.content, token.id);
   }

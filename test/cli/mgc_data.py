@@ -175,6 +175,18 @@ class Data(unittest.TestCase):
             self.assertIn("in.jsonl: ", done.stderr)
             self.assertIn(message, done.stderr)
 
+    def test_a_search_that_is_given_up(self):
+        """The regular expression of a tokenizer needs 2^40 steps in line 2: its tokens are not just left out."""
+        split = {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"}
+        model = {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
+        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": split, "model": model}))
+        texts = ["x", "x " + 40 * "x" + "!y"]
+        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        done = preprocess("in.jsonl", "out", "--tokenizer-model", "tokenizer.json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("in.jsonl: line 2: tokenizer.json.pre_tokenizer: the regular expression (?:x+x+)+y cannot", done.stderr)
+        self.assertFalse(pathlib.Path("out_text_document.idx").exists())
+
     def test_usage(self):
         pathlib.Path("in.jsonl").write_text('{"text": "5 3 1"}\n')
         for flags, code, message in [

@@ -73,6 +73,24 @@ TEST(ChatData, pairsNeedNoTemplate) {
   EXPECT_EQ(batch.labels, labels);
 }
 
+TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
+  const TempDir dir;
+  DataOptions options;
+  options.tokenizerFiles.model = dir.write(
+      "tokenizer.json",
+      R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"},
+                            "model": {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}})");
+  const std::string slow = std::string(40, 'x') + "!y";
+  EXPECT_TRUE(fails(openData(dir.write("texts.jsonl", "{\"text\": \"x\"}\n{\"text\": \"" + slow + "\"}\n"),
+                             planOf(16, false), 1, options),
+                    {"texts.jsonl: line 2: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+  options.areChats = true;
+  EXPECT_TRUE(
+      fails(openData(dir.write("chats.jsonl", "{\"prompt\": \"x\", \"completion\": \"" + slow + "\"}\n"),
+                     planOf(16, false), 1, options),
+            {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+}
+
 TEST(ChatData, packsWhereDocumentsAreSeparate) {
   const TempDir dir;
   std::string lines;
