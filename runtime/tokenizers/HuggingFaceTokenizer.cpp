@@ -283,11 +283,14 @@ Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabula
   return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
 }
 
-Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
+std::string tokenizerJsonOf(const std::string &path) {
   std::error_code ignored;
-  std::filesystem::path file = path;
-  if (std::filesystem::is_directory(file, ignored))
-    file /= "tokenizer.json";
+  const bool isFolder = std::filesystem::is_directory(path, ignored);
+  return isFolder ? (std::filesystem::path(path) / "tokenizer.json").string() : path;
+}
+
+Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
+  const std::filesystem::path file = tokenizerJsonOf(path);
   MGC_ASSIGN(text, readFile(file.string(), kMostBytes));
   Result<nlohmann::json> json = parseJson(text);
   if (!json.isOk())

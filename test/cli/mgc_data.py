@@ -123,9 +123,40 @@ class Data(unittest.TestCase):
         flags = ["--tokenizer-type", "ByteTokenizer"]
         done = preprocess("in.jsonl", "out", *flags)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("out.state.json: is of a run with other input files or flags", done.stderr)
+        self.assertIn("out.state.json: is of a run with another value of: input files, --json-keys, flags of the tok", done.stderr)
         self.assertEqual(preprocess("in.jsonl", "out", *flags, "--restart").returncode, 0)
         self.assertFalse(pathlib.Path("out.state.json").exists())
+
+    def begin(self, *flags):
+        """A call that is ended before it is done: its state is out.state.json."""
+        with open("in.jsonl", "w") as out:
+            out.writelines(json.dumps({"text": " ".join(map(str, range(i, i + 100)))}) + "\n" for i in range(20000))
+        command = [BIN / "mgc-data", "preprocess", "--input", "in.jsonl", "--output-prefix", "out", *flags]
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not pathlib.Path("out_text_document.bin.part").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, errors)
+
+    def test_another_tokenizer_of_the_same_name_does_not_go_on(self):
+        original = (GOLDEN / "tokenizers/gpt2/tokenizer.json").read_text()
+        pathlib.Path("tokenizer.json").write_text(original)
+        flags = ["--tokenizer-model", "tokenizer.json"]
+        self.begin(*flags)
+        changed = json.loads(original)
+        vocabulary = changed["model"]["vocab"]
+        vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
+        pathlib.Path("tokenizer.json").write_text(json.dumps(changed))
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("another value of: contents of the tokenizer's files (tokenizer.json); expected ", done.stderr)
+        pathlib.Path("tokenizer.json").write_text(original)
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("20000 documents", done.stdout)
+        self.assertIn("after an earlier run", done.stdout)
 
     def test_what_is_no_state(self):
         pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')

@@ -68,7 +68,8 @@ private:
   Status open() {
     MGC_ASSIGN(tokenizer, openTokenizer(options_.tokenizer));
     MGC_ASSIGN(reader, LineReader::open(options_.inputs));
-    tokenizer_ = std::move(tokenizer), reader_.emplace(std::move(reader));
+    MGC_ASSIGN(contents, contentsOf(options_.tokenizer));
+    tokenizer_ = std::move(tokenizer), contents_ = std::move(contents), reader_.emplace(std::move(reader));
     type_ = indexTypeFor(tokenizer_->vocabulary());
     MGC_TRY(findEnd());
     state_.written.resize(options_.keys.size());
@@ -112,16 +113,41 @@ private:
     nlohmann::json keys = nlohmann::json::array();
     for (const std::string &key : options_.keys)
       keys.push_back(ascii(key));
+    nlohmann::json contents = nlohmann::json::array();
+    for (const TokenizerContent &content : contents_)
+      contents.push_back({ascii(content.path), content.bytes, content.checksum});
     return {
         {"inputs", inputs},
         {"keys", keys},
         {"tokenizer",
          {ascii(options_.tokenizer.type), ascii(options_.tokenizer.model),
           ascii(options_.tokenizer.vocabulary), ascii(options_.tokenizer.merges), tokenizer_->vocabulary()}},
+        {"contents", contents},
         {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
         {"special", options_.special},
         {"sentences", options_.splitsSentences},
         {"partitions", options_.partitions}};
+  }
+
+  // What differs from the identity of the run that has written the state; empty: nothing.
+  std::string differenceFrom(const nlohmann::json &other) const {
+    std::string paths, names;
+    for (const TokenizerContent &content : contents_)
+      paths += fmt::format("{}{}", paths.empty() ? "" : ", ", content.path);
+    const std::pair<const char *, std::string> fields[] = {
+        {"inputs", "input files"},
+        {"keys", "--json-keys"},
+        {"tokenizer", "flags of the tokenizer"},
+        {"contents", fmt::format("contents of the tokenizer's files ({})", paths)},
+        {"end", "token at the end of a document"},
+        {"special", "--tokenizer-hf-no-include-special-tokens"},
+        {"sentences", "--split-sentences"},
+        {"partitions", "--partitions"}};
+    const nlohmann::json own = identity();
+    for (const auto &[field, name] : fields)
+      if (!other.is_object() || other.value(field, nlohmann::json()) != own[field])
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    return names;
   }
 
   Status save() {
@@ -158,8 +184,8 @@ private:
     };
     if (!json.isOk() || !json->is_object() || json->value("format", nlohmann::json()) != "mgc preprocess 1")
       return refuse("is no state of mgc-data preprocess");
-    if (json->value("of", nlohmann::json()) != identity())
-      return refuse("is of a run with other input files or flags");
+    if (const std::string names = differenceFrom(json->value("of", nlohmann::json())); !names.empty())
+      return refuse("is of a run with another value of: " + names);
     const auto numbers = [](const nlohmann::json &list, std::initializer_list<int64_t *> out) {
       bool isGood = list.is_array() && list.size() == out.size();
       for (size_t i = 0; isGood && i < out.size(); ++i) {
@@ -251,6 +277,7 @@ private:
   const std::atomic<bool> &stop_;
   const std::function<void(const PreprocessProgress &)> &observer_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<TokenizerContent> contents_;
   std::optional<LineReader> reader_;
   std::vector<IndexedWriter> writers_;
   ElementType type_{};
