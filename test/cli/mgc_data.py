@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,7 +124,7 @@ class Data(unittest.TestCase):
         flags = ["--tokenizer-type", "ByteTokenizer"]
         done = preprocess("in.jsonl", "out", *flags)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("out.state.json: is of a run with another value of: input files, --json-keys, flags of the tok", done.stderr)
+        self.assertIn("out.state.json: is of a run with another value of: input files, --json-keys, flags", done.stderr)
         self.assertEqual(preprocess("in.jsonl", "out", *flags, "--restart").returncode, 0)
         self.assertFalse(pathlib.Path("out.state.json").exists())
 
@@ -157,6 +158,68 @@ class Data(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("20000 documents", done.stdout)
         self.assertIn("after an earlier run", done.stdout)
+
+    def test_a_commit_that_fails_or_is_killed_is_gone_on_with(self):
+        """IndexedWriter.h lists the states between its steps."""
+        flags = ["--tokenizer-type", "ByteTokenizer"]
+        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": "a" * i}) + "\n" for i in range(50)))
+        pathlib.Path("old.jsonl").write_text('{"text": "b"}\n')
+        for source, out in ("in.jsonl", "new"), ("old.jsonl", "out"), ("old.jsonl", "old"):
+            self.assertEqual(preprocess(source, out, *flags).returncode, 0)
+        pathlib.Path("out_text_document.idx.part").mkdir()
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("out_text_document.idx.part: cannot be written: Is a directory", done.stderr)
+        pathlib.Path("out_text_document.idx.part").rmdir()
+        parts = ["out.state.json", *(f"out_text_document.{name}.part" for name in ("bin", "lengths", "documents"))]
+        kept = {name: pathlib.Path(name).read_bytes() for name in parts}
+        new, old = ({end: pathlib.Path(f"{name}_text_document.{end}").read_bytes() for end in ("bin", "idx")}
+                    for name in ("new", "old"))
+        others = [parts[0], *parts[2:]]  # the tokens have their name
+        for bins, index, names in [(old["bin"], old["idx"], parts), (old["bin"], None, parts), (new["bin"], None, others),
+                                   (new["bin"], new["idx"], others), (new["bin"], new["idx"], parts[:1])]:
+            for path in pathlib.Path(".").glob("out*"):
+                path.unlink()
+            files = {name: kept[name] for name in names} | {"out_text_document.bin": bins, "out_text_document.idx": index}
+            for name, content in files.items():
+                if content is not None:
+                    pathlib.Path(name).write_bytes(content)
+            done = preprocess("in.jsonl", "out", *flags)
+            self.assertEqual(done.returncode, 0, (names, done.stderr))
+            self.assertIn("50 documents, 1225 tokens", done.stdout)
+            self.assertIn("after an earlier run", done.stdout)
+            for end in ("bin", "idx"):
+                self.same(f"out_text_document.{end}", f"new_text_document.{end}")
+            self.assertEqual(len(list(pathlib.Path(".").glob("out*"))), 2)
+        pathlib.Path("out.state.json").write_bytes(kept["out.state.json"])
+        for end, content in old.items():
+            pathlib.Path(f"out_text_document.{end}").write_bytes(content)
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has 1 documents, 1 sequences and 1 tokens, expected the 50, 49 and 1225 that an earlier", done.stderr)
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace, which kills at a system call")
+    def test_killed_at_each_rename(self):
+        flags = ["--tokenizer-type", "ByteTokenizer", "--json-keys", "text", "title"]
+        pathlib.Path("in.jsonl").write_text('{"text": "new", "title": "n"}\n')
+        pathlib.Path("old.jsonl").write_text('{"text": "a", "title": "of the old"}\n')
+        for source, out in ("in.jsonl", "new"), ("old.jsonl", "old"):
+            self.assertEqual(preprocess(source, out, *flags).returncode, 0)
+        for count in range(1, 7):
+            self.assertEqual(preprocess("old.jsonl", "out", *flags).returncode, 0)
+            kill = ["strace", "-f", "-o", "/dev/null", "-e", "trace=rename", "-e", f"inject=rename:signal=KILL:when={count}"]
+            command = [BIN / "mgc-data", "preprocess", "--input", "in.jsonl", "--output-prefix", "out", *flags]
+            killed = subprocess.run([*kill, *map(str, command)], capture_output=True, text=True, timeout=120)
+            self.assertEqual(killed.returncode, -signal.SIGKILL if count < 6 else 0, killed.stderr)  # state, 2 pairs
+            for key in ("text", "title"):
+                new, old, out = ([pathlib.Path(f"{name}_{key}_document.{end}") for end in ("bin", "idx")]
+                                 for name in ("new", "old", "out"))
+                if out[1].exists():
+                    self.assertIn([path.read_bytes() for path in out],
+                                  [[path.read_bytes() for path in pair] for pair in (new, old)])
+            self.assertEqual(preprocess("in.jsonl", "out", *flags).returncode, 0)
+            for name in "text_document.bin", "text_document.idx", "title_document.bin", "title_document.idx":
+                self.same(f"out_{name}", f"new_{name}")
 
     def test_what_is_no_state(self):
         pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')

@@ -50,20 +50,26 @@ public:
     }
     progress();
     summary_.total = progress_;
-    if (stop_) {
-      summary_.interrupted = true;
-      MGC_TRY(save());
-      return summary_;
-    }
-    for (IndexedWriter &writer : writers_)
-      MGC_TRY(writer.commit());
-    std::error_code ignored;
-    std::filesystem::remove(statePath(), ignored);
+    summary_.interrupted = !isAllWritten();
+    MGC_TRY(summary_.interrupted ? save() : commit());
     return summary_;
   }
 
 private:
   std::string statePath() const { return options_.outputPrefix + ".state.json"; }
+  bool isAllWritten() const { return state_.partition == options_.partitions; }
+
+  // The state says that all is written before the first file gets its name: a run that dies here goes on here.
+  Status commit() {
+    if (!writers_.empty())
+      MGC_TRY(save());
+    for (size_t i = 0; i < summary_.prefixes.size(); ++i)
+      MGC_TRY(writers_.empty() ? IndexedWriter::finishCommit(summary_.prefixes[i], type_, state_.written[i])
+                               : writers_[i].commit());
+    std::error_code ignored;
+    std::filesystem::remove(statePath(), ignored);
+    return Status::ok();
+  }
 
   Status open() {
     MGC_ASSIGN(tokenizer, openTokenizer(options_.tokenizer));
@@ -77,9 +83,11 @@ private:
     for (size_t i = 0; i < options_.keys.size(); ++i) {
       const std::string prefix = fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
                                              options_.splitsSentences ? "sentence" : "document");
+      summary_.prefixes.push_back(prefix);
+      if (isAllWritten())
+        continue;
       MGC_ASSIGN(writer, IndexedWriter::create(prefix, type_, state_.written[i]));
       writers_.push_back(std::move(writer));
-      summary_.prefixes.push_back(prefix);
     }
     progress_.allBytes = reader_->bytes() * options_.partitions;
     began_ = synced_ = Clock::now();
@@ -200,7 +208,7 @@ private:
     bool isGood =
         numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
         numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
-        state_.partition < options_.partitions && at.file <= std::ssize(options_.inputs) &&
+        state_.partition <= options_.partitions && at.file <= std::ssize(options_.inputs) &&
         written.is_array() && written.size() == options_.keys.size();
     for (size_t i = 0; isGood && i < written.size(); ++i) {
       WrittenSizes &sizes = state_.written[i];
@@ -264,10 +272,12 @@ private:
   }
 
   void progress() {
-    progress_.documents = writers_.front().sizes().documents;
+    for (size_t i = 0; i < writers_.size(); ++i)
+      state_.written[i] = writers_[i].sizes();
+    progress_.documents = state_.written.front().documents;
     progress_.tokens = 0;
-    for (const IndexedWriter &writer : writers_)
-      progress_.tokens += writer.sizes().tokens;
+    for (const WrittenSizes &sizes : state_.written)
+      progress_.tokens += sizes.tokens;
     progress_.bytes = reader_->bytes() * state_.partition + reader_->bytesBefore(state_.position);
     progress_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     observer_(progress_);
@@ -279,7 +289,7 @@ private:
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<TokenizerContent> contents_;
   std::optional<LineReader> reader_;
-  std::vector<IndexedWriter> writers_;
+  std::vector<IndexedWriter> writers_; // none: an earlier run has written all, and has not committed all
   ElementType type_{};
   std::optional<int32_t> end_;
   RunState state_;
