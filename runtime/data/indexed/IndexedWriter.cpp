@@ -34,9 +34,10 @@ Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementTy
                                             const WrittenSizes &resume) {
   if (!indexCodeOf(type))
     return errorf("{}.idx: an index cannot name the type {}", prefix, toString(type));
-  MGC_ASSIGN(bin, PartFile::open(prefix + ".bin", resume.tokens * sizeInBytes(type)));
+  // The lengths first: a commit of another process has them locked to its end.
   MGC_ASSIGN(lengths, PartFile::open(prefix + ".lengths", resume.sequences * int64_t(sizeof(int32_t))));
   MGC_ASSIGN(documents, PartFile::open(prefix + ".documents", resume.documents * int64_t(sizeof(int64_t))));
+  MGC_ASSIGN(bin, PartFile::open(prefix + ".bin", resume.tokens * sizeInBytes(type)));
   return IndexedWriter(prefix, type, resume, std::move(bin), std::move(lengths), std::move(documents));
 }
 
@@ -144,8 +145,8 @@ Status IndexedWriter::commit() {
     MGC_TRY(bin_->place());
   }
   MGC_TRY(index.place());
-  lengths_.remove();
   documents_.remove();
+  lengths_.remove();
   return Status::ok();
 }
 

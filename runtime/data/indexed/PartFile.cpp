@@ -12,13 +12,31 @@ namespace mgc {
 
 static constexpr size_t kBuffer = 1 << 20;
 
+static bool isStillAt(const std::string &path, const Descriptor &descriptor) {
+  struct stat opened{}, named{};
+  return ::fstat(descriptor.number(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// The file at `part`, for this process alone. Between open and lock another process may have placed or removed the file that
+// was opened: the lock is then of a file that nobody finds under this name, and the next process would lock another.
+static Result<Descriptor> openLocked(const std::string &part) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    Descriptor descriptor(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    if (!descriptor.isOpen())
+      return errorf("{}: cannot be written: {}", part, std::strerror(errno));
+    if (!descriptor.lock())
+      break;
+    if (isStillAt(part, descriptor))
+      return descriptor;
+  }
+  return errorf("{}: another process writes it; expected another --output-prefix", part);
+}
+
 Result<PartFile> PartFile::open(const std::string &path, int64_t size) {
   const std::string part = path + ".part";
-  Descriptor descriptor(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!descriptor.isOpen())
-    return errorf("{}: cannot be written: {}", part, std::strerror(errno));
-  if (!descriptor.lock())
-    return errorf("{}: another process writes it; expected another --output-prefix", part);
+  MGC_ASSIGN(descriptor, openLocked(part));
   struct stat facts{};
   if (::fstat(descriptor.number(), &facts) != 0 || facts.st_size < size)
     return errorf("{}: has {} bytes, expected the {} that an earlier run has written; --restart begins anew",

@@ -19,7 +19,8 @@ public:
 
   int64_t size() const { return size_; } // with what is not on disk yet
   Status write(std::span<const std::byte> bytes);
-  Status sync();  // what was written is on disk
+  Status flush(); // what was written is in the file
+  Status sync();  // and on disk
   Status place(); // sync(), and the file has its name
   void remove();  // the part
 
@@ -27,7 +28,6 @@ private:
   PartFile(std::string path, Descriptor descriptor, int64_t size)
       : path_(std::move(path)), descriptor_(std::move(descriptor)), size_(size) {}
   std::string partPath() const { return path_ + ".part"; }
-  Status flush();
 
   std::string path_;
   Descriptor descriptor_;

@@ -59,6 +59,32 @@ TEST(IndexedWriter, noIndexIsBesideTokensOfOthers) {
   EXPECT_GT(right, 0);
 }
 
+// Whoever has opened a part has it alone, and under its name, although others remove and open it all the time.
+TEST(PartFile, isOfOneWriter) {
+  const TempDir dir;
+  const std::string path = dir.path("a");
+  std::atomic<int> wrong = 0, opened = 0;
+  std::vector<std::thread> writers;
+  for (char name = 'a'; name < 'e'; ++name)
+    writers.emplace_back([&, name] {
+      for (int i = 0; i < 8000; ++i) {
+        Result<PartFile> part = PartFile::open(path, 0);
+        if (!part.isOk())
+          continue; // another writer has it
+        const std::string text(1, name);
+        const bool isWritten = part->write(std::as_bytes(std::span(text))).isOk() && part->flush().isOk();
+        std::ifstream file(path + ".part");
+        const std::string found(std::istreambuf_iterator<char>(file), {});
+        ++opened, wrong += !isWritten || found != text;
+        part->remove();
+      }
+    });
+  for (std::thread &writer : writers)
+    writer.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(opened, 100);
+}
+
 TEST(IndexedWriter, whatCannotBeReplacedLeavesTheFiles) {
   const TempDir dir;
   ASSERT_TRUE(isOk(writeFiles(dir.path("a"), 1)));
