@@ -295,6 +295,18 @@ class Data(unittest.TestCase):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message, done.stderr)
 
+    def test_output_that_cannot_be_written(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
+        indexed = GOLDEN / "indexed/docs_i32"
+        for words in (["info", indexed], ["merge", "--input", indexed, "--output-prefix", "merged"], ["--help"], ["--version"],
+                      ["preprocess", "--input", "in.jsonl", "--output-prefix", "out", "--tokenizer-type", "ByteTokenizer"]):
+            with self.subTest(words=words), open("/dev/full", "wb") as full:
+                for given in {"stdout": full}, {"preexec_fn": lambda: os.close(1)}:
+                    done = subprocess.run([str(word) for word in (BIN / "mgc-data", *words)], stderr=subprocess.PIPE, text=True,
+                                          timeout=120, **given)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, "standard output: cannot be written: (No space left|Bad file)")
+
     def test_sentences(self):
         pathlib.Path("in.jsonl").write_text('{"text": "One sentence. Another one!  And\\na third?"}\n')
         done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer", "--split-sentences", "--append-eod")
