@@ -13,7 +13,7 @@ namespace mgc {
 namespace {
 
 struct ChatCounts {
-  int64_t conversations = 0, cut = 0, leftOut = 0;
+  int64_t cut = 0, leftOut = 0;
 };
 
 class ChatData final : public DataSource {
@@ -25,7 +25,6 @@ public:
                                           : plan.sequenceLength) {}
 
   void add(ChatTokens chat, int64_t line) {
-    ++counts_.conversations;
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
