@@ -58,7 +58,8 @@ Result<plan::Plan> readEvaluationPlan(const std::string &folder, const plan::Pla
 
 Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &options,
                                                      const TrainingStart &start, const Engine &trained,
-                                                     plan::Plan plan, const EngineOptions &engineOptions) {
+                                                     plan::Plan plan, const EngineOptions &engineOptions,
+                                                     const Interrupt &interrupt) {
   const std::string bundle = options.plan + "/" + plan::kEvaluationFolder;
   MGC_ASSIGN(engine, Engine::create(std::move(plan), bundle, engineOptions));
   MGC_ASSIGN(copier, WeightCopier::between(trained.plan(), engine->plan()));
@@ -68,7 +69,7 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
   for (const auto &[split, times] :
        {std::pair(Split::valid, evaluations), std::pair(Split::test, int64_t(1))}) {
     MGC_ASSIGN(data, StepData::open(options, start, evaluation->engine_->plan(),
-                                    {split, times * options.evalIters}));
+                                    {split, times * options.evalIters, &interrupt.requested()}));
     evaluation->data_[size_t(split)] = std::move(data);
   }
   if (evaluation->has(Split::valid))

@@ -25,9 +25,9 @@ static Result<Source> openSource(const TrainingOptions &options, const TrainingS
                                  const plan::Plan &plan, const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
   const int64_t samples = request.steps * plan.globalBatchSize;
-  const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
-                            options.documents, options.masking,      options.tokenizer,
-                            options.sft,       options.chatTemplate, samples};
+  const DataOptions data = {options.binType, options.textBytes, tokenizer,   options.documents,
+                            options.masking, options.tokenizer, options.sft, options.chatTemplate,
+                            samples,         request.stop};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.corpus)

@@ -12,7 +12,8 @@ class StepData {
 public:
   struct Request {
     Split split = Split::train;
-    int64_t steps = 0; // that will be read
+    int64_t steps = 0;                       // that will be read
+    const std::atomic<bool> *stop = nullptr; // see DataOptions
   };
   // None: the run has no data of that split.
   static Result<std::optional<StepData>> open(const TrainingOptions &options, const TrainingStart &start,

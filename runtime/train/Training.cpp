@@ -181,7 +181,8 @@ Status Training::load() {
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
-  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(), {Split::train, options_.trainIters}));
+  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(),
+                                  {Split::train, options_.trainIters, &interrupt_.requested()}));
   if (!data)
     return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
                   "larger first part of --split, or --train-data-path");
@@ -266,8 +267,8 @@ Status Training::loadEvaluation() {
   if (!evaluationPlan_)
     return Status::ok();
   const plan::Target target = evaluationPlan_->target;
-  MGC_ASSIGN(
-      made, Evaluation::open(options_, start_, *engine_, *std::move(evaluationPlan_), engineOptions(target)));
+  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *std::move(evaluationPlan_),
+                                    engineOptions(target), interrupt_));
   evaluation_ = std::move(made);
   evaluationPlan_.reset();
   return Status::ok();

@@ -41,6 +41,14 @@ Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementTy
   return IndexedWriter(prefix, type, resume, std::move(bin), std::move(lengths), std::move(documents));
 }
 
+Result<IndexedWriter> IndexedWriter::createUnnamed(const std::string &prefix, const std::string &folder,
+                                                   ElementType type) {
+  MGC_ASSIGN(lengths, PartFile::openUnnamed(folder));
+  MGC_ASSIGN(documents, PartFile::openUnnamed(folder));
+  MGC_ASSIGN(bin, PartFile::openUnnamed(folder));
+  return IndexedWriter(prefix, type, {}, std::move(bin), std::move(lengths), std::move(documents));
+}
+
 Status IndexedWriter::addSequence(std::span<const int32_t> tokens) {
   scratch_.clear();
   MGC_TRY(appendElements(type_, tokens, scratch_).at(prefix_ + ".bin"));
@@ -102,7 +110,7 @@ Status IndexedWriter::writeIndex(PartFile &file) {
   MGC_TRY(file.write(std::as_bytes(std::span(version))));
   MGC_TRY(file.write(std::span<const std::byte>(code)));
   MGC_TRY(file.write(std::as_bytes(std::span(counts))));
-  MGC_ASSIGN(lengths, MappedFile::open(prefix_ + ".lengths.part"));
+  MGC_ASSIGN(lengths, MappedFile::open(lengths_.readPath()));
   MGC_TRY(file.write(lengths.bytes()));
   const UnalignedArray<int32_t> each(lengths.bytes().data(), sizes_.sequences);
   int64_t offset = 0, first = 0;
@@ -111,7 +119,7 @@ Status IndexedWriter::writeIndex(PartFile &file) {
     offset += each[i] * sizeInBytes(type_);
   }
   MGC_TRY(file.write(std::as_bytes(std::span(&first, 1))));
-  MGC_ASSIGN(documents, MappedFile::open(prefix_ + ".documents.part"));
+  MGC_ASSIGN(documents, MappedFile::open(documents_.readPath()));
   MGC_TRY(file.write(documents.bytes()));
   return file.write(std::as_bytes(std::span(modes_)));
 }
@@ -178,6 +186,15 @@ Status IndexedWriter::finishCommit(const std::string &prefix, ElementType type, 
   MGC_ASSIGN(lengths, PartFile::open(prefix + ".lengths", sizes.sequences * int64_t(sizeof(int32_t))));
   MGC_ASSIGN(documents, PartFile::open(prefix + ".documents", sizes.documents * int64_t(sizeof(int64_t))));
   return IndexedWriter(prefix, type, sizes, std::nullopt, std::move(lengths), std::move(documents)).commit();
+}
+
+Result<IndexedTokens> IndexedWriter::finishUnnamed(const std::string &folder) {
+  for (PartFile *file : {&*bin_, &lengths_, &documents_})
+    MGC_TRY(file->flush());
+  MGC_ASSIGN(index, PartFile::openUnnamed(folder));
+  MGC_TRY(writeIndex(index));
+  MGC_TRY(index.flush());
+  return IndexedTokens::open(prefix_, index.readPath(), bin_->readPath());
 }
 
 void IndexedWriter::discard() {

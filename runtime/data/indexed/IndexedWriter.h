@@ -29,6 +29,10 @@ public:
   static Result<IndexedWriter> create(const std::string &prefix, ElementType type,
                                       const WrittenSizes &resume = {});
 
+  // Files without names, on the file system of `folder`, which finishUnnamed() alone may end. `prefix`: their name in messages.
+  static Result<IndexedWriter> createUnnamed(const std::string &prefix, const std::string &folder,
+                                             ElementType type);
+
   ElementType type() const { return type_; }
   const WrittenSizes &sizes() const { return sizes_; }
   // A sequence of the document that is open.
@@ -42,7 +46,8 @@ public:
   Status commit();
   // commit() of an earlier run that has written and synced all `sizes`, from where that run ended; nothing if it was done.
   static Status finishCommit(const std::string &prefix, ElementType type, const WrittenSizes &sizes);
-  void discard(); // removes the parts
+  Result<IndexedTokens> finishUnnamed(const std::string &folder); // all that was written
+  void discard();                                                 // removes the parts
 
 private:
   IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, std::optional<PartFile> bin,

@@ -3,6 +3,7 @@
 
 #include "runtime/base/File.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -43,7 +44,25 @@ Result<PartFile> PartFile::open(const std::string &path, int64_t size) {
                   part, facts.st_size, size);
   if (::ftruncate(descriptor.number(), size) != 0 || ::lseek(descriptor.number(), size, SEEK_SET) != size)
     return errorf("{}: cannot be cut to {} bytes: {}", part, size, std::strerror(errno));
-  return PartFile(path, std::move(descriptor), size);
+  return PartFile(path, part, std::move(descriptor), size);
+}
+
+// O_TMPFILE is not of every file system: there the file has a name for a moment.
+Result<PartFile> PartFile::openUnnamed(const std::string &folder) {
+  Descriptor descriptor(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!descriptor.isOpen()) {
+    std::string name = folder + "/mgc-unnamed-XXXXXX";
+    descriptor = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+    if (descriptor.isOpen())
+      ::unlink(name.c_str());
+  }
+  if (!descriptor.isOpen())
+    return errorf("{}: no file can be made there: {}", folder, std::strerror(errno));
+  return PartFile("", folder + ": a file without a name", std::move(descriptor), 0);
+}
+
+std::string PartFile::readPath() const {
+  return isUnnamed() ? fmt::format("/proc/self/fd/{}", descriptor_.number()) : partPath_;
 }
 
 Status PartFile::write(std::span<const std::byte> bytes) {
@@ -56,7 +75,7 @@ Status PartFile::flush() {
   for (size_t done = 0; done < buffer_.size();) {
     const ssize_t written = ::write(descriptor_.number(), buffer_.data() + done, buffer_.size() - done);
     if (written < 0 && errno != EINTR)
-      return errorf("{}: cannot be written: {}", partPath(), std::strerror(errno));
+      return errorf("{}: cannot be written: {}", partPath_, std::strerror(errno));
     done += written > 0 ? static_cast<size_t>(written) : 0;
   }
   buffer_.clear();
@@ -66,20 +85,21 @@ Status PartFile::flush() {
 Status PartFile::sync() {
   MGC_TRY(flush());
   if (::fsync(descriptor_.number()) != 0)
-    return errorf("{}: cannot be brought to disk: {}", partPath(), std::strerror(errno));
+    return errorf("{}: cannot be brought to disk: {}", partPath_, std::strerror(errno));
   return Status::ok();
 }
 
 Status PartFile::place() {
   MGC_TRY(sync());
-  if (::rename(partPath().c_str(), path_.c_str()) != 0)
-    return errorf("{}: cannot get the name {}: {}", partPath(), path_, std::strerror(errno));
+  if (::rename(partPath_.c_str(), path_.c_str()) != 0)
+    return errorf("{}: cannot get the name {}: {}", partPath_, path_, std::strerror(errno));
   return syncDirectoryOf(path_);
 }
 
 void PartFile::remove() {
   buffer_.clear();
-  ::unlink(partPath().c_str());
+  if (!isUnnamed())
+    ::unlink(partPath_.c_str());
 }
 
 } // namespace mgc

@@ -51,7 +51,10 @@ public:
     progress();
     summary_.total = progress_;
     summary_.interrupted = !isAllWritten();
-    MGC_TRY(summary_.interrupted ? save() : commit());
+    if (options_.unnamedIn)
+      MGC_TRY(summary_.interrupted ? Status::ok() : finishUnnamed());
+    else
+      MGC_TRY(summary_.interrupted ? save() : commit());
     return summary_;
   }
 
@@ -71,6 +74,14 @@ private:
     return Status::ok();
   }
 
+  Status finishUnnamed() {
+    for (IndexedWriter &writer : writers_) {
+      MGC_ASSIGN(files, writer.finishUnnamed(*options_.unnamedIn));
+      summary_.unnamed.push_back(std::make_shared<const IndexedTokens>(std::move(files)));
+    }
+    return Status::ok();
+  }
+
   Status open() {
     MGC_ASSIGN(tokenizer, openTokenizer(options_.tokenizer));
     MGC_ASSIGN(reader, LineReader::open(options_.inputs));
@@ -79,14 +90,18 @@ private:
     type_ = indexTypeFor(tokenizer_->vocabulary());
     MGC_TRY(findEnd());
     state_.written.resize(options_.keys.size());
-    MGC_TRY(load());
+    if (!options_.unnamedIn)
+      MGC_TRY(load());
     for (size_t i = 0; i < options_.keys.size(); ++i) {
-      const std::string prefix = fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
-                                             options_.splitsSentences ? "sentence" : "document");
+      const std::string prefix = options_.unnamedIn
+                                     ? options_.outputPrefix
+                                     : fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
+                                                   options_.splitsSentences ? "sentence" : "document");
       summary_.prefixes.push_back(prefix);
       if (isAllWritten())
         continue;
-      MGC_ASSIGN(writer, IndexedWriter::create(prefix, type_, state_.written[i]));
+      MGC_ASSIGN(writer, options_.unnamedIn ? IndexedWriter::createUnnamed(prefix, *options_.unnamedIn, type_)
+                                            : IndexedWriter::create(prefix, type_, state_.written[i]));
       writers_.push_back(std::move(writer));
     }
     progress_.allBytes = reader_->bytes() * options_.partitions;
@@ -248,7 +263,7 @@ private:
       state_.position = ends.front();
       ends.pop_front();
       progress();
-      if (Clock::now() - synced_ > kSyncInterval)
+      if (!options_.unnamedIn && Clock::now() - synced_ > kSyncInterval)
         MGC_TRY(save());
     }
     return Status::ok();

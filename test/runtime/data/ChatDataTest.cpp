@@ -91,6 +91,19 @@ TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
             {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
 }
 
+TEST(ChatData, aRequestToEndIsHeard) {
+  const TempDir dir;
+  const std::atomic<bool> stop = true;
+  DataOptions options = chats();
+  options.stop = &stop;
+  for (const bool areChats : {true, false}) {
+    options.areChats = areChats;
+    const std::string path =
+        dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
+    EXPECT_TRUE(fails(openData(path, planOf(40, false), 1, options), {"a.jsonl: a request to end came"}));
+  }
+}
+
 TEST(ChatData, packsWhereDocumentsAreSeparate) {
   const TempDir dir;
   std::string lines;
