@@ -26,6 +26,8 @@ int fail(const Status &status) {
   return 1;
 }
 
+int leave(const Status &status) { return status.isOk() ? 0 : fail(status); }
+
 // --- preprocess -------------------------------------------------------------------------------------------------
 
 struct PreprocessFlags {
@@ -105,7 +107,7 @@ int runPreprocess(PreprocessFlags &flags) {
   }
   say(stdout, "{} documents, {} tokens in {:.1f} s{}: {}\n", total.documents, total.tokens, total.seconds,
       summary->resumed ? ", after an earlier run" : "", fmt::join(summary->prefixes, ", "));
-  return 0;
+  return leave(checkOutput());
 }
 
 // --- merge, info ------------------------------------------------------------------------------------------------
@@ -225,5 +227,5 @@ int main(int argc, char **argv) {
   for (const std::string &path : described)
     if (Status found = describe(path); !found.isOk())
       status = found;
-  return status.isOk() ? 0 : fail(status);
+  return leave(status.isOk() ? checkOutput() : status);
 }

@@ -13,7 +13,7 @@ namespace mgc {
 namespace {
 
 struct ChatCounts {
-  int64_t conversations = 0, cut = 0, leftOut = 0;
+  int64_t cut = 0, leftOut = 0;
 };
 
 class ChatData final : public DataSource {
@@ -25,7 +25,6 @@ public:
                                           : plan.sequenceLength) {}
 
   void add(ChatTokens chat, int64_t line) {
-    ++counts_.conversations;
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
@@ -137,7 +136,8 @@ Status readLine(std::string_view line, int64_t number, const ChatTemplate &chat,
 } // namespace
 
 Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const plan::Plan &plan, uint64_t seed,
-                                              const Tokenizer &tokenizer, const std::string &chatTemplate) {
+                                              const Tokenizer &tokenizer, const std::string &chatTemplate,
+                                              const std::atomic<bool> *stop) {
   if (plan.objective != plan::Objective::causal)
     return errorf("{}: --sft: the plan predicts masked tokens, expected one that predicts the next", path);
   if (const std::string harm = harmOfPadding(plan); !harm.empty())
@@ -152,6 +152,8 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
     MGC_ASSIGN(block, lines.read(position, kBlock));
     if (!block)
       break;
+    if (stop && *stop)
+      return stoppedWhileReading(path);
     position = block->end;
     MGC_TRY(forEachLine(*block, [&](std::string_view line, int64_t number) {
               return readLine(line, number, chat, *encoder, *data).at(fmt::format("line {}", number + 1));

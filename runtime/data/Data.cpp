@@ -223,6 +223,11 @@ static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) 
   return Status::ok();
 }
 
+Status stoppedWhileReading(const std::string &path) {
+  return errorf("{}: a request to end came while its lines were tokenized; nothing was trained or saved",
+                path);
+}
+
 // A .jsonl through its tokenizer.
 static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed,
                         const DataOptions &options) {
@@ -234,14 +239,17 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
                   options.tokenizerFiles.model, tokenizer->vocabulary(), plan.vocabulary);
   if (options.areChats) {
     MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
-    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate));
+    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate, options.stop));
     return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
   }
-  MGC_ASSIGN(lines, tokenizeLines(path, options.tokenizerFiles, tokenizer->endToken().has_value()));
+  MGC_ASSIGN(lines,
+             tokenizeLines(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.stop));
+  CorpusOptions corpus;
+  corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
+  corpus.files.opened = std::move(lines);
   const SplitRequest request{Split::train,
                              options.samples > 0 ? std::optional(options.samples) : std::nullopt};
-  MGC_ASSIGN(data, openCorpus(lines->corpus(), request, plan, seed, options));
-  return lines->named(std::move(data), path);
+  return openCorpus(corpus, request, plan, seed, options);
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {

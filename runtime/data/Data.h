@@ -10,6 +10,7 @@
 #include "runtime/data/indexed/SampleSchedule.h"
 #include "runtime/tokenizers/Tokenizer.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,7 +62,12 @@ struct DataOptions {
   std::string chatTemplate = {};      // file; see ChatTemplate.h
   bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
   int64_t samples = 0; // that will be read of a .jsonl of texts; 0: an epoch
+  const std::atomic<bool> *stop =
+      nullptr; // once true, a .jsonl is not read to its end: an error; null: never
 };
+
+// The error of data whose reading DataOptions::stop has ended.
+Status stoppedWhileReading(const std::string &path);
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
 inline constexpr int64_t kLargestByteVocabulary = 384;

@@ -1,28 +1,17 @@
-// A .jsonl of texts -> indexed files of their tokens, in a folder of their own that is gone when nobody reads them.
+// A .jsonl of texts -> indexed files of their tokens, which have no names: they are gone with the process, however that ends.
 #pragma once
 
 #include "runtime/data/Data.h"
 
+#include <atomic>
+
 namespace mgc {
 
-class TextLines {
-public:
-  explicit TextLines(std::string folder) : folder_(std::move(folder)) {}
-  ~TextLines();
-  TextLines(const TextLines &) = delete;
-  TextLines &operator=(const TextLines &) = delete;
-  CorpusOptions corpus() const; // all documents are for training; once opened it needs the folder no longer
-  // A source of that corpus, which calls itself by the name of the .jsonl.
-  std::unique_ptr<DataSource> named(std::unique_ptr<DataSource> data, const std::string &path) const;
-
-private:
-  std::string prefix() const;
-  std::string folder_;
-};
-
-// Field "text" of each line; `appendsEnd`: with the tokenizer's end token behind each document. Each run does it anew, each process for
-// itself: mgc-data preprocess does it once.
-Result<std::unique_ptr<TextLines>> tokenizeLines(const std::string &path, const TokenizerFiles &tokenizer,
-                                                 bool appendsEnd);
+// Field "text" of each line; `appendsEnd`: with the tokenizer's end token behind each document. The files have the prefix
+// `path` and are on the file system of TMPDIR. Each process of each run does it anew: mgc-data preprocess does it once.
+// `stop`: as DataOptions::stop.
+Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path,
+                                                           const TokenizerFiles &tokenizer, bool appendsEnd,
+                                                           const std::atomic<bool> *stop);
 
 } // namespace mgc

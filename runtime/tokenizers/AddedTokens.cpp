@@ -15,7 +15,7 @@ Result<std::vector<AddedToken>> readAddedTokens(const JsonPlace &json) {
     MGC_ASSIGN(content, row["content"].text());
     MGC_ASSIGN(id, row["id"].size(-1));
     MGC_ASSIGN(isSpecial, row["special"].flag(false));
-    token.content = std::move(content);
+    token.content = std::move(content), token.where = row["content"].where();
     for (const auto &[name, flag, otherwise] :
          {std::tuple("single_word", &token.isSingleWord, false),
           std::tuple("lstrip", &token.stripsLeft, false), std::tuple("rstrip", &token.stripsRight, false),
@@ -80,7 +80,7 @@ static size_t endOfSpace(std::string_view text, size_t begin) {
   return begin;
 }
 
-void TokenFinder::forEach(std::string_view text, const Visit &visit) const {
+Status TokenFinder::forEach(std::string_view text, const Visit &visit) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     const auto [token, end] = begins_[static_cast<unsigned char>(text[at])]
@@ -98,12 +98,13 @@ void TokenFinder::forEach(std::string_view text, const Visit &visit) const {
     const size_t begin = std::max(done, token->stripsLeft ? beginOfSpace(text, first) : first);
     const size_t last = token->stripsRight ? endOfSpace(text, end) : end;
     if (begin > done)
-      visit(done, begin, -1);
-    visit(begin, last, token->id);
+      MGC_TRY(visit(done, begin, -1));
+    MGC_TRY(visit(begin, last, token->id));
     done = last;
   }
   if (done < text.size())
-    visit(done, text.size(), -1);
+    MGC_TRY(visit(done, text.size(), -1));
+  return Status::ok();
 }
 
 } // namespace mgc

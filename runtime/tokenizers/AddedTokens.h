@@ -11,7 +11,7 @@
 namespace mgc {
 
 struct AddedToken {
-  std::string content;
+  std::string content, where; // where: of the content, for messages
   int32_t id = 0;
   bool isSingleWord = false;                    // not within a word
   bool stripsLeft = false, stripsRight = false; // white space around it belongs to it
@@ -24,9 +24,10 @@ Result<std::vector<AddedToken>> readAddedTokens(const JsonPlace &json);
 class TokenFinder {
 public:
   void add(const AddedToken &token, std::string_view content);
-  // Visits the parts of the text in their order: one that is a token has its id, -1 others. None is empty.
-  using Visit = std::function<void(size_t begin, size_t end, int32_t id)>;
-  void forEach(std::string_view text, const Visit &visit) const;
+  // Visits the parts of the text in their order, up to the first error of `visit`: a part that is a token has its id, others
+  // have -1. None is empty.
+  using Visit = std::function<Status(size_t begin, size_t end, int32_t id)>;
+  Status forEach(std::string_view text, const Visit &visit) const;
 
 private:
   struct Node {

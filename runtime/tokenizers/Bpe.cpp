@@ -73,6 +73,7 @@ public:
   }
   int64_t vocabulary() const override { return vocabulary_; }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(names_, token); }
+  bool hasId(int32_t id) const override { return hasTokenId(names_, id); }
 
 private:
   BpeModel() = default;

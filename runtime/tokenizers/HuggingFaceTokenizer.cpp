@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 
 namespace mgc {
@@ -22,9 +23,20 @@ struct AroundText {
   std::vector<int32_t> before, after;
 };
 
-Result<AroundText> readAround(const JsonPlace &json);
+using HasId = std::function<bool(int32_t id)>; // whether a token of the model, or an added one, has it
 
-Result<AroundText> aroundOfTemplate(const JsonPlace &json) {
+Result<AroundText> readAround(const JsonPlace &json, const HasId &hasId);
+
+Status addId(const JsonPlace &json, const HasId &hasId, std::vector<int32_t> &ids) {
+  const std::optional<int64_t> id = jsonSize(json.value());
+  if (!id || *id > INT32_MAX || !hasId(static_cast<int32_t>(*id)))
+    return errorf("{}: is {}, expected the id of a token of the model's vocabulary or of added_tokens",
+                  json.where(), json.shown());
+  ids.push_back(static_cast<int32_t>(*id));
+  return Status::ok();
+}
+
+Result<AroundText> aroundOfTemplate(const JsonPlace &json, const HasId &hasId) {
   AroundText around;
   const JsonPlace single = json["single"];
   int texts = 0;
@@ -36,46 +48,45 @@ Result<AroundText> aroundOfTemplate(const JsonPlace &json) {
     }
     MGC_ASSIGN(name, special["id"].text());
     const JsonPlace ids = json["special_tokens"][name.c_str()]["ids"];
-    for (size_t k = 0; k < ids.size(); ++k) {
-      MGC_ASSIGN(id, ids[k].size(-1));
-      (texts > 0 ? around.after : around.before).push_back(static_cast<int32_t>(id));
-    }
+    if (ids.size() == 0)
+      return errorf("{}: is {}, expected a list of the ids of the token {}", ids.where(), ids.shown(),
+                    printable(name));
+    for (size_t k = 0; k < ids.size(); ++k)
+      MGC_TRY(addId(ids[k], hasId, texts > 0 ? around.after : around.before));
   }
   if (texts != 1)
     return errorf("{}: names {} texts, expected one, with special tokens around it", single.where(), texts);
   return around;
 }
 
-Result<AroundText> aroundOfPair(const JsonPlace &json) {
+Result<AroundText> aroundOfPair(const JsonPlace &json, const HasId &hasId) {
   AroundText around;
   for (const auto &[name, ids] : {std::pair("cls", &around.before), std::pair("sep", &around.after)}) {
     const JsonPlace pair = json[name];
     if (pair.size() != 2)
       return errorf("{}: is {}, expected a token and its id", pair.where(), pair.shown());
-    MGC_ASSIGN(id, pair[size_t(1)].size(-1));
-    ids->push_back(static_cast<int32_t>(id));
+    MGC_TRY(addId(pair[size_t(1)], hasId, *ids));
   }
   return around;
 }
 
-Result<AroundText> aroundOfSequence(const JsonPlace &json) {
+Result<AroundText> aroundOfSequence(const JsonPlace &json, const HasId &hasId) {
   AroundText around;
   const JsonPlace processors = json["processors"];
   for (size_t i = 0; i < processors.size(); ++i) {
-    MGC_ASSIGN(outer, readAround(processors[i]));
+    MGC_ASSIGN(outer, readAround(processors[i], hasId));
     around.before.insert(around.before.begin(), outer.before.begin(), outer.before.end());
     around.after.insert(around.after.end(), outer.after.begin(), outer.after.end());
   }
   return around;
 }
 
-Result<AroundText> aroundOfNothing(const JsonPlace &) {
-  return AroundText();
-} // ByteLevel moves offsets alone
+// ByteLevel moves offsets alone.
+Result<AroundText> aroundOfNothing(const JsonPlace &, const HasId &) { return AroundText(); }
 
 struct PostProcessorRow {
   std::string_view name;
-  Result<AroundText> (*read)(const JsonPlace &json);
+  Result<AroundText> (*read)(const JsonPlace &json, const HasId &hasId);
 };
 constexpr PostProcessorRow kPostProcessors[] = {{"TemplateProcessing", aroundOfTemplate},
                                                 {"BertProcessing", aroundOfPair},
@@ -83,12 +94,12 @@ constexpr PostProcessorRow kPostProcessors[] = {{"TemplateProcessing", aroundOfT
                                                 {"ByteLevel", aroundOfNothing},
                                                 {"Sequence", aroundOfSequence}};
 
-Result<AroundText> readAround(const JsonPlace &json) {
+Result<AroundText> readAround(const JsonPlace &json, const HasId &hasId) {
   if (json.isNull())
     return AroundText();
   MGC_ASSIGN(type, json.type());
   MGC_ASSIGN(row, rowOf(json, type, kPostProcessors, "post-processor"));
-  return row->read(json);
+  return row->read(json, hasId);
 }
 
 // --- The tokenizer ----------------------------------------------------------------------------------------------
@@ -132,31 +143,38 @@ public:
       return errorf("byte {:#04x} at position {} is not UTF-8", static_cast<unsigned char>(text[*at]), *at);
     if (special)
       ids.insert(ids.end(), parts_.around.before.begin(), parts_.around.before.end());
-    parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      id >= 0 ? ids.push_back(id) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
-    });
+    MGC_TRY(parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      return id >= 0 ? append(id, ids) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
+    }));
     if (special)
       ids.insert(ids.end(), parts_.around.after.begin(), parts_.around.after.end());
     return Status::ok();
   }
 
 private:
-  void encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
+  static Status append(int32_t id, std::vector<int32_t> &ids) {
+    ids.push_back(id);
+    return Status::ok();
+  }
+
+  Status encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
     if (parts_.normalizer) {
       changed_ = text;
-      parts_.normalizer->apply(changed_);
+      MGC_TRY(parts_.normalizer->apply(changed_));
       text = changed_;
     }
-    parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      id >= 0 ? ids.push_back(id)
-              : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
+    return parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
+      return id >= 0 ? append(id, ids)
+                     : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
     });
   }
 
-  void encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
-    if (!parts_.preTokenizer)
-      return encodeWord(piece.text, ids);
-    parts_.preTokenizer->split(piece, [&](const TextPiece &word) { encodeWord(word.text, ids); });
+  Status encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
+    const auto encode = [&](const TextPiece &word) {
+      encodeWord(word.text, ids);
+      return Status::ok();
+    };
+    return parts_.preTokenizer ? parts_.preTokenizer->split(piece, encode) : encode(piece);
   }
 
   void encodeWord(std::string_view word, std::vector<int32_t> &ids) {
@@ -201,15 +219,16 @@ Result<TokenizerParts> readParts(const JsonPlace &json) {
   MGC_ASSIGN(normalizer, makeNormalizer(json["normalizer"]));
   MGC_ASSIGN(preTokenizer, makePreTokenizer(json["pre_tokenizer"]));
   MGC_ASSIGN(model, makeTokenModel(json["model"], preTokenizer && preTokenizer->givesBytes()));
-  MGC_ASSIGN(around, readAround(json["post_processor"]));
   MGC_ASSIGN(added, readAddedTokens(json["added_tokens"]));
   for (const AddedToken &token : added) {
     std::string content = token.content;
     if (token.isNormalized && normalizer)
-      normalizer->apply(content);
+      MGC_TRY(normalizer->apply(content).at(token.where));
     (token.isNormalized ? parts.normalized : parts.raw).add(token, content);
     parts.added.insert_or_assign(token.content, token.id);
   }
+  MGC_ASSIGN(around, readAround(json["post_processor"],
+                                [&](int32_t id) { return hasTokenId(parts.added, id) || model->hasId(id); }));
   parts.normalizer = std::move(normalizer), parts.preTokenizer = std::move(preTokenizer);
   parts.model = std::move(model), parts.around = std::move(around);
   return parts;
@@ -217,8 +236,12 @@ Result<TokenizerParts> readParts(const JsonPlace &json) {
 
 constexpr int64_t kMostBytes = int64_t(1) << 30;
 
-// The text of eos_token: a text, or an object with its content.
-Result<std::optional<std::string>> readEndToken(const std::filesystem::path &folder) {
+struct EndToken {
+  std::string text, path; // path: of the file that names it
+};
+
+// eos_token: a text, or an object with its content; null or missing: the file does not name it.
+Result<std::optional<EndToken>> readEndToken(const std::filesystem::path &folder) {
   for (const char *name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const std::string path = (folder / name).string();
     std::error_code ignored;
@@ -230,12 +253,15 @@ Result<std::optional<std::string>> readEndToken(const std::filesystem::path &fol
       return Status(json.status()).at(path);
     const nlohmann::json end =
         json->is_object() ? json->value("eos_token", nlohmann::json()) : nlohmann::json();
-    if (end.is_string())
-      return std::optional(end.get<std::string>());
-    if (end.is_object() && end.contains("content") && end["content"].is_string())
-      return std::optional(end["content"].get<std::string>());
+    if (end.is_null())
+      continue;
+    const nlohmann::json token = end.is_object() ? end.value("content", nlohmann::json()) : end;
+    if (!token.is_string())
+      return errorf("{}: eos_token is {}, expected a token, or an object with it as \"content\"", path,
+                    JsonPlace(end, path).shown());
+    return std::optional(EndToken{token.get<std::string>(), path});
   }
-  return std::optional<std::string>();
+  return std::optional<EndToken>();
 }
 
 // [["t", "h"], ..] of lines "t h"; the first line may name a version.
@@ -276,11 +302,14 @@ Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabula
   return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
 }
 
-Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
+std::string tokenizerJsonOf(const std::string &path) {
   std::error_code ignored;
-  std::filesystem::path file = path;
-  if (std::filesystem::is_directory(file, ignored))
-    file /= "tokenizer.json";
+  const bool isFolder = std::filesystem::is_directory(path, ignored);
+  return isFolder ? (std::filesystem::path(path) / "tokenizer.json").string() : path;
+}
+
+Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
+  const std::filesystem::path file = tokenizerJsonOf(path);
   MGC_ASSIGN(text, readFile(file.string(), kMostBytes));
   Result<nlohmann::json> json = parseJson(text);
   if (!json.isOk())
@@ -288,12 +317,12 @@ Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &p
   MGC_ASSIGN(parts, readParts(JsonPlace(*json, file.string())));
   MGC_ASSIGN(endToken, readEndToken(file.parent_path()));
   if (endToken) {
-    const auto added = findToken(parts.added, *endToken);
-    parts.end = added ? added : parts.model->idOf(*endToken);
+    const auto added = findToken(parts.added, endToken->text);
+    parts.end = added ? added : parts.model->idOf(endToken->text);
     if (!parts.end)
-      return errorf("{}: eos_token is {}, which {} does not have",
-                    (file.parent_path() / "tokenizer_config.json").string(), printable(*endToken),
-                    file.string());
+      return errorf(
+          "{}: eos_token is {}, which is no token of {}; expected one of its vocabulary or added_tokens",
+          endToken->path, printable(endToken->text), file.string());
   }
   return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
 }

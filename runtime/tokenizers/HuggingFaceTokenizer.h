@@ -11,6 +11,9 @@
 
 namespace mgc {
 
+// The tokenizer.json of a path that may be its folder.
+std::string tokenizerJsonOf(const std::string &path);
+
 // `path`: a tokenizer.json or its folder. The end token is eos_token of a tokenizer_config.json, or special_tokens_map.json,
 // beside it. A part that is not known is an error that names it.
 Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path);

@@ -47,9 +47,10 @@ public:
     }
     return std::unique_ptr<TextNormalizer>(std::move(sequence));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     for (const auto &part : parts_)
-      part->apply(text);
+      MGC_TRY(part->apply(text));
+    return Status::ok();
   }
 
 private:
@@ -63,7 +64,10 @@ public:
   template <Function function> static Made make(const JsonPlace &) {
     return std::unique_ptr<TextNormalizer>(std::make_unique<PlainNormalizer>(function));
   }
-  void apply(std::string &text) const override { function_(text); }
+  Status apply(std::string &text) const override {
+    function_(text);
+    return Status::ok();
+  }
 
 private:
   Function function_;
@@ -97,9 +101,10 @@ public:
     prepend->text_ = std::move(text);
     return std::unique_ptr<TextNormalizer>(std::move(prepend));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     if (!text.empty())
       text.insert(0, text_);
+    return Status::ok();
   }
 
 private:
@@ -115,20 +120,20 @@ public:
     const JsonPlace pattern = json["pattern"];
     const bool isPlain = !pattern["String"].isNull();
     MGC_ASSIGN(text, pattern[isPlain ? "String" : "Regex"].text());
-    auto compiled = OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text);
-    if (!compiled.isOk())
-      return Status(compiled.status()).at(json.where());
+    MGC_ASSIGN(compiled, OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text, json.where()));
     return std::unique_ptr<TextNormalizer>(
-        std::make_unique<ReplaceNormalizer>(compiled.take(), std::move(content)));
+        std::make_unique<ReplaceNormalizer>(std::move(compiled), std::move(content)));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     std::string out;
     size_t done = 0;
-    pattern_.forEach(text, [&](size_t begin, size_t end) {
+    MGC_TRY(pattern_.forEach(text, [&](size_t begin, size_t end) {
       out.append(text, done, begin - done).append(content_);
       done = end;
-    });
+      return Status::ok();
+    }));
     text = out.append(text, done);
+    return Status::ok();
   }
 
 private:
@@ -145,13 +150,14 @@ public:
     strip->left_ = left, strip->right_ = right;
     return std::unique_ptr<TextNormalizer>(std::move(strip));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     size_t begin = 0, end = text.size();
     for (size_t at = 0; left_ && at < text.size() && unicode::isWhitespace(unicode::next(text, at));)
       begin = at;
     for (size_t at = end; right_ && at > begin && unicode::isWhitespace(unicode::previous(text, at));)
       end = at;
     text = text.substr(begin, end - begin);
+    return Status::ok();
   }
 
 private:
@@ -169,7 +175,7 @@ public:
     bert->cleans_ = cleans, bert->padsIdeographs_ = pads, bert->lowers_ = lowers, bert->strips_ = strips;
     return std::unique_ptr<TextNormalizer>(std::move(bert));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     if (cleans_)
       clean(text);
     if (padsIdeographs_)
@@ -180,6 +186,7 @@ public:
     }
     if (lowers_)
       lower(text);
+    return Status::ok();
   }
 
 private:
@@ -221,7 +228,7 @@ public:
       return Status(map.status()).at(field.where());
     return std::unique_ptr<TextNormalizer>(std::make_unique<PrecompiledNormalizer>(map.take()));
   }
-  void apply(std::string &text) const override {
+  Status apply(std::string &text) const override {
     std::string out;
     unicode::Graphemes graphemes(text);
     for (size_t at = 0; at < text.size();) {
@@ -238,6 +245,7 @@ public:
       at = end;
     }
     text = std::move(out);
+    return Status::ok();
   }
 
 private:

@@ -10,7 +10,7 @@ namespace mgc {
 class TextNormalizer {
 public:
   virtual ~TextNormalizer() = default;
-  virtual void apply(std::string &text) const = 0;
+  virtual Status apply(std::string &text) const = 0;
 };
 
 // Null where the value is null. An error names a type that is not known.

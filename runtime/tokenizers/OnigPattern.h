@@ -5,22 +5,28 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace mgc {
 
 class OnigPattern {
 public:
-  static Result<OnigPattern> compile(std::string_view expression);
+  // `where`: the expression's place, "tokenizer.json.pre_tokenizer", which begins messages about it.
+  static Result<OnigPattern> compile(std::string expression, std::string where);
   // An expression that matches this text alone.
   static std::string quoted(std::string_view text);
 
-  using Visit = std::function<void(size_t begin, size_t end)>;
-  // Its matches in `text` (UTF-8), one behind the other. Several threads may search.
-  void forEach(std::string_view text, const Visit &visit) const;
+  using Visit = std::function<Status(size_t begin, size_t end)>;
+  // Its matches in `text` (UTF-8), one behind the other, up to the first error of `visit`. A search that Oniguruma gives up,
+  // since it needs more steps than its limit, is an error, too. Several threads may search.
+  Status forEach(std::string_view text, const Visit &visit) const;
 
 private:
-  explicit OnigPattern(std::shared_ptr<void> pattern) : pattern_(std::move(pattern)) {}
+  OnigPattern(std::string expression, std::string where, std::shared_ptr<void> pattern)
+      : expression_(std::move(expression)), where_(std::move(where)), pattern_(std::move(pattern)) {}
+  Status searchError(std::string_view text, size_t from, int code) const;
+  std::string expression_, where_;
   std::shared_ptr<void> pattern_; // regex_t
 };
 

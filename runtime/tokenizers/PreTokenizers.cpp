@@ -31,27 +31,29 @@ Result<SplitBehavior> behaviorOf(const JsonPlace &json) {
                 json.where(), name);
 }
 
-void send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
-  if (end > begin)
-    sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
+Status send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
+  if (end == begin)
+    return Status::ok();
+  return sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
 }
 
-void sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, const PieceSink &sink) {
+Status sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, const PieceSink &sink) {
   for (const TextPart &part : parts)
-    send(piece, part.begin, part.end, sink);
+    MGC_TRY(send(piece, part.begin, part.end, sink));
+  return Status::ok();
 }
 
 // Cuts where a rule about characters says so.
 template <typename IsMatch>
-void splitByCharacter(const TextPiece &piece, SplitBehavior behavior, const IsMatch &isMatch,
-                      const PieceSink &sink) {
+Status splitByCharacter(const TextPiece &piece, SplitBehavior behavior, const IsMatch &isMatch,
+                        const PieceSink &sink) {
   TextParts parts(piece.text.size());
   for (size_t at = 0; at < piece.text.size();) {
     const size_t begin = at;
     if (isMatch(unicode::next(piece.text, at)))
       parts.addMatch(begin, at);
   }
-  sendParts(piece, parts.merged(behavior, false), sink);
+  return sendParts(piece, parts.merged(behavior, false), sink);
 }
 
 // --- Patterns ---------------------------------------------------------------------------------------------------
@@ -66,26 +68,26 @@ public:
     MGC_ASSIGN(text, pattern[isPlain ? "String" : "Regex"].text());
     MGC_ASSIGN(behavior, behaviorOf(json["behavior"]));
     MGC_ASSIGN(invert, json["invert"].flag(false));
-    auto compiled = OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text);
-    if (!compiled.isOk())
-      return Status(compiled.status()).at(json.where());
+    MGC_ASSIGN(compiled, OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text, json.where()));
     return std::unique_ptr<PreTokenizer>(
-        std::make_unique<SplitPreTokenizer>(compiled.take(), behavior, invert));
+        std::make_unique<SplitPreTokenizer>(std::move(compiled), behavior, invert));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override {
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
     if (behavior_ == SplitBehavior::isolated) { // what nearly all have; needs no list of parts
       size_t done = 0;
-      pattern_.forEach(piece.text, [&](size_t begin, size_t end) {
-        send(piece, done, begin, sink);
-        send(piece, begin, end, sink);
+      MGC_TRY(pattern_.forEach(piece.text, [&](size_t begin, size_t end) {
+        MGC_TRY(send(piece, done, begin, sink));
         done = end;
-      });
-      send(piece, done, piece.text.size(), sink);
-      return;
+        return send(piece, begin, end, sink);
+      }));
+      return send(piece, done, piece.text.size(), sink);
     }
     TextParts parts(piece.text.size());
-    pattern_.forEach(piece.text, [&](size_t begin, size_t end) { parts.addMatch(begin, end); });
-    sendParts(piece, parts.merged(behavior_, invert_), sink);
+    MGC_TRY(pattern_.forEach(piece.text, [&](size_t begin, size_t end) {
+      parts.addMatch(begin, end);
+      return Status::ok();
+    }));
+    return sendParts(piece, parts.merged(behavior_, invert_), sink);
   }
 
 private:
@@ -103,20 +105,19 @@ public:
     MGC_ASSIGN(splits, json["use_regex"].flag(true));
     bytes->prependsSpace_ = prepends;
     if (splits) {
-      auto pattern = OnigPattern::compile(
-          R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
-      if (!pattern.isOk())
-        return pattern.status();
-      bytes->words_ = std::make_unique<SplitPreTokenizer>(pattern.take(), SplitBehavior::isolated, false);
+      MGC_ASSIGN(pattern, OnigPattern::compile(
+                              R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+                              json.where()));
+      bytes->words_ = std::make_unique<SplitPreTokenizer>(std::move(pattern), SplitBehavior::isolated, false);
     }
     return std::unique_ptr<PreTokenizer>(std::move(bytes));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override {
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
     std::string changed;
     TextPiece whole = piece;
     if (prependsSpace_ && !piece.text.starts_with(' '))
       whole.text = changed.append(" ").append(piece.text);
-    words_ ? words_->split(whole, sink) : sink(whole);
+    return words_ ? words_->split(whole, sink) : sink(whole);
   }
   bool givesBytes() const override { return true; }
 
@@ -129,31 +130,33 @@ private:
 
 class PlainPreTokenizer final : public PreTokenizer {
 public:
-  using Function = void (*)(const TextPiece &piece, const PieceSink &sink);
+  using Function = Status (*)(const TextPiece &piece, const PieceSink &sink);
   explicit PlainPreTokenizer(Function function) : function_(function) {}
   template <Function function> static Made make(const JsonPlace &) {
     return std::unique_ptr<PreTokenizer>(std::make_unique<PlainPreTokenizer>(function));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override { function_(piece, sink); }
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
+    return function_(piece, sink);
+  }
 
 private:
   Function function_;
 };
 
-void splitAtWhitespace(const TextPiece &piece, const PieceSink &sink) {
-  splitByCharacter(piece, SplitBehavior::removed, unicode::isWhitespace, sink);
+Status splitAtWhitespace(const TextPiece &piece, const PieceSink &sink) {
+  return splitByCharacter(piece, SplitBehavior::removed, unicode::isWhitespace, sink);
 }
 
-void splitAsBert(const TextPiece &piece, const PieceSink &sink) {
-  splitAtWhitespace(piece, [&](const TextPiece &word) {
-    splitByCharacter(word, SplitBehavior::isolated, unicode::isPunctuation, sink);
+Status splitAsBert(const TextPiece &piece, const PieceSink &sink) {
+  return splitAtWhitespace(piece, [&](const TextPiece &word) {
+    return splitByCharacter(word, SplitBehavior::isolated, unicode::isPunctuation, sink);
   });
 }
 
 // \w+|[^\w\s]+
-void splitWordsAndSigns(const TextPiece &piece, const PieceSink &sink) {
-  splitAtWhitespace(piece, [&](const TextPiece &word) {
-    splitByCharacter(word, SplitBehavior::contiguous, unicode::isWord, sink);
+Status splitWordsAndSigns(const TextPiece &piece, const PieceSink &sink) {
+  return splitAtWhitespace(piece, [&](const TextPiece &word) {
+    return splitByCharacter(word, SplitBehavior::contiguous, unicode::isWord, sink);
   });
 }
 
@@ -167,8 +170,8 @@ public:
     }
     return std::unique_ptr<PreTokenizer>(std::move(punctuation));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override {
-    splitByCharacter(piece, behavior_, unicode::isPunctuation, sink);
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
+    return splitByCharacter(piece, behavior_, unicode::isPunctuation, sink);
   }
 
 private:
@@ -183,8 +186,8 @@ public:
     digits->behavior_ = individual ? SplitBehavior::isolated : SplitBehavior::contiguous;
     return std::unique_ptr<PreTokenizer>(std::move(digits));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override {
-    splitByCharacter(piece, behavior_, unicode::isNumeric, sink);
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
+    return splitByCharacter(piece, behavior_, unicode::isNumeric, sink);
   }
 
 private:
@@ -213,7 +216,7 @@ public:
     metaspace->always_ = scheme == "always", metaspace->first_ = scheme == "first";
     return std::unique_ptr<PreTokenizer>(std::move(metaspace));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override {
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
     std::string text;
     for (const char c : piece.text)
       c == ' ' ? text += replacement_ : text += c;
@@ -226,7 +229,7 @@ public:
     for (size_t at = text.find(replacement_); at != std::string::npos;
          at = text.find(replacement_, at + replacement_.size()))
       parts.addMatch(at, at + replacement_.size());
-    sendParts(whole, parts.merged(SplitBehavior::mergedWithNext, false), sink);
+    return sendParts(whole, parts.merged(SplitBehavior::mergedWithNext, false), sink);
   }
 
 private:
@@ -249,16 +252,19 @@ public:
     }
     return std::unique_ptr<PreTokenizer>(std::move(sequence));
   }
-  void split(const TextPiece &piece, const PieceSink &sink) const override { splitFrom(0, piece, sink); }
+  Status split(const TextPiece &piece, const PieceSink &sink) const override {
+    return splitFrom(0, piece, sink);
+  }
   bool givesBytes() const override { return !parts_.empty() && parts_.back()->givesBytes(); }
 
 private:
-  void splitFrom(size_t part, const TextPiece &piece, const PieceSink &sink) const {
+  Status splitFrom(size_t part, const TextPiece &piece, const PieceSink &sink) const {
     if (part == parts_.size())
       return sink(piece);
     if (part + 1 == parts_.size())
       return parts_[part]->split(piece, sink);
-    parts_[part]->split(piece, [&](const TextPiece &inner) { splitFrom(part + 1, inner, sink); });
+    return parts_[part]->split(piece,
+                               [&](const TextPiece &inner) { return splitFrom(part + 1, inner, sink); });
   }
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };

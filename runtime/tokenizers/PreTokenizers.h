@@ -13,13 +13,13 @@ struct TextPiece {
   std::string_view text;
   bool isFirst = false;
 };
-using PieceSink = std::function<void(const TextPiece &piece)>;
+using PieceSink = std::function<Status(const TextPiece &piece)>;
 
 class PreTokenizer {
 public:
   virtual ~PreTokenizer() = default;
-  // Pieces are valid during the call of the sink; none is empty.
-  virtual void split(const TextPiece &piece, const PieceSink &sink) const = 0;
+  // Pieces are valid during the call of the sink; none is empty. An error of the sink ends it.
+  virtual Status split(const TextPiece &piece, const PieceSink &sink) const = 0;
   // Whether the model's tokens are bytes, which its vocabulary writes as characters of their own (ByteLevel.h).
   virtual bool givesBytes() const { return false; }
 };

@@ -54,6 +54,10 @@ std::optional<int32_t> findToken(const TokenIds &ids, std::string_view token) {
   return found == ids.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool hasTokenId(const TokenIds &ids, int32_t id) {
+  return std::ranges::any_of(ids, [id](const auto &token) { return token.second == id; });
+}
+
 std::vector<int32_t> byteTokens(const TokenIds &ids) {
   std::vector<int32_t> bytes;
   for (int byte = 0; byte < 256; ++byte)

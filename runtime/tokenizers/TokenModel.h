@@ -24,6 +24,7 @@ public:
   virtual void tokenize(std::string_view word, std::vector<int32_t> &ids) const = 0;
   virtual int64_t vocabulary() const = 0;
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0; // as the file writes it
+  virtual bool hasId(int32_t id) const = 0;                              // of a token; looks through all
 };
 
 // `givesBytes`: words are bytes, see PreTokenizer.
@@ -40,5 +41,6 @@ Result<TokenIds> readVocabulary(const JsonPlace &json);
 // The ids of "<0x00>" to "<0xFF>"; empty where one is missing.
 std::vector<int32_t> byteTokens(const TokenIds &ids);
 std::optional<int32_t> findToken(const TokenIds &ids, std::string_view token);
+bool hasTokenId(const TokenIds &ids, int32_t id);
 
 } // namespace mgc

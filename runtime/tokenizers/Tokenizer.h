@@ -48,4 +48,13 @@ std::vector<TokenizerType> tokenizerTypes();
 // An empty type follows from the file's name.
 Result<std::unique_ptr<Tokenizer>> openTokenizer(const TokenizerFiles &files);
 
+// The files that openTokenizer reads ids from, with sizes and checksums of their contents. The file that names the end token is
+// not among them. None: the type has no files.
+struct TokenizerContent {
+  std::string path;
+  int64_t bytes = 0;
+  std::string checksum; // Checksum::text
+};
+Result<std::vector<TokenizerContent>> contentsOf(const TokenizerFiles &files);
+
 } // namespace mgc

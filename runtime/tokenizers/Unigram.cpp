@@ -81,6 +81,7 @@ public:
   }
   int64_t vocabulary() const override { return std::ssize(scores_); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(ids_, token); }
+  bool hasId(int32_t id) const override { return id >= 0 && id < vocabulary(); }
 
 private:
   struct Step {

@@ -38,6 +38,7 @@ public:
   }
   int64_t vocabulary() const override { return std::ssize(words_.ids); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(words_.ids, token); }
+  bool hasId(int32_t id) const override { return hasTokenId(words_.ids, id); }
 
 private:
   bool isTooLong(std::string_view word) const {
@@ -79,6 +80,7 @@ public:
   }
   int64_t vocabulary() const override { return std::ssize(words_.ids); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(words_.ids, token); }
+  bool hasId(int32_t id) const override { return hasTokenId(words_.ids, id); }
 
 private:
   WordVocabulary words_;

@@ -70,7 +70,7 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
     const plan::Plan &evaluated = evaluation->engine_->plan();
     const int64_t batches = times * options.evalIters, size = evaluated.globalBatchSize;
     MGC_ASSIGN(data,
-               StepData::open(options, start, evaluated, {split, batches, batches * size, {0, 0, size}}));
+               StepData::open(options, start, evaluated, {split, batches, batches * size, {0, 0, size}, &interrupt.requested()}));
     evaluation->data_[size_t(split)] = std::move(data);
   }
   if (evaluation->has(Split::valid))

@@ -26,7 +26,7 @@ static Result<Source> openSource(const TrainingOptions &options, const TrainingS
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
   const DataOptions data = {options.binType,   options.textBytes,    tokenizer,
                             options.documents, options.masking,      options.tokenizer,
-                            options.sft,       options.chatTemplate, request.samples};
+                            options.sft,       options.chatTemplate, request.samples, request.stop};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.corpus)

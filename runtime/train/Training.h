@@ -160,6 +160,7 @@ class Interrupt {
 public:
   void request() { requested_ = true; }
   bool isRequested() const { return requested_; }
+  const std::atomic<bool> &requested() const { return requested_; }
   bool isTraining();          // an engine is there: the run ends after its step
   bool abort();               // false: no engine runs
   bool hasAborted() const { return aborted_; }

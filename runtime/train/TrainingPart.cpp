@@ -143,7 +143,8 @@ Status TrainingPart::load() {
   const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
   MGC_ASSIGN(data,
              StepData::open(options_, start_, engine_->plan(),
-                            {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step())}));
+                            {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()),
+                                   &interrupt_.requested()}));
   if (!data)
     return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
                   "larger first part of --split, or --train-data-path");
@@ -217,7 +218,7 @@ Status TrainingPart::loadEvaluation() {
   const EngineOptions engine =
       engineOptions(evaluationPlan_->target, fmt::format("evaluation beside batches of {}",
                                                          plans_.sizes().rangeOf(start_.step()).size));
-  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine));
+  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, interrupt_));
   evaluation_ = std::move(made);
   return Status::ok();
 }

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,9 +124,102 @@ class Data(unittest.TestCase):
         flags = ["--tokenizer-type", "ByteTokenizer"]
         done = preprocess("in.jsonl", "out", *flags)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("out.state.json: is of a run with other input files or flags", done.stderr)
+        self.assertIn("out.state.json: is of a run with another value of: input files, --json-keys, flags", done.stderr)
         self.assertEqual(preprocess("in.jsonl", "out", *flags, "--restart").returncode, 0)
         self.assertFalse(pathlib.Path("out.state.json").exists())
+
+    def begin(self, *flags):
+        """A call that is ended before it is done: its state is out.state.json."""
+        with open("in.jsonl", "w") as out:
+            out.writelines(json.dumps({"text": " ".join(map(str, range(i, i + 100)))}) + "\n" for i in range(20000))
+        command = [BIN / "mgc-data", "preprocess", "--input", "in.jsonl", "--output-prefix", "out", *flags]
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not pathlib.Path("out_text_document.bin.part").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, errors)
+
+    def test_another_tokenizer_of_the_same_name_does_not_go_on(self):
+        original = (GOLDEN / "tokenizers/gpt2/tokenizer.json").read_text()
+        pathlib.Path("tokenizer.json").write_text(original)
+        flags = ["--tokenizer-model", "tokenizer.json"]
+        self.begin(*flags)
+        changed = json.loads(original)
+        vocabulary = changed["model"]["vocab"]
+        vocabulary["1"], vocabulary["2"] = vocabulary["2"], vocabulary["1"]
+        pathlib.Path("tokenizer.json").write_text(json.dumps(changed))
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("another value of: contents of the tokenizer's files (tokenizer.json); expected ", done.stderr)
+        pathlib.Path("tokenizer.json").write_text(original)
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("20000 documents", done.stdout)
+        self.assertIn("after an earlier run", done.stdout)
+
+    def test_a_commit_that_fails_or_is_killed_is_gone_on_with(self):
+        """IndexedWriter.h lists the states between its steps."""
+        flags = ["--tokenizer-type", "ByteTokenizer"]
+        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": "a" * i}) + "\n" for i in range(50)))
+        pathlib.Path("old.jsonl").write_text('{"text": "b"}\n')
+        for source, out in ("in.jsonl", "new"), ("old.jsonl", "out"), ("old.jsonl", "old"):
+            self.assertEqual(preprocess(source, out, *flags).returncode, 0)
+        pathlib.Path("out_text_document.idx.part").mkdir()
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("out_text_document.idx.part: cannot be written: Is a directory", done.stderr)
+        pathlib.Path("out_text_document.idx.part").rmdir()
+        parts = ["out.state.json", *(f"out_text_document.{name}.part" for name in ("bin", "lengths", "documents"))]
+        kept = {name: pathlib.Path(name).read_bytes() for name in parts}
+        new, old = ({end: pathlib.Path(f"{name}_text_document.{end}").read_bytes() for end in ("bin", "idx")}
+                    for name in ("new", "old"))
+        others = [parts[0], *parts[2:]]  # the tokens have their name
+        for bins, index, names in [(old["bin"], old["idx"], parts), (old["bin"], None, parts), (new["bin"], None, others),
+                                   (new["bin"], new["idx"], others), (new["bin"], new["idx"], parts[:1])]:
+            for path in pathlib.Path(".").glob("out*"):
+                path.unlink()
+            files = {name: kept[name] for name in names} | {"out_text_document.bin": bins, "out_text_document.idx": index}
+            for name, content in files.items():
+                if content is not None:
+                    pathlib.Path(name).write_bytes(content)
+            done = preprocess("in.jsonl", "out", *flags)
+            self.assertEqual(done.returncode, 0, (names, done.stderr))
+            self.assertIn("50 documents, 1225 tokens", done.stdout)
+            self.assertIn("after an earlier run", done.stdout)
+            for end in ("bin", "idx"):
+                self.same(f"out_text_document.{end}", f"new_text_document.{end}")
+            self.assertEqual(len(list(pathlib.Path(".").glob("out*"))), 2)
+        pathlib.Path("out.state.json").write_bytes(kept["out.state.json"])
+        for end, content in old.items():
+            pathlib.Path(f"out_text_document.{end}").write_bytes(content)
+        done = preprocess("in.jsonl", "out", *flags)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has 1 documents, 1 sequences and 1 tokens, expected the 50, 49 and 1225 that an earlier", done.stderr)
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace, which kills at a system call")
+    def test_killed_at_each_rename(self):
+        flags = ["--tokenizer-type", "ByteTokenizer", "--json-keys", "text", "title"]
+        pathlib.Path("in.jsonl").write_text('{"text": "new", "title": "n"}\n')
+        pathlib.Path("old.jsonl").write_text('{"text": "a", "title": "of the old"}\n')
+        for source, out in ("in.jsonl", "new"), ("old.jsonl", "old"):
+            self.assertEqual(preprocess(source, out, *flags).returncode, 0)
+        for count in range(1, 7):
+            self.assertEqual(preprocess("old.jsonl", "out", *flags).returncode, 0)
+            kill = ["strace", "-f", "-o", "/dev/null", "-e", "trace=rename", "-e", f"inject=rename:signal=KILL:when={count}"]
+            command = [BIN / "mgc-data", "preprocess", "--input", "in.jsonl", "--output-prefix", "out", *flags]
+            killed = subprocess.run([*kill, *map(str, command)], capture_output=True, text=True, timeout=120)
+            self.assertEqual(killed.returncode, -signal.SIGKILL if count < 6 else 0, killed.stderr)  # state, 2 pairs
+            for key in ("text", "title"):
+                new, old, out = ([pathlib.Path(f"{name}_{key}_document.{end}") for end in ("bin", "idx")]
+                                 for name in ("new", "old", "out"))
+                if out[1].exists():
+                    self.assertIn([path.read_bytes() for path in out],
+                                  [[path.read_bytes() for path in pair] for pair in (new, old)])
+            self.assertEqual(preprocess("in.jsonl", "out", *flags).returncode, 0)
+            for name in "text_document.bin", "text_document.idx", "title_document.bin", "title_document.idx":
+                self.same(f"out_{name}", f"new_{name}")
 
     def test_what_is_no_state(self):
         pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
@@ -175,6 +269,18 @@ class Data(unittest.TestCase):
             self.assertIn("in.jsonl: ", done.stderr)
             self.assertIn(message, done.stderr)
 
+    def test_a_search_that_is_given_up(self):
+        """The regular expression of a tokenizer needs 2^40 steps in line 2: its tokens are not just left out."""
+        split = {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"}
+        model = {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
+        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": split, "model": model}))
+        texts = ["x", "x " + 40 * "x" + "!y"]
+        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        done = preprocess("in.jsonl", "out", "--tokenizer-model", "tokenizer.json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("in.jsonl: line 2: tokenizer.json.pre_tokenizer: the regular expression (?:x+x+)+y cannot", done.stderr)
+        self.assertFalse(pathlib.Path("out_text_document.idx").exists())
+
     def test_usage(self):
         pathlib.Path("in.jsonl").write_text('{"text": "5 3 1"}\n')
         for flags, code, message in [
@@ -188,6 +294,18 @@ class Data(unittest.TestCase):
             done = preprocess("in.jsonl", "out", *flags)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message, done.stderr)
+
+    def test_output_that_cannot_be_written(self):
+        pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
+        indexed = GOLDEN / "indexed/docs_i32"
+        for words in (["info", indexed], ["merge", "--input", indexed, "--output-prefix", "merged"], ["--help"], ["--version"],
+                      ["preprocess", "--input", "in.jsonl", "--output-prefix", "out", "--tokenizer-type", "ByteTokenizer"]):
+            with self.subTest(words=words), open("/dev/full", "wb") as full:
+                for given in {"stdout": full}, {"preexec_fn": lambda: os.close(1)}:
+                    done = subprocess.run([str(word) for word in (BIN / "mgc-data", *words)], stderr=subprocess.PIPE, text=True,
+                                          timeout=120, **given)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, "standard output: cannot be written: (No space left|Bad file)")
 
     def test_sentences(self):
         pathlib.Path("in.jsonl").write_text('{"text": "One sentence. Another one!  And\\na third?"}\n')

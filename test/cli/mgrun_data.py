@@ -3,10 +3,12 @@ import json
 import os
 import pathlib
 import random
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN, ROOT = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
@@ -26,6 +28,16 @@ def write_indexed(prefix, sequences):
 
 def run(*words):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
+
+
+def has_open_file_in(folder, process):
+    for file in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+        try:
+            if os.readlink(file).startswith(folder):
+                return True
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return False
 
 
 class Data(unittest.TestCase):
@@ -92,6 +104,43 @@ class Data(unittest.TestCase):
         sharded, shared = self.losses("dp2", *cyclic)[0], self.losses("dp2", *cyclic, "--no-data-sharding")[0]
         self.assertNotEqual(sharded, shared)
         self.assertEqual(sharded, self.losses("dp2", *cyclic)[0])
+
+    def test_a_run_that_ends_while_it_tokenizes(self):
+        """A request to end is heard, and no file stays, however the run ends."""
+        model = {"type": "WordLevel", "vocab": {str(i): i for i in range(100)}, "unk_token": "0"}
+        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
+        with open("large.jsonl", "w") as out:
+            out.writelines([json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n"] * 100000)
+        for end, code in (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL):
+            with tempfile.TemporaryDirectory() as folder:
+                command = [BIN / "mgrun", "plan", "--train-iters", "100000", "--data", "large.jsonl",
+                           "--tokenizer-model", "tokenizer.json"]
+                process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True)
+                while not has_open_file_in(folder, process):
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.01)
+                process.send_signal(end)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, code, errors)
+                self.assertEqual(os.listdir(folder), [])
+                if end == signal.SIGTERM:
+                    self.assertIn("large.jsonl: a request to end came while its lines were tokenized", errors)
+
+    def test_lines_are_tokenized(self):
+        """The same losses as those of the files that mgc-data makes."""
+        model = {"type": "WordLevel", "vocab": {str(i): i for i in range(100)}, "unk_token": "0"}
+        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
+        rng = random.Random(3)
+        with open("small.jsonl", "w") as out:
+            for _ in range(50):
+                out.write(json.dumps({"text": " ".join(str(rng.randrange(100)) for _ in range(rng.randrange(1, 60)))}) + "\n")
+        done = run(BIN / "mgc-data", "preprocess", "--input", "small.jsonl", "--output-prefix", "small", "--tokenizer-model",
+                   "tokenizer.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses, text = self.losses("plan", "--data", "small.jsonl", "--tokenizer-model", "tokenizer.json")
+        self.assertIn("small.jsonl: ", text)
+        self.assertEqual(losses, self.losses("plan", "--train-data-path", "small_text_document")[0])
 
     def test_errors(self):
         self.expect(1, "c.idx", "--data-path", "c")

@@ -163,12 +163,17 @@ std::vector<std::string> CorpusFiles::prefixes() const {
 // Null where the split has no sequences.
 static Result<std::unique_ptr<GptSamples>> openPart(const CorpusFiles &files, Split split,
                                                     const std::string &prefix, const SampleOptions &options) {
-  MGC_ASSIGN(opened, IndexedTokens::open(prefix));
-  const auto range = files.isPerSplit() ? SequenceRange{0, opened.sequences()}
-                                        : files.split.of(split, opened.sequences()).value_or(SequenceRange());
+  std::shared_ptr<const IndexedTokens> tokens = files.opened;
+  if (!tokens || tokens->prefix() != prefix) {
+    MGC_ASSIGN(opened, IndexedTokens::open(prefix));
+    tokens = std::make_shared<const IndexedTokens>(std::move(opened));
+  }
+  const auto range = files.isPerSplit()
+                         ? SequenceRange{0, tokens->sequences()}
+                         : files.split.of(split, tokens->sequences()).value_or(SequenceRange());
   if (range.size() <= 0)
     return std::unique_ptr<GptSamples>();
-  return GptSamples::open(std::make_shared<const IndexedTokens>(std::move(opened)), range, options);
+  return GptSamples::open(std::move(tokens), range, options);
 }
 
 Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split split,

@@ -93,9 +93,10 @@ private:
 
 // The files of a run, as --data-path, --train-data-path .. and --split say them.
 struct CorpusFiles {
-  BlendWords blend;                   // of all splits, cut by `split`; else
-  std::array<BlendWords, 3> perSplit; // of each its own; empty: there is no such split
-  SplitFractions split;               // of `blend`
+  BlendWords blend;                                 // of all splits, cut by `split`; else
+  std::array<BlendWords, 3> perSplit;               // of each its own; empty: there is no such split
+  SplitFractions split;                             // of `blend`
+  std::shared_ptr<const IndexedTokens> opened = {}; // files that are open already; null: none
   bool isPerSplit() const { return blend.prefixes.empty(); }
   std::vector<std::string> prefixes() const; // all of them
 };

@@ -24,12 +24,17 @@ IndexedTokens::IndexedTokens(std::string prefix, IndexHeader header, MappedFile 
 }
 
 Result<IndexedTokens> IndexedTokens::open(const std::string &prefix) {
-  MGC_ASSIGN(index, MappedFile::open(prefix + ".idx"));
+  return open(prefix, prefix + ".idx", prefix + ".bin");
+}
+
+Result<IndexedTokens> IndexedTokens::open(const std::string &prefix, const std::string &indexPath,
+                                          const std::string &tokensPath) {
+  MGC_ASSIGN(index, MappedFile::open(indexPath));
   const auto bytes = index.bytes();
   MGC_ASSIGN(header,
              parseIndexHeader(index.path(), bytes.first(std::min<size_t>(bytes.size(), kIndexHeaderBytes)),
                               std::ssize(bytes)));
-  MGC_ASSIGN(bin, FileReader::open(prefix + ".bin"));
+  MGC_ASSIGN(bin, FileReader::open(tokensPath));
   IndexedTokens opened(prefix, header, std::move(index), std::move(bin));
   MGC_TRY(opened.verify());
   return opened;

@@ -14,6 +14,9 @@ class IndexedTokens {
 public:
   // Checks every length, offset and document: in a second for some hundred millions of sequences.
   static Result<IndexedTokens> open(const std::string &prefix);
+  // Files of other paths, which need them no longer once they are open. `prefix` is their name in messages.
+  static Result<IndexedTokens> open(const std::string &prefix, const std::string &indexPath,
+                                    const std::string &tokensPath);
 
   const std::string &prefix() const { return prefix_; }
   std::string indexPath() const { return prefix_ + ".idx"; }

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <filesystem>
 #include <limits>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -31,10 +34,19 @@ Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementTy
                                             const WrittenSizes &resume) {
   if (!indexCodeOf(type))
     return errorf("{}.idx: an index cannot name the type {}", prefix, toString(type));
-  MGC_ASSIGN(bin, PartFile::open(prefix + ".bin", resume.tokens * sizeInBytes(type)));
+  // The lengths first: a commit of another process has them locked to its end.
   MGC_ASSIGN(lengths, PartFile::open(prefix + ".lengths", resume.sequences * int64_t(sizeof(int32_t))));
   MGC_ASSIGN(documents, PartFile::open(prefix + ".documents", resume.documents * int64_t(sizeof(int64_t))));
+  MGC_ASSIGN(bin, PartFile::open(prefix + ".bin", resume.tokens * sizeInBytes(type)));
   return IndexedWriter(prefix, type, resume, std::move(bin), std::move(lengths), std::move(documents));
+}
+
+Result<IndexedWriter> IndexedWriter::createUnnamed(const std::string &prefix, const std::string &folder,
+                                                   ElementType type) {
+  MGC_ASSIGN(lengths, PartFile::openUnnamed(folder));
+  MGC_ASSIGN(documents, PartFile::openUnnamed(folder));
+  MGC_ASSIGN(bin, PartFile::openUnnamed(folder));
+  return IndexedWriter(prefix, type, {}, std::move(bin), std::move(lengths), std::move(documents));
 }
 
 Status IndexedWriter::addSequence(std::span<const int32_t> tokens) {
@@ -51,7 +63,7 @@ Status IndexedWriter::addRaw(std::span<const std::byte> elements) {
   const auto length = static_cast<int32_t>(count);
   ++sizes_.sequences, sizes_.tokens += count;
   MGC_TRY(lengths_.write(std::as_bytes(std::span(&length, 1))));
-  return bin_.write(elements);
+  return bin_->write(elements);
 }
 
 Status IndexedWriter::endDocument() {
@@ -83,21 +95,22 @@ Status IndexedWriter::append(const IndexedTokens &other) {
 }
 
 Result<WrittenSizes> IndexedWriter::sync() {
-  for (PartFile *file : {&bin_, &lengths_, &documents_})
-    MGC_TRY(file->sync());
+  for (PartFile *file : {bin_ ? &*bin_ : nullptr, &lengths_, &documents_})
+    if (file)
+      MGC_TRY(file->sync());
   return sizes_;
 }
 
-Status IndexedWriter::writeIndex(AtomicFile &file) {
+Status IndexedWriter::writeIndex(PartFile &file) {
   const std::array<uint64_t, 1> version = {kIndexVersion};
   const std::array<uint64_t, 2> counts = {static_cast<uint64_t>(sizes_.sequences),
                                           static_cast<uint64_t>(sizes_.documents + 1)};
   const std::array code = {static_cast<std::byte>(*indexCodeOf(type_))};
-  MGC_TRY(file.write(kIndexMagic));
+  MGC_TRY(file.write(std::as_bytes(std::span(kIndexMagic))));
   MGC_TRY(file.write(std::as_bytes(std::span(version))));
   MGC_TRY(file.write(std::span<const std::byte>(code)));
   MGC_TRY(file.write(std::as_bytes(std::span(counts))));
-  MGC_ASSIGN(lengths, MappedFile::open(prefix_ + ".lengths.part"));
+  MGC_ASSIGN(lengths, MappedFile::open(lengths_.readPath()));
   MGC_TRY(file.write(lengths.bytes()));
   const UnalignedArray<int32_t> each(lengths.bytes().data(), sizes_.sequences);
   int64_t offset = 0, first = 0;
@@ -106,28 +119,88 @@ Status IndexedWriter::writeIndex(AtomicFile &file) {
     offset += each[i] * sizeInBytes(type_);
   }
   MGC_TRY(file.write(std::as_bytes(std::span(&first, 1))));
-  MGC_ASSIGN(documents, MappedFile::open(prefix_ + ".documents.part"));
+  MGC_ASSIGN(documents, MappedFile::open(documents_.readPath()));
   MGC_TRY(file.write(documents.bytes()));
   return file.write(std::as_bytes(std::span(modes_)));
 }
 
-// The index comes last: without it nobody reads the tokens.
+// What commit() replaces: no directory or device.
+static Status verifyReplaceable(const std::string &path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::symlink_status(path, ignored);
+  return !exists(status) || is_regular_file(status) || is_symlink(status)
+             ? Status::ok()
+             : errorf("{}: is no regular file, expected one, or none, in its place", path);
+}
+
+static Status removeIndexOf(const std::string &prefix) {
+  const std::string path = prefix + ".idx";
+  if (::unlink(path.c_str()) != 0)
+    return errno == ENOENT ? Status::ok() : errorf("{}: cannot be removed: {}", path, std::strerror(errno));
+  return syncDirectoryOf(path);
+}
+
 Status IndexedWriter::commit() {
+  for (const char *end : {".bin", ".idx"})
+    MGC_TRY(verifyReplaceable(prefix_ + end));
   MGC_ASSIGN(written, sync());
   (void)written;
-  MGC_ASSIGN(index, AtomicFile::create(prefix_ + ".idx"));
+  MGC_ASSIGN(index, PartFile::open(prefix_ + ".idx", 0));
   MGC_TRY(writeIndex(index));
-  MGC_TRY(index.finish());
-  MGC_TRY(bin_.place());
-  MGC_TRY(index.commit());
-  lengths_.remove();
+  MGC_TRY(index.sync());
+  if (bin_) {
+    MGC_TRY(removeIndexOf(prefix_));
+    MGC_TRY(bin_->place());
+  }
+  MGC_TRY(index.place());
   documents_.remove();
+  lengths_.remove();
   return Status::ok();
 }
 
+// That the files have so much, and are no others of these names.
+static Status verifySizes(const std::string &path, const WrittenSizes &found, const WrittenSizes &sizes) {
+  if (found == sizes)
+    return Status::ok();
+  return errorf(
+      "{}: has {} documents, {} sequences and {} tokens, expected the {}, {} and {} that an earlier run has "
+      "written; --restart begins anew",
+      path, found.documents, found.sequences, found.tokens, sizes.documents, sizes.sequences, sizes.tokens);
+}
+
+Status IndexedWriter::finishCommit(const std::string &prefix, ElementType type, const WrittenSizes &sizes) {
+  std::error_code ignored;
+  if (std::filesystem::exists(prefix + ".bin.part", ignored)) {
+    MGC_ASSIGN(writer, create(prefix, type, sizes));
+    return writer.commit();
+  }
+  if (std::filesystem::exists(prefix + ".idx", ignored)) {
+    MGC_ASSIGN(files, IndexedTokens::open(prefix));
+    MGC_TRY(verifySizes(files.indexPath(), {files.sequences(), files.documents(), files.tokens()}, sizes));
+    for (const char *part : {".lengths.part", ".documents.part"})
+      ::unlink((prefix + part).c_str());
+    return Status::ok();
+  }
+  MGC_ASSIGN(bin, FileReader::open(prefix + ".bin"));
+  MGC_TRY(verifySizes(bin.path(), {sizes.sequences, sizes.documents, bin.size() / sizeInBytes(type)}, sizes));
+  MGC_ASSIGN(lengths, PartFile::open(prefix + ".lengths", sizes.sequences * int64_t(sizeof(int32_t))));
+  MGC_ASSIGN(documents, PartFile::open(prefix + ".documents", sizes.documents * int64_t(sizeof(int64_t))));
+  return IndexedWriter(prefix, type, sizes, std::nullopt, std::move(lengths), std::move(documents)).commit();
+}
+
+Result<IndexedTokens> IndexedWriter::finishUnnamed(const std::string &folder) {
+  for (PartFile *file : {&*bin_, &lengths_, &documents_})
+    MGC_TRY(file->flush());
+  MGC_ASSIGN(index, PartFile::openUnnamed(folder));
+  MGC_TRY(writeIndex(index));
+  MGC_TRY(index.flush());
+  return IndexedTokens::open(prefix_, index.readPath(), bin_->readPath());
+}
+
 void IndexedWriter::discard() {
-  for (PartFile *file : {&bin_, &lengths_, &documents_})
-    file->remove();
+  for (PartFile *file : {bin_ ? &*bin_ : nullptr, &lengths_, &documents_})
+    if (file)
+      file->remove();
 }
 
 } // namespace mgc

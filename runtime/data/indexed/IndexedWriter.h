@@ -4,6 +4,7 @@
 #include "runtime/data/indexed/IndexedTokens.h"
 #include "runtime/data/indexed/PartFile.h"
 
+#include <optional>
 #include <vector>
 
 namespace mgc {
@@ -15,12 +16,22 @@ struct WrittenSizes {
 };
 
 // Neither file stands under its name before commit(). What a run that was ended has written stays in PREFIX.*.part, and may be
-// gone on with.
+// gone on with. commit() has four steps, between which a run may die; an index is never beside tokens that are not its own:
+//
+//                                .bin.part  .bin  .idx
+//   1. write the index to a part     x      old   old
+//   2. remove the index before       x      old
+//   3. place the tokens                     new
+//   4. place the index                      new   new
 class IndexedWriter {
 public:
   // `type`: one that an index can name. `resume`: what sync() of an earlier run gave.
   static Result<IndexedWriter> create(const std::string &prefix, ElementType type,
                                       const WrittenSizes &resume = {});
+
+  // Files without names, on the file system of `folder`, which finishUnnamed() alone may end. `prefix`: their name in messages.
+  static Result<IndexedWriter> createUnnamed(const std::string &prefix, const std::string &folder,
+                                             ElementType type);
 
   ElementType type() const { return type_; }
   const WrittenSizes &sizes() const { return sizes_; }
@@ -33,21 +44,24 @@ public:
   Status append(const IndexedTokens &other);
   Result<WrittenSizes> sync(); // all of it is on disk
   Status commit();
-  void discard(); // removes the parts
+  // commit() of an earlier run that has written and synced all `sizes`, from where that run ended; nothing if it was done.
+  static Status finishCommit(const std::string &prefix, ElementType type, const WrittenSizes &sizes);
+  Result<IndexedTokens> finishUnnamed(const std::string &folder); // all that was written
+  void discard();                                                 // removes the parts
 
 private:
-  IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, PartFile bin,
+  IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, std::optional<PartFile> bin,
                 PartFile lengths, PartFile documents)
       : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)),
         lengths_(std::move(lengths)), documents_(std::move(documents)) {}
-  Status writeIndex(AtomicFile &file);
+  Status writeIndex(PartFile &file);
 
   std::string prefix_;
   ElementType type_;
   WrittenSizes sizes_;
-  PartFile bin_, lengths_,
-      documents_;             // i32 of each sequence; i64, the sequences up to the end of each document
-  std::vector<int8_t> modes_; // empty, or one for each sequence
+  std::optional<PartFile> bin_;  // none: an earlier commit() has placed it
+  PartFile lengths_, documents_; // i32 of each sequence; i64, the sequences up to the end of each document
+  std::vector<int8_t> modes_;    // empty, or one for each sequence
   std::vector<std::byte> scratch_;
 };
 

@@ -16,20 +16,24 @@ class PartFile {
 public:
   // Keeps the first `size` bytes of an earlier run: an error where it has fewer, or another process writes it now.
   static Result<PartFile> open(const std::string &path, int64_t size);
+  // A file without a name on the file system of `folder`: it is gone with the process, however that ends. It cannot be placed.
+  static Result<PartFile> openUnnamed(const std::string &folder);
 
   int64_t size() const { return size_; } // with what is not on disk yet
+  std::string readPath() const;          // by which this process may open it for reading
   Status write(std::span<const std::byte> bytes);
-  Status sync();  // what was written is on disk
+  Status flush(); // what was written is in the file
+  Status sync();  // and on disk
   Status place(); // sync(), and the file has its name
   void remove();  // the part
 
 private:
-  PartFile(std::string path, Descriptor descriptor, int64_t size)
-      : path_(std::move(path)), descriptor_(std::move(descriptor)), size_(size) {}
-  std::string partPath() const { return path_ + ".part"; }
-  Status flush();
+  PartFile(std::string path, std::string partPath, Descriptor descriptor, int64_t size)
+      : path_(std::move(path)), partPath_(std::move(partPath)), descriptor_(std::move(descriptor)),
+        size_(size) {}
+  bool isUnnamed() const { return path_.empty(); }
 
-  std::string path_;
+  std::string path_, partPath_; // of an unnamed file empty, and what messages call it
   Descriptor descriptor_;
   int64_t size_;
   std::vector<std::byte> buffer_;

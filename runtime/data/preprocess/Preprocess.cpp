@@ -50,35 +50,59 @@ public:
     }
     progress();
     summary_.total = progress_;
-    if (stop_) {
-      summary_.interrupted = true;
-      MGC_TRY(save());
-      return summary_;
-    }
-    for (IndexedWriter &writer : writers_)
-      MGC_TRY(writer.commit());
-    std::error_code ignored;
-    std::filesystem::remove(statePath(), ignored);
+    summary_.interrupted = !isAllWritten();
+    if (options_.unnamedIn)
+      MGC_TRY(summary_.interrupted ? Status::ok() : finishUnnamed());
+    else
+      MGC_TRY(summary_.interrupted ? save() : commit());
     return summary_;
   }
 
 private:
   std::string statePath() const { return options_.outputPrefix + ".state.json"; }
+  bool isAllWritten() const { return state_.partition == options_.partitions; }
+
+  // The state says that all is written before the first file gets its name: a run that dies here goes on here.
+  Status commit() {
+    if (!writers_.empty())
+      MGC_TRY(save());
+    for (size_t i = 0; i < summary_.prefixes.size(); ++i)
+      MGC_TRY(writers_.empty() ? IndexedWriter::finishCommit(summary_.prefixes[i], type_, state_.written[i])
+                               : writers_[i].commit());
+    std::error_code ignored;
+    std::filesystem::remove(statePath(), ignored);
+    return Status::ok();
+  }
+
+  Status finishUnnamed() {
+    for (IndexedWriter &writer : writers_) {
+      MGC_ASSIGN(files, writer.finishUnnamed(*options_.unnamedIn));
+      summary_.unnamed.push_back(std::make_shared<const IndexedTokens>(std::move(files)));
+    }
+    return Status::ok();
+  }
 
   Status open() {
     MGC_ASSIGN(tokenizer, openTokenizer(options_.tokenizer));
     MGC_ASSIGN(reader, LineReader::open(options_.inputs));
-    tokenizer_ = std::move(tokenizer), reader_.emplace(std::move(reader));
+    MGC_ASSIGN(contents, contentsOf(options_.tokenizer));
+    tokenizer_ = std::move(tokenizer), contents_ = std::move(contents), reader_.emplace(std::move(reader));
     type_ = indexTypeFor(tokenizer_->vocabulary());
     MGC_TRY(findEnd());
     state_.written.resize(options_.keys.size());
-    MGC_TRY(load());
+    if (!options_.unnamedIn)
+      MGC_TRY(load());
     for (size_t i = 0; i < options_.keys.size(); ++i) {
-      const std::string prefix = fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
-                                             options_.splitsSentences ? "sentence" : "document");
-      MGC_ASSIGN(writer, IndexedWriter::create(prefix, type_, state_.written[i]));
-      writers_.push_back(std::move(writer));
+      const std::string prefix = options_.unnamedIn
+                                     ? options_.outputPrefix
+                                     : fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
+                                                   options_.splitsSentences ? "sentence" : "document");
       summary_.prefixes.push_back(prefix);
+      if (isAllWritten())
+        continue;
+      MGC_ASSIGN(writer, options_.unnamedIn ? IndexedWriter::createUnnamed(prefix, *options_.unnamedIn, type_)
+                                            : IndexedWriter::create(prefix, type_, state_.written[i]));
+      writers_.push_back(std::move(writer));
     }
     progress_.allBytes = reader_->bytes() * options_.partitions;
     began_ = synced_ = Clock::now();
@@ -112,16 +136,41 @@ private:
     nlohmann::json keys = nlohmann::json::array();
     for (const std::string &key : options_.keys)
       keys.push_back(ascii(key));
+    nlohmann::json contents = nlohmann::json::array();
+    for (const TokenizerContent &content : contents_)
+      contents.push_back({ascii(content.path), content.bytes, content.checksum});
     return {
         {"inputs", inputs},
         {"keys", keys},
         {"tokenizer",
          {ascii(options_.tokenizer.type), ascii(options_.tokenizer.model),
           ascii(options_.tokenizer.vocabulary), ascii(options_.tokenizer.merges), tokenizer_->vocabulary()}},
+        {"contents", contents},
         {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
         {"special", options_.special},
         {"sentences", options_.splitsSentences},
         {"partitions", options_.partitions}};
+  }
+
+  // What differs from the identity of the run that has written the state; empty: nothing.
+  std::string differenceFrom(const nlohmann::json &other) const {
+    std::string paths, names;
+    for (const TokenizerContent &content : contents_)
+      paths += fmt::format("{}{}", paths.empty() ? "" : ", ", content.path);
+    const std::pair<const char *, std::string> fields[] = {
+        {"inputs", "input files"},
+        {"keys", "--json-keys"},
+        {"tokenizer", "flags of the tokenizer"},
+        {"contents", fmt::format("contents of the tokenizer's files ({})", paths)},
+        {"end", "token at the end of a document"},
+        {"special", "--tokenizer-hf-no-include-special-tokens"},
+        {"sentences", "--split-sentences"},
+        {"partitions", "--partitions"}};
+    const nlohmann::json own = identity();
+    for (const auto &[field, name] : fields)
+      if (!other.is_object() || other.value(field, nlohmann::json()) != own[field])
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    return names;
   }
 
   Status save() {
@@ -158,8 +207,8 @@ private:
     };
     if (!json.isOk() || !json->is_object() || json->value("format", nlohmann::json()) != "mgc preprocess 1")
       return refuse("is no state of mgc-data preprocess");
-    if (json->value("of", nlohmann::json()) != identity())
-      return refuse("is of a run with other input files or flags");
+    if (const std::string names = differenceFrom(json->value("of", nlohmann::json())); !names.empty())
+      return refuse("is of a run with another value of: " + names);
     const auto numbers = [](const nlohmann::json &list, std::initializer_list<int64_t *> out) {
       bool isGood = list.is_array() && list.size() == out.size();
       for (size_t i = 0; isGood && i < out.size(); ++i) {
@@ -174,7 +223,7 @@ private:
     bool isGood =
         numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
         numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
-        state_.partition < options_.partitions && at.file <= std::ssize(options_.inputs) &&
+        state_.partition <= options_.partitions && at.file <= std::ssize(options_.inputs) &&
         written.is_array() && written.size() == options_.keys.size();
     for (size_t i = 0; isGood && i < written.size(); ++i) {
       WrittenSizes &sizes = state_.written[i];
@@ -214,7 +263,7 @@ private:
       state_.position = ends.front();
       ends.pop_front();
       progress();
-      if (Clock::now() - synced_ > kSyncInterval)
+      if (!options_.unnamedIn && Clock::now() - synced_ > kSyncInterval)
         MGC_TRY(save());
     }
     return Status::ok();
@@ -238,10 +287,12 @@ private:
   }
 
   void progress() {
-    progress_.documents = writers_.front().sizes().documents;
+    for (size_t i = 0; i < writers_.size(); ++i)
+      state_.written[i] = writers_[i].sizes();
+    progress_.documents = state_.written.front().documents;
     progress_.tokens = 0;
-    for (const IndexedWriter &writer : writers_)
-      progress_.tokens += writer.sizes().tokens;
+    for (const WrittenSizes &sizes : state_.written)
+      progress_.tokens += sizes.tokens;
     progress_.bytes = reader_->bytes() * state_.partition + reader_->bytesBefore(state_.position);
     progress_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     observer_(progress_);
@@ -251,8 +302,9 @@ private:
   const std::atomic<bool> &stop_;
   const std::function<void(const PreprocessProgress &)> &observer_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<TokenizerContent> contents_;
   std::optional<LineReader> reader_;
-  std::vector<IndexedWriter> writers_;
+  std::vector<IndexedWriter> writers_; // none: an earlier run has written all, and has not committed all
   ElementType type_{};
   std::optional<int32_t> end_;
   RunState state_;

@@ -23,6 +23,9 @@ struct PreprocessOptions {
   int workers = 1;
   int64_t partitions = 1; // line i goes to part i modulo this; the parts follow each other
   bool restarts = false;  // what an earlier run has written is not gone on with
+  // Else: files without names on the file system of this folder, which the summary has. Nothing is left of such a run, and
+  // outputPrefix is only their name in messages.
+  std::optional<std::string> unnamedIn = std::nullopt;
 };
 
 struct PreprocessProgress {
@@ -32,7 +35,8 @@ struct PreprocessProgress {
 struct PreprocessSummary {
   PreprocessProgress total;
   bool interrupted = false, resumed = false;
-  std::vector<std::string> prefixes; // of the files
+  std::vector<std::string> prefixes;                         // of the files
+  std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // of each key, unless it was interrupted
 };
 
 // Memory does not grow with the input. What is wrong with a line is an error that names it. A run that ends early, whether it

@@ -73,6 +73,37 @@ TEST(ChatData, pairsNeedNoTemplate) {
   EXPECT_EQ(batch.labels, labels);
 }
 
+TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
+  const TempDir dir;
+  DataOptions options;
+  options.tokenizerFiles.model = dir.write(
+      "tokenizer.json",
+      R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"},
+                            "model": {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}})");
+  const std::string slow = std::string(40, 'x') + "!y";
+  EXPECT_TRUE(fails(openData(dir.write("texts.jsonl", "{\"text\": \"x\"}\n{\"text\": \"" + slow + "\"}\n"),
+                             planOf(16, false), 1, options),
+                    {"texts.jsonl: line 2: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+  options.areChats = true;
+  EXPECT_TRUE(
+      fails(openData(dir.write("chats.jsonl", "{\"prompt\": \"x\", \"completion\": \"" + slow + "\"}\n"),
+                     planOf(16, false), 1, options),
+            {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+}
+
+TEST(ChatData, aRequestToEndIsHeard) {
+  const TempDir dir;
+  const std::atomic<bool> stop = true;
+  DataOptions options = chats();
+  options.stop = &stop;
+  for (const bool areChats : {true, false}) {
+    options.areChats = areChats;
+    const std::string path =
+        dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
+    EXPECT_TRUE(fails(openData(path, planOf(40, false), 1, options), {"a.jsonl: a request to end came"}));
+  }
+}
+
 TEST(ChatData, packsWhereDocumentsAreSeparate) {
   const TempDir dir;
   std::string lines;
