@@ -309,6 +309,18 @@ void addStepFlags(CLI::App &app, RunFlags &run) {
       "needs and, on a GPU, their part of its peak (docs/cost.md, Utilisation)");
   app.add_option("--log-interval", run.logInterval, "Steps from one line on the screen to the next")
       ->check(wholeNumber(1));
+  CLI::Option *timers =
+      app.add_option(
+             "--timing-log-level", training.timersLevel,
+             "With each --log-interval: 1: how long a step computes forward and backward, sums gradients "
+             "and updates, on the fastest and the slowest rank; 2: also parts of the first. Else 0")
+          ->check(CLI::Range(0, 2));
+  app.add_option("--timing-log-option", run.timersOf, "On the screen, of the ranks: max, minmax or all")
+      ->check(CLI::IsMember({"max", "minmax", "all"}))
+      ->needs(timers);
+  app.add_flag("--log-timers-to-tensorboard", training.timersInTensorboard,
+               "The slowest rank's to --tensorboard-dir")
+      ->needs(timers, app.get_option("--tensorboard-dir"));
   app.add_flag("--poison", training.poison,
                "Fill the memory with NaN first, to find what is read before it is written");
   app.add_option("--inject-delays", training.delays,
@@ -511,6 +523,10 @@ Status readCorpusFlags(const CLI::App &app, RunFlags &flags) {
 Status readRunFlags(RunFlags &flags) {
   TrainingOptions &training = flags.training;
   training.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeoutSeconds * 1000));
+  training.timersInterval = flags.logInterval;
+  if (training.timersLevel > 0 && flags.logInterval == 0)
+    return errorf("--timing-log-level {}: no step is logged: --log-interval is 0; expected 1 or more",
+                  training.timersLevel);
   if (!flags.lrList.empty()) {
     MGC_ASSIGN(rates, readRates(flags.lrList));
     training.optimizer.lrList = std::move(rates);

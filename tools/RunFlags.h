@@ -29,6 +29,7 @@ struct RunFlags {
   bool mockData = false;
   SampleFlags samples;
   int64_t logInterval = 100;
+  std::string timersOf = "minmax"; // --timing-log-option
   double timeoutSeconds = 600;
   int64_t maxRestarts = 0;
   std::string lrList;

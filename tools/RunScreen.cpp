@@ -26,8 +26,9 @@ static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep)
                      step.throughput ? describeThroughput(*step.throughput) : "");
 }
 
-RunScreen::RunScreen(int64_t trainIters, int64_t logInterval)
-    : trainIters_(trainIters), logInterval_(logInterval), isTerminal_(isatty(STDERR_FILENO) == 1) {}
+RunScreen::RunScreen(int64_t trainIters, int64_t logInterval, std::string timersOf)
+    : trainIters_(trainIters), logInterval_(logInterval), timersOf_(std::move(timersOf)),
+      isTerminal_(isatty(STDERR_FILENO) == 1) {}
 
 RunScreen::~RunScreen() {
   if (barShown_)
@@ -57,13 +58,39 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
     say(stderr, "mgrun: {}\n", note);
 }
 
+// As Megatron-LM prints them.
+void RunScreen::showTimers(const TrainingStep &step) {
+  if (step.timers.empty())
+    return;
+  const bool isMinMax = timersOf_ == "minmax", isAll = timersOf_ == "all";
+  std::string text = fmt::format("{} across ranks (ms):\n", isMinMax ? "(min, max) time"
+                                                            : isAll  ? "times"
+                                                                     : "max time");
+  for (const StepTimer &timer : step.timers) {
+    const std::string name = fmt::format("    {:.<40}", timer.name + " ");
+    if (isAll) {
+      text += fmt::format("    {}:\n", timer.name);
+      for (size_t rank = 0; rank < timer.seconds.size(); ++rank)
+        text += fmt::format("     rank {:2}: {:.2f}\n", rank, 1e3 * timer.seconds[rank]);
+    } else if (isMinMax) {
+      text += fmt::format("{}: ({:.2f}, {:.2f})\n", name, 1e3 * timer.least(), 1e3 * timer.most());
+    } else {
+      text += fmt::format("{}: {:.2f}\n", name, 1e3 * timer.most());
+    }
+  }
+  say(stderr, "{}{}", isTerminal_ ? "\n" : "", text);
+}
+
 void RunScreen::stepped(const TrainingStep &step) {
-  if (isTerminal_)
-    return drawBar(step);
+  if (isTerminal_) {
+    drawBar(step);
+    return showTimers(step);
+  }
   const bool isShown = std::exchange(isFirst_, false) || step.step + 1 == trainIters_ ||
                        (logInterval_ > 0 && step.step % logInterval_ == 0);
   if (isShown)
     say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
+  showTimers(step);
 }
 
 void RunScreen::evaluated(const EvaluationResult &evaluation) {

@@ -8,7 +8,8 @@ namespace mgc {
 
 class RunScreen final : public TrainingObserver {
 public:
-  RunScreen(int64_t trainIters, int64_t logInterval);
+  // `timersOf`: of --timing-log-option, "max", "minmax" or "all".
+  RunScreen(int64_t trainIters, int64_t logInterval, std::string timersOf);
   ~RunScreen() override; // leaves the line of the bar
   void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
   void stepped(const TrainingStep &step) override;
@@ -17,7 +18,9 @@ public:
 
 private:
   void drawBar(const TrainingStep &step);
+  void showTimers(const TrainingStep &step);
   const int64_t trainIters_, logInterval_;
+  const std::string timersOf_;
   bool isFirst_ = true; // the step that comes
   const bool isTerminal_;
   bool barShown_ = false;

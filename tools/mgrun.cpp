@@ -85,7 +85,7 @@ Result<TrainingSummary> trainOnScreen(const RunFlags &flags, Interrupt &interrup
         toString(launch.master));
   for (const std::string &doubt : doubtsAbout(flags.training))
     say(stderr, "mgrun: {}\n", doubt);
-  RunScreen screen(flags.training.trainIters, flags.logInterval);
+  RunScreen screen(flags.training.trainIters, flags.logInterval, flags.timersOf);
   RunPage page(screen);
   return train(flags.training, page, interrupt);
 }
@@ -117,7 +117,7 @@ Ending report(const RunFlags &flags, Interrupt &interrupt) {
   const Result<TrainingSummary> summary = trainOnScreen(flags, interrupt);
   if (!summary.isOk()) {
     fail(summary.status());
-    return {interrupt.hasAborted() ? 130 : 1, false}; // a save that failed is no end as was asked for
+    return {interrupt.hasEnded() ? 130 : 1, false}; // a save that failed is no end as was asked for
   }
   const bool isShown = flags.training.launch.rank == 0;
   if (isShown)
@@ -138,7 +138,7 @@ int run(RunFlags &flags) {
   if (!mpi.isOk())
     return fail(mpi.status());
   const Ending ending = report(flags, interrupt);
-  const Status left = *mpi ? (*mpi)->leave(ending.haveAllFinished) : Status::ok();
+  const Status left = *mpi ? (*mpi)->leave(ending.haveAllFinished, ending.code) : Status::ok();
   return left.isOk() ? ending.code : fail(left);
 }
 

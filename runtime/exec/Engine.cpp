@@ -435,7 +435,7 @@ Status RankEngine::failureOf(int64_t step) const {
 }
 
 StepResult RankEngine::finishStep(int64_t step, double seconds) {
-  if (options_.timeline.measure && step >= options_.timeline.measureFirst)
+  if (options_.timeline.measures(step))
     recording_.add(seconds);
   StepResult result = results();
   result.isUpdated = isUpdated_;

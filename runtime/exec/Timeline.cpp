@@ -58,7 +58,7 @@ int64_t Timeline::now() {
 bool Timeline::beginStep(int64_t step) {
   step_ = step;
   tracing_ = step >= options_.traceFirst && step - options_.traceFirst < options_.traceSteps;
-  measuring_ = options_.measure && step >= options_.measureFirst;
+  measuring_ = options_.measures(step);
   depth_ = 0;
   return tracing_ || measuring_;
 }

@@ -24,6 +24,8 @@ struct TimelineOptions {
   int64_t measureFirst = 0;               // sums are of the steps from this one on
   bool trace() const { return traceSteps > 0; }
   bool measure = false;
+  int64_t measureEvery = 1; // of them, those whose number is a multiple of it
+  bool measures(int64_t step) const { return measure && step >= measureFirst && step % measureEvery == 0; }
 };
 
 class Timeline final : public WaitObserver {

@@ -140,6 +140,8 @@ std::string lineOf(const TrainingStep &step) {
     if (step.throughput->utilisation > 0)
       line["mfu"] = step.throughput->utilisation;
   }
+  for (const StepTimer &timer : step.timers)
+    line["timers"][timer.name] = {{"min", timer.least()}, {"max", timer.most()}};
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;
   return line.dump();

@@ -3,7 +3,7 @@
 
 namespace mgc {
 
-std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan) {
+std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan, bool hasTimers) {
   const StepResult &result = step.result;
   std::vector<EventScalar> scalars = {{"lm loss", result.terms.empty() ? result.loss : result.crossEntropy}};
   for (const LossTerm &term : result.terms)
@@ -22,6 +22,9 @@ std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &p
     if (step.throughput->utilisation > 0)
       scalars.push_back({"mfu", step.throughput->utilisation});
   }
+  for (const StepTimer &timer : step.timers)
+    if (hasTimers)
+      scalars.push_back({timer.name + "-time", timer.most()});
   for (const ExpertLoad &load : step.loads)
     scalars.push_back({load.router + " most tokens over mean", load.most / load.mean});
   return scalars;
@@ -33,6 +36,7 @@ Status StepLogs::open(const TrainingOptions &options, std::optional<int64_t> con
   if (!options.tensorboard)
     return Status::ok();
   eventInterval_ = options.tensorboardInterval;
+  eventsHaveTimers_ = options.timersInTensorboard;
   MGC_ASSIGN(events, EventFile::create(*options.tensorboard, continued));
   events_ = std::move(events);
   return Status::ok();
@@ -54,7 +58,7 @@ std::vector<std::string> StepLogs::write(const TrainingStep &step, const plan::P
   std::vector<std::string> notes;
   inLines_.add(lines_.write(lineOf(step)), notes);
   if (events_ && step.step % eventInterval_ == 0)
-    inEvents_.add(events_->write(step.step, scalarsOf(step, plan)), notes);
+    inEvents_.add(events_->write(step.step, scalarsOf(step, plan, eventsHaveTimers_)), notes);
   return notes;
 }
 

@@ -27,12 +27,13 @@ private:
   LossLog lines_;
   std::optional<EventFile> events_;
   int64_t eventInterval_ = 1;
+  bool eventsHaveTimers_ = false;
   Missing inLines_, inEvents_;
 };
 
 // Numbers of a step by the tags of Megatron-LM ("lm loss", "grad-norm", "learning-rate", "batch-size", "iteration-time":
-// seconds, "throughput": TFLOP/s of a device), and "tokens/s".
-std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan);
+// seconds, "throughput": TFLOP/s of a device; of timers "forward-compute-time": seconds of the slowest rank), and "tokens/s".
+std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &plan, bool hasTimers = false);
 // "lm loss validation" and "lm loss validation ppl", Megatron-LM's; of the split test so too.
 std::vector<EventScalar> scalarsOf(const EvaluationResult &evaluation);
 

@@ -135,7 +135,7 @@ Result<TrainingSummary> WholeRun::run() {
 
 bool Interrupt::abort() {
   std::lock_guard lock(mutex_);
-  aborted_ = engine_ != nullptr;
+  ended_ = engine_ != nullptr;
   if (engine_)
     engine_->abort(Status::error("interrupted in the middle of a step; nothing is saved"));
   return engine_ != nullptr;

@@ -8,6 +8,7 @@
 #include "runtime/comm/mpi/MpiProcess.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
+#include "runtime/measure/StepTimers.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "runtime/train/StepChecks.h"
 #include "runtime/train/Throughput.h"
@@ -61,7 +62,10 @@ struct TrainingOptions {
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
-  bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
+  bool logsLoads = false;       // in the log, of each router whose load is counted, the tokens of its experts
+  int timersLevel = 0;          // of --timing-log-level; 0: no timers
+  int64_t timersInterval = 100; // the steps whose number is a multiple of it have them
+  bool timersInTensorboard = false;
   bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
   FindStepWork findStepWork = nullptr;           // for the throughput of each step; null: it is not asked for
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
@@ -107,6 +111,7 @@ struct TrainingOptions {
   bool savesBetween() const { return saveInterval > 0 && saveInterval < trainIters; } // before the last step
   // Whether each rank keeps a copy of its state while it is written.
   bool copiesState() const { return save && savesState && asyncSave && savesBetween(); }
+  bool hasTimers(int64_t step) const { return timersLevel > 0 && step % timersInterval == 0; }
   bool isTraced() const { return trace || page; }
   bool isProfiled() const { return profile || profileJson || page; }
 };
@@ -117,6 +122,7 @@ struct TrainingStep {
   double lr = 0, seconds = 0;
   std::vector<ExpertLoad> loads = {};        // if asked for
   std::optional<Throughput> throughput = {}; // if asked for
+  std::vector<StepTimer> timers = {};        // if asked for
   std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
 };
 
@@ -161,13 +167,15 @@ public:
   void request() { requested_ = true; }
   bool isRequested() const { return requested_; }
   const std::atomic<bool> &requested() const { return requested_; }
-  bool isTraining();          // an engine is there: the run ends after its step
-  bool abort();               // false: no engine runs
-  bool hasAborted() const { return aborted_; }
+  bool isTraining(); // an engine is there: the run ends after its step
+  bool abort();      // false: no engine runs
+  // A run that the request itself ended before it was complete, without a failure of its own.
+  void end() { ended_ = true; }
+  bool hasEnded() const { return ended_; }
   void watch(Engine *engine); // null: none
 
 private:
-  std::atomic<bool> requested_{false}, aborted_{false};
+  std::atomic<bool> requested_{false}, ended_{false};
   std::mutex mutex_;
   Engine *engine_ = nullptr;
 };

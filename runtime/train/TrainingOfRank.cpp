@@ -80,6 +80,9 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--moe-per-layer-logging", options.logsLoads);
   add("--log-norms-by-layer", options.logsNormsByLayer);
+  add("--timing-log-level", options.timersLevel);
+  if (options.timersLevel > 0)
+    add("--log-interval", options.timersInterval);
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
   add("--bf16-products", !options.bf16Product                          ? "measured"

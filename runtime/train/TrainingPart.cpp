@@ -23,6 +23,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/ranges.h>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 namespace mgc {
@@ -95,6 +98,7 @@ private:
   TrainedSoFar skipped() const;
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
+  Status readTimers(std::vector<StepTimer> &timers); // all processes
   Status readNorms(std::vector<LayerNorm> &norms) const;
   double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
   int64_t devices() const; // that compute a step
@@ -118,6 +122,7 @@ private:
   std::unique_ptr<Evaluation> evaluation_;
   std::optional<StepWork> work_;       // if throughput is asked for
   std::optional<GradientNorms> norms_; // if those of layers are
+  StepTimers timers_{options_.timersLevel};
   StepLogs logs_;
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
@@ -141,14 +146,16 @@ Status TrainingPart::load() {
   if (processes() && isFirst() && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
   const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
-  MGC_ASSIGN(data,
-             StepData::open(options_, start_, engine_->plan(),
-                            {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()),
-                                   &interrupt_.requested()}));
-  if (!data)
+  Result<std::optional<StepData>> data = StepData::open(
+      options_, start_, engine_->plan(),
+      {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()), &interrupt_.requested()});
+  if (!data.isOk() && interrupt_.isRequested())
+    interrupt_.end();
+  MGC_TRY(Status(data.status()));
+  if (!*data)
     return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
                   "larger first part of --split, or --train-data-path");
-  data_ = std::move(data);
+  data_ = std::move(*data);
   MGC_TRY(loadEvaluation());
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
@@ -206,6 +213,11 @@ Status TrainingPart::loadEngine(plan::Plan plan) {
   const int64_t first = start_.step() + std::min<int64_t>(1, end_ - start_.step() - 1);
   const int64_t traced = std::min(options_.traceSteps, end_ - first);
   engine.timeline = {first, options_.isTraced() ? traced : 0, first, options_.isProfiled()};
+  if (options_.timersLevel > 0 && !options_.isProfiled()) {
+    engine.timeline.measure = true;
+    engine.timeline.measureFirst = start_.step();
+    engine.timeline.measureEvery = options_.timersInterval;
+  }
   MGC_ASSIGN(made, Engine::create(std::move(plan), plans_.folderOf(start_.step()), engine));
   engine_ = std::move(made);
   interrupt_.watch(engine_.get());
@@ -358,6 +370,8 @@ Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time
   const bool isGood = accepts ? result.isUpdated : shared_.checks.judge(result);
   TrainingStep done{step, result, lr, secondsSince(start), loads};
   done.norms = std::move(norms);
+  if (options_.hasTimers(step))
+    MGC_TRY(readTimers(done.timers));
   if (work_)
     done.throughput = throughputOf(*work_, engine_->plan(), done.seconds, devices());
   account(done);
@@ -393,6 +407,22 @@ Status TrainingPart::writeGradients() const {
 Status TrainingPart::readNorms(std::vector<LayerNorm> &norms) const {
   MGC_ASSIGN(read, norms_->read(scaleOfMean(), engine_->hosts()));
   norms = std::move(read);
+  return Status::ok();
+}
+
+Status TrainingPart::readTimers(std::vector<StepTimer> &timers) {
+  std::vector<std::vector<double>> ofRanks = timers_.read(engine_->recording());
+  if (processes()) {
+    const std::string own = fmt::format("{}", fmt::join(ofRanks.front(), " "));
+    MGC_ASSIGN(all, processes()->store().gather("timers", processes()->rank(), processes()->size(), own,
+                                                processes()->deadline()));
+    ofRanks.clear();
+    for (const std::string &text : all) {
+      std::istringstream numbers(text);
+      ofRanks.emplace_back(std::istream_iterator<double>(numbers), std::istream_iterator<double>());
+    }
+  }
+  timers = timers_.timersOf(ofRanks);
   return Status::ok();
 }
 

@@ -58,7 +58,7 @@ Status measure(Launch launch, int64_t repetitions) {
     }
     MGC_TRY(processes->end(Status::ok()));
   }
-  return mpi->leave(true);
+  return mpi->leave(true, 0);
 }
 
 } // namespace

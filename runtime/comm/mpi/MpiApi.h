@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-enum { MGC_MPI_API_VERSION = 1 };
+enum { MGC_MPI_API_VERSION = 2 };
 enum { MGC_MPI_ANY_RANK = -1 };
 
 typedef struct mgc_mpi_world mgc_mpi_world;
@@ -43,6 +43,9 @@ typedef struct {
   const char *kind; /* that the plugin was built for: "Open MPI" or "MPICH" */
   int (*start)(mgc_mpi_facts *facts, mgc_error *error);
   int (*stop)(mgc_error *error);
+  /* Ends all processes of the job with `code`, this one too, those that hang as well; returns where their launcher does so by
+   * itself once one has ended with a code. No message is waited for. */
+  void (*abandon)(int32_t code);
   int (*open_world)(mgc_mpi_world **world, mgc_error *error);
   /* Does not wait. What has not completed is not received any more. */
   void (*drop_world)(mgc_mpi_world *world);

@@ -6,6 +6,7 @@
 
 #include <climits>
 #include <condition_variable>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -174,11 +175,13 @@ Status MpiProcess::agreeOnStore(Launch &launch) {
   return complete(facts_.ranks - 1, timeout_);
 }
 
-Status MpiProcess::leave(bool isWell) {
+Status MpiProcess::leave(bool isWell, int code) {
   if (isWell)
     return thread_->run([table = &table_] { return mpiCall<&MpiTable::stop>(*table); }, timeout_,
                         "the end of MPI");
   std::this_thread::sleep_for(kLastWords);
+  std::fflush(nullptr);
+  table_.abandon(code);
   return Status::ok();
 }
 

@@ -28,10 +28,11 @@ public:
   // All processes open it. Dropped by the table.
   Result<mgc_mpi_world *> openWorld();
 
-  // The last call. `isWell`: all processes have finished, and end MPI together. Otherwise it waits a second, for the others
-  // to say why they end, too: most launchers kill all processes when one has failed. MPI is not called any more: some of its
-  // implementations crash where one of the processes is gone, and it may hold memory of the run that is freed.
-  Status leave(bool isWell);
+  // The last call of a process that ends with `code`. `isWell`: all processes have finished, and end MPI together. Otherwise it
+  // waits a second, for the others to say why they end, too: most launchers kill all processes when one has failed. No message is
+  // sent or waited for then: some implementations crash where one of the processes is gone, and they may hold memory of the run
+  // that is freed.
+  Status leave(bool isWell, int code);
 
 private:
   MpiProcess(const MpiTable &table, std::chrono::milliseconds timeout);

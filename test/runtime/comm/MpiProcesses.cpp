@@ -83,6 +83,6 @@ int main(int argc, char **argv) {
     return launched.mpi == mgc::MpiKind::none ? 0 : 1;
   }
   const int code = RUN_ALL_TESTS();
-  const mgc::Status left = mpi->leave(code == 0);
+  const mgc::Status left = mpi->leave(code == 0, code);
   return left.isOk() ? code : 1;
 }

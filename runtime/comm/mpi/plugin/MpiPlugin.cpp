@@ -124,6 +124,13 @@ Status start(mgc_mpi_facts *facts) {
   return Status::ok();
 }
 
+// Open MPI's mpirun ends the others; MPICH's, with -disable-auto-cleanup, waits for them.
+void abandon([[maybe_unused]] int32_t code) {
+#ifndef OPEN_MPI
+  MPI_Abort(MPI_COMM_WORLD, code);
+#endif
+}
+
 Status stop() { return check(MPI_Finalize(), "MPI_Finalize"); }
 
 Status openWorld(mgc_mpi_world **opened) {
@@ -223,6 +230,7 @@ constexpr mgc_mpi_api_table kTable = {.version = MGC_MPI_API_VERSION,
                                       .kind = kKind,
                                       .start = entry<start>,
                                       .stop = entry<stop>,
+                                      .abandon = abandon,
                                       .open_world = entry<openWorld>,
                                       .drop_world = dropWorld,
                                       .send = entry<send>,
