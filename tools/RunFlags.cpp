@@ -524,9 +524,6 @@ Status readRunFlags(RunFlags &flags) {
   TrainingOptions &training = flags.training;
   training.timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.timeoutSeconds * 1000));
   training.timersInterval = flags.logInterval;
-  if (training.timersLevel > 0 && flags.logInterval == 0)
-    return errorf("--timing-log-level {}: no step is logged: --log-interval is 0; expected 1 or more",
-                  training.timersLevel);
   if (!flags.lrList.empty()) {
     MGC_ASSIGN(rates, readRates(flags.lrList));
     training.optimizer.lrList = std::move(rates);
