@@ -76,6 +76,15 @@ public:
                  name, "a list of [\"shard-..safetensors\", bytes, checksum]"))
         files.push_back({entry[0].get<std::string>(), *jsonSize(entry[1]), entry[2].get<std::string>()});
   }
+  void read(const char *name, std::optional<ValueHistory> &history) {
+    if (!has(name))
+      return;
+    const json &entry = object_[name];
+    if (expect(entry.is_array() && entry.size() == 2 && jsonSize(entry[0]) && entry[1].is_number() &&
+                   entry[1].get<double>() >= 0,
+               name, "[number of values, the largest of them]"))
+      history = ValueHistory{*jsonSize(entry[0]), entry[1].get<double>()};
+  }
   Status status() const { return status_; }
 
 private:
@@ -104,15 +113,20 @@ std::string printRecord(const CheckpointRecord &record) {
     return ordered_json(text).dump(-1, ' ', false, json::error_handler_t::replace);
   };
   const auto setting = [](const auto &entry) { return ordered_json{entry.first, entry.second}; };
+  const auto history = [](const char *name, const std::optional<ValueHistory> &values) {
+    return values ? fmt::format("\"{}\": {},\n", name, ordered_json{values->seen, values->largest}.dump())
+                  : "";
+  };
   const std::string body = fmt::format(
-      "{{\n\"step\": {},\n{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
+      "{{\n\"step\": {},\n{}{}{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
       "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n\"files\": {}\n}}",
       record.step,
       record.skipped > 0
           ? fmt::format("\"skipped\": {},\n\"skippedSamples\": {},\n", record.skipped, record.skippedSamples)
           : "",
-      record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize,
-      record.sequenceLength, lines(record.data, setting), lines(record.optimizer, setting),
+      history("losses", record.losses), history("gradientNorms", record.norms), record.samples,
+      quoted(record.model), quoted(record.layout), record.globalBatchSize, record.sequenceLength,
+      lines(record.data, setting), lines(record.optimizer, setting),
       lines(record.files,
             [](const CheckpointFile &file) { return ordered_json{file.name, file.bytes, file.checksum}; }));
   return seal(CheckpointRecord::kVersion, body);
@@ -128,6 +142,8 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
     reader.read("skipped", record.skipped);
     reader.read("skippedSamples", record.skippedSamples);
   }
+  reader.read("losses", record.losses);
+  reader.read("gradientNorms", record.norms);
   reader.read("samples", record.samples);
   reader.read("model", record.model);
   reader.read("layout", record.layout);

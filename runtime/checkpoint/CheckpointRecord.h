@@ -3,6 +3,7 @@
 
 #include "runtime/checkpoint/StateFiles.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,13 @@ namespace mgc {
 
 // Flags and their values, in one order: {"--lr", "0.001"}.
 using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// Of the values of some number of a training's steps: how many there were, and the largest of the first of them (StepChecks.h).
+struct ValueHistory {
+  int64_t seen = 0;
+  double largest = 0;
+  bool operator==(const ValueHistory &) const = default;
+};
 
 struct CheckpointRecord {
   static constexpr int64_t kVersion = 1;
@@ -24,6 +32,7 @@ struct CheckpointRecord {
   std::vector<CheckpointFile> files;
   int64_t skipped = 0,
           skippedSamples = 0; // of the steps done, without an update; the file says so where there are any
+  std::optional<ValueHistory> losses, norms; // of a training that checks them
   bool operator==(const CheckpointRecord &) const = default;
 };
 

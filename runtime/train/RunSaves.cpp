@@ -54,10 +54,11 @@ int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
 }
 
 void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
-                     const DataSource &data) {
+                     const StepChecks &checks, const DataSource &data) {
   engine_ = &engine;
   processes_ = processes;
   sizes_ = &sizes;
+  checks_ = &checks;
   data_ = &data;
   if (options_.save && options_.savesState)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
@@ -90,6 +91,7 @@ Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
 Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
   note(saver_->finish());
   CheckpointRecord record = recordOf(options_, engine_->plan(), *sizes_, *data_, stepsDone);
+  checks_->keepIn(record);
   record.skipped = skipped.steps, record.skippedSamples = skipped.samples;
   const Status saved = saver_->save(std::move(record), options_.asyncSave && !isLast);
   if (isLast)

@@ -11,16 +11,28 @@ bool LargeValues::isTooLarge(double value) {
   value = std::abs(value);
   if (!std::isfinite(value))
     return false;
-  if (seen_ == kSamples)
-    return value >= kFactor * largest_;
-  ++seen_;
-  largest_ = std::max(largest_, value);
+  if (history_.seen == kSamples)
+    return value >= kFactor * history_.largest;
+  ++history_.seen;
+  history_.largest = std::max(history_.largest, value);
   return false;
 }
 
 static std::string describeLarge(const char *what, double value, const LargeValues &values) {
   return fmt::format("{} {}: at least {} times the largest of the first {} steps, {}", what, value,
                      LargeValues::kFactor, LargeValues::kSamples, values.largest());
+}
+
+void StepChecks::keepIn(CheckpointRecord &record) const {
+  if (options_.spikyLoss)
+    record.losses = losses_.history();
+  if (options_.largeGradients)
+    record.norms = norms_.history();
+}
+
+void StepChecks::goOnFrom(const CheckpointRecord &record) {
+  losses_.goOnFrom(record.losses.value_or(ValueHistory()));
+  norms_.goOnFrom(record.norms.value_or(ValueHistory()));
 }
 
 bool StepChecks::judge(const StepResult &result) {

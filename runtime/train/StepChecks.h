@@ -3,6 +3,7 @@
 //   out: what is wrong with them; whether such a step is skipped or ends the run
 #pragma once
 
+#include "runtime/checkpoint/CheckpointRecord.h"
 #include "runtime/exec/Engine.h"
 
 #include <string>
@@ -23,11 +24,12 @@ public:
   static constexpr double kFactor = 10;
   // Whether the value is too large. Values that are not finite are neither: they are not remembered.
   bool isTooLarge(double value);
-  double largest() const { return largest_; }
+  double largest() const { return history_.largest; }
+  const ValueHistory &history() const { return history_; }
+  void goOnFrom(const ValueHistory &history) { history_ = history; }
 
 private:
-  int64_t seen_ = 0;
-  double largest_ = 0;
+  ValueHistory history_;
 };
 
 class StepChecks {
@@ -43,6 +45,10 @@ public:
   bool isFinite() const { return isFinite_; }
   // As many bad steps came one after the other as may be skipped, and one more.
   bool isOver() const { return inARow_ > options_.skips; }
+
+  // What is too large follows from the first steps of a training, not of a run: what a checkpoint keeps of them.
+  void keepIn(CheckpointRecord &record) const;
+  void goOnFrom(const CheckpointRecord &record);
 
 private:
   CheckOptions options_;

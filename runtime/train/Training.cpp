@@ -41,6 +41,8 @@ private:
 Status WholeRun::open() {
   MGC_ASSIGN(start, findStart(options_));
   start_ = std::move(start);
+  if (start_.continues)
+    shared_.checks.goOnFrom(start_.record);
   MGC_TRY(verifyIterations(options_, start_.step()));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
   MGC_ASSIGN(plans, RunPlans::open(options_));

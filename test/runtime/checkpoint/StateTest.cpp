@@ -393,6 +393,17 @@ TEST(CheckpointRecord, stepsThatWereSkippedAreAmongThoseDone) {
   EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"skipped\" is 21", "at most", "20"}));
 }
 
+TEST(CheckpointRecord, keepsWhatChecksRemember) {
+  CheckpointRecord record;
+  record.step = 20;
+  record.losses = ValueHistory{20, 10.123456789012345};
+  const Result<CheckpointRecord> read = parseRecord(printRecord(record));
+  ASSERT_TRUE(isOk(read));
+  EXPECT_EQ(*read, record);
+  record.norms = ValueHistory{-1, 1};
+  EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"gradientNorms\" is [-1,1.0]", "number of values"}));
+}
+
 // Names of files reach nothing outside of the folder.
 TEST(CheckpointRecord, filesAreInItsFolder) {
   EXPECT_TRUE(

@@ -146,6 +146,17 @@ TEST_F(SkipTest, aSkippedStepLeavesNoTrace) {
   EXPECT_EQ(weightsOf("halves"), weightsOf("good"));
 }
 
+// Its first steps are those of the training, not of the run.
+TEST_F(SkipTest, aSpikeIsFoundByARunThatGoesOn) {
+  TrainingOptions options = makeOptions(writeData("data.safetensors", kSteps, 50), kSteps, "out");
+  options.exitInterval = 60;
+  ASSERT_TRUE(isOk(run(options)));
+  options.exitInterval = 0;
+  options.load = options.save;
+  EXPECT_TRUE(
+      fails(run(options), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps"}));
+}
+
 // All steps are bad: the next one after those that may be skipped ends the run.
 TEST_F(SkipTest, tooManyInARowEndTheRun) {
   const std::string weights = bundle_.path("weights.safetensors");
