@@ -19,6 +19,7 @@ public:
       : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {
     shared_.checks = StepChecks(options_.checks);
   }
+  ~WholeRun() { shared_.part.reset(); }
   Result<TrainingSummary> run();
   // The last word to the other processes, and what they have to say.
   Status end(const Status &status) { return shared_.processes ? shared_.processes->end(status) : status; }

@@ -524,7 +524,11 @@ Status TrainingPart::saveAfter(const Status &failure) {
 Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans,
                              const plan::Plan *evaluation, const TrainingStart &start, RunShared &shared,
                              TrainingObserver &observer, Interrupt &interrupt) {
-  return TrainingPart(options, plans, evaluation, start, shared, observer, interrupt).run();
+  shared.part.reset(); // there is no room for two
+  const auto part =
+      std::make_shared<TrainingPart>(options, plans, evaluation, start, shared, observer, interrupt);
+  shared.part = part;
+  return part->run();
 }
 
 } // namespace mgc

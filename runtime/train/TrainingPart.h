@@ -18,6 +18,8 @@ struct RunShared {
   std::unique_ptr<Communicator> storeHosts; // of ranks on devices
   StepChecks checks;
   int64_t parts = 0; // that have begun
+  // The last one, whose engine goes after the last word to the other processes: until then they may wait for its ranks.
+  std::shared_ptr<void> part;
 };
 
 struct PartResult {
