@@ -35,7 +35,8 @@ def setUpModule():
     unittest.addModuleCleanup(folder.cleanup)
     os.chdir(folder.name)
     for name, layout in [("plan", "--tp 2 --pp 2 --gbs 8"), ("zero", "--tp 2 --dp 2 --zero 1 --gbs 8"),
-                         ("ring", "--tp 2 --cp 2 --cp-comm-type p2p --gbs 8"), ("other", "--tp 2 --pp 2 --gbs 4")]:
+                         ("ring", "--tp 2 --cp 2 --cp-comm-type p2p --gbs 8"), ("other", "--tp 2 --pp 2 --gbs 4"),
+                         ("grown", "--tp 2 --pp 2 --gbs 8 --rampup-batch-size 4 4 10")]:
         compile_plan(name, layout)
 
 
@@ -108,11 +109,11 @@ class Mpi(unittest.TestCase):
         self.assertIn(message, "".join(errors))
         return "".join(errors)
 
-    def compare_with_threads(self, plan, arguments=()):
+    def compare_with_threads(self, plan, arguments=(), length=("--train-iters", "4")):
         files = lambda name: ["--save", name, "--log", name + ".jsonl", "--save-gradients", name + ".safetensors"]
         threads, several = (f"{self._testMethodName}.{kind}" for kind in ("threads", "processes"))
-        subprocess.run([MGRUN, plan, *MOCK, *arguments, *files(threads)], check=True, capture_output=True, env=CLEAN)
-        self.succeed(Run([*MOCK, *arguments, *files(several)], plan=plan))
+        subprocess.run([MGRUN, plan, "--mock-data", *length, *arguments, *files(threads)], check=True, capture_output=True, env=CLEAN)
+        self.succeed(Run(["--mock-data", *length, *arguments, *files(several)], plan=plan))
         for suffix in "/model.safetensors", "/config.json", ".safetensors":
             self.assertEqual(read(threads + suffix), read(several + suffix), suffix)
         logs = [[{key: value for key, value in json.loads(line).items() if key != "seconds"}
@@ -125,6 +126,9 @@ class Mpi(unittest.TestCase):
 
     def test_sharded_optimizers_give_the_same_bits(self):
         self.compare_with_threads("zero")
+
+    def test_growing_batches_give_the_same_bits(self):
+        self.compare_with_threads("grown", ["--rampup-batch-size", "4", "4", "10"], ["--train-samples", "21"])
 
     def test_rings_of_keys_give_the_same_bits(self):
         self.compare_with_threads("ring")

@@ -29,7 +29,8 @@ def setUpModule():
     unittest.addModuleCleanup(folder.cleanup)
     os.chdir(folder.name)
     for name, layout in [("plan", "--tp 2 --pp 2 --gbs 8"), ("zero", "--tp 2 --dp 2 --zero 1 --gbs 8"),
-                         ("other", "--tp 2 --pp 2 --gbs 4")]:
+                         ("other", "--tp 2 --pp 2 --gbs 4"),
+                         ("grown", "--tp 2 --pp 2 --gbs 8 --rampup-batch-size 4 4 10")]:
         command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", name, "--target", "cuda:sm_90"]
         subprocess.run(command + f"--dtype bf16 --seq 64 --mbs 2 {layout}".split(), check=True, capture_output=True)
 
@@ -116,11 +117,11 @@ class Processes(unittest.TestCase):
             self.assertIn(message, errors)
         return results
 
-    def compare_with_one_process(self, plan, arguments=()):
+    def compare_with_one_process(self, plan, arguments=(), length=("--train-iters", "4")):
         files = lambda name: ["--save", name, "--log", name + ".jsonl", "--save-gradients", name + ".safetensors"]
         one, several = (f"{self._testMethodName}.{kind}" for kind in ("one", "processes"))
-        subprocess.run([MGRUN, plan, *MOCK, *arguments, *files(one)], check=True, capture_output=True, env=CLEAN)
-        self.succeed(Run(range(4), [*MOCK, *arguments, *files(several)], plan=plan))
+        subprocess.run([MGRUN, plan, "--mock-data", *length, *arguments, *files(one)], check=True, capture_output=True, env=CLEAN)
+        self.succeed(Run(range(4), ["--mock-data", *length, *arguments, *files(several)], plan=plan))
         for suffix in "/model.safetensors", "/config.json", ".safetensors":
             self.assertEqual(read(one + suffix), read(several + suffix), suffix)
         logs = [[{key: value for key, value in json.loads(line).items() if not key.endswith("seconds")}
@@ -130,6 +131,9 @@ class Processes(unittest.TestCase):
 
     def test_tensor_and_pipeline_parallel_ranks_give_the_same_bits(self):
         self.compare_with_one_process("plan")
+
+    def test_growing_batches_give_the_same_bits(self):
+        self.compare_with_one_process("grown", ["--rampup-batch-size", "4", "4", "10"], ["--train-samples", "21"])
 
     def test_sharded_optimizers_give_the_same_bits(self):
         self.compare_with_one_process("zero")
