@@ -7,6 +7,8 @@ namespace mgc::plan {
 
 namespace {
 
+constexpr int64_t kMostSamples = int64_t(1) << 53; // that a double counts one by one
+
 Status verify(const BatchRampup &rampup, int64_t size) {
   const auto &[start, increment, samples] = rampup;
   const auto refuse = [&](const std::string &what) {
@@ -14,6 +16,8 @@ Status verify(const BatchRampup &rampup, int64_t size) {
   };
   if (start < 1 || increment < 1 || samples < 1)
     return refuse("expected a first batch, an increment and a number of samples of 1 or more each");
+  if (samples > kMostSamples)
+    return refuse(fmt::format("expected at most {} samples", kMostSamples));
   if (start >= size)
     return refuse(fmt::format("the first batch is not below the global batch, {}; expected less", size));
   if ((size - start) % increment != 0)

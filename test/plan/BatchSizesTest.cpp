@@ -32,6 +32,9 @@ TEST(BatchSizes, growAsMegatronsDo) {
       {{2, 2, 20}, 8},   {{16, 16, 1000}, 64},  {{1, 1, 7}, 5},
       {{4, 4, 1}, 32}, // all in the first batch
       {{3, 7, 100}, 24}, {{32, 96, 4001}, 320}, {{1, 3, 1000000}, 100}};
+  const Result<BatchSizes> longest = BatchSizes::growing({1, 1, int64_t(1) << 53}, 1000);
+  ASSERT_TRUE(isOk(longest));
+  EXPECT_EQ(longest->ranges().size(), 1000u);
   for (const auto &[rampup, size] : cases) {
     SCOPED_TRACE(fmt::format("{} {} {} to {}", rampup.start, rampup.increment, rampup.samples, size));
     const Result<BatchSizes> sizes = BatchSizes::growing(rampup, size);
@@ -61,6 +64,7 @@ TEST(BatchSizes, whatDoesNotLeadToTheGlobalBatch) {
   EXPECT_TRUE(fails(messageOf({0, 1, 100}), {"1 or more"}));
   EXPECT_TRUE(fails(messageOf({2, 0, 100}), {"1 or more"}));
   EXPECT_TRUE(fails(messageOf({2, 2, 0}), {"1 or more"}));
+  EXPECT_TRUE(fails(messageOf({2, 2, INT64_MAX}), {"at most 9007199254740992 samples"}));
 }
 
 } // namespace
