@@ -26,7 +26,7 @@ public:
   // Up to batches of `size`. An error, with the flag, where they do not lead there.
   static Result<BatchSizes> growing(const BatchRampup &rampup, int64_t size);
 
-  // Of sizes that differ, in their order.
+  // Ranges of steps, in their order; neighbours differ in size.
   std::span<const Range> ranges() const { return ranges_; }
   const Range &rangeOf(int64_t step) const;
   // The first step after this one that has another size; none: all have the same.

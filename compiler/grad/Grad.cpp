@@ -293,7 +293,7 @@ private:
         makeAgain(op, backward);
   }
 
-  // What makes the value that a cast to the model's type reads of the residual stream, a norm; null: there is none.
+  // The op, a norm, whose result a cast brings from the residual stream's type to the model's; null: there is none.
   static Operation *sourceOfCast(Operation *op) {
     return isa<CastOp>(op) && op->hasAttr(kCompleteAttr) ? op->getOperand(0).getDefiningOp() : nullptr;
   }

@@ -13,7 +13,7 @@ namespace mgc {
 // Flags and their values, in one order: {"--lr", "0.001"}.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Of the values of some number of a training's steps: how many there were, and the largest of the first of them (StepChecks.h).
+// ValueHistory: how many of a training's first values, losses or norms, there were, and the largest of them (StepChecks.h).
 struct ValueHistory {
   int64_t seen = 0;
   double largest = 0;

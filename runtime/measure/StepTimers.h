@@ -21,7 +21,7 @@ public:
   // `level`: of --timing-log-level. 1: forward-backward, all-grads-sync, optimizer; 2: also what the first of them is made of.
   explicit StepTimers(int level) : level_(level) {}
 
-  // Of each rank of this process the seconds of each timer in a step, mean over those that were measured since the last reading.
+  // Seconds of each timer in a step, by rank of this process: the mean over the steps that were measured since the last reading.
   std::vector<std::vector<double>> read(const Recording &recording);
   // `ofRanks`: of all ranks, what read() gave where they are.
   std::vector<StepTimer> timersOf(const std::vector<std::vector<double>> &ofRanks) const;

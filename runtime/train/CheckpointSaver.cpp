@@ -43,7 +43,7 @@ CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::stri
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
-// Of a run whose batch grows each size has a saver.
+// Keys of a run are used once, and a run whose batch grows has a saver for each size.
 std::string CheckpointSaver::keyOf(std::string_view what) const {
   return fmt::format("checkpoint {} of batches of {}: {}", saves_, engine_.plan().globalBatchSize, what);
 }

@@ -3,7 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
-#include "plan/prove/ProvePlan.h"
+#include "runtime/train/RunPlans.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,8 +47,7 @@ Result<plan::Plan> readEvaluationPlan(const std::string &folder, const plan::Pla
   if (std::error_code ignored; !std::filesystem::exists(path + "/" + plan::kPlanFile, ignored))
     return errorf("--eval-interval: {} has no plan that evaluates; expected one compiled with --evaluation",
                   folder);
-  MGC_ASSIGN(plan, plan::readPlan(path));
-  MGC_TRY(plan::provePlan(plan).at(path + "/" + plan::kPlanFile));
+  MGC_ASSIGN(plan, readProvedPlan(path));
   plan.parameters = plan::expandedParameters(plan);
   if (const std::string difference = differenceOf(training, plan); !difference.empty())
     return errorf("{}: does not evaluate what {} trains: {}; compile it again with --evaluation", path,

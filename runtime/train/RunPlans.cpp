@@ -8,15 +8,15 @@
 
 namespace mgc {
 
-namespace {
-
-Result<plan::Plan> readProved(const std::string &folder) {
+Result<plan::Plan> readProvedPlan(const std::string &folder) {
   MGC_ASSIGN(plan, plan::readPlan(folder));
   MGC_TRY(plan::provePlan(plan).at(folder + "/" + plan::kPlanFile));
   return plan;
 }
 
-// Of what all plans of a run have alike.
+namespace {
+
+// Whether the plan has alike what all plans of a run have.
 Status verifyAlike(const plan::Plan &found, const plan::Plan &whole, int64_t size) {
   if (found.globalBatchSize != size)
     return errorf("its global batch is {}, expected {}", found.globalBatchSize, size);
@@ -53,7 +53,7 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
           "mgc compile --rampup-batch-size {} {} {}",
           folder_, range.size, folder, options.rampup->start, options.rampup->increment,
           options.rampup->samples);
-    MGC_ASSIGN(plan, readProved(folder));
+    MGC_ASSIGN(plan, readProvedPlan(folder));
     MGC_TRY(verifyAlike(plan, whole_, range.size).at("--rampup-batch-size: " + folder));
     MGC_TRY(addHash(plan));
   }
@@ -61,7 +61,7 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
 }
 
 Result<RunPlans> RunPlans::open(const TrainingOptions &options) {
-  MGC_ASSIGN(whole, readProved(options.plan));
+  MGC_ASSIGN(whole, readProvedPlan(options.plan));
   RunPlans plans(options.plan, std::move(whole));
   if (options.rampup)
     MGC_TRY(plans.verifySmaller(options));
@@ -79,7 +79,7 @@ Result<plan::Plan> RunPlans::planOf(int64_t step) const {
   const std::string folder = folderOf(step);
   if (folder == folder_)
     return whole_;
-  MGC_ASSIGN(plan, readProved(folder));
+  MGC_ASSIGN(plan, readProvedPlan(folder));
   return expanded(std::move(plan));
 }
 

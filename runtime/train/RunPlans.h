@@ -7,6 +7,9 @@
 
 namespace mgc {
 
+// A plan, proved; an error names the folder's file.
+Result<plan::Plan> readProvedPlan(const std::string &folder);
+
 class RunPlans {
 public:
   // Reads and proves all, so that none is missing when its turn comes. An error names the folder.
@@ -15,7 +18,7 @@ public:
   const plan::BatchSizes &sizes() const { return sizes_; }
   // Plans have their parameters expanded. That of the global batch, in the folder that the options name.
   const plan::Plan &whole() const { return whole_; }
-  // Of the batches of a step.
+  // The folder and the plan of a step's batch.
   std::string folderOf(int64_t step) const;
   Result<plan::Plan> planOf(int64_t step) const;
   uint64_t hash() const { return hash_; } // of all

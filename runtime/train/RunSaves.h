@@ -27,7 +27,7 @@ public:
   // `skipped`: of the steps done, without an update.
   Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
   Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
-  // Of all state, by which the steps of the next batch size begin. All processes then wait for each other.
+  // A checkpoint of all state, with which the steps of the next batch size begin. The caller then waits for all processes.
   Status saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.
   void poll();

@@ -46,7 +46,7 @@ public:
   // As many bad steps came one after the other as may be skipped, and one more.
   bool isOver() const { return inARow_ > options_.skips; }
 
-  // What is too large follows from the first steps of a training, not of a run: what a checkpoint keeps of them.
+  // The first steps of a training, not of a run, say what is too large: a checkpoint keeps their values.
   void keepIn(CheckpointRecord &record) const;
   void goOnFrom(const CheckpointRecord &record);
 

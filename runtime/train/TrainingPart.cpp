@@ -1,28 +1,19 @@
 // See TrainingPart.h.
 #include "runtime/train/TrainingPart.h"
 
-#include "plan/Expand.h"
-#include "plan/json/PlanJson.h"
-#include "plan/prove/ProvePlan.h"
 #include "runtime/base/File.h"
 #include "runtime/checkpoint/Weights.h"
-#include "runtime/comm/hosts/StoreHosts.h"
-#include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
-#include "runtime/random/Philox.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/RunMemory.h"
 #include "runtime/train/RunSaves.h"
 #include "runtime/train/StartParameters.h"
 #include "runtime/train/StepData.h"
 #include "runtime/train/StepLogs.h"
-#include "runtime/train/TrainingOfRank.h"
-#include "runtime/train/TrainingStart.h"
 #include "runtime/train/VerifyTraining.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/ranges.h>
 #include <iterator>
 #include <sstream>
@@ -306,7 +297,7 @@ Status TrainingPart::runSteps() {
   }
 }
 
-// What fails beside the engine ends the training before the next step, in all processes.
+// A failure beside the engine ends the training before the next step, in all processes.
 Result<bool> TrainingPart::evaluate(Split split) {
   interrupt_.watch(&evaluation_->engine());
   Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);

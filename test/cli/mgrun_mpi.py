@@ -194,6 +194,20 @@ class Mpi(unittest.TestCase):
                 place = r"rank \d \(stage \d\), step \d+|rank \d, before step \d+"  # in an instruction, or between steps
                 self.assertTrue(any(re.search(place, text) for text in named), (errors, said))
 
+    @unittest.skipUnless(KIND == "mpich", "of others SIGUSR1 is a request to end")
+    def test_its_launchers_notice_of_a_death_is_no_request_to_end(self):
+        run = Run([*ENDLESS])
+        run.wait_for("step 2:")
+        for _ in range(2):
+            for rank in range(4):
+                os.kill(run.pid(rank), signal.SIGUSR1)
+            time.sleep(1.1)  # two within a second are one request
+        run.wait_for(f"step {run.text(0, 'err').count('step ') + 20}:")
+        self.assertIsNone(run.process.poll())
+        os.kill(run.pid(1), signal.SIGTERM)
+        self.assertNotEqual(run.end(60)[0], 0)
+        self.assertIn("(interrupted)", run.text(0, "out"))
+
     def test_a_process_that_stands_still_is_named_at_the_deadline(self):
         run = Run([*ENDLESS, "--timeout", "2"])
         run.wait_for("step 3:")

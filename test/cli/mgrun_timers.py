@@ -41,6 +41,7 @@ class Timers(unittest.TestCase):
             self.assertEqual(set(timers), {*OUTER, *INNER})
             for timer in timers.values():
                 self.assertLessEqual(0, timer["min"])
+                self.assertLess(0, timer["max"])
                 self.assertLessEqual(timer["min"], timer["max"])
             # A rank's step is made of them, and of little between instructions.
             self.assertLess(sum(timers[name]["min"] for name in OUTER), step["seconds"])

@@ -124,7 +124,7 @@ Status IndexedWriter::writeIndex(PartFile &file) {
   return file.write(std::as_bytes(std::span(modes_)));
 }
 
-// What commit() replaces: no directory or device.
+// The files that commit() replaces are no directories or devices.
 static Status verifyReplaceable(const std::string &path) {
   std::error_code ignored;
   const auto status = std::filesystem::symlink_status(path, ignored);

@@ -152,7 +152,7 @@ private:
         {"partitions", options_.partitions}};
   }
 
-  // What differs from the identity of the run that has written the state; empty: nothing.
+  // The differences from the identity of the run that has written the state; empty: there are none.
   std::string differenceFrom(const nlohmann::json &other) const {
     std::string paths, names;
     for (const TokenizerContent &content : contents_)
