@@ -7,8 +7,6 @@ namespace mgc::plan {
 
 namespace {
 
-constexpr int64_t kMostSamples = int64_t(1) << 53; // that a double counts one by one
-
 Status verify(const BatchRampup &rampup, int64_t size) {
   const auto &[start, increment, samples] = rampup;
   const auto refuse = [&](const std::string &what) {

@@ -15,6 +15,9 @@ struct BatchRampup {
   int64_t start = 0, increment = 0, samples = 0;
 };
 
+// That a double counts one by one; the samples of a training are no more.
+inline constexpr int64_t kMostSamples = int64_t(1) << 53;
+
 class BatchSizes {
 public:
   // Steps of one size, up to the next range.

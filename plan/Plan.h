@@ -58,6 +58,9 @@ struct Repeat {
 
 // --- Parameters --------------------------------------------------------------------------------------------
 
+// The dimension of tokens, in parameters that have one; a layout pads it.
+inline constexpr std::string_view kVocabularyDim = "v";
+
 // One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
 // file.
 struct ParameterDim {

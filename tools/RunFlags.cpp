@@ -427,31 +427,19 @@ void addSampleFlags(CLI::App &app, SampleFlags &samples) {
       ->excludes("--no-save-optim");
 }
 
-// Steps follow from the samples, and the schedule counts in them.
-Status readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
+// The schedule counts in samples.
+void readSampleFlags(const SampleFlags &samples, TrainingOptions &training) {
   if (!samples.train)
-    return Status::ok();
-  MGC_ASSIGN(plan, plan::readPlan(training.plan));
-  const int64_t batch = plan.globalBatchSize;
-  if (batch <= 0)
-    return errorf("{}: globalBatchSize is {}, expected at least 1", training.plan, batch);
-  plan::BatchSizes sizes(batch);
-  if (!samples.rampup.empty()) {
+    return;
+  if (!samples.rampup.empty())
     training.rampup = {samples.rampup[0], samples.rampup[1], samples.rampup[2]};
-    MGC_ASSIGN(growing, plan::BatchSizes::growing(*training.rampup, batch));
-    sizes = std::move(growing);
-  }
-  training.trainIters = sizes.stepsWithin(*samples.train);
-  if (training.trainIters == 0)
-    return errorf("--train-samples {}: is less than the global batch of the plan, expected at least {}",
-                  *samples.train, sizes.rangeOf(0).size);
   training.trainSamples = samples.train;
+  training.trainIters = *samples.train;
   OptimizerOptions &optimizer = training.optimizer;
   optimizer.bySamples = true;
   optimizer.lrDecay = samples.decay.value_or(0);
   optimizer.lrWarmup = samples.warmup.value_or(0);
   optimizer.lrWsdDecay = samples.wsdDecay.value_or(0);
-  return Status::ok();
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {
@@ -529,7 +517,7 @@ Status readRunFlags(RunFlags &flags) {
     training.optimizer.lrList = std::move(rates);
     training.inputs.push_back({"--lr-list", flags.lrList});
   }
-  MGC_TRY(readSampleFlags(flags.samples, training));
+  readSampleFlags(flags.samples, training);
   if (flags.warmupFraction)
     training.optimizer.lrWarmup = warmupOf(training, *flags.warmupFraction);
   using Mode = LaunchFlags::Mode;

@@ -26,9 +26,8 @@ static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep)
                      step.throughput ? describeThroughput(*step.throughput) : "");
 }
 
-RunScreen::RunScreen(int64_t trainIters, int64_t logInterval, std::string timersOf)
-    : trainIters_(trainIters), logInterval_(logInterval), timersOf_(std::move(timersOf)),
-      isTerminal_(isatty(STDERR_FILENO) == 1) {}
+RunScreen::RunScreen(int64_t logInterval, std::string timersOf)
+    : logInterval_(logInterval), timersOf_(std::move(timersOf)), isTerminal_(isatty(STDERR_FILENO) == 1) {}
 
 RunScreen::~RunScreen() {
   if (barShown_)
@@ -37,6 +36,7 @@ RunScreen::~RunScreen() {
 
 void RunScreen::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
   const plan::Plan &plan = engine.plan();
+  trainIters_ = options.trainIters;
   tokensPerStep_ = plan.globalBatchSize * plan.sequenceLength;
   std::string axes;
   for (const plan::Axis &axis : plan.mesh.axes)
@@ -47,10 +47,11 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
   say(stderr,
       "{}: {}, {} rank{} ({}),{}, {:.1f} MiB in the largest\n"
       "data: {}\n"
-      "{} steps of {} samples of {} tokens\n",
+      "{} of {} samples of {} tokens\n",
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-      engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data, trainIters_,
-      plan.globalBatchSize, plan.sequenceLength);
+      engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data,
+      options.rampup ? "steps" : fmt::format("{} steps", trainIters_), plan.globalBatchSize,
+      plan.sequenceLength);
   if (options.save && plan.modelConfig.empty())
     say(stderr, "mgrun: --save {}: gets no config.json: the plan is of an edited program, which none fits\n",
         *options.save);
@@ -113,7 +114,7 @@ void RunScreen::drawBar(const TrainingStep &step) {
 std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary) {
   std::string text = fmt::format("{} step{}{}", summary.steps, summary.steps == 1 ? "" : "s",
                                  summary.interrupted  ? " (interrupted)"
-                                 : summary.endedEarly ? fmt::format(" of {}", options.trainIters)
+                                 : summary.endedEarly ? fmt::format(" of {}", summary.trainIters)
                                                       : "");
   if (summary.skipped > 0)
     text += fmt::format(", {} of them skipped", summary.skipped);

@@ -1,6 +1,7 @@
 // mgc-data: makes the files that mgrun --data-path reads, puts some together, says what is in one.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or SIGTERM: the same call goes on.
 #include "runtime/base/Cores.h"
+#include "runtime/base/File.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/data/preprocess/Preprocess.h"
 #include "tools/flags/FlagChecks.h"
@@ -120,10 +121,10 @@ struct MergeFlags {
 // Prefixes of all pairs in a folder, by name, as Megatron-LM's merge_datasets.py takes them.
 Result<std::vector<std::string>> prefixesIn(const std::string &folder) {
   std::vector<std::string> prefixes;
-  std::error_code error;
-  for (const auto &entry : std::filesystem::directory_iterator(folder, error))
+  const std::error_code error = forEachEntry(folder, [&](const auto &entry) {
     if (const std::string path = entry.path().string(); path.ends_with(".idx"))
       prefixes.push_back(prefixOf(path));
+  });
   if (error || prefixes.empty())
     return errorf("--input {}: {}, expected a folder with .bin and .idx files", folder,
                   error ? error.message() : "has no .idx");

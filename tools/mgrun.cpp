@@ -85,7 +85,7 @@ Result<TrainingSummary> trainOnScreen(const RunFlags &flags, Interrupt &interrup
         toString(launch.master));
   for (const std::string &doubt : doubtsAbout(flags.training))
     say(stderr, "mgrun: {}\n", doubt);
-  RunScreen screen(flags.training.trainIters, flags.logInterval, flags.timersOf);
+  RunScreen screen(flags.logInterval, flags.timersOf);
   RunPage page(screen);
   return train(flags.training, page, interrupt);
 }

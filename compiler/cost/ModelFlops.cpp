@@ -12,17 +12,16 @@ using namespace mgc::cost;
 
 namespace {
 
-bool isOfVocabulary(const Plan &plan, const Parameter &parameter) {
-  return parameter.dims.size() > 1 && std::ranges::any_of(parameter.dims, [&](const ParameterDim &dim) {
-           return dim.valid == plan.vocabulary && dim.size >= plan.vocabulary;
-         });
+bool isOfVocabulary(const Parameter &parameter) {
+  return parameter.dims.size() > 1 &&
+         std::ranges::find(parameter.dims, kVocabularyDim, &ParameterDim::name) != parameter.dims.end();
 }
 
 // The one matrix of the vocabulary that counts: the head's, which is the last of the chain, or null.
 const Parameter *headOf(const Plan &plan) {
   const Parameter *head = nullptr;
   for (const Parameter &parameter : plan.parameters)
-    if (isOfVocabulary(plan, parameter))
+    if (isOfVocabulary(parameter))
       head = &parameter;
   return head;
 }
@@ -77,7 +76,7 @@ double mgc::cost::modelFlops(const Plan &plan) {
   const Parameter *head = headOf(plan);
   double flops = attentionFlops(plan);
   for (const Parameter &parameter : plan.parameters)
-    if (!isCounter(plan, parameter) && (&parameter == head || !isOfVocabulary(plan, parameter)))
+    if (!isCounter(plan, parameter) && (&parameter == head || !isOfVocabulary(parameter)))
       flops += 2 * double(elementsOf(parameter)) * parameter.activeShare * productsWith(bindings, parameter) *
                double(bindings.positionsOf(parameter) * plan.globalBatchSize);
   return flops;

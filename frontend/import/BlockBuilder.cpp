@@ -146,7 +146,7 @@ void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters,
     SmallVector<int64_t> shape;
     SmallVector<StringRef> names;
     for (const plan::ParameterDim &dim : entry.parameter.dims) {
-      shape.push_back(dim.name == StringRef(&kVocabularyDim, 1) ? layout.paddedVocabulary(model) : dim.size);
+      shape.push_back(dim.name == plan::kVocabularyDim ? layout.paddedVocabulary(model) : dim.size);
       names.push_back(dim.name);
     }
     NamedAttrList description(describeParameter(entry));

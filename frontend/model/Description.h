@@ -22,9 +22,6 @@
 
 namespace mgc::frontend {
 
-// The dimension of tokens in parameters. A layout pads it (Layout::paddedVocabulary).
-inline constexpr char kVocabularyDim = 'v';
-
 enum class NormKind { layer, rms };
 struct Norm { // layer: (x - mean) / deviation; rms: x / root of the mean square
   NormKind kind = NormKind::layer;

@@ -214,7 +214,7 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   const auto &[model, block, attention, hidden, positions, types, width, ffn, number] = sizes;
   auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
   switch (letter) {
-  case kVocabularyDim:
+  case plan::kVocabularyDim.front():
     return full(model.vocabulary);
   case 'p':
     return full(positions);

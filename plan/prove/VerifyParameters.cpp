@@ -80,9 +80,9 @@ public:
                        "activeShare = {} must be above 0 and at most 1: a share of the tokens",
                        parameter_.activeShare);
     for (const ParameterDim &dim : parameter_.dims)
-      violations_.expect(dim.name != "v" || dim.valid == checks_.plan.vocabulary, place_,
-                         "'{}' has {} valid rows v, the plan vocabulary = {}", parameter_.name, dim.valid,
-                         checks_.plan.vocabulary);
+      violations_.expect(dim.name != kVocabularyDim || dim.valid == checks_.plan.vocabulary, place_,
+                         "'{}' has {} valid rows {}, the plan vocabulary = {}", parameter_.name, dim.valid,
+                         kVocabularyDim, checks_.plan.vocabulary);
     verifyStack();
     verifyFileView();
     if (const std::optional<LocalRows> rows = localRows())

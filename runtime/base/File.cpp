@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <regex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -260,6 +261,48 @@ Status AtomicFile::place() {
 Status AtomicFile::commit() {
   MGC_TRY(place());
   return syncDirectoryOf(path_);
+}
+
+bool isTemporaryOf(std::string_view name, const std::string &other) {
+  static const std::regex ending(R"(\.tmp-\d+-\d+)");
+  return other.starts_with(name) && std::regex_match(other.begin() + std::ssize(name), other.end(), ending);
+}
+
+std::error_code forEachEntry(const std::string &folder,
+                             const std::function<void(const std::filesystem::directory_entry &)> &visit) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) // ++ throws
+    visit(*entry);
+  return error;
+}
+
+bool appendWhole(int descriptor, std::string_view bytes) {
+  const off_t before = ::lseek(descriptor, 0, SEEK_END);
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t written = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      const int error = errno;
+      if (done > 0 && before >= 0)
+        (void)!::ftruncate(descriptor, before);
+      errno = error;
+      return false;
+    }
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
+void removeUnfinished(const std::string &path) {
+  const std::filesystem::path file(path);
+  const std::string name = file.filename().string();
+  forEachEntry(file.has_parent_path() ? file.parent_path().string() : ".", [&](const auto &entry) {
+    std::error_code ignored;
+    if (isTemporaryOf(name, entry.path().filename().string()))
+      std::filesystem::remove(entry.path(), ignored);
+  });
 }
 
 Status writeFileAtomically(const std::string &path, std::string_view text) {

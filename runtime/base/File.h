@@ -6,10 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace mgc {
 
@@ -87,6 +90,18 @@ private:
   std::unique_ptr<std::byte[]> buffer_;
   size_t buffered_ = 0;
 };
+
+// Whether an AtomicFile of a file of this name may have left the other one.
+bool isTemporaryOf(std::string_view name, const std::string &other);
+// Removes the temporary files of `path` that killed processes have left; for who knows that no other process writes it.
+void removeUnfinished(const std::string &path);
+
+// The entries of a folder, in any order. An error when it cannot be read, after those that could be.
+std::error_code forEachEntry(const std::string &folder,
+                             const std::function<void(const std::filesystem::directory_entry &)> &visit);
+
+// Appends all of it or, where the file can be cut, nothing. errno says why.
+bool appendWhole(int descriptor, std::string_view bytes);
 
 // Brings the renames and removals in the directory of `path` to disk.
 Status syncDirectoryOf(const std::string &path);

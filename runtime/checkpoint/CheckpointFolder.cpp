@@ -1,6 +1,8 @@
 // See CheckpointFolder.h.
 #include "runtime/checkpoint/CheckpointFolder.h"
 
+#include "runtime/base/File.h"
+
 #include <charconv>
 #include <filesystem>
 #include <fmt/ranges.h>
@@ -64,10 +66,10 @@ Status refuseOthers(const std::string &folder, const std::map<int64_t, std::stri
 
 std::map<int64_t, std::string> checkpointsIn(const std::string &folder) {
   std::map<int64_t, std::string> found;
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
+  forEachEntry(folder, [&](const fs::directory_entry &entry) {
     if (const auto step = stepNamed(entry.path().filename().string()); step && step->second.empty())
       found[step->first] = entry.path().string();
+  });
   return found;
 }
 
@@ -116,13 +118,14 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
     }
   if (!others.empty() && !continued.force)
     return refuseOthers(folder, others, continued);
-  std::error_code error;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error))
-    if (const auto step = stepNamed(entry.path().filename().string()); step && !step->second.empty()) {
-      std::error_code ignored;
-      fs::remove_all(entry.path(), ignored);
-      notes.push_back(fmt::format("{}: left by a save that was killed; removed", entry.path().string()));
-    }
+  forEachEntry(folder, [&](const fs::directory_entry &entry) {
+    const auto step = stepNamed(entry.path().filename().string());
+    if (!step || step->second.empty())
+      return;
+    std::error_code ignored;
+    fs::remove_all(entry.path(), ignored);
+    notes.push_back(fmt::format("{}: left by a save that was killed; removed", entry.path().string()));
+  });
   return opened;
 }
 

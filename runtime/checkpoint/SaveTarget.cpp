@@ -1,6 +1,7 @@
 // See SaveTarget.h.
 #include "runtime/checkpoint/SaveTarget.h"
 
+#include "runtime/base/File.h"
 #include "runtime/base/MachineMemory.h"
 
 #include "runtime/checkpoint/ParameterShard.h"
@@ -36,16 +37,16 @@ bool isNameOfSave(const std::string &name) {
 bool isShard(const std::string &name) { return name.starts_with("model-") && isNameOfSave(name); }
 
 bool isLeftover(const std::string &name) {
-  static const std::regex names(R"((.*)\.(?:tmp-\d+-\d+|replaced-\d+))");
-  std::smatch parts;
-  return std::regex_match(name, parts, names) && isNameOfSave(parts[1]);
+  const std::string of = name.substr(0, name.rfind('.'));
+  static const std::regex replaced(R"(\.replaced-\d+)");
+  return isNameOfSave(of) &&
+         (isTemporaryOf(of, name) || std::regex_match(name.begin() + std::ssize(of), name.end(), replaced));
 }
 
 // This run has the folder's lock: no other one needs them.
 void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
   const std::set<std::string> checkpoint = checkpointFiles(folder);
-  std::error_code error;
-  for (const fs::directory_entry &file : fs::directory_iterator(folder, error)) {
+  forEachEntry(folder.string(), [&](const fs::directory_entry &file) {
     const std::string name = file.path().filename().string();
     std::error_code failed;
     if (isLeftover(name) && fs::remove(file.path(), failed))
@@ -54,7 +55,7 @@ void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
       notes.push_back(
           fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
                       file.path().string()));
-  }
+  });
 }
 
 // --- The checkpoint that a save would replace.

@@ -185,15 +185,20 @@ Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
 
 } // namespace
 
+Status verifyWeights(const Plan &plan, Arenas arenas, Communicator *communicator) {
+  RankMemory memory(arenas, communicator);
+  return memory.areAllHere() ? verifySavableWeights(plan, arenas)
+                             : verifyDigests(plan, memory, arenas, kNotSaved);
+}
+
 Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options) {
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
   RankMemory memory(arenas, options.communicator);
-  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas)
-                               : verifyDigests(plan, memory, arenas, kNotSaved))
-              .at(directory));
+  if (!options.areVerified)
+    MGC_TRY(verifyWeights(plan, arenas, options.communicator).at(directory));
   const Source source = sourceOfWeights(plan, options);
   Gatherer gatherer(plan, source, memory, arenas);
   if (!memory.isWriter())

@@ -10,6 +10,27 @@
 
 namespace mgc {
 
+namespace {
+
+// Whether no exponent is all ones.
+template <typename Bits> bool areFinite(std::span<const std::byte> bytes, Bits exponent) {
+  bool are = true;
+  for (size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, bytes.data() + at, sizeof bits);
+    are &= (bits & exponent) != exponent;
+  }
+  return are;
+}
+
+bool areFinite(std::span<const std::byte> bytes, ElementType type) {
+  return type == ElementType::F32    ? areFinite<uint32_t>(bytes, 0x7f800000)
+         : type == ElementType::BF16 ? areFinite<uint16_t>(bytes, 0x7f80)
+                                     : true;
+}
+
+} // namespace
+
 StateFiles::StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas) {
   const std::vector<TensorChunks> tensors = chunksOf(plan, rank);
   const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank)];
@@ -30,6 +51,7 @@ StateFiles::StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas) {
         for (const StateRun &run : chunk.runs) {
           const BucketBuffer buffer(plan, stage.buckets[run.bucket], rank, state.buffer, arenas);
           file.pieces.emplace_back(buffer.data(run.element), size_t(state.bytes(run.count)));
+          file.tensorOfPiece.push_back(file.tensors.size() - 1);
         }
         bytes_ += state.bytes(chunk.box.elements());
       }
@@ -78,8 +100,13 @@ Result<CheckpointFile> StateFiles::write(const File &file, std::span<const std::
   MGC_ASSIGN(writer, SafetensorsWriter::create(
                          folder + "/" + file.name, file.tensors,
                          {{kShardingInfo, file.shardingInfo}, {"DCP_VERSION", "1.0"}, {"format", "pt"}}));
-  for (std::span<const std::byte> piece : pieces)
-    MGC_TRY(writer.write(piece));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const TensorSpec &tensor = file.tensors[file.tensorOfPiece[i]];
+    if (!areFinite(pieces[i], tensor.type))
+      return errorf("{}: {} has values that are not finite, expected a state from which a training goes on",
+                    folder, tensor.name);
+    MGC_TRY(writer.write(pieces[i]));
+  }
   MGC_TRY(writer.place());
   return CheckpointFile{file.name, writer.bytes(), writer.checksum().text()};
 }
@@ -88,16 +115,12 @@ Result<std::vector<CheckpointFile>> StateFiles::write(const std::string &folder,
   std::vector<CheckpointFile> written;
   std::span<const std::byte> copied = copy_;
   for (const File &file : files_) {
-    std::span<const std::span<const std::byte>> pieces = file.pieces;
-    std::span<const std::byte> own;
-    if (source == Source::copy) {
-      size_t bytes = 0;
-      for (std::span<const std::byte> piece : file.pieces)
-        bytes += piece.size();
-      own = copied.first(bytes);
-      copied = copied.subspan(bytes);
-      pieces = {&own, 1};
-    }
+    std::vector<std::span<const std::byte>> pieces = file.pieces;
+    if (source == Source::copy)
+      for (std::span<const std::byte> &piece : pieces) {
+        piece = copied.first(piece.size());
+        copied = copied.subspan(piece.size());
+      }
     MGC_ASSIGN(entry, write(file, pieces, folder));
     written.push_back(std::move(entry));
   }

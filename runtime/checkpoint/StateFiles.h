@@ -33,7 +33,8 @@ public:
   // Copies them. The memory of the copy is kept for the next one.
   void copy();
   enum class Source { memory, copy };
-  // Writes all into the folder, and brings them to disk, names excepted.
+  // Writes all into the folder, and brings them to disk, names excepted. An error where a number is not finite: from such a state no
+  // training goes on.
   Result<std::vector<CheckpointFile>> write(const std::string &folder, Source source) const;
 
 private:
@@ -42,6 +43,7 @@ private:
     std::vector<TensorSpec> tensors;
     std::string shardingInfo;
     std::vector<std::span<const std::byte>> pieces; // the data, in the order of the file
+    std::vector<size_t> tensorOfPiece;
   };
   static Result<CheckpointFile> write(const File &file, std::span<const std::span<const std::byte>> pieces,
                                       const std::string &folder);

@@ -12,7 +12,7 @@ namespace mgc {
 
 // All lines are tokenized at once. A conversation that is longer than a sequence is cut off; one in which nothing is left to be
 // learned is left out. The order of the conversations, and that of the samples of each epoch, is drawn from the seed.
-// `stop`: as DataOptions::stop.
+// `stop`: as DataReading::stop.
 Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const plan::Plan &plan, uint64_t seed,
                                               const Tokenizer &tokenizer, const std::string &chatTemplate,
                                               const std::atomic<bool> *stop);

@@ -10,6 +10,7 @@
 #include "runtime/data/StreamData.h"
 #include "runtime/data/TextLines.h"
 #include "runtime/data/TokenFiles.h"
+#include "runtime/data/indexed/RandomOrder.h"
 #include "runtime/io/Npy.h"
 
 #include <algorithm>
@@ -224,8 +225,7 @@ static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) 
 }
 
 Status stoppedWhileReading(const std::string &path) {
-  return errorf("{}: a request to end came while its lines were tokenized; nothing was trained or saved",
-                path);
+  return errorf("{}: a request to end came while its lines were tokenized", path);
 }
 
 // A .jsonl through its tokenizer.
@@ -239,11 +239,13 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
                   options.tokenizerFiles.model, tokenizer->vocabulary(), plan.vocabulary);
   if (options.areChats) {
     MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
-    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate, options.stop));
+    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate, options.reading.stop));
     return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
   }
+  TokenizedLines own;
   MGC_ASSIGN(lines,
-             tokenizeLines(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.stop));
+             (options.reading.texts ? *options.reading.texts : own)
+                 .of(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.reading.stop));
   CorpusOptions corpus;
   corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
   corpus.files.opened = std::move(lines);
@@ -296,6 +298,11 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
   MGC_ASSIGN(source, openSplit(corpus.files, request.split, samples));
   if (!source)
     return std::unique_ptr<DataSource>();
+  if (corpus.schedule == SampleOrderKind::cyclic && source->samples() > kMostPermuted)
+    return errorf(
+        "--dataloader-type cyclic: found {} samples, expected at most {}, whose order is Megatron-LM's; "
+        "--dataloader-type single takes all",
+        source->samples(), kMostPermuted);
   return finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
                   {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
 }

@@ -38,6 +38,8 @@ struct GlobalBatch {
   std::vector<int32_t> imagePlaces, imageSources;
 };
 
+class TokenizedLines;
+
 class DataSource {
 public:
   virtual ~DataSource() = default;
@@ -51,6 +53,12 @@ public:
   virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
 };
 
+// How a .jsonl is read.
+struct DataReading {
+  const std::atomic<bool> *stop = nullptr; // once true, it is not read to its end: an error; null: never
+  TokenizedLines *texts = nullptr;         // keeps the tokens for who opens it again; null: nobody does
+};
+
 struct DataOptions {
   std::string binType = {};   // of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
@@ -62,11 +70,10 @@ struct DataOptions {
   std::string chatTemplate = {};      // file; see ChatTemplate.h
   bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
   int64_t samples = 0; // that will be read of a .jsonl of texts; 0: an epoch
-  const std::atomic<bool> *stop =
-      nullptr; // once true, a .jsonl is not read to its end: an error; null: never
+  DataReading reading = {};
 };
 
-// The error of data whose reading DataOptions::stop has ended.
+// The error of data whose reading DataReading::stop has ended.
 Status stoppedWhileReading(const std::string &path);
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.

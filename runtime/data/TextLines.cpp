@@ -28,4 +28,16 @@ Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &pa
   return summary.unnamed.front();
 }
 
+Result<std::shared_ptr<const IndexedTokens>> TokenizedLines::of(const std::string &path,
+                                                                const TokenizerFiles &tokenizer,
+                                                                bool appendsEnd,
+                                                                const std::atomic<bool> *stop) {
+  std::shared_ptr<const IndexedTokens> &file = files_[path];
+  if (!file) {
+    MGC_ASSIGN(tokens, tokenizeLines(path, tokenizer, appendsEnd, stop));
+    file = std::move(tokens);
+  }
+  return file;
+}
+
 } // namespace mgc

@@ -2,6 +2,7 @@
 #include "runtime/io/EventFile.h"
 
 #include "runtime/base/Checksum.h"
+#include "runtime/base/File.h"
 
 #include <algorithm>
 #include <array>
@@ -131,16 +132,9 @@ static std::string machineName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-static Status writeWhole(const std::string &path, int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return errorf("{}: cannot be written: {}", path, std::strerror(errno));
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status::ok();
+static Status append(const std::string &path, int descriptor, std::string_view bytes) {
+  return appendWhole(descriptor, bytes) ? Status::ok()
+                                        : errorf("{}: cannot be written: {}", path, std::strerror(errno));
 }
 
 constexpr int64_t kMostSeconds = 9'999'999'999; // names have ten digits: one of more would stand in front
@@ -156,10 +150,9 @@ static int64_t secondsIn(std::string_view name) {
 // More than in the names of all files there.
 static int64_t secondsOfNewFile(const std::string &folder, double now) {
   auto seconds = static_cast<int64_t>(now);
-  std::error_code error;
-  for (std::filesystem::directory_iterator file(folder, error), end; !error && file != end;
-       file.increment(error))
-    seconds = std::max(seconds, secondsIn(file->path().filename().string()) + 1);
+  forEachEntry(folder, [&](const auto &file) {
+    seconds = std::max(seconds, secondsIn(file.path().filename().string()) + 1);
+  });
   return std::min(seconds, kMostSeconds);
 }
 
@@ -176,13 +169,13 @@ Result<EventFile> EventFile::create(const std::string &folder, std::optional<int
     return errorf("{}: cannot be written: {}", path, std::strerror(errno));
   EventFile file(path, std::move(descriptor));
   const std::string start = continued ? startRecord(now, *continued) : "";
-  MGC_TRY(writeWhole(file.path_, file.descriptor_.number(), versionRecord(now) + start));
+  MGC_TRY(append(file.path_, file.descriptor_.number(), versionRecord(now) + start));
   return file;
 }
 
 Status EventFile::write(int64_t step, std::span<const EventScalar> scalars) {
   return scalars.empty() ? Status::ok()
-                         : writeWhole(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
+                         : append(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
 }
 
 } // namespace mgc

@@ -44,9 +44,11 @@ CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::stri
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
 // Keys of a run are used once, and a run whose batch grows has a saver for each size.
-std::string CheckpointSaver::keyOf(std::string_view what) const {
-  return fmt::format("checkpoint {} of batches of {}: {}", saves_, engine_.plan().globalBatchSize, what);
+std::string CheckpointSaver::keyOf(int64_t save, std::string_view what) const {
+  return fmt::format("checkpoint {} of batches of {}: {}", save, engine_.plan().globalBatchSize, what);
 }
+
+std::string CheckpointSaver::keyOf(std::string_view what) const { return keyOf(saves_, what); }
 
 Status CheckpointSaver::finish() {
   if (!thread_.joinable())
@@ -135,13 +137,18 @@ Status CheckpointSaver::completeOrDiscard(const CheckpointRecord &record, const 
 
 Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &own) {
   Store &store = processes_->store();
-  MGC_TRY(store.set(keyOf(fmt::format("rank {}", processes_->rank())), printReport(own)));
+  const std::string key = keyOf(fmt::format("rank {}", processes_->rank()));
+  if (const Status told = store.set(key, printReport(own)); !told.isOk()) // too long, or the store is full
+    MGC_TRY(store.set(key, printReport(told)));
   MGC_TRY(store.add(keyOf("reports"), 1).status());
   if (!isWriter())
     return own.status();
-  MGC_TRY(awaitReports());
-  const Status written = collectReports(record);
-  return completeOrDiscard(record, written);
+  Status written = awaitReports();
+  const bool haveAllReported = written.isOk();
+  if (haveAllReported)
+    written = collectReports(record);
+  Status completed = completeOrDiscard(record, written);
+  return completed.isOk() && haveAllReported ? forgetKeys() : completed;
 }
 
 // The store's own waits would hold up other threads that ask it.
@@ -171,4 +178,12 @@ Status CheckpointSaver::collectReports(CheckpointRecord &record) {
   }
   return Status::ok();
 }
+
+// All have reported: none asks for a key of this save or of one before it.
+Status CheckpointSaver::forgetKeys() {
+  while (forgotten_ < saves_)
+    MGC_TRY(processes_->store().forget(keyOf(++forgotten_, "")));
+  return Status::ok();
+}
+
 } // namespace mgc

@@ -41,7 +41,9 @@ private:
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
   Status awaitReports();
   Status collectReports(CheckpointRecord &record);
-  std::string keyOf(std::string_view what) const;
+  Status forgetKeys();
+  std::string keyOf(int64_t save, std::string_view what) const;
+  std::string keyOf(std::string_view what) const; // of this save
   bool isWriter() const { return completes_.has_value(); }
 
   Engine &engine_;
@@ -49,7 +51,7 @@ private:
   const std::string folder_;
   std::optional<CheckpointFolder> completes_;
   std::vector<std::optional<StateFiles>> files_; // by rank
-  int64_t saves_ = 0;
+  int64_t saves_ = 0, forgotten_ = 0;            // the saves begun; those whose keys the store has forgotten
   std::thread thread_;
   std::atomic<bool> hasEnded_{false};
   Status status_; // of the thread's save

@@ -58,19 +58,17 @@ Result<plan::Plan> readEvaluationPlan(const std::string &folder, const plan::Pla
 Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &options,
                                                      const TrainingStart &start, const Engine &trained,
                                                      plan::Plan plan, const EngineOptions &engineOptions,
-                                                     const Interrupt &interrupt) {
+                                                     const DataReading &reading) {
   const std::string bundle = options.plan + "/" + plan::kEvaluationFolder;
   MGC_ASSIGN(engine, Engine::create(std::move(plan), bundle, engineOptions));
   MGC_ASSIGN(copier, WeightCopier::between(trained.plan(), engine->plan()));
   std::unique_ptr<Evaluation> evaluation(new Evaluation(options, std::move(copier), std::move(engine)));
-  // As many as Megatron-LM reads: an evaluation more than there are intervals.
-  const int64_t evaluations = options.trainIters / options.evalInterval + 1;
   for (const auto &[split, times] :
-       {std::pair(Split::valid, evaluations), std::pair(Split::test, int64_t(1))}) {
+       {std::pair(Split::valid, options.evaluations()), std::pair(Split::test, int64_t(1))}) {
     const plan::Plan &evaluated = evaluation->engine_->plan();
     const int64_t batches = times * options.evalIters, size = evaluated.globalBatchSize;
     MGC_ASSIGN(data, StepData::open(options, start, evaluated,
-                                    {split, batches, batches * size, {0, 0, size}, &interrupt.requested()}));
+                                    {split, batches, batches * size, {0, 0, size}, reading}));
     evaluation->data_[size_t(split)] = std::move(data);
   }
   if (evaluation->has(Split::valid))

@@ -19,7 +19,7 @@ public:
   // What is passed by reference outlives it. `options`: of its engine. An error: there are no data to evaluate on.
   static Result<std::unique_ptr<Evaluation>> open(const TrainingOptions &options, const TrainingStart &start,
                                                   const Engine &trained, plan::Plan plan,
-                                                  const EngineOptions &engine, const Interrupt &interrupt);
+                                                  const EngineOptions &engine, const DataReading &reading);
 
   Engine &engine() { return *engine_; }
   bool has(Split split) const { return data_[size_t(split)].has_value(); }

@@ -1,6 +1,8 @@
 // See LossLog.h.
 #include "runtime/train/LossLog.h"
 
+#include "runtime/base/File.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -88,24 +90,8 @@ Status LossLog::mend(int64_t size, std::optional<int64_t> continued) const {
   return lacksEnd ? append("\n") : Status::ok();
 }
 
-// All of it or nothing, where the file can be cut.
 Status LossLog::append(const std::string &text) const {
-  const off_t before = ::lseek(descriptor_.number(), 0, SEEK_END);
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(descriptor_.number(), text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0) {
-      const int error = errno;
-      if (done > 0 && before >= 0)
-        (void)!::ftruncate(descriptor_.number(), before);
-      errno = error;
-      return failed(path_);
-    }
-    done += static_cast<size_t>(written);
-  }
-  return Status::ok();
+  return appendWhole(descriptor_.number(), text) ? Status::ok() : failed(path_);
 }
 
 // Whether the log is a regular file to which no name leads any more.

@@ -36,9 +36,14 @@ plan::Plan expanded(plan::Plan plan) {
 
 } // namespace
 
-Status RunPlans::addHash(const plan::Plan &plan) {
+static Result<uint64_t> hashOf(const plan::Plan &plan) {
   MGC_ASSIGN(text, plan::printPlan(plan));
-  hash_ = hashName(fmt::format("{:016x} {}", hash_, text));
+  return hashName(text);
+}
+
+Status RunPlans::addHash(const plan::Plan &plan) {
+  MGC_ASSIGN(own, hashOf(plan));
+  hash_ = hashName(fmt::format("{:016x} {:016x}", hash_, own));
   return Status::ok();
 }
 
@@ -56,6 +61,8 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
     MGC_ASSIGN(plan, readProvedPlan(folder));
     MGC_TRY(verifyAlike(plan, whole_, range.size).at("--rampup-batch-size: " + folder));
     MGC_TRY(addHash(plan));
+    MGC_ASSIGN(hash, hashOf(plan));
+    hashes_[range.size] = hash;
   }
   return Status::ok();
 }
@@ -80,6 +87,11 @@ Result<plan::Plan> RunPlans::planOf(int64_t step) const {
   if (folder == folder_)
     return whole_;
   MGC_ASSIGN(plan, readProvedPlan(folder));
+  MGC_ASSIGN(hash, hashOf(plan));
+  if (hash != hashes_.at(sizes_.rangeOf(step).size))
+    return errorf(
+        "{}: is another plan than when the run began; expected a folder that nobody compiles into meanwhile",
+        folder);
   return expanded(std::move(plan));
 }
 

@@ -5,6 +5,8 @@
 
 #include "runtime/train/Training.h"
 
+#include <map>
+
 namespace mgc {
 
 // A plan, proved; an error names the folder's file.
@@ -21,17 +23,18 @@ public:
   // The folder and the plan of a step's batch.
   std::string folderOf(int64_t step) const;
   Result<plan::Plan> planOf(int64_t step) const;
-  uint64_t hash() const { return hash_; } // of all
+  uint64_t hash() const { return hash_; } // of all, and of what was added
+  Status addHash(const plan::Plan &plan);
 
 private:
   RunPlans(std::string folder, plan::Plan whole) : folder_(std::move(folder)), whole_(std::move(whole)) {}
   Status verifySmaller(const TrainingOptions &options);
-  Status addHash(const plan::Plan &plan);
 
   std::string folder_;
   plan::Plan whole_;
   plan::BatchSizes sizes_{whole_.globalBatchSize};
   uint64_t hash_ = 0;
+  std::map<int64_t, uint64_t> hashes_; // of the plans of smaller batches, by size
 };
 
 } // namespace mgc

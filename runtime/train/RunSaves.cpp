@@ -2,7 +2,6 @@
 #include "runtime/train/RunSaves.h"
 
 #include "runtime/checkpoint/SaveTarget.h"
-#include "runtime/checkpoint/VerifyWeights.h"
 #include "runtime/checkpoint/Weights.h"
 
 #include <algorithm>
@@ -46,11 +45,12 @@ Status RunSaves::openFolder(std::vector<std::string> &notes) {
 
 // The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
 int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
-  const int64_t steps = options_.trainIters - start_.step();
-  const int64_t saves =
-      changes + (options_.savesBetween() ? (steps + options_.saveInterval - 1) / options_.saveInterval : 1);
+  const int64_t interval = options_.saveInterval;
+  const int64_t between =
+      options_.savesBetween() ? (options_.trainIters - 1) / interval - start_.step() / interval : 0;
+  const int64_t saves = changes + std::max<int64_t>(between, 0) + 1;
   const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
-  return options_.saveRetain == 0 ? saves : std::min(saves, options_.saveRetain + 1 - there);
+  return options_.saveRetain == 0 ? saves : std::min(saves - 1, options_.saveRetain - there) + 1;
 }
 
 void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
@@ -68,24 +68,37 @@ bool RunSaves::isDue(int64_t stepsDone) const {
   return options_.savesBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
 }
 
+// State first: it is all that a training needs to go on.
 Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
   if (!options_.save)
     return Status::ok();
-  // Rank 0 asks the others for weights, which would hold up their training.
-  if (isLast || !options_.asyncSave)
-    MGC_TRY(saveWeightsAlone(stepsDone));
-  return saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
+  const Status state = saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
+  const Status weights = writesWeights(isLast) ? writeWeights(stepsDone) : Status::ok();
+  return state.isOk() || weights.isOk() ? (state.isOk() ? weights : state)
+                                        : errorf("{}\n{}", state.message(), weights.message());
 }
 
-Status RunSaves::saveWeightsAlone(int64_t stepsDone) {
+Status RunSaves::placed(Status status, int64_t stepsDone) const {
+  return processes_ ? std::move(status).at(
+                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone))
+                    : status;
+}
+
+Status RunSaves::verifyWeights(int64_t stepsDone) {
+  if (!options_.save)
+    return Status::ok();
   MGC_TRY(engine_->download(Part::weights));
+  return placed(mgc::verifyWeights(engine_->plan(), engine_->arenas(), engine_->hosts()).at(*options_.save),
+                stepsDone);
+}
+
+// Of weights that verifyWeights takes.
+Status RunSaves::writeWeights(int64_t stepsDone) {
   SaveOptions save;
   save.type = options_.saveType;
   save.communicator = engine_->hosts();
-  Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
-  return processes_ ? std::move(saved).at(
-                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone))
-                    : saved;
+  save.areVerified = true;
+  return placed(saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save), stepsDone);
 }
 
 Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {
@@ -101,6 +114,7 @@ Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool 
 }
 
 Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
+  MGC_TRY(verifyWeights(stepsDone));
   return save(stepsDone, skipped, true);
 }
 
@@ -109,10 +123,11 @@ Status RunSaves::saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped)
 }
 
 Status RunSaves::saveBetween(int64_t stepsDone, const TrainedSoFar &skipped) {
+  if (writesWeights(false))
+    MGC_TRY(verifyWeights(stepsDone));
   Status saved = save(stepsDone, skipped, false);
   if (saved.isOk() || processes_)
     return saved;
-  MGC_TRY(verifySavableWeights(engine_->plan(), engine_->arenas()));
   observer_.noted(fmt::format("after {} steps: {}; the training goes on", stepsDone, saved.message()));
   return Status::ok();
 }

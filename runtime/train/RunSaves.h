@@ -33,10 +33,14 @@ public:
   void poll();
 
 private:
+  // Rank 0 asks the others for weights, which would hold up their training.
+  bool writesWeights(bool isLast) const { return isLast || !options_.asyncSave; }
   Status openFolder(std::vector<std::string> &notes);
   int64_t checkpointsAtOnce(int64_t changes) const;
   Status save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
-  Status saveWeightsAlone(int64_t stepsDone);
+  Status verifyWeights(int64_t stepsDone);
+  Status writeWeights(int64_t stepsDone);
+  Status placed(Status status, int64_t stepsDone) const;
   Status saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   void note(const Status &saved);
 

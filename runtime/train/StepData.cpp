@@ -26,7 +26,7 @@ static Result<Source> openSource(const TrainingOptions &options, const TrainingS
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
   const DataOptions data = {options.binType, options.textBytes, tokenizer,   options.documents,
                             options.masking, options.tokenizer, options.sft, options.chatTemplate,
-                            request.samples, request.stop};
+                            request.samples, request.reading};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.corpus)
@@ -53,12 +53,12 @@ Result<std::optional<StepData>> StepData::open(const TrainingOptions &options, c
 }
 
 std::string StepData::describe() const {
-  const int64_t samples = firstOf(request_.steps);
+  const int64_t samples = request_.samples, size = request_.from.size;
   const std::optional<double> epochs = source_->epochsOf(samples);
   if (!epochs)
     return source_->describe();
-  const std::string read = request_.from.firstStep == 0
-                               ? fmt::format("{} steps of {}", request_.steps, request_.from.size)
+  const std::string read = request_.steps * size == samples
+                               ? fmt::format("{} steps of {}", request_.steps, size)
                                : fmt::format("{} samples", samples);
   return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
 }

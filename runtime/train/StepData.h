@@ -15,7 +15,7 @@ public:
     int64_t steps = 0;            // up to this one batches will be read
     int64_t samples = 0;          // that the data must have an order for: of all steps of the training
     plan::BatchSizes::Range from; // steps of the plan's batches; other plans read those before it
-    const std::atomic<bool> *stop = nullptr; // see DataOptions
+    DataReading reading = {};
   };
   // None: the run has no data of that split.
   static Result<std::optional<StepData>> open(const TrainingOptions &options, const TrainingStart &start,

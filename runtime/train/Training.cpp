@@ -27,10 +27,11 @@ public:
 private:
   Status open();
   Status verify() const;
+  Status findIterations();
   Status verifyModelOfStart() const;
   Status join();
 
-  const TrainingOptions options_;
+  TrainingOptions options_;
   TrainingObserver &observer_;
   Interrupt &interrupt_;
   RunShared shared_;
@@ -44,15 +45,28 @@ Status WholeRun::open() {
   start_ = std::move(start);
   if (start_.continues)
     shared_.checks.goOnFrom(start_.record);
-  MGC_TRY(verifyIterations(options_, start_.step()));
-  MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
   MGC_ASSIGN(plans, RunPlans::open(options_));
   plans_ = std::move(plans);
+  MGC_TRY(findIterations());
+  MGC_TRY(verifyIterations(options_, start_.step()));
+  MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
   if (options_.evalInterval > 0) {
     MGC_ASSIGN(evaluation, readEvaluationPlan(options_.plan, plans_->whole()));
+    MGC_TRY(plans_->addHash(evaluation));
     evaluation_ = std::move(evaluation);
   }
+  MGC_TRY(verifySamples(options_, plans_->sizes(), evaluation_ ? &*evaluation_ : nullptr));
   return verify();
+}
+
+Status WholeRun::findIterations() {
+  if (!options_.trainSamples)
+    return Status::ok();
+  options_.trainIters = plans_->sizes().stepsWithin(*options_.trainSamples);
+  return options_.trainIters > 0
+             ? Status::ok()
+             : errorf("--train-samples {}: is less than the global batch of the plan, expected at least {}",
+                      *options_.trainSamples, plans_->sizes().rangeOf(0).size);
 }
 
 Status WholeRun::verify() const {
@@ -146,18 +160,25 @@ bool Interrupt::abort() {
 
 bool Interrupt::isTraining() {
   std::lock_guard lock(mutex_);
-  return engine_ != nullptr;
+  return isTraining_;
 }
 
 void Interrupt::watch(Engine *engine) {
   std::lock_guard lock(mutex_);
   engine_ = engine;
+  isTraining_ |= engine != nullptr;
+}
+
+void Interrupt::leave() {
+  std::lock_guard lock(mutex_);
+  isTraining_ = false;
 }
 
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt) {
   WholeRun run(options, observer, interrupt);
   Result<TrainingSummary> summary = run.run();
+  interrupt.leave();
   MGC_TRY(run.end(summary.status()));
   return summary;
 }

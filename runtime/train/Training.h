@@ -75,8 +75,8 @@ struct TrainingOptions {
   bool force = false;                            // --save may replace a checkpoint of another model
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
-  // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples); trainIters
-  // are the steps that follow from it.
+  // The training's length in samples, where it is counted in them, as its schedule is then (OptimizerOptions::bySamples). Then
+  // trainIters are at most so many; train() finds how many by the plans.
   std::optional<int64_t> trainSamples;
   std::optional<plan::BatchRampup>
       rampup; // the global batch grows to that of the plan, by the plans in PLAN/batch-SIZE; with trainSamples
@@ -87,6 +87,8 @@ struct TrainingOptions {
   // Steps from one evaluation to the next (0: there is none), and the batches of one: of other data than those of training. The last
   // is at the end, where there are data of the split test of them too.
   int64_t evalInterval = 0, evalIters = 100;
+  // As many as Megatron-LM reads for: one more than there are intervals.
+  int64_t evaluations() const { return trainIters / evalInterval + 1; }
   std::optional<plan::DType> saveType; // see SaveOptions
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   int64_t saveRetain = 1;              // checkpoints that stay; 0: all
@@ -138,8 +140,9 @@ struct EvaluationResult {
 };
 
 struct TrainingSummary {
-  int64_t steps = 0;   // done by this run
-  int64_t skipped = 0; // of them, without an update
+  int64_t trainIters = 0; // of the training
+  int64_t steps = 0;      // done by this run
+  int64_t skipped = 0;    // of them, without an update
   bool interrupted = false;
   bool endedEarly = false;                  // by exitInterval or exitMinutes
   double firstLoss = 0, lastLoss = 0;       // of steps that were not skipped
@@ -167,17 +170,19 @@ public:
   void request() { requested_ = true; }
   bool isRequested() const { return requested_; }
   const std::atomic<bool> &requested() const { return requested_; }
-  bool isTraining(); // an engine is there: the run ends after its step
+  bool isTraining(); // the run has begun: it ends after its step
   bool abort();      // false: no engine runs
   // A run that the request itself ended before it was complete, without a failure of its own.
   void end() { ended_ = true; }
   bool hasEnded() const { return ended_; }
-  void watch(Engine *engine); // null: none
+  void watch(Engine *engine); // null: none, for now
+  void leave();               // the run is over
 
 private:
   std::atomic<bool> requested_{false}, ended_{false};
   std::mutex mutex_;
   Engine *engine_ = nullptr;
+  bool isTraining_ = false; // also where one engine has gone and the next is made
 };
 
 // Runs all steps from where --load stopped, up to an interrupt or where it is to exit, then saves; not if interrupted

@@ -59,6 +59,7 @@ public:
 
 private:
   Status load();
+  Status openData();
   Status runSteps();
   Status saveAtTheEnd();
   Status saveAfter(const Status &failure);
@@ -81,6 +82,7 @@ private:
   Status loadEvaluation();
   // `purpose`: of the engine, by which processes know what they share for it.
   DeviceOptions deviceOptions(const std::string &purpose) const;
+  DataReading dataReading() { return {&interrupt_.requested(), &shared_.texts}; }
   void readAhead();
   Result<bool> evaluate(Split split); // whether it came to its end, in all processes
   Status evaluateAtTheEnd();
@@ -136,18 +138,10 @@ Status TrainingPart::load() {
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes() && isFirst() && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
-  const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
-  Result<std::optional<StepData>> data = StepData::open(
-      options_, start_, engine_->plan(),
-      {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()), &interrupt_.requested()});
-  if (!data.isOk() && interrupt_.isRequested())
+  const Status opened = openData();
+  if (!opened.isOk() && interrupt_.isRequested())
     interrupt_.end();
-  MGC_TRY(Status(data.status()));
-  if (!*data)
-    return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
-                  "larger first part of --split, or --train-data-path");
-  data_ = std::move(*data);
-  MGC_TRY(loadEvaluation());
+  MGC_TRY(Status(opened));
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
   saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source());
@@ -167,6 +161,19 @@ Status TrainingPart::load() {
   shown.plan = plans_.folderOf(start_.step());
   observer_.began(shown, *engine_, data_->describe());
   return Status::ok();
+}
+
+// What is trained and evaluated on.
+Status TrainingPart::openData() {
+  const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
+  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(),
+                                  {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()),
+                                   dataReading()}));
+  if (!data)
+    return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
+                  "larger first part of --split, or --train-data-path");
+  data_ = std::move(data);
+  return loadEvaluation();
 }
 
 // Ranks that compute the same must split it in the same way.
@@ -221,7 +228,7 @@ Status TrainingPart::loadEvaluation() {
   const EngineOptions engine =
       engineOptions(evaluationPlan_->target, fmt::format("evaluation beside batches of {}",
                                                          plans_.sizes().rangeOf(start_.step()).size));
-  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, interrupt_));
+  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, dataReading()));
   evaluation_ = std::move(made);
   return Status::ok();
 }
@@ -448,8 +455,12 @@ Status TrainingPart::saveAtTheEnd() {
   if (isOver())
     return saves_.saveAtTheEnd(stepsDone(), skipped());
   const Status saved = saves_.saveForNextPart(stepsDone(), skipped());
-  MGC_ASSIGN(failures, engine_->greatest(!saved.isOk())); // until all know that it is whole
-  return saved.isOk() && failures ? Status::error("another process could not save") : saved;
+  MGC_ASSIGN(votes, vote(saved)); // until all know that it is whole
+  if (votes == failed)
+    return saved.isOk() ? Status::error("another process could not save") : saved;
+  summary_.interrupted = votes == interrupted;
+  summary_.endedEarly = votes == ended;
+  return isOver() ? saves_.saveAtTheEnd(stepsDone(), skipped()) : Status::ok();
 }
 
 Status TrainingPart::trace() const {
@@ -480,6 +491,7 @@ static Status allOf(std::initializer_list<Status> statuses) {
 
 Result<PartResult> TrainingPart::run() {
   ++shared_.parts;
+  summary_.trainIters = options_.trainIters;
   MGC_TRY(load());
   const Status ran = runSteps();
   summary_.deviceMemory = engine_->deviceMemory();

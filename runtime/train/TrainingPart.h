@@ -4,6 +4,7 @@
 
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/mpi/MpiWorld.h"
+#include "runtime/data/TextLines.h"
 #include "runtime/train/RunPlans.h"
 #include "runtime/train/TrainingStart.h"
 
@@ -17,6 +18,7 @@ struct RunShared {
   std::unique_ptr<MpiWorld> world;          // of CPU ranks
   std::unique_ptr<Communicator> storeHosts; // of ranks on devices
   StepChecks checks;
+  TokenizedLines texts;
   int64_t parts = 0; // that have begun
   // The last one, whose engine goes after the last word to the other processes: until then they may wait for its ranks.
   std::shared_ptr<void> part;

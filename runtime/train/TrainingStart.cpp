@@ -131,9 +131,14 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
   if (!options.overridesOptimizer)
     compareSettings(here.optimizer, there.optimizer,
                     "--override-opt-param-scheduler goes on with what was found", problems);
-  problems.expect(options.trainIters >= there.step,
-                  "  --train-iters: found {}, expected at least {}, the steps that are done",
-                  options.trainIters, there.step);
+  if (options.trainSamples)
+    problems.expect(*options.trainSamples >= there.samples,
+                    "  --train-samples: found {}, expected at least {}, the samples that are done",
+                    *options.trainSamples, there.samples);
+  else
+    problems.expect(options.trainIters >= there.step,
+                    "  --train-iters: found {}, expected at least {}, the steps that are done",
+                    options.trainIters, there.step);
   return problems.empty() ? Status::ok()
                           : errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by,
                                    *start.checkpoint, problems.text());

@@ -2,6 +2,7 @@
 #include "runtime/train/VerifyTraining.h"
 
 #include "plan/json/PlanJson.h"
+#include "runtime/base/File.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Weights.h"
@@ -23,6 +24,27 @@ Status verifyIterations(const TrainingOptions &options, int64_t first) {
   if (options.trace && steps < 1)
     return errorf("--train-iters = {}: there is no step to trace, expected at least {}", options.trainIters,
                   first + 1);
+  return Status::ok();
+}
+
+Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &sizes,
+                     const plan::Plan *evaluation) {
+  const int64_t most = sizes.stepsWithin(plan::kMostSamples);
+  if (options.trainSamples && *options.trainSamples > plan::kMostSamples)
+    return errorf("--train-samples = {}: expected at most {}", *options.trainSamples, plan::kMostSamples);
+  if (options.trainIters > most)
+    return errorf("--train-iters = {}: is more than {} samples in batches of {}; expected at most {}",
+                  options.trainIters, plan::kMostSamples, sizes.ranges().back().size, most);
+  if (!evaluation)
+    return Status::ok();
+  const int64_t evaluations = options.evaluations();
+  const int64_t mostBatches = plan::kMostSamples / evaluation->globalBatchSize / evaluations;
+  if (options.evalIters > mostBatches)
+    return errorf(
+        "--eval-iters = {}: {} evaluations of batches of {} are more than {} samples; expected at most {}{}",
+        options.evalIters, evaluations, evaluation->globalBatchSize, plan::kMostSamples,
+        std::max<int64_t>(mostBatches, 1),
+        mostBatches > 0 ? "" : ", and fewer evaluations: a larger --eval-interval");
   return Status::ok();
 }
 
@@ -89,6 +111,11 @@ void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional
 NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
+  add(files, "--valid-data", options.validData);
+  for (const std::string &path :
+       {options.tokenizer.model, options.tokenizer.vocabulary, options.tokenizer.merges})
+    if (!path.empty())
+      files.push_back({"--tokenizer-model", path});
   if (!options.chatTemplate.empty())
     files.push_back({"--chat-template", options.chatTemplate});
   if (options.corpus)
@@ -101,6 +128,12 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   addCheckpoint(files, "--save", options.save);
   for (const std::string &path : plan::filesOf(options.plan, plan))
     add(files, "the plan", path);
+  forEachEntry(options.plan, [&](const auto &folder) {
+    const std::string name = folder.path().filename().string();
+    if (name == plan::kEvaluationFolder || name.starts_with(plan::batchFolder("")))
+      forEachEntry(folder.path().string(),
+                   [&](const auto &file) { add(files, "the plan", file.path().string()); });
+  });
   return files;
 }
 

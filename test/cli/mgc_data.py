@@ -220,6 +220,7 @@ class Data(unittest.TestCase):
             self.assertEqual(preprocess("in.jsonl", "out", *flags).returncode, 0)
             for name in "text_document.bin", "text_document.idx", "title_document.bin", "title_document.idx":
                 self.same(f"out_{name}", f"new_{name}")
+            self.assertEqual(list(pathlib.Path().glob("out.state.json*")), [])
 
     def test_what_is_no_state(self):
         pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')

@@ -48,7 +48,7 @@ class Data(unittest.TestCase):
         rng = random.Random(1)
         for name, count in (("a", 300), ("b", 100)):
             write_indexed(name, [[rng.randrange(128) for _ in range(rng.randrange(1, 60))] + [0] for _ in range(count)])
-        for plan, flags in (("plan", []), ("dp2", ["--dp", "2"]), ("packed", ["--reset-attention-mask", "--reset-position-ids"])):
+        for plan, flags in (("plan", []), ("evaluated", ["--evaluation"]), ("dp2", ["--dp", "2"]), ("packed", ["--reset-attention-mask", "--reset-position-ids"])):
             done = run(BIN / "mgc", "compile", ROOT / "test/golden/llama/config.json", "--seq", 16, "--gbs", 8, "--mbs", 2,
                        *flags, "-o", plan)
             assert done.returncode == 0, done.stderr
@@ -111,15 +111,20 @@ class Data(unittest.TestCase):
         pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
         with open("large.jsonl", "w") as out:
             out.writelines([json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n"] * 100000)
-        for end, code in (signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL):
+        with open("one.jsonl", "w") as out:
+            out.write(json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n")
+        trained = ["plan", "--data", "large.jsonl"]
+        evaluated = ["evaluated", "--data", "one.jsonl", "--valid-data", "large.jsonl", "--eval-interval", "1"]
+        for end, code, data in ((signal.SIGTERM, 130, trained), (signal.SIGKILL, -signal.SIGKILL, trained),
+                                (signal.SIGTERM, 130, evaluated)):
             with tempfile.TemporaryDirectory() as folder:
-                command = [BIN / "mgrun", "plan", "--train-iters", "100000", "--data", "large.jsonl",
-                           "--tokenizer-model", "tokenizer.json"]
+                command = [BIN / "mgrun", *data, "--train-iters", "100000", "--tokenizer-model", "tokenizer.json"]
                 process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE,
                                            stderr=subprocess.PIPE, text=True)
                 while not has_open_file_in(folder, process):
                     self.assertIsNone(process.poll())
                     time.sleep(0.01)
+                time.sleep(0.3 if data is evaluated else 0)  # the first file is short
                 process.send_signal(end)
                 _, errors = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, code, errors)

@@ -254,6 +254,20 @@ class Mpi(unittest.TestCase):
         self.assertIn(f"{len(read('interrupted.jsonl').splitlines())} steps (interrupted)", run.text(0, "out"))
         self.assertTrue(os.path.exists("interrupted/model.safetensors"))
 
+    def test_an_interrupt_while_lines_are_tokenized(self):
+        Path("bytes.jsonl").write_text((json.dumps({"text": "all work and no play " * 100}) + "\n") * 100000)
+        run = Run(["--train-iters", "1000000", "--data", "bytes.jsonl", "--tokenizer-type", "ByteTokenizer"], ranks=4,
+                  of_rank=lambda rank: {"variables": {"TMPDIR": os.getcwd()}})
+        deadline = time.monotonic() + 60
+        opened = lambda rank: [os.readlink(path) for path in Path(f"/proc/{run.pid(rank)}/fd").iterdir() if path.is_symlink()]
+        while not any(link.startswith(os.getcwd()) and link.endswith("(deleted)") for link in opened(2)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        os.kill(run.pid(2), signal.SIGTERM)
+        code, errors = run.end(60)
+        self.assertNotEqual(code, 0, errors)  # of one of them: the others end with 1
+        self.assertIn("bytes.jsonl: a request to end came while its lines were tokenized", errors[2])
+
     def test_an_interrupt_of_mpirun_ends_all(self):
         """Open MPI's passes SIGUSR1 on, and all save; others end them at once."""
         run = Run([*ENDLESS, "--save", "stopped"])

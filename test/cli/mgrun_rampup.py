@@ -116,6 +116,11 @@ class Rampup(unittest.TestCase):
         done = run(MGRUN, "plan", "--mock-data", *SAMPLES, "--load", "begun", "--save", "more", "--rampup-batch-size", "2", "2", "40")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--rampup-batch-size: found 2 2 40, expected 2 2 20, as in the checkpoint", done.stderr)
+        done = run(MGRUN, "plan", "--mock-data", *RAMPUP, "--train-samples", "8", "--load", "begun", "--save", "more",
+                   "--override-opt-param-scheduler")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"--train-samples: found 8, expected at least \d+, the samples that are done")
+        self.assertNotIn("--train-iters", done.stderr)
 
     def test_plans_of_another_growth_are_removed(self):
         compile_plan("again", "--gbs", "4", "--rampup-batch-size", "1", "1", "20")

@@ -2,6 +2,7 @@
 """ptxas takes all PTX of this project, for every level of GPUs.
 
     ptx_assembles.py BIN ROOT [MODEL..]       row kernels of golden models (default: all), or `examples`: of all of those
+    ptx_assembles.py BIN ROOT --sample N      one of N of their ways, of each model others
     ptx_assembles.py --own FILE.ptx..         kernels of the CUDA plugin
 
 Of models: compiles each golden model for one rank and in a layout with tensor, pipeline and data ranks, in f32 and bf16, and each
@@ -20,6 +21,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import turns  # noqa: E402
 
 SKIPPED = 77
 LEVELS = ["sm_80", "sm_90", "sm_100"]
@@ -116,12 +120,15 @@ def chosen_checks(ptxas, words):
         print(f"{level} is unknown to {ptxas}: left out")
     if words[0] == "--own":
         return [partial(check_own, ptxas, level, Path(text)) for text in words[1:] for level in levels]
-    mgc, root, names = Path(words[0]) / "mgc", Path(words[1]), words[2:]
+    mgc, root, names, step = Path(words[0]) / "mgc", Path(words[1]), words[2:], 1
+    if "--sample" in names:
+        at = names.index("--sample")
+        step, names = int(names[at + 1]), names[:at] + names[at + 2:]
     known = [path.name for path in models(root)[0]] + ["examples"]
     if unknown := set(names) - set(known):
         sys.exit(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     name = lambda model: model.name if "golden" in model.parts else "examples"
-    return [partial(check, ptxas, mgc, case) for case in cases(root)
+    return [partial(check, ptxas, mgc, case) for case in turns.sample(list(cases(root)), step)
             if case[2] in levels and (not names or name(case[0]) in names)]
 
 

@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import models  # noqa: E402
 import plan_lists  # noqa: E402
 import tensor_files  # noqa: E402
+import turns  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 LR = 0.3
@@ -48,10 +49,14 @@ class Run:
 
 
 class Session:
-    def __init__(self, binaries, folder):
-        self.binaries, self.folder = binaries, folder
+    def __init__(self, binaries, folder, step=1):
+        self.binaries, self.folder, self.step = binaries, folder, step
         self.count = itertools.count()
         self.plans, self.runs = {}, {}
+
+    def some(self, items, offset=0):
+        """Every --sample-th, with other offsets others."""
+        return turns.sample(items, self.step, offset)
 
     def execute(self, tool, *arguments):
         command = [str(self.binaries / tool), *map(str, arguments)]
@@ -199,12 +204,13 @@ def instructions(plan):
 def main(tests):
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
+    parser.add_argument("--sample", type=int, default=1, help="one of so many layouts, where a test has many; default: all")
     parser.add_argument("tests", nargs="*", help="beginnings of names; default: all")
     options = parser.parse_args()
     chosen = {name: test for name, test in tests.items() if name.startswith("test_")
               and (not options.tests or any(name.startswith(begin) for begin in options.tests))}
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mgc-composition-"))
-    session, failed = Session(options.bin.resolve(), folder), 0
+    session, failed = Session(options.bin.resolve(), folder, options.sample), 0
     try:
         for name, test in chosen.items():
             begin = time.monotonic()
@@ -216,5 +222,5 @@ def main(tests):
                 print(f"FAILED {name}\n{traceback.format_exc(limit=-3)}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} tests passed")
+    print(f"{len(chosen) - failed} of {len(chosen)} tests passed, in turn {turns.turn()}")
     sys.exit(1 if failed or not chosen else 0)

@@ -15,25 +15,25 @@ TYPES = ("--cp 2", "--cp 4 --cp-order contiguous", "--cp 2 --cp-comm-type a2a", 
          "--cp 2 --cp-comm-type p2p", "--cp 4 --cp-comm-type p2p --cp-order contiguous", "--cp 4 --cp-comm-type p2p,a2a")
 
 
-# Each property, at a value that changes the result, under each type.
+# Each property, at a value that changes the result, under each type; of a sample under some of them.
 def test_33_every_property_under_every_type(session):
     plain = session.train(LLAMA, "--tp 1").log[0]["loss"]
-    for config in (GPT2, GPT2 | DROPOUT, LLAMA, MISTRAL, ODD_SCALE, FEW_GROUPS, QWEN3):
+    for offset, config in enumerate((GPT2, GPT2 | DROPOUT, LLAMA, MISTRAL, ODD_SCALE, FEW_GROUPS, QWEN3)):
         one = session.train(config, "--tp 1")
         assert config is LLAMA or one.log[0]["loss"] != plain, "the property changes nothing"
-        for layout in TYPES:
+        for layout in session.some(TYPES, offset):
             assert_equal(one, session.train(config, layout), f"{config['model_type']} {layout}")
 
 
 def test_33_with_every_other_axis(session):
-    for config in (GPT2 | DROPOUT, MISTRAL):
+    for offset, config in enumerate((GPT2 | DROPOUT, MISTRAL)):
         one = session.train(config, "--tp 1")
-        for layout in ("--cp 2 --tp 2 --sp", "--cp 2 --tp 2 --no-sp --cp-comm-type a2a", "--cp 2 --dp 2 --zero 1 --overlap-grad-reduce",
+        for layout in session.some(("--cp 2 --tp 2 --sp", "--cp 2 --tp 2 --no-sp --cp-comm-type a2a", "--cp 2 --dp 2 --zero 1 --overlap-grad-reduce",
                        "--cp 2 --pp 2 --tp 2 --schedule zb-h1 --cp-comm-type a2a", "--cp 4 --pp 2 --schedule gpipe",
                        "--cp 2 --tp 4 --sp", "--cp 2 --tp 2 --sp --cp-comm-type p2p", "--cp 4 --pp 2 --cp-comm-type p2p",
                        "--cp 2 --dp 2 --tp 2 --no-sp --zero 1 --schedule zb-h1 --pp 2 --cp-comm-type p2p",
                        "--cp 4 --tp 2 --sp --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2 --zero 1",
-                       "--cp 4 --pp 2 --schedule zb-h1 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"):
+                       "--cp 4 --pp 2 --schedule zb-h1 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"), offset):
             assert_equal(one, session.train(config, layout), f"{config['model_type']} {layout}")
 
 
@@ -49,7 +49,7 @@ def test_33_what_queries_see_and_how_scores_are_made(session):
         one = session.train_new(LLAMA, "--tp 1", edit=edit)
         assert one.log[0]["loss"] not in losses, f"{facts} changes nothing"
         losses.add(one.log[0]["loss"])
-        for layout in layouts:
+        for layout in session.some(layouts, len(losses)):
             assert_equal(one, session.train_new(LLAMA, layout, edit=edit), f"{facts} {layout}")
 
 
@@ -81,12 +81,12 @@ LENGTHS = ((1, 7, 8), (16,), (5, 1, 9, 1), (3, 13))  # an odd token last, an end
 
 # Documents in packed sequences train as each would alone: they see nothing of each other, each counts its own positions.
 def test_31_documents_train_as_if_alone(session):
-    for config in (GPT2, LLAMA, MISTRAL, QWEN3):
+    for offset, config in enumerate((GPT2, LLAMA, MISTRAL, QWEN3)):
         packed, alone = models.packed_and_alone(config, LENGTHS)
         one = session.train_new(config, "--tp 1", batch=alone)
         assert one.log[0]["loss"] != session.train_new(config, "--tp 1", batch=packed | {
             "position_ids": models.documents_of([(16,)] * 4)}).log[0]["loss"], "documents change nothing"
-        for layout in ("--tp 1", "--tp 2 --sp --pp 2", "--dp 2 --zero 1", "--cp 2 --tp 2 --pp 2 --schedule zb-h1", *TYPES):
+        for layout in session.some(("--tp 1", "--tp 2 --sp --pp 2", "--dp 2 --zero 1", "--cp 2 --tp 2 --pp 2 --schedule zb-h1", *TYPES), offset):
             found = session.train_new(config, f"{layout} {RESET}", batch=packed)
             assert_equal(one, found, f"{config['model_type']} {layout}")
 
@@ -97,17 +97,17 @@ def test_31_positions_and_mask_apart(session):
     both, *single = (session.train_new(LLAMA, f"--tp 1 {flags}", batch=packed).log[0]["loss"]
                      for flags in (RESET, "--reset-position-ids", "--reset-attention-mask"))
     assert len({both, *single}) == 3
-    for flag in RESET.split():
+    for offset, flag in enumerate(RESET.split()):
         one = session.train_new(LLAMA, f"--tp 1 {flag}", batch=packed)
-        for layout in TYPES:
+        for layout in session.some(TYPES, offset):
             assert_equal(one, session.train_new(LLAMA, f"{layout} {flag}", batch=packed), f"{layout} {flag}")
 
 
 # A sequence of one document gives the bits of a plan that knows no documents, dropout included.
 def test_31_one_document_gives_the_bits_of_none(session):
-    for config in (GPT2 | DROPOUT, LLAMA):
+    for offset, config in enumerate((GPT2 | DROPOUT, LLAMA)):
         whole = models.random_batch(config)
-        for layout in ("--tp 1", "--tp 2 --sp --pp 2 --dp 2 --zero 1", *TYPES):
+        for layout in session.some(("--tp 1", "--tp 2 --sp --pp 2 --dp 2 --zero 1", *TYPES), offset):
             one = session.train_new(config, f"{layout} {RESET}", batch=whole | {"position_ids": models.documents_of([(16,)] * 4)})
             assert_same_bits(session.train(config, layout), one, layout)
 

@@ -155,29 +155,57 @@ class Slurm(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.assertRegex(text, r"rank 2\b.*ended without a word")
 
+    def submitted(self, kind, save, *steps):
+        """The job of the batch script, once it has done two steps."""
+        out = Path(save + ".out")
+        script = [ROOT / "examples/cluster/slurm.sbatch", "plan", save, "--mock-data", "--log-interval", "1", *steps]
+        run = CLUSTER.run(["sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=2", "--time=30", f"--output={out}",
+                           f"--export=ALL,MPI={KINDS[kind]}", *script])
+        self.assertEqual(run.returncode, 0, run.stderr)
+        CLUSTER.wait(lambda: out.exists() and "step 2:" in out.read_text(), "step 2")
+        return run.stdout.strip(), out
+
+    def facts(self, job):
+        return CLUSTER.run(["scontrol", "show", "job", job]).stdout
+
     def test_a_batch_that_must_end_goes_on(self):
-        if not KINDS:
-            self.skipTest("no plugin for an MPI is built")
-        steps = ["--mock-data", "--train-iters", "12", "--log-interval", "1"]
         for kind in KINDS:
             with self.subTest(kind=kind):
-                save, out = kind + ".batch", kind + ".batch.out"
-                script = [ROOT / "examples/cluster/slurm.sbatch", "plan", save, *steps]
-                submitted = CLUSTER.run(["sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=2", "--time=30", "--output=" + out,
-                                         f"--export=ALL,MPI={KINDS[kind]}", *script])
-                self.assertEqual(submitted.returncode, 0, submitted.stderr)
-                job = submitted.stdout.strip()
-                CLUSTER.wait(lambda: Path(out).exists() and "step 2:" in Path(out).read_text(), "step 2")
+                job, out = self.submitted(kind, kind + ".batch", "--train-iters", "12")
                 # What Slurm does two minutes before the limit.
                 CLUSTER.run(["scancel", "--signal=USR1", job])
-                CLUSTER.wait(lambda: "requeued" in Path(out).read_text(), "the requeue")
-                self.assertIn("(interrupted)", Path(out).read_text())
-                finished = lambda: "JobState=COMPLETED" in CLUSTER.run(["scontrol", "show", "job", job]).stdout
-                CLUSTER.wait(finished, "the end of the job", 240)
-                self.assertIn("Restarts=1", CLUSTER.run(["scontrol", "show", "job", job]).stdout)
-        self.threads("whole", *steps[1:])
+                CLUSTER.wait(lambda: "requeued" in out.read_text(), "the requeue")
+                self.assertIn("(interrupted)", out.read_text())
+                CLUSTER.wait(lambda: "JobState=COMPLETED" in self.facts(job), "the end of the job", 240)
+                self.assertIn("Restarts=1", self.facts(job))
+        self.threads("whole", "--train-iters", "12")
         for kind in KINDS:
             self.assert_same_weights("whole", kind + ".batch")
+
+    def test_a_batch_that_slurm_requeues_goes_on(self):
+        """As it does when a machine fails or another job comes first."""
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                job, out = self.submitted(kind, kind + ".requeued", "--train-iters", "12", "--save-interval", "1")
+                self.assertEqual(CLUSTER.run(["scontrol", "requeue", job]).returncode, 0)
+                CLUSTER.wait(lambda: "JobState=COMPLETED" in self.facts(job), "the end of the job", 240)
+                self.assertIn("Restarts=1", self.facts(job))
+                self.assertRegex(out.read_text(), r"goes on after \d+ steps")
+        self.threads("unbroken", "--train-iters", "12")
+        for kind in KINDS:
+            self.assert_same_weights("unbroken", kind + ".requeued")
+
+    def test_scancel_ends_a_batch_for_good(self):
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                save = kind + ".canceled"
+                job, out = self.submitted(kind, save, "--train-iters", "1000000")
+                CLUSTER.run(["scancel", job])
+                CLUSTER.wait(lambda: "JobState=CANCELLED" in self.facts(job), "the end of the job")
+                CLUSTER.wait(lambda: not CLUSTER.run(["squeue", "--noheader"]).stdout.strip(), "an empty queue")
+                self.assertIn("Restarts=0", self.facts(job))
+                self.assertIn("(interrupted)", out.read_text())
+                self.threads(kind + ".continued", "--load", save, "--train-iters", "1000000", "--exit-interval", "1")  # whole
 
 
 if __name__ == "__main__":

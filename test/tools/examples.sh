@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples.sh BIN [FOLDER...]: every model of examples/, or those named, compiles on one rank and with the options that
-# examples/README.md says of it.
+# examples.sh BIN [FOLDER... | --sample]: every model of examples/, or those named, compiles on one rank and with the options
+# that examples/README.md says of it. --sample: each in one of the two ways, in turn.
 set -euo pipefail
 bin=$1
 shift
@@ -20,11 +20,18 @@ compiles() { # FOLDER OPTION...
   rm -r "$folder/plan"
 }
 
+sample=
+if [ "${1:-}" = --sample ]; then
+  sample=yes
+  shift
+fi
+turn=$(((${MGC_TEST_TURN:-$(date +%s) / 86400}) % 2)) # as test/e2e/turns.py
 while read -r model options; do
   [ $# -eq 0 ] || [[ " $* " == *" $model "* ]] || continue
-  compiles "$model" --tp 1
+  turn=$((1 - turn))
+  [ "$sample" ] && [ $turn -eq 0 ] || compiles "$model" --tp 1
   # shellcheck disable=SC2086  # a layout is several words
-  compiles "$model" $options
+  [ "$sample" ] && [ $turn -eq 1 ] || compiles "$model" $options
 done <<<"$rows"
 # Modules that predict later tokens, on the last stage.
 [ $# -ne 0 ] || compiles deepseek-v3 --mtp-num-layers 1 --tp 2 --pp 4 --dp 2 --ep 4 --etp 1

@@ -180,10 +180,10 @@ Result<std::optional<int64_t>> LaunchReader::portOfMaster() const {
     const bool isAgents = launcher_ == &kTorchrun && variables_("TORCHELASTIC_USE_AGENT_STORE") == "True";
     return std::optional(*port + (isAgents ? 1 : 0));
   }
+  if (!isSrunAlone())
+    return port;
   MGC_ASSIGN(job, number({}, "SLURM_JOB_ID", 0, INT64_MAX));
-  if (isSrunAlone() && job)
-    return std::optional(kFirstSlurmPort + *job % kSlurmPorts);
-  return port;
+  return job ? std::optional(kFirstSlurmPort + *job % kSlurmPorts) : port;
 }
 
 Status LaunchReader::readMaster(Launch &launch) const {

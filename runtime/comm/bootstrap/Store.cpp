@@ -107,6 +107,10 @@ Status Store::wait(const std::vector<std::string> &keys, Deadline deadline) {
   return Status::ok();
 }
 
+Status Store::forget(std::string_view beginning) {
+  return ask(Message::of(StoreKind::forget).with(beginning)).status();
+}
+
 Status Store::barrier(std::string_view name, int64_t count, Deadline deadline) {
   const std::string open = fmt::format("barrier/{}/open", name);
   MGC_ASSIGN(come, add(fmt::format("barrier/{}/count", name), 1));

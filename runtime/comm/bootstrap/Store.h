@@ -58,6 +58,8 @@ public:
   Result<std::string> get(std::string_view key, Deadline deadline); // waits until it is there
   Result<int64_t> add(std::string_view key, int64_t delta);         // the sum, which begins at 0
   Status wait(const std::vector<std::string> &keys, Deadline deadline);
+  // The store forgets the keys that begin so; for who knows that nobody asks for them any more.
+  Status forget(std::string_view beginning);
   // Returns once it was called `count` times under this name, which is used once.
   Status barrier(std::string_view name, int64_t count, Deadline deadline);
   // The values of all `places`, once each has one: this process has given that of `place`. Then the store forgets them, and the key

@@ -173,7 +173,7 @@ void StoreDesk::handleRequest(StoreConnection &connection, const Message &messag
   const std::string key = reader.text();
   const bool isSet = kind == StoreKind::set, isGather = kind == StoreKind::gather;
   const std::string value = isSet || isGather ? reader.text() : "";
-  const int64_t number = isSet ? 0 : reader.number();
+  const int64_t number = isSet || kind == StoreKind::forget ? 0 : reader.number();
   const int64_t place = isGather ? reader.number() : 0, places = isGather ? reader.number() : 0;
   if (connection.parked || !reader.isWhole())
     return drop(connection, kUnknown);
@@ -213,6 +213,10 @@ void StoreDesk::answer(StoreConnection &by, StoreKind kind, const std::string &k
   if (kind == StoreKind::get || kind == StoreKind::wait) {
     by.park({.key = key, .wantsValue = kind == StoreKind::get, .milliseconds = number});
     return answerParked(key);
+  }
+  if (kind == StoreKind::forget) {
+    values_.forget(key);
+    return by.say(Message::of(StoreKind::value).with(std::string_view()));
   }
   if (kind != StoreKind::set && kind != StoreKind::add)
     return drop(by, kUnknown);

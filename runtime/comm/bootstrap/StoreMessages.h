@@ -5,7 +5,7 @@
 //            <-----------------  heard at once, or refused
 //            <-----------------  welcome, or refused
 //     watch  ----------------->  on a second connection, which stays silent until the end
-//     set, get, add, wait, gather ---->
+//     set, get, add, wait, gather, forget ---->
 //            <-----------------  value, or refused
 //     abort, finished -------->  on the second one
 //            <-----------------  notice: why all end; over: all have finished
@@ -25,6 +25,7 @@ enum class StoreKind : uint8_t {
   add,    // key, delta
   wait,   // key, ms to wait: as get, without the value
   gather, // key, value, ms to wait, place, number of places
+  forget, // the beginning of keys
   abort,  // cause
   finished,
   welcome, // token
@@ -35,7 +36,7 @@ enum class StoreKind : uint8_t {
 };
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
-inline constexpr int64_t kStoreProtocol = 3;
+inline constexpr int64_t kStoreProtocol = 4;
 inline constexpr int64_t kMaxHelloBytes = 16384;
 inline constexpr size_t kMaxCauseBytes = 16384;
 

@@ -28,6 +28,12 @@ Result<std::string> StoreValues::add(const std::string &key, int64_t delta) {
   return sum;
 }
 
+void StoreValues::forget(const std::string &beginning) {
+  for (auto it = values_.lower_bound(beginning); it != values_.end() && it->first.starts_with(beginning);
+       it = values_.erase(it))
+    bytes_ -= static_cast<int64_t>(it->first.size() + it->second.size());
+}
+
 const std::string *StoreValues::find(const std::string &key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;

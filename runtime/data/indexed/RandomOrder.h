@@ -25,7 +25,8 @@ private:
   std::mt19937 words_;
 };
 
-// torch.randperm(size) after manual_seed(seed), of fewer than 2^32 / 20 elements.
+// torch.randperm(size) after manual_seed(seed), of at most so many elements: those of more it draws from 64 bits.
+inline constexpr int64_t kMostPermuted = (int64_t(1) << 32) / 20 - 1;
 std::vector<int64_t> torchPermutation(int64_t size, uint64_t seed);
 
 } // namespace mgc

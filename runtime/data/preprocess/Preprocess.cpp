@@ -71,6 +71,7 @@ private:
                                : writers_[i].commit());
     std::error_code ignored;
     std::filesystem::remove(statePath(), ignored);
+    removeUnfinished(statePath());
     return Status::ok();
   }
 
@@ -103,6 +104,12 @@ private:
       MGC_ASSIGN(writer, options_.unnamedIn ? IndexedWriter::createUnnamed(prefix, *options_.unnamedIn, type_)
                                             : IndexedWriter::create(prefix, type_, state_.written[i]));
       writers_.push_back(std::move(writer));
+    }
+    if (options_.restarts) { // a run that is killed before its first save leaves no state of another
+      std::error_code error;
+      std::filesystem::remove(statePath(), error);
+      if (error)
+        return errorf("{}: cannot be removed: {}", statePath(), error.message());
     }
     progress_.allBytes = reader_->bytes() * options_.partitions;
     began_ = synced_ = Clock::now();
@@ -191,11 +198,7 @@ private:
 
   Status load() {
     std::error_code error;
-    if (options_.restarts) { // a run that is killed before its first save leaves no state of another
-      std::filesystem::remove(statePath(), error);
-      return error ? errorf("{}: cannot be removed: {}", statePath(), error.message()) : Status::ok();
-    }
-    if (!std::filesystem::exists(statePath(), error))
+    if (options_.restarts || !std::filesystem::exists(statePath(), error))
       return Status::ok();
     MGC_ASSIGN(text, readFile(statePath(), 1 << 20));
     const Result<nlohmann::json> json = parseJson(text);

@@ -31,6 +31,15 @@ TEST(ModelFlops, VocabularyCountsOnce) {
   EXPECT_DOUBLE_EQ(modelFlops(plan), 3 * kProducts);
 }
 
+// A matrix that has as many features as there are tokens is none of the vocabulary.
+TEST(ModelFlops, DimensionsAreKnownByTheirNames) {
+  Plan plan = withoutAttention();
+  plan::Parameter features = plan.parameters[0];
+  features.dims[0].name = "f";
+  plan.parameters.push_back(features);
+  EXPECT_DOUBLE_EQ(modelFlops(plan), 3 * (kProducts + 2 * 7 * 4 * 16));
+}
+
 // The table, which comes first, is frozen; the head is not.
 TEST(ModelFlops, OfTwoMatricesTheHeadCounts) {
   Plan plan = withoutAttention();

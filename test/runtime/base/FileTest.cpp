@@ -1,7 +1,13 @@
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "runtime/base/Utf8.h"
 #include "test/runtime/TempDir.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <set>
+#include <sys/resource.h>
 
 using namespace mgc;
 using namespace mgc::test;
@@ -94,6 +100,40 @@ TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
     EXPECT_TRUE(fails(file->commit(), {dir.path("f") + ": cannot rename a temporary file to it"}));
   }
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
+}
+
+TEST(File, whatIsLeftIsKnownByItsName) {
+  for (const char *other : {"a.json.tmp-12-3", "a.json.tmp-0-0"})
+    EXPECT_TRUE(isTemporaryOf("a.json", other)) << other;
+  for (const char *other : {"a.json", "a.json.tmp-12", "a.json.tmp-1-2-3", "b.json.tmp-1-2", "a.json.tmp-a-1", "xa.json.tmp-1-2"})
+    EXPECT_FALSE(isTemporaryOf("a.json", other)) << other;
+  TempDir dir;
+  for (const char *name : {"f", "f.tmp-1-2", "f.tmp-3-4", "g.tmp-1-2"})
+    dir.write(name, "");
+  removeUnfinished(dir.path("f"));
+  std::set<std::string> left;
+  EXPECT_FALSE(forEachEntry(dir.path(), [&](const auto &entry) { left.insert(entry.path().filename()); }));
+  EXPECT_EQ(left, (std::set<std::string>{"f", "g.tmp-1-2"}));
+  EXPECT_TRUE(forEachEntry(dir.path("none"), [](const auto &) {}));
+}
+
+// The second does not fit: files of this process may have 10 bytes.
+TEST(File, appendsAllOrNothing) {
+  TempDir dir;
+  const std::string path = dir.write("f", "");
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit ten{10, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &ten), 0);
+  const bool first = appendWhole(file.number(), "12345678"), second = appendWhole(file.number(), "abcdefgh");
+  EXPECT_EQ(errno, EFBIG);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(first);
+  EXPECT_FALSE(second);
+  EXPECT_EQ(*readFile(path, 100), "12345678");
 }
 
 TEST(Json, refusesDuplicatesDepthAndGarbage) {

@@ -68,6 +68,10 @@ TEST(Launch, launchersAreUnderstood) {
          1, 2, 0, "node1:4321");
   expect(launchWith(with(kMaster, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), 1, 2, {}, "node1:4321");
   expect(launchWith(kSrun), 2, 4, 0, "gpu007:23456");
+  expect(launchWith(with(kTorchrun, {{"SLURM_JOB_ID", "of no use to torchrun"}})), 3, 8, 1, "node1:4321");
+  expect(launchWith(
+             with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, {{"SLURM_JOB_ID", "x"}})),
+         1, 2, {}, ":0");
   expect(launchWith(with(kSrun, kMaster)), 2, 4, 0, "node1:4321");
   expect(launchWith(with(kSrun, {{"SLURM_STEP_NODELIST", "other"}})), 2, 4, 0, "other:23456");
   expect(launchWith({{"SLURM_PROCID", "0"},

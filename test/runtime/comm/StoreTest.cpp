@@ -81,6 +81,22 @@ TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
   });
 }
 
+// More than it holds at once.
+TEST(Store, whatIsForgottenMakesRoom) {
+  const StoreOfTest store(1);
+  const auto joined = store.join(0);
+  Store &mine = joined->store();
+  const std::string value(kMaxMessageBytes / 2, 'x');
+  ASSERT_TRUE(isOk(mine.set("kept", "value")));
+  for (int64_t bytes = 0, save = 0; bytes <= 2 * kMaxStoreBytes; bytes += std::ssize(value), ++save) {
+    ASSERT_TRUE(isOk(mine.set(fmt::format("save {}: rank 0", save), value)));
+    ASSERT_TRUE(isOk(mine.set(fmt::format("save {}: rank 1", save), "")));
+    ASSERT_TRUE(isOk(mine.forget(fmt::format("save {}:", save))));
+  }
+  EXPECT_EQ(*mine.get("kept", Clock::now() + 30s), "value");
+  EXPECT_FALSE(mine.wait({"save 0: rank 1"}, Clock::now()).isOk());
+}
+
 TEST(Store, aGatherThatIsNotCompleteSaysWhoIsMissing) {
   const StoreOfTest store(2);
   const Joined joined = joinAll(store, 2);

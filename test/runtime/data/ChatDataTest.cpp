@@ -1,6 +1,7 @@
 // Conversations: what is read, what is learned, how they are packed.
 #include "runtime/data/ChatData.h"
 
+#include "runtime/data/TextLines.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/data/DataPlans.h"
 
@@ -95,13 +96,28 @@ TEST(ChatData, aRequestToEndIsHeard) {
   const TempDir dir;
   const std::atomic<bool> stop = true;
   DataOptions options = chats();
-  options.stop = &stop;
+  options.reading.stop = &stop;
   for (const bool areChats : {true, false}) {
     options.areChats = areChats;
     const std::string path =
         dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
     EXPECT_TRUE(fails(openData(path, planOf(40, false), 1, options), {"a.jsonl: a request to end came"}));
   }
+}
+
+TEST(TokenizedLines, aFileIsReadOnce) {
+  const TempDir dir;
+  const plan::Plan plan = planOf(4, false);
+  const std::string path =
+      dir.write("a.jsonl", "{\"text\": \"the cat sat on the mat the cat sat on the mat\"}\n");
+  TokenizedLines texts;
+  DataOptions options = chats();
+  options.areChats = false, options.reading.texts = &texts;
+  const GlobalBatch first = batchOf(path, plan, options);
+  std::filesystem::remove(path);
+  EXPECT_EQ(batchOf(path, plan, options).tokens, first.tokens);
+  options.reading.texts = nullptr;
+  EXPECT_TRUE(fails(openData(path, plan, 1, options), {"a.jsonl"}));
 }
 
 TEST(ChatData, packsWhereDocumentsAreSeparate) {

@@ -1,38 +1,23 @@
 // Trainings that save all their state and go on from it. test/e2e/resume.py does so with models, layouts and processes.
 #include "runtime/checkpoint/CheckpointFolder.h"
-#include "runtime/train/Training.h"
-#include "test/runtime/exec/Bundle.h"
+#include "test/runtime/train/TrainingRun.h"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
 
 namespace mgc::test {
 namespace {
 
-struct Listener final : TrainingObserver {
-  std::vector<double> losses;
-  std::vector<int64_t> steps;
-  std::vector<std::string> notes;
-  std::function<void(const TrainingStep &)> onStep;
-  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
-  void noted(const std::string &note) override { notes.push_back(note); }
-  void stepped(const TrainingStep &step) override {
-    losses.push_back(step.result.loss);
-    steps.push_back(step.step);
-    if (onStep)
-      onStep(step);
-  }
-};
-
 class ResumeTest : public testing::Test {
 protected:
   TrainingOptions makeOptions(int64_t steps, const std::string &save) const {
-    TrainingOptions options;
-    options.plan = bundle_.folder();
+    TrainingOptions options = test::makeOptions(bundle_);
     options.trainIters = steps;
-    options.optimizer.lr = 0.01;
+    options.optimizer.lrDecayStyle = "linear";
     options.optimizer.lrDecay = 6;
-    options.threads = 1;
-    options.poison = true;
+    options.savesState = true;
     options.save = bundle_.path(save);
     return options;
   }
@@ -49,27 +34,34 @@ protected:
     }
     return files;
   }
+  // Of the steps since the last call.
+  std::vector<double> takeLosses() {
+    std::vector<double> losses;
+    for (const TrainingStep &step : std::exchange(listener_.steps, {}))
+      losses.push_back(step.result.loss);
+    return losses;
+  }
   bool isNoted(std::string_view text) const {
     return std::ranges::any_of(listener_.notes,
                                [&](const std::string &note) { return note.find(text) != note.npos; });
   }
 
   const Bundle bundle_;
-  Listener listener_;
+  Recorder listener_;
   Interrupt interrupt_;
 };
 
 TEST_F(ResumeTest, goesOnWithTheSameBits) {
   ASSERT_TRUE(isOk(run(makeOptions(6, "straight"))));
-  const std::vector<double> straight = std::exchange(listener_.losses, {});
+  const std::vector<double> straight = takeLosses();
   ASSERT_TRUE(isOk(run(makeOptions(3, "halves"))));
   TrainingOptions more = makeOptions(6, "halves");
   more.load = more.save;
   const Result<TrainingSummary> summary = run(more);
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, 3);
-  EXPECT_EQ(listener_.losses, straight);
-  EXPECT_EQ(listener_.steps.back(), 5);
+  EXPECT_EQ(listener_.steps.back().step, 5);
+  EXPECT_EQ(takeLosses(), straight);
   EXPECT_TRUE(isNoted("goes on after 3 steps"));
   EXPECT_EQ(filesOf("straight", 6), filesOf("halves", 6));
   EXPECT_EQ(bundle_.read("straight/model.safetensors"), bundle_.read("halves/model.safetensors"));
@@ -100,6 +92,32 @@ TEST_F(ResumeTest, aCheckpointThatFailsIsSaidAndTriedAgain) {
   ASSERT_TRUE(isOk(run(options)));
   EXPECT_TRUE(isNoted("no checkpoint was saved: "));
   EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000006"));
+}
+
+// Nobody checks the losses, and the weights are not looked at in the steps between.
+TEST_F(ResumeTest, aStateThatIsNotFiniteReplacesNothing) {
+  TrainingOptions options = makeOptions(6, "out");
+  options.saveInterval = 2, options.asyncSave = true;
+  options.checks.finite = false;
+  listener_.onStep = [&](const TrainingStep &step) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    for (std::byte *arena : listener_.engine->arenas())
+      if (step.step == 2)
+        std::memcpy(arena + listener_.engine->plan().stages[0].buckets[0].valueOffset, &nan, sizeof nan);
+  };
+  EXPECT_TRUE(fails(run(options), {"not fit to be saved"}));
+  EXPECT_TRUE(isNoted("has values that are not finite"));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000002"));
+}
+
+TEST_F(ResumeTest, weightsThatCannotBeWrittenTakeNoStateAlong) {
+  const TrainingOptions options = makeOptions(3, "out");
+  listener_.onStep = [&](const TrainingStep &step) {
+    if (step.step == 2)
+      std::filesystem::create_directories(*options.save + "/model.safetensors/in the way");
+  };
+  EXPECT_TRUE(fails(run(options), {"model.safetensors"}));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000003"));
 }
 
 // Nothing is left to do, and the checkpoint stays as it is.
