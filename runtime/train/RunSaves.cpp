@@ -114,6 +114,8 @@ Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool 
 }
 
 Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
+  if (saver_)
+    note(saver_->finish());
   MGC_TRY(verifyWeights(stepsDone));
   return save(stepsDone, skipped, true);
 }

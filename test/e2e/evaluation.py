@@ -151,11 +151,11 @@ class Evaluation(unittest.TestCase):
         self.assertIn("refused has no plan that evaluates; expected one compiled with --evaluation", run("refused", *evaluated))
         compiled("refused", config, "--tp 2 --mbs 2", "--evaluation")
         execute([BIN / "mgrun", "refused", "--train-iters", 1, *evaluated, "--eval-iters", 1])
-        compiled("other", config, "--dp 2 --mbs 2", "--evaluation")
-        shutil.copytree("other/evaluation", "refused/evaluation", dirs_exist_ok=True)
         huge = 9 * 10**18
         self.assertIn(f"--eval-iters = {huge}: 3 evaluations of batches of", run("refused", *evaluated, "--eval-iters", huge))
         self.assertIn(f"--train-iters = {huge}: is more than", run("refused", "--mock-data", "--train-iters", huge))
+        compiled("other", config, "--dp 2 --mbs 2", "--evaluation")
+        shutil.copytree("other/evaluation", "refused/evaluation", dirs_exist_ok=True)
         self.assertIn("does not evaluate what refused trains: its mesh is another; compile it again", run("refused", *evaluated))
         batch = GOLDEN / "llama/batch.safetensors"
         self.assertIn("there is nothing to evaluate on; expected --valid-data", run("other", "--data", batch, "--eval-interval", 1))

@@ -1,5 +1,5 @@
-#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Json.h"
 #include "runtime/base/Utf8.h"
 #include "test/runtime/TempDir.h"
@@ -105,7 +105,8 @@ TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
 TEST(File, whatIsLeftIsKnownByItsName) {
   for (const char *other : {"a.json.tmp-12-3", "a.json.tmp-0-0"})
     EXPECT_TRUE(isTemporaryOf("a.json", other)) << other;
-  for (const char *other : {"a.json", "a.json.tmp-12", "a.json.tmp-1-2-3", "b.json.tmp-1-2", "a.json.tmp-a-1", "xa.json.tmp-1-2"})
+  for (const char *other :
+       {"a.json", "a.json.tmp-12", "a.json.tmp-1-2-3", "b.json.tmp-1-2", "a.json.tmp-a-1", "xa.json.tmp-1-2"})
     EXPECT_FALSE(isTemporaryOf("a.json", other)) << other;
   TempDir dir;
   for (const char *name : {"f", "f.tmp-1-2", "f.tmp-3-4", "g.tmp-1-2"})
