@@ -153,7 +153,8 @@ class Evaluation(unittest.TestCase):
         execute([BIN / "mgrun", "refused", "--train-iters", 1, *evaluated, "--eval-iters", 1])
         huge = 9 * 10**18
         self.assertIn(f"--eval-iters = {huge}: 3 evaluations of batches of", run("refused", *evaluated, "--eval-iters", huge))
-        self.assertIn(f"--train-iters = {huge}: is more than", run("refused", "--mock-data", "--train-iters", huge))
+        self.assertIn(f"--train-iters = {huge}: is more than",
+                      execute([BIN / "mgrun", "refused", "--mock-data", "--train-iters", huge], code=1))
         compiled("other", config, "--dp 2 --mbs 2", "--evaluation")
         shutil.copytree("other/evaluation", "refused/evaluation", dirs_exist_ok=True)
         self.assertIn("does not evaluate what refused trains: its mesh is another; compile it again", run("refused", *evaluated))
