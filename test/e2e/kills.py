@@ -124,11 +124,11 @@ class Job:
         while not self.has_ended() and not self.is_in(fault, before):
             time.sleep(0.0005)
         time.sleep(fault.delay)
-        target = self.process.pid if fault.victim == RANKS else self.rank(fault.victim)
-        if target is None or self.has_ended():
+        self.target = self.process.pid if fault.victim == RANKS else self.rank(fault.victim)
+        if self.target is None or self.has_ended():
             return False
         try:
-            os.kill(target, fault.signal)
+            os.kill(self.target, fault.signal)
         except ProcessLookupError:
             return False
         return True
@@ -190,6 +190,7 @@ class Trial:
         self.flags = ["--restart-from-latest", *(["--async-save"] if self.random.random() < 0.5 else [])]
         self.kills, self.history, self.seconds = 0, [], 0.0
         self.launchers = 0  # that stayed when all ranks had ended; they are killed here
+        self.finished = 0  # ranks that were stopped when the run was over, and all others had ended; likewise
 
     def kill(self):
         fault = choose(self.random, bool(self.setting.mpirun))
@@ -201,8 +202,12 @@ class Trial:
         self.kills += 1
         self.history.append(f"{fault}{'' if is_killed else ' (it had ended)'}: ended after {time.monotonic() - begin:.1f} s, "
                             f"code {job.process.returncode}, {job.steps()} steps logged, checkpoints {checkpoints(self.folder)}")
-        self.launchers += bool(left) and not any("bin/mgrun" in command.split(" ")[0] for command in left.values())
-        expect(not left or self.launchers, f"processes are left: {left}\n{job.said()}")
+        ranks = {process for process, command in left.items() if "bin/mgrun" in command.split(" ")[0]}
+        self.launchers += bool(left) and not ranks
+        # All others have ended well: nobody waits for it but the launcher.
+        is_over = ranks == {job.target} and fault.signal == signal.SIGSTOP and f"weights   {self.folder}" in job.said()
+        self.finished += is_over
+        expect(not ranks or is_over, f"processes are left: {left}\n{job.said()}")
         if is_killed:
             self.verify_cause(fault, job.said())
         self.verify_folder(job)
@@ -280,7 +285,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the first trial; later ones count up")
     parser.add_argument("--mpirun", nargs=argparse.REMAINDER, default=[], help="the launcher and its flags; without it ranks are threads")
     arguments = parser.parse_args()
-    kills, launchers, seed, failures, slowest, begin = 0, 0, arguments.seed, 0, 0.0, time.monotonic()
+    kills, launchers, finished, seed, failures, slowest, begin = 0, 0, 0, arguments.seed, 0, 0.0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mgc-kills-") as arguments.work:
         setting = prepare(arguments)
         while kills < arguments.kills:
@@ -291,10 +296,11 @@ def main():
                 failures += 1
                 print(f"FAILED --seed {seed} {' '.join(trial.flags)}\n  " + "\n  ".join(trial.history) + f"\n{failure}\n", flush=True)
             launchers += trial.launchers
+            finished += trial.finished
             kills, seed, slowest = kills + trial.kills, seed + 1, max(slowest, trial.seconds)
         os.chdir("/")
     print(f"{kills} kills in {seed - arguments.seed} trainings, {failures} failed; the slowest end took {slowest:.1f} s; "
-          f"{launchers} launchers stayed when all ranks had ended; "
+          f"{launchers} launchers stayed when all ranks had ended, {finished} ranks were stopped when the run was over; "
           f"{time.monotonic() - begin:.0f} s in all")
     return 1 if failures else 0
 
