@@ -161,6 +161,8 @@ Status merge(const MergeFlags &flags) {
   const std::string output = prefixOf(flags.output);
   if (isOneOf(prefixes, output))
     return errorf("--output-prefix {}: is one of the inputs, expected another", output);
+  if (!isInteger(first.type()))
+    return errorf("{}: its tokens are {}, expected integers", first.indexPath(), toString(first.type()));
   MGC_ASSIGN(writer, IndexedWriter::create(output, first.type()));
   for (const std::string &prefix : prefixes) {
     const Result<IndexedTokens> files = IndexedTokens::open(prefix);

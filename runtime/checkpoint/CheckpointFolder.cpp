@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/CheckpointFolder.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Json.h"
 
 #include <charconv>
 #include <filesystem>
@@ -36,6 +37,12 @@ std::optional<std::pair<int64_t, std::string>> stepNamed(const std::string &name
   const std::optional<int64_t> step = numberIn(parts[1].str());
   return step && name.starts_with(nameOfStep(*step)) ? std::optional(std::pair(*step, parts[2].str()))
                                                      : std::nullopt;
+}
+
+// Whether a save has made the folder: it may be a user's own.
+bool isOfSave(const std::string &checkpoint) {
+  std::error_code ignored;
+  return fs::exists(fs::path(checkpoint) / CheckpointRecord::kFile, ignored);
 }
 
 // It is not seen as a checkpoint as soon as its first file goes.
@@ -91,8 +98,10 @@ Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
   std::vector<std::string> possible;
   for (const auto &entry : checkpoints)
     possible.push_back(entry.second);
-  return errorf("{}: names {}, which is not in the folder; possible: {}", latest,
-                step ? nameOfStep(*step) : "no step",
+  return errorf("{}: {}; possible for --load: {}", latest,
+                step
+                    ? fmt::format("names {}, which is not in the folder", nameOfStep(*step))
+                    : fmt::format("has \"{}\", expected the number of a step", printable(text.substr(0, 40))),
                 possible.empty() ? "none: there is no checkpoint at all"
                                  : fmt::format("{}", fmt::join(possible, ", ")));
 }
@@ -111,6 +120,7 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
                                                 const Continued &continued, std::vector<std::string> &notes) {
   CheckpointFolder opened(folder, retain);
   std::map<int64_t, std::string> others = checkpointsIn(folder);
+  std::erase_if(others, [](const auto &entry) { return !isOfSave(entry.second); });
   if (continued.step)
     for (auto entry = others.begin(); entry != others.end() && entry->first <= *continued.step;) {
       opened.own_.insert(entry->first);
@@ -126,6 +136,11 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
     fs::remove_all(entry.path(), ignored);
     notes.push_back(fmt::format("{}: left by a save that was killed; removed", entry.path().string()));
   });
+  const auto own = std::ssize(opened.own_);
+  if (retain > 0 && own > retain) // fewer are to stay than before
+    notes.push_back(
+        fmt::format("--save-retain {}: the next save removes {} older checkpoints of {}; 0 keeps all", retain,
+                    own + 1 - retain, folder));
   return opened;
 }
 
@@ -159,7 +174,8 @@ void CheckpointFolder::removeOthers() const {
   for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
     old.erase(*own);
   for (const auto &entry : old)
-    removeCheckpoint(entry.second);
+    if (isOfSave(entry.second))
+      removeCheckpoint(entry.second);
 }
 
 Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {

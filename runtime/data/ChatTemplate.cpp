@@ -3,6 +3,9 @@
 
 #include "runtime/base/File.h"
 
+#include <algorithm>
+#include <fmt/ranges.h>
+
 namespace mgc {
 
 namespace {
@@ -14,6 +17,16 @@ Result<std::string> textOf(const nlohmann::json &object, const char *name, bool 
   if (!object.is_object() || !object.contains(name) || !object[name].is_string())
     return errorf("\"{}\": expected a text", name);
   return object[name].get<std::string>();
+}
+
+// A field that nobody reads is a mistake.
+Status verifyKeys(const nlohmann::json &object, std::initializer_list<std::string_view> known) {
+  if (!object.is_object())
+    return Status::ok(); // what is wrong with it is said where it is read
+  for (const auto &entry : object.items())
+    if (std::ranges::find(known, entry.key()) == known.end())
+      return errorf("\"{}\" is unknown, expected {}", printable(entry.key()), fmt::join(known, ", "));
+  return Status::ok();
 }
 
 Status append(std::string_view text, bool isLearned, Encoder &encoder, ChatTokens &out) {
@@ -38,6 +51,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
   Result<nlohmann::json> json = parseJson(text);
   if (!json.isOk())
     return Status(json.status()).at(path);
+  MGC_TRY(verifyKeys(*json, {"begin", "roles"}).at(path));
   const auto begin = textOf(*json, "begin", true);
   if (!begin.isOk())
     return Status(begin.status()).at(path);
@@ -47,6 +61,8 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
     return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"",
                   path);
   for (const auto &[name, row] : (*json)["roles"].items()) {
+    MGC_TRY(
+        verifyKeys(row, {"before", "after", "learn"}).at(fmt::format("{}: roles.{}", path, printable(name))));
     const auto before = textOf(row, "before", true), after = textOf(row, "after", true);
     const nlohmann::json learn =
         row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
@@ -57,6 +73,8 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
       return errorf("{}: roles.{}.learn: expected true or false", path, printable(name));
     chat.roles_[name] = {*before, *after, learn.get<bool>()};
   }
+  if (std::ranges::none_of(chat.roles_, [](const auto &role) { return role.second.isLearned; }))
+    return errorf("{}: roles: none has \"learn\": true, expected one whose messages are learned", path);
   return chat;
 }
 
@@ -104,12 +122,13 @@ Status ChatTemplate::addMessage(const nlohmann::json &message, Encoder &encoder,
 Status ChatTemplate::addPair(const nlohmann::json &line, Encoder &encoder, ChatTokens &out) const {
   MGC_ASSIGN(prompt, textOf(line, "prompt"));
   MGC_ASSIGN(completion, textOf(line, "completion"));
+  if (!end_)
+    return errorf("a completion ends with the tokenizer's end token, and the tokenizer names none; expected "
+                  "tokenizer_config.json with eos_token beside it, or \"messages\" and --chat-template FILE");
   MGC_TRY(append(prompt, false, encoder, out));
   MGC_TRY(append(completion, true, encoder, out));
-  if (end_) {
-    out.ids.push_back(*end_);
-    out.isLearned.push_back(true);
-  }
+  out.ids.push_back(*end_);
+  out.isLearned.push_back(true);
   return Status::ok();
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/data/TokenFiles.h"
 #include "runtime/data/indexed/RandomOrder.h"
 #include "runtime/io/Npy.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
 #include <cctype>
@@ -228,19 +229,31 @@ Status stoppedWhileReading(const std::string &path) {
   return errorf("{}: a request to end came while its lines were tokenized", path);
 }
 
+// With the tokenizer that has made its tokens.
+static Opened identified(Opened opened, const DataOptions &options) {
+  MGC_ASSIGN(data, std::move(opened));
+  MGC_ASSIGN(contents, contentsOf(options.tokenizerFiles));
+  std::string text = options.tokenizerFiles.type;
+  for (const TokenizerContent &content : contents)
+    text += fmt::format(" {} {}", content.bytes, content.checksum);
+  data->identify(fmt::format("a tokenizer with the hash {:016x}", hashName(text)));
+  return data;
+}
+
 // A .jsonl through its tokenizer.
 static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed,
                         const DataOptions &options) {
   MGC_TRY(verifyReadsTokensAlone(path, plan));
   MGC_ASSIGN(tokenizer, openTokenizer(options.tokenizerFiles));
   if (tokenizer->vocabulary() > plan.vocabulary)
-    return errorf("--tokenizer-model {}: has {} tokens, but the model's vocabulary has {}; expected the "
-                  "model's tokenizer",
-                  options.tokenizerFiles.model, tokenizer->vocabulary(), plan.vocabulary);
+    return errorf("{}: has {} tokens, but the model's vocabulary has {}; expected the model's tokenizer",
+                  options.tokenizerFiles.model.empty() ? "--tokenizer-type " + options.tokenizerFiles.type
+                                                       : "--tokenizer-model " + options.tokenizerFiles.model,
+                  tokenizer->vocabulary(), plan.vocabulary);
   if (options.areChats) {
     MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
     MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate, options.reading.stop));
-    return finished(std::move(chats), plan, seed, options, {.knowsStarts = true});
+    return identified(finished(std::move(chats), plan, seed, options, {.knowsStarts = true}), options);
   }
   TokenizedLines own;
   MGC_ASSIGN(lines,
@@ -251,7 +264,7 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
   corpus.files.opened = std::move(lines);
   const SplitRequest request{Split::train,
                              options.samples > 0 ? std::optional(options.samples) : std::nullopt};
-  return openCorpus(corpus, request, plan, seed, options);
+  return identified(openCorpus(corpus, request, plan, seed, options), options);
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
@@ -303,8 +316,14 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
         "--dataloader-type cyclic: found {} samples, expected at most {}, whose order is Megatron-LM's; "
         "--dataloader-type single takes all",
         source->samples(), kMostPermuted);
-  return finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
-                  {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
+  const uint64_t digest = source->digest();
+  auto data = finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
+                       {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
+  data->identify(fmt::format("sequences with the hash {:016x}", digest));
+  if (corpus.schedule == SampleOrderKind::cyclic)
+    data->identify(fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", plan.microBatchSize,
+                               plan.globalBatchSize / plan.microbatches / plan.microBatchSize));
+  return data;
 }
 
 // Made-up tokens have no tokenizer that names the one that masks: it is the last.

@@ -51,6 +51,15 @@ public:
   virtual std::string describeBatch(int64_t first) = 0;
   // How often so many samples have each of the data's; none: the data have no end.
   virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
+  // Facts and hashes by which a training that goes on knows its data again, whatever their files are called. Empty: describe() is
+  // all there is.
+  const std::string &identity() const { return identity_; }
+  void identify(std::string_view fact) {
+    identity_ += fmt::format("{}{}", identity_.empty() ? "" : ", ", fact);
+  }
+
+private:
+  std::string identity_;
 };
 
 // How a .jsonl is read.

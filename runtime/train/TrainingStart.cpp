@@ -108,6 +108,8 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
   record.data = dataSettings(options);
   if (!options.corpus)
     record.data.emplace_back(options.data ? "--data" : "--mock-data", describeData(options, data));
+  if (!data.identity().empty())
+    record.data.emplace_back("contents of the data", data.identity());
   record.optimizer = optimizerSettings(options, step);
   return record;
 }

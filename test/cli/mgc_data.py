@@ -296,6 +296,17 @@ class Data(unittest.TestCase):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(message, done.stderr)
 
+    def test_what_would_be_written_is_no_input_and_has_a_name(self):
+        text = '{"text": "a"}\n'
+        pathlib.Path("in_text_document.bin").write_text(text)
+        for flags, message in [([], "--output-prefix in: in_text_document.bin is an input, expected another"),
+                               (["--json-keys", "a", "a"], "--json-keys: found a twice, expected each once"),
+                               (["--json-keys", "a/b"], "--json-keys a/b: is part of the files' names, expected no /")]:
+            done = preprocess("in_text_document.bin", "in", "--tokenizer-type", "ByteTokenizer", *flags)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(message, done.stderr)
+        self.assertEqual(pathlib.Path("in_text_document.bin").read_text(), text)
+
     def test_output_that_cannot_be_written(self):
         pathlib.Path("in.jsonl").write_text('{"text": "a"}\n')
         indexed = GOLDEN / "indexed/docs_i32"

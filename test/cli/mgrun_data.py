@@ -75,7 +75,8 @@ class Data(unittest.TestCase):
         self.assertIn("a: ", text)
         self.assertEqual(losses, self.losses("plan", "--data-path", "a.bin")[0])
         whole = self.losses("plan", "--data-path", "a", "--split", "1")[0]
-        self.assertEqual(whole, self.losses("plan", "--train-data-path", "a", "--valid-data-path", "b")[0])
+        self.assertEqual(whole, self.losses("plan", "--train-data-path", "a")[0])
+        self.expect(2, "--valid-data-path: would do nothing: there is no --eval-interval", "--train-data-path", "a", "--valid-data-path", "b")
         self.assertNotEqual(losses, self.losses("plan", "--data-path", "a", "--split", "50,50")[0])
         self.assertNotEqual(losses, self.losses("plan", "--data-path", "a", "--seed", 7)[0])
 

@@ -383,6 +383,36 @@ class Refused(unittest.TestCase):
         self.expect("--data: found other.txt: ", data=["--data", "other.txt"])
         self.expect(["--data: found not there, expected corpus.txt: ", "--mock-data: found "], data=["--mock-data"])
 
+    def preprocessed(self, folder, lines):
+        pathlib.Path(folder).mkdir()
+        source = pathlib.Path(folder, "texts.jsonl")
+        source.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+        subprocess.run([BIN / "mgc-data", "preprocess", "--input", source, "--output-prefix", f"{folder}/c", "--tokenizer-type",
+                        "ByteTokenizer"], check=True, capture_output=True)
+        return f"{folder}/c_text_document"
+
+    def test_other_data_of_the_same_name(self):
+        """Sequences, their parts in a blend, their order by micro batches, and the tokens of a text."""
+        one, two = (self.preprocessed(folder, [word * 40] * 30) for folder, word in (("one", "all work "), ("two", "and no play ")))
+        for name, data in ("plain", ["--data-path", one]), ("blend", ["--data-path", 0.1, one, 0.9, two]):
+            train(self.plan, *data, "--train-iters", 4, "--exit-interval", 2, "--save", name)
+        train(self.plan, "--data-path", one, "--train-iters", 4, "--load", "plain")
+        self.expect("contents of the data: found sequences with the hash", data=["--data-path", two], load="plain")
+        self.expect("contents of the data: found sequences", data=["--data-path", 0.1, two, 0.9, one], load="blend")
+        cyclic = ["--data-path", one, "--dataloader-type", "cyclic"]
+        train(self.plan, *cyclic, "--train-iters", 4, "--exit-interval", 2, "--save", "cyclic")
+        self.expect("cyclic in micro batches of 1 on 1 data-parallel ranks, expected", data=cyclic, load="cyclic",
+                    plan=gpt("smaller", "--tp 2 --mbs 1"))
+        for folder, words in ("of-one", "ab"), ("of-two", "ba"):
+            model = {"type": "WordLevel", "vocab": {word: number for number, word in enumerate(words + "u")}, "unk_token": "u"}
+            pathlib.Path(folder).mkdir()
+            pathlib.Path(folder, "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
+        pathlib.Path("ab.jsonl").write_text(json.dumps({"text": "a b " * 400}) + "\n")
+        lines = lambda folder: ["--data", "ab.jsonl", "--tokenizer-model", f"{folder}/tokenizer.json"]
+        train(self.plan, *lines("of-one"), "--train-iters", 4, "--exit-interval", 2, "--save", "lines")
+        train(self.plan, *lines("of-one"), "--train-iters", 4, "--load", "lines")
+        self.expect("a tokenizer with the hash", data=lines("of-two"), load="lines")
+
     def test_other_sizes(self):
         self.expect("global batch size: found 4 in the plan, expected 8", plan=compiled("small", "gpt", "--seq 32 --gbs 4 --mbs 2"))
         self.expect("sequence length: found 16 in the plan, expected 32", plan=compiled("short", "gpt", "--seq 16 --gbs 8 --mbs 2"))

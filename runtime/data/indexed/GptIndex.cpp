@@ -148,8 +148,8 @@ Result<GptIndex> load(const std::string &path, SequenceRange range, const Sample
   for (const TensorSpec &spec : tensorsOf(range, counts)) {
     const TensorView *tensor = file->find(spec.name);
     if (!tensor || tensor->type != spec.type || tensor->shape != spec.shape)
-      return errorf("{}: {} is missing or of another shape than {}; remove the file, and it is made anew",
-                    path, spec.name, shapeToString(spec.shape));
+      return errorf("{}: {} is missing or of another shape than {}", path, spec.name,
+                    shapeToString(spec.shape));
   }
   const auto bytesOf = [&](const char *name) { return file->find(name)->data.data(); };
   return GptIndex{counts,
@@ -205,8 +205,12 @@ Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t
   std::error_code error;
   const std::filesystem::path path =
       std::filesystem::path(cache) / nameInCache(digestOfLengths, range, cut, counts);
-  if (std::filesystem::exists(path, error))
-    return load(path, range, counts);
+  if (std::filesystem::exists(path, error)) {
+    Result<GptIndex> kept = load(path, range, counts);
+    return kept.isOk() ? std::move(kept)
+                       : Result<GptIndex>(errorf("{}; remove the file, which --data-cache-path keeps",
+                                                 kept.status().message()));
+  }
   std::filesystem::create_directories(cache, error);
   if (error)
     return errorf("--data-cache-path {}: cannot be made: {}", cache, error.message());

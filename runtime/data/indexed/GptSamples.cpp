@@ -1,6 +1,8 @@
 // See GptSamples.h.
 #include "runtime/data/indexed/GptSamples.h"
 
+#include "runtime/random/Philox.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -149,6 +151,14 @@ std::string BlendedSamples::describe() const {
   for (size_t i = 0; i < parts_.size(); ++i)
     text += fmt::format("{} {} of {}", i ? "," : "", counts[i], parts_[i]->describe());
   return text;
+}
+
+// Of the parts in their order.
+uint64_t BlendedSamples::digest() const {
+  std::string text;
+  for (const auto &part : parts_)
+    text += fmt::format("{:016x} ", part->digest());
+  return hashName(text);
 }
 
 // --- Splits -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ public:
   // Sample i of the order in which training reads them.
   virtual Status read(int64_t i, SampleTokens &out) const = 0;
   virtual std::string describe() const = 0; // "corpus: 1200 samples of 128 tokens, 3 epochs"
+  virtual uint64_t digest() const = 0;      // of the number and the lengths of all sequences of the files
   // Where its tokens are, of an index that read() accepts: "corpus: sequence 12, tokens 30 to 94, sequence 7, tokens 0 to 63".
   virtual std::string describeSample(int64_t i) const = 0;
 };
@@ -42,6 +43,7 @@ public:
   int64_t samples() const override { return index_.counts.samples; }
   Status read(int64_t i, SampleTokens &out) const override;
   std::string describe() const override;
+  uint64_t digest() const override { return files_->digestOfLengths(); }
   std::string describeSample(int64_t i) const override;
   const GptIndex &index() const { return index_; }
 
@@ -82,6 +84,7 @@ public:
   int64_t samples() const override { return std::ssize(order_.datasets); }
   Status read(int64_t i, SampleTokens &out) const override;
   std::string describe() const override;
+  uint64_t digest() const override;
   std::string describeSample(int64_t i) const override;
   const BlendOrder &order() const { return order_; }
   const GptSamples &part(size_t i) const { return *parts_[i]; }

@@ -2,6 +2,7 @@
 #include "runtime/data/indexed/SplitBounds.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -66,7 +67,10 @@ Result<SplitFractions> parseSplit(const std::string &text) {
     numbers.push_back(*number);
     begin = std::find_if(end, text.end(), isPart);
   }
-  if (text.find('-') != std::string::npos || numbers.size() > 3 || numbers.empty() || numpySum(numbers) <= 0)
+  const bool hasOther = std::ranges::any_of(
+      text, [](char c) { return c == '-' || std::isalpha(static_cast<unsigned char>(c)); });
+  if (hasOther || numbers.size() > 3 || numbers.empty() || !(numpySum(numbers) > 0) ||
+      !std::isfinite(numpySum(numbers)))
     return errorf("--split {}: expected up to three numbers that are not negative, of train, valid and test, "
                   "such as 969,30,1",
                   text);
@@ -107,11 +111,11 @@ Result<BlendWords> parseBlend(std::string_view flag, const std::vector<std::stri
   for (size_t i = 0; i < words.size(); i += 2) {
     blend.weights.push_back(*numberOf(words[i]));
     blend.prefixes.push_back(words[i + 1]);
-    if (blend.weights.back() < 0)
-      return errorf("{}: the weight of {} is {}, expected 0 or more", flag, words[i + 1], words[i]);
+    if (blend.weights.back() <= 0)
+      return errorf("{}: the weight of {} is {}, expected more than 0", flag, words[i + 1], words[i]);
   }
-  if (numpySum(blend.weights) <= 0)
-    return errorf("{}: all weights are 0, expected one that is more", flag);
+  if (!std::isfinite(numpySum(blend.weights)))
+    return errorf("{}: the sum of the weights is not finite; expected smaller ones", flag);
   return blend;
 }
 

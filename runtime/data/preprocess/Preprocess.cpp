@@ -2,9 +2,11 @@
 #include "runtime/data/preprocess/Preprocess.h"
 
 #include "runtime/base/Json.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/data/preprocess/BlockEncoder.h"
 #include "runtime/data/preprocess/WorkerQueue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -91,6 +93,7 @@ private:
     type_ = indexTypeFor(tokenizer_->vocabulary());
     MGC_TRY(findEnd());
     state_.written.resize(options_.keys.size());
+    MGC_TRY(verifyKeys());
     if (!options_.unnamedIn)
       MGC_TRY(load());
     for (size_t i = 0; i < options_.keys.size(); ++i) {
@@ -98,6 +101,7 @@ private:
                                      ? options_.outputPrefix
                                      : fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
                                                    options_.splitsSentences ? "sentence" : "document");
+      MGC_TRY(verifyIsNoInput(prefix));
       summary_.prefixes.push_back(prefix);
       if (isAllWritten())
         continue;
@@ -113,6 +117,26 @@ private:
     }
     progress_.allBytes = reader_->bytes() * options_.partitions;
     began_ = synced_ = Clock::now();
+    return Status::ok();
+  }
+
+  // Each is part of the names of its files.
+  Status verifyKeys() const {
+    for (auto key = options_.keys.begin(); key != options_.keys.end(); ++key) {
+      if (std::find(options_.keys.begin(), key, *key) != key)
+        return errorf("--json-keys: found {} twice, expected each once", printable(*key));
+      if (key->find('/') != std::string::npos)
+        return errorf("--json-keys {}: is part of the files' names, expected no /", printable(*key));
+    }
+    return Status::ok();
+  }
+
+  Status verifyIsNoInput(const std::string &prefix) const {
+    for (const char *ending : {".bin", ".idx"})
+      for (const std::string &input : options_.inputs)
+        if (!options_.unnamedIn && isSameFile(prefix + ending, input))
+          return errorf("--output-prefix {}: {}{} is an input, expected another", options_.outputPrefix,
+                        prefix, ending);
     return Status::ok();
   }
 

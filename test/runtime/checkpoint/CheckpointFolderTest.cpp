@@ -62,6 +62,23 @@ TEST_F(FolderTest, continuesItsOwn) {
   EXPECT_EQ(steps(), (std::set<int64_t>{20, 30}));
 }
 
+TEST_F(FolderTest, saysThatMoreGoThanBefore) {
+  CheckpointFolder first = open(0);
+  for (int64_t step : {10, 20, 30})
+    ASSERT_TRUE(isOk(save(first, step)));
+  fs::create_directories(dir_.path("iter_0000015")); // no save has made it
+  dir_.write("iter_0000015/notes.txt", "mine");
+  open(3, {30});
+  EXPECT_TRUE(notes_.empty());
+  CheckpointFolder second = open(2, {30});
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_NE(notes_[0].find("--save-retain 2: the next save removes 2 older checkpoints"), std::string::npos)
+      << notes_[0];
+  ASSERT_TRUE(isOk(save(second, 40)));
+  EXPECT_EQ(dir_.list(),
+            (std::set<std::string>{"iter_0000015", "iter_0000030", "iter_0000040", kLatestFile}));
+}
+
 TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
   CheckpointFolder first = open(0);
   for (int64_t step : {10, 20})
@@ -133,7 +150,8 @@ TEST_F(FolderTest, findsTheLatest) {
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
   for (const char *wrong : {"30", "release", "-1", ""}) {
     dir_.write(kLatestFile, wrong);
-    EXPECT_TRUE(fails(findCheckpoint(dir_.path()), {kLatestFile, "possible: " + dir_.path("iter_0000010")}))
+    EXPECT_TRUE(fails(findCheckpoint(dir_.path()),
+                      {kLatestFile, "possible for --load: " + dir_.path("iter_0000010")}))
         << wrong;
   }
 }

@@ -85,11 +85,12 @@ TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
   EXPECT_TRUE(fails(openData(dir.write("texts.jsonl", "{\"text\": \"x\"}\n{\"text\": \"" + slow + "\"}\n"),
                              planOf(16, false), 1, options),
                     {"texts.jsonl: line 2: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
-  options.areChats = true;
-  EXPECT_TRUE(
-      fails(openData(dir.write("chats.jsonl", "{\"prompt\": \"x\", \"completion\": \"" + slow + "\"}\n"),
-                     planOf(16, false), 1, options),
-            {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+  options.areChats = true,
+  options.chatTemplate = dir.write("t.json", R"({"roles": {"user": {"learn": true}}})");
+  EXPECT_TRUE(fails(openData(dir.write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"" +
+                                                          slow + "\"}]}\n"),
+                             planOf(16, false), 1, options),
+                    {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
 }
 
 TEST(ChatData, aRequestToEndIsHeard) {
@@ -176,8 +177,25 @@ TEST(ChatData, readsATemplate) {
                     {"t.json: roles.user: \"before\": expected a text"}));
   EXPECT_TRUE(
       fails(open(R"({"roles": {"user": {"learn": 1}}})"), {"roles.user.learn: expected true or false"}));
-  EXPECT_TRUE(fails(open(R"({"roles": {"user": {}}})"),
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {"learn": true}}})"),
                     {"a.jsonl: line 1: message 1: the role assistant", "one of user"}));
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {}}})"), {"t.json: roles: none has \"learn\": true"}));
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {"befor": ""}}})"),
+                    {"t.json: roles.user: \"befor\" is unknown, expected before, after, learn"}));
+  EXPECT_TRUE(
+      fails(open(R"({"role": 1, "roles": {}})"), {"t.json: \"role\" is unknown, expected begin, roles"}));
+}
+
+// Else the model would never learn to stop.
+TEST(ChatData, aCompletionNeedsAnEnd) {
+  const TempDir dir;
+  DataOptions options = chats();
+  options.tokenizerFiles.model = dir.write(
+      "tokenizer.json",
+      R"({"pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": {"a": 0, "u": 1}, "unk_token": "u"}})");
+  EXPECT_TRUE(fails(
+      openData(dir.write("p.jsonl", R"({"prompt": "a", "completion": "a"})"), planOf(8, false), 1, options),
+      {"p.jsonl: line 1: ", "names none", "eos_token"}));
 }
 
 TEST(ChatData, refusesWhatIsNone) {

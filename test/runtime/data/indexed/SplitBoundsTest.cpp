@@ -25,7 +25,7 @@ TEST(SplitBounds, areThoseOfMegatron) {
 }
 
 TEST(SplitBounds, refusesWhatIsNone) {
-  for (const char *text : {"", "a", "0,0,0", "1,2,3,4", "1.2.3", "-1,2"})
+  for (const char *text : {"", "a", "0,0,0", "1,2,3,4", "1.2.3", "-1,2", "nan,1,0", "1,nan,0", "1e3,1,1"})
     EXPECT_TRUE(fails(parseSplit(text), {"--split", "969,30,1"})) << text;
 }
 
@@ -40,6 +40,7 @@ TEST(SplitBounds, readsPrefixesAndWeights) {
   EXPECT_FALSE(parse({"a"})->isBlend());
   EXPECT_FALSE(parse({})->isBlend());
   EXPECT_TRUE(parse({"1", "a"})->isBlend());
-  EXPECT_TRUE(fails(parse({"-1", "a"}), {"--data-path", "a is -1", "0 or more"}));
-  EXPECT_TRUE(fails(parse({"0", "a", "0", "b"}), {"all weights are 0"}));
+  EXPECT_TRUE(fails(parse({"-1", "a"}), {"--data-path", "a is -1", "more than 0"}));
+  EXPECT_TRUE(fails(parse({"1", "a", "0", "b"}), {"b is 0", "more than 0"}));
+  EXPECT_TRUE(fails(parse({"1e308", "a", "1e308", "b"}), {"sum of the weights is not finite"}));
 }
