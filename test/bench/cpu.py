@@ -131,7 +131,8 @@ def parallel(work):
             yield ratio(f"own-{axis}2", 1.08, mine, one, at_most=True)
             processes = work.enter(Mpi(work, {axis: 2}))
             yield ratio(f"mpi-{axis}2", 1.05, processes, mine, at_most=True)
-            yield ratio(f"mpi-{axis}2-gloo", 1.3, work.enter(Peer(work, axis, compiled=True)), processes)
+            for peer, name in (Peer(work, axis), ""), (Peer(work, axis, compiled=True), "-compiled"):
+                yield ratio(f"mpi-{axis}2-gloo{name}", 1.3, work.enter(peer), processes)
     eight = work.enter(Mgc(work, {"tp": 2, "pp": 2, "dp": 2}, 1))
     yield ratio("own-8", 1.25, eight, one, at_most=True)
 
