@@ -16,4 +16,12 @@ std::string Problems::text() const {
 
 Status Problems::status() const { return empty() ? Status::ok() : Status::error(text()); }
 
+Status allOf(std::initializer_list<Status> statuses) {
+  std::string text;
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      text += (text.empty() ? "" : "\n") + status.message();
+  return text.empty() ? Status::ok() : Status::error(text);
+}
+
 } // namespace mgc

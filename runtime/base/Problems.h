@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -44,5 +45,8 @@ private:
   size_t count_ = 0;
   std::vector<std::string> lines_;
 };
+
+// One error of all there are; ok where there is none.
+Status allOf(std::initializer_list<Status> statuses);
 
 } // namespace mgc

@@ -39,12 +39,6 @@ std::optional<std::pair<int64_t, std::string>> stepNamed(const std::string &name
                                                      : std::nullopt;
 }
 
-// Whether a save has made the folder: it may be a user's own.
-bool isOfSave(const std::string &checkpoint) {
-  std::error_code ignored;
-  return fs::exists(fs::path(checkpoint) / CheckpointRecord::kFile, ignored);
-}
-
 // It is not seen as a checkpoint as soon as its first file goes.
 void removeCheckpoint(const std::string &path) {
   std::error_code ignored;
@@ -74,7 +68,9 @@ Status refuseOthers(const std::string &folder, const std::map<int64_t, std::stri
 std::map<int64_t, std::string> checkpointsIn(const std::string &folder) {
   std::map<int64_t, std::string> found;
   forEachEntry(folder, [&](const fs::directory_entry &entry) {
-    if (const auto step = stepNamed(entry.path().filename().string()); step && step->second.empty())
+    const auto step = stepNamed(entry.path().filename().string());
+    std::error_code ignored;
+    if (step && step->second.empty() && fs::exists(entry.path() / CheckpointRecord::kFile, ignored))
       found[step->first] = entry.path().string();
   });
   return found;
@@ -120,7 +116,6 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
                                                 const Continued &continued, std::vector<std::string> &notes) {
   CheckpointFolder opened(folder, retain);
   std::map<int64_t, std::string> others = checkpointsIn(folder);
-  std::erase_if(others, [](const auto &entry) { return !isOfSave(entry.second); });
   if (continued.step)
     for (auto entry = others.begin(); entry != others.end() && entry->first <= *continued.step;) {
       opened.own_.insert(entry->first);
@@ -174,8 +169,7 @@ void CheckpointFolder::removeOthers() const {
   for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
     old.erase(*own);
   for (const auto &entry : old)
-    if (isOfSave(entry.second))
-      removeCheckpoint(entry.second);
+    removeCheckpoint(entry.second);
 }
 
 Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {

@@ -11,7 +11,7 @@
 
 namespace mgc {
 
-// Complete checkpoints of the folder, by step.
+// Complete checkpoints of the folder, by step: those with a record. A folder of such a name without one is a user's own.
 std::map<int64_t, std::string> checkpointsIn(const std::string &folder);
 
 // The file that has the step of the newest complete checkpoint, for people and scripts; under Megatron-LM's name.

@@ -41,10 +41,10 @@ static Result<uint64_t> hashOf(const plan::Plan &plan) {
   return hashName(text);
 }
 
-Status RunPlans::addHash(const plan::Plan &plan) {
+Result<uint64_t> RunPlans::addHash(const plan::Plan &plan) {
   MGC_ASSIGN(own, hashOf(plan));
   hash_ = hashName(fmt::format("{:016x} {:016x}", hash_, own));
-  return Status::ok();
+  return own;
 }
 
 Status RunPlans::verifySmaller(const TrainingOptions &options) {
@@ -60,8 +60,7 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
           options.rampup->samples);
     MGC_ASSIGN(plan, readProvedPlan(folder));
     MGC_TRY(verifyAlike(plan, whole_, range.size).at("--rampup-batch-size: " + folder));
-    MGC_TRY(addHash(plan));
-    MGC_ASSIGN(hash, hashOf(plan));
+    MGC_ASSIGN(hash, addHash(plan));
     hashes_[range.size] = hash;
   }
   return Status::ok();
@@ -72,7 +71,7 @@ Result<RunPlans> RunPlans::open(const TrainingOptions &options) {
   RunPlans plans(options.plan, std::move(whole));
   if (options.rampup)
     MGC_TRY(plans.verifySmaller(options));
-  MGC_TRY(plans.addHash(plans.whole_));
+  MGC_TRY(plans.addHash(plans.whole_).status());
   plans.whole_ = expanded(std::move(plans.whole_));
   return plans;
 }

@@ -24,7 +24,8 @@ public:
   std::string folderOf(int64_t step) const;
   Result<plan::Plan> planOf(int64_t step) const;
   uint64_t hash() const { return hash_; } // of all, and of what was added
-  Status addHash(const plan::Plan &plan);
+  // Adds the plan to what hash() is of. The plan's own hash.
+  Result<uint64_t> addHash(const plan::Plan &plan);
 
 private:
   RunPlans(std::string folder, plan::Plan whole) : folder_(std::move(folder)), whole_(std::move(whole)) {}

@@ -1,6 +1,7 @@
 // See RunSaves.h.
 #include "runtime/train/RunSaves.h"
 
+#include "runtime/base/Problems.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/checkpoint/Weights.h"
 
@@ -74,8 +75,7 @@ Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLas
     return Status::ok();
   const Status state = saver_ ? saveState(stepsDone, skipped, isLast) : Status::ok();
   const Status weights = writesWeights(isLast) ? writeWeights(stepsDone) : Status::ok();
-  return state.isOk() || weights.isOk() ? (state.isOk() ? weights : state)
-                                        : errorf("{}\n{}", state.message(), weights.message());
+  return allOf({state, weights});
 }
 
 Status RunSaves::placed(Status status, int64_t stepsDone) const {
@@ -92,7 +92,7 @@ Status RunSaves::verifyWeights(int64_t stepsDone) {
                 stepsDone);
 }
 
-// Of weights that verifyWeights takes.
+// The weights are those that verifyWeights has taken.
 Status RunSaves::writeWeights(int64_t stepsDone) {
   SaveOptions save;
   save.type = options_.saveType;

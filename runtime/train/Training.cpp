@@ -52,7 +52,7 @@ Status WholeRun::open() {
   MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
   if (options_.evalInterval > 0) {
     MGC_ASSIGN(evaluation, readEvaluationPlan(options_.plan, plans_->whole()));
-    MGC_TRY(plans_->addHash(evaluation));
+    MGC_TRY(plans_->addHash(evaluation).status());
     evaluation_ = std::move(evaluation);
   }
   MGC_TRY(verifySamples(options_, plans_->sizes(), evaluation_ ? &*evaluation_ : nullptr));

@@ -2,6 +2,7 @@
 #include "runtime/train/TrainingPart.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Problems.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
@@ -163,7 +164,7 @@ Status TrainingPart::load() {
   return Status::ok();
 }
 
-// What is trained and evaluated on.
+// Opens the data of training and of evaluation, and the engine that evaluates.
 Status TrainingPart::openData() {
   const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
   MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(),
@@ -478,15 +479,6 @@ Status TrainingPart::profile() {
   summary_.profile = profileOf(*engine_, rates_);
   return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
                               : Status::ok();
-}
-
-// One error of all there are.
-static Status allOf(std::initializer_list<Status> statuses) {
-  std::string text;
-  for (const Status &status : statuses)
-    if (!status.isOk())
-      text += (text.empty() ? "" : "\n") + status.message();
-  return text.empty() ? Status::ok() : Status::error(text);
 }
 
 Result<PartResult> TrainingPart::run() {

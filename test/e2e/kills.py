@@ -240,7 +240,7 @@ class Trial:
         expect(not left and job.process.returncode == 0, f"does not go on: code {job.process.returncode}, left: {left}\n{said}")
         expect(not found or f"goes on after {found[-1]} steps" in said, f"checkpoints {found}:\n{said}")
         expect(contents(self.setting.alive) == contents(self.folder), f"weights differ: {sorted(os.listdir(self.folder))}\n{said}")
-        # One that a request to end saved, after another step, may be among the two that stay.
+        # A checkpoint that a request to end saved, after another step, may be among the two that stay.
         kept = checkpoints(self.folder)
         expect(len(kept) == 2 and kept[-1] == STEPS and (STEPS - INTERVAL in kept or kept[0] % INTERVAL), f"checkpoints {kept}\n{said}")
         for name in (f"iter_{step:07}" for step in kept if step % INTERVAL == 0):

@@ -153,7 +153,7 @@ std::string BlendedSamples::describe() const {
   return text;
 }
 
-// Of the parts in their order.
+// The digest follows from those of the parts in their order.
 uint64_t BlendedSamples::digest() const {
   std::string text;
   for (const auto &part : parts_)

@@ -34,7 +34,7 @@ protected:
     }
     return files;
   }
-  // Of the steps since the last call.
+  // The losses of the steps since the last call.
   std::vector<double> takeLosses() {
     std::vector<double> losses;
     for (const TrainingStep &step : std::exchange(listener_.steps, {}))
