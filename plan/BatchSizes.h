@@ -15,7 +15,7 @@ struct BatchRampup {
   int64_t start = 0, increment = 0, samples = 0;
 };
 
-// That a double counts one by one; the samples of a training are no more.
+// The most samples of a training: a double counts so many one by one.
 inline constexpr int64_t kMostSamples = int64_t(1) << 53;
 
 class BatchSizes {

@@ -171,12 +171,16 @@ struct SourceFacts {
 static std::unique_ptr<DataSource> finished(std::unique_ptr<DataSource> data, const Plan &plan, uint64_t seed,
                                             const DataOptions &options, const SourceFacts &facts = {}) {
   const DocumentOptions &documents = options.documents;
+  const std::string identity = data->identity();
   if (documents.endToken || documents.masksEnds || plan::reads(plan, plan::isEnd))
     data = std::make_unique<PackedData>(std::move(data), plan, documents, facts.knowsStarts);
-  if (facts.hasLabels)
-    return data;
-  TokenMasker masker(options.masking, documents.endToken, plan.vocabulary, seed);
-  return std::make_unique<MaskedData>(std::move(data), BatchShape(plan), std::move(masker));
+  if (!facts.hasLabels) {
+    TokenMasker masker(options.masking, documents.endToken, plan.vocabulary, seed);
+    data = std::make_unique<MaskedData>(std::move(data), BatchShape(plan), std::move(masker));
+  }
+  if (data->identity() != identity)
+    data->identify(identity);
+  return data;
 }
 
 static bool isCausal(const Plan &plan) { return plan.objective == plan::Objective::causal; }
@@ -229,7 +233,7 @@ Status stoppedWhileReading(const std::string &path) {
   return errorf("{}: a request to end came while its lines were tokenized", path);
 }
 
-// With the tokenizer that has made its tokens.
+// The source, known by the tokenizer too that has made its tokens.
 static Opened identified(Opened opened, const DataOptions &options) {
   MGC_ASSIGN(data, std::move(opened));
   MGC_ASSIGN(contents, contentsOf(options.tokenizerFiles));
@@ -316,14 +320,8 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
         "--dataloader-type cyclic: found {} samples, expected at most {}, whose order is Megatron-LM's; "
         "--dataloader-type single takes all",
         source->samples(), kMostPermuted);
-  const uint64_t digest = source->digest();
-  auto data = finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
-                       {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
-  data->identify(fmt::format("sequences with the hash {:016x}", digest));
-  if (corpus.schedule == SampleOrderKind::cyclic)
-    data->identify(fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", plan.microBatchSize,
-                               plan.globalBatchSize / plan.microbatches / plan.microBatchSize));
-  return data;
+  return finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
+                  {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
 }
 
 // Made-up tokens have no tokenizer that names the one that masks: it is the last.

@@ -143,12 +143,11 @@ Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &o
   MGC_TRY(store.add(keyOf("reports"), 1).status());
   if (!isWriter())
     return own.status();
-  Status written = awaitReports();
-  const bool haveAllReported = written.isOk();
-  if (haveAllReported)
-    written = collectReports(record);
-  Status completed = completeOrDiscard(record, written);
-  return completed.isOk() && haveAllReported ? forgetKeys() : completed;
+  if (const Status awaited = awaitReports(); !awaited.isOk())
+    return completeOrDiscard(record, awaited);
+  const Status written = collectReports(record);
+  forgetKeys();
+  return completeOrDiscard(record, written);
 }
 
 // The store's own waits would hold up other threads that ask it.
@@ -179,11 +178,10 @@ Status CheckpointSaver::collectReports(CheckpointRecord &record) {
   return Status::ok();
 }
 
-// All have reported: none asks for a key of this save or of one before it.
-Status CheckpointSaver::forgetKeys() {
+// All have reported: none asks for a key of this save or of one before it. A store that is lost ends the run by itself.
+void CheckpointSaver::forgetKeys() {
   while (forgotten_ < saves_)
-    MGC_TRY(processes_->store().forget(keyOf(++forgotten_, "")));
-  return Status::ok();
+    (void)processes_->store().forget(keyOf(++forgotten_, ""));
 }
 
 } // namespace mgc

@@ -41,7 +41,7 @@ private:
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
   Status awaitReports();
   Status collectReports(CheckpointRecord &record);
-  Status forgetKeys();
+  void forgetKeys();
   std::string keyOf(int64_t save, std::string_view what) const;
   std::string keyOf(std::string_view what) const; // of this save
   bool isWriter() const { return completes_.has_value(); }

@@ -8,7 +8,7 @@ namespace mgc {
 
 // `first`: the step that the run begins with.
 Status verifyIterations(const TrainingOptions &options, int64_t first);
-// That the samples trained and evaluated on can be counted. `evaluation`: null, or the plan that evaluates.
+// Whether the samples trained and evaluated on can be counted. `evaluation`: null, or the plan that evaluates.
 Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &sizes,
                      const plan::Plan *evaluation);
 Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);

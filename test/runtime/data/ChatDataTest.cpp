@@ -186,7 +186,7 @@ TEST(ChatData, readsATemplate) {
       fails(open(R"({"role": 1, "roles": {}})"), {"t.json: \"role\" is unknown, expected begin, roles"}));
 }
 
-// Else the model would never learn to stop.
+// Without an end token the model would never learn to stop.
 TEST(ChatData, aCompletionNeedsAnEnd) {
   const TempDir dir;
   DataOptions options = chats();

@@ -266,6 +266,22 @@ TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
   EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
 }
 
+// A request between two engines of a run ends it as one in a step does, not the process at once.
+TEST(Training, isThereBetweenTwoEngines) {
+  const Bundle bundle;
+  Recorder recorder;
+  Interrupt interrupt, between;
+  EXPECT_FALSE(interrupt.isTraining());
+  recorder.onStep = [&](const TrainingStep &) {
+    EXPECT_TRUE(interrupt.isTraining());
+    between.watch(const_cast<Engine *>(recorder.engine));
+    between.watch(nullptr);
+    EXPECT_TRUE(between.isTraining());
+  };
+  ASSERT_TRUE(isOk(train(makeOptions(bundle), recorder, interrupt)));
+  EXPECT_FALSE(interrupt.isTraining());
+}
+
 TEST(Training, savesAtIntervals) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);
