@@ -108,6 +108,8 @@ int runPreprocess(PreprocessFlags &flags) {
   }
   say(stdout, "{} documents, {} tokens in {:.1f} s{}: {}\n", total.documents, total.tokens, total.seconds,
       summary->resumed ? ", after an earlier run" : "", fmt::join(summary->prefixes, ", "));
+  if (total.tokens == 0)
+    say(stderr, "mgc-data: no text gave a token, so no training can read these files\n");
   return leave(checkOutput());
 }
 
@@ -161,6 +163,11 @@ Status merge(const MergeFlags &flags) {
   const std::string output = prefixOf(flags.output);
   if (isOneOf(prefixes, output))
     return errorf("--output-prefix {}: is one of the inputs, expected another", output);
+  std::error_code ignored;
+  if (std::filesystem::exists(output + ".bin", ignored) && !std::filesystem::exists(output + ".idx", ignored))
+    return errorf("{}.bin: has no {}.idx beside it, so it may be another's; expected another "
+                  "--output-prefix, or the file moved away",
+                  output, output);
   if (!isInteger(first.type()))
     return errorf("{}: its tokens are {}, expected integers", first.indexPath(), toString(first.type()));
   MGC_ASSIGN(writer, IndexedWriter::create(output, first.type()));

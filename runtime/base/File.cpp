@@ -2,6 +2,7 @@
 
 #include "runtime/base/Descriptor.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -19,6 +20,9 @@ namespace mgc {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
+
+// A multiple of what disks and file systems write as one. Of those for which it is too small the first write fails.
+constexpr size_t kBlock = 4096;
 
 constexpr size_t kPiece = 4096; // of a file whose size is not known
 
@@ -165,12 +169,14 @@ Status syncDirectoryOf(const std::string &path) {
   return Status::ok();
 }
 
-Result<AtomicFile> AtomicFile::create(const std::string &path) {
+Result<AtomicFile> AtomicFile::create(const std::string &path, PageCache cache) {
   static std::atomic<int> counter = 0;
   MGC_TRY(verifyReplaceable(path));
   AtomicFile file;
   file.path_ = path;
-  file.buffer_ = std::make_unique<std::byte[]>(kBufferBytes);
+  file.buffer_.reset(static_cast<std::byte *>(std::aligned_alloc(kBlock, kBufferBytes)));
+  if (!file.buffer_)
+    return errorf("{}: cannot create: no memory for {} bytes", path, kBufferBytes);
   do { // a name left behind by a killed process of the same id is passed over
     file.temporary_ = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
     file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -180,19 +186,21 @@ Result<AtomicFile> AtomicFile::create(const std::string &path) {
     file.temporary_.clear();
     return status;
   }
+  file.isDirect_ = cache == PageCache::bypass && ::fcntl(file.descriptor_, F_SETFL, O_WRONLY | O_DIRECT) == 0;
   return file;
 }
 
 AtomicFile::AtomicFile(AtomicFile &&other) noexcept
     : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)), buffer_(std::move(other.buffer_)),
-      buffered_(std::exchange(other.buffered_, 0)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)), isDirect_(other.isDirect_),
+      buffer_(std::move(other.buffer_)), buffered_(std::exchange(other.buffered_, 0)) {}
 
 AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
   discard();
   path_ = std::move(other.path_);
   temporary_ = std::exchange(other.temporary_, {});
   descriptor_ = std::exchange(other.descriptor_, -1);
+  isDirect_ = other.isDirect_;
   buffer_ = std::move(other.buffer_);
   buffered_ = std::exchange(other.buffered_, 0);
   return *this;
@@ -213,24 +221,46 @@ Status AtomicFile::fail(std::string_view what) const {
 
 Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
+// Blocks follow each other in the file: the buffer and what does not go through it are whole ones, but for the end.
 Status AtomicFile::write(std::span<const std::byte> bytes) {
-  if (buffered_ + bytes.size() <= kBufferBytes) {
-    if (!bytes.empty())
-      std::memcpy(buffer_.get() + buffered_, bytes.data(), bytes.size());
-    buffered_ += bytes.size();
-    return Status::ok();
+  while (!bytes.empty()) {
+    if (buffered_ == kBufferBytes)
+      MGC_TRY(flush());
+    size_t count = std::min(kBufferBytes - buffered_, bytes.size());
+    if (count == kBufferBytes && mayWriteThrough(bytes.data())) {
+      count = bytes.size() - bytes.size() % kBlock;
+      MGC_TRY(writeThrough(bytes.data(), count));
+    } else {
+      std::memcpy(buffer_.get() + buffered_, bytes.data(), count);
+      buffered_ += count;
+    }
+    bytes = bytes.subspan(count);
   }
-  MGC_TRY(flush());
-  return bytes.size() <= kBufferBytes ? write(bytes) : writeThrough(bytes.data(), bytes.size());
+  return Status::ok();
+}
+
+bool AtomicFile::mayWriteThrough(const std::byte *data) const {
+  return !isDirect_ || reinterpret_cast<uintptr_t>(data) % kBlock == 0;
 }
 
 Status AtomicFile::flush() { return writeThrough(buffer_.get(), std::exchange(buffered_, 0)); }
 
+void AtomicFile::useCache() {
+  (void)::fcntl(descriptor_, F_SETFL, O_WRONLY);
+  isDirect_ = false;
+}
+
 Status AtomicFile::writeThrough(const std::byte *data, size_t size) {
+  if (size % kBlock != 0 && isDirect_) // the end
+    useCache();
   while (size > 0) {
     ssize_t written = ::write(descriptor_, data, size);
     if (written < 0 && errno == EINTR)
       continue;
+    if (written < 0 && errno == EINVAL && isDirect_) { // its blocks are larger, or a write ended within one
+      useCache();
+      continue;
+    }
     if (written < 0)
       return fail("write");
     data += written;

@@ -115,7 +115,7 @@ Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, cons
     const bool isRounded = tensor.savedType(dtype) == plan::DType::bf16;
     specs.push_back({tensor.name, isRounded ? ElementType::BF16 : ElementType::F32, tensor.shape});
   }
-  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, metadata));
+  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, metadata, PageCache::bypass));
   for (const FileTensor &tensor : tensors) {
     MGC_ASSIGN(values, gatherer.gather(tensor));
     MGC_TRY(writeValues(writer, values, tensor.savedType(dtype)));

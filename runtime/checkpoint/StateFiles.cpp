@@ -3,24 +3,33 @@
 
 #include "runtime/base/Json.h"
 #include "runtime/checkpoint/StateTensors.h"
+#include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace mgc {
 
 namespace {
 
-// Whether no exponent is all ones.
+// Bytes that stay in a core's cache while they are looked at, summed and given to the system.
+constexpr size_t kBlock = 256 << 10;
+
+constexpr size_t kCopied = 4 << 20; // bytes that a thread copies before it takes the next
+
+// Whether no exponent is all ones: else its lowest bit carries over to the sign.
 template <typename Bits> bool areFinite(std::span<const std::byte> bytes, Bits exponent) {
-  bool are = true;
+  const auto lowest = static_cast<Bits>(exponent & -exponent);
+  Bits carries = 0;
   for (size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
     Bits bits;
     std::memcpy(&bits, bytes.data() + at, sizeof bits);
-    are &= (bits & exponent) != exponent;
+    carries |= static_cast<Bits>((bits & exponent) + lowest);
   }
-  return are;
+  return carries >> (8 * sizeof(Bits) - 1) == 0;
 }
 
 bool areFinite(std::span<const std::byte> bytes, ElementType type) {
@@ -85,27 +94,64 @@ int64_t stateBytes(const plan::Plan &plan, int64_t rank) {
   return std::accumulate(files.begin(), files.end(), int64_t(0));
 }
 
-void StateFiles::copy() {
-  copy_.resize(size_t(bytes_));
-  std::byte *next = copy_.data();
+std::vector<StateFiles::Part> StateFiles::partsOfCopy() const {
+  std::vector<Part> parts;
+  size_t to = 0;
   for (const File &file : files_)
-    for (std::span<const std::byte> piece : file.pieces) {
-      std::memcpy(next, piece.data(), piece.size());
-      next += piece.size();
-    }
+    for (std::span<const std::byte> piece : file.pieces)
+      while (!piece.empty()) {
+        const std::span<const std::byte> part = piece.first(std::min(kCopied, piece.size()));
+        parts.push_back({part, to});
+        to += part.size();
+        piece = piece.subspan(part.size());
+      }
+  return parts;
+}
+
+// Small pages would be as many faults as the copy has pages.
+static void adviseHugePages(std::span<std::byte> memory) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t before = -reinterpret_cast<uintptr_t>(memory.data()) % page;
+  if (before < memory.size())
+    ::madvise(memory.data() + before, memory.size() - before, MADV_HUGEPAGE); // advice: any answer will do
+}
+
+void StateFiles::allocateCopy(int threads) {
+  if (copy_)
+    return;
+  copy_ = std::make_unique_for_overwrite<std::byte[]>(size_t(bytes_));
+  adviseHugePages({copy_.get(), size_t(bytes_)});
+  const std::vector<Part> parts = partsOfCopy();
+  parallelFor(threads, threads, std::ssize(parts), [&](int64_t number, int64_t) {
+    std::memset(copy_.get() + parts[size_t(number)].to, 0, parts[size_t(number)].from.size());
+  });
+}
+
+void StateFiles::copy(int threads) {
+  allocateCopy(threads);
+  const std::vector<Part> parts = partsOfCopy();
+  parallelFor(threads, threads, std::ssize(parts), [&](int64_t number, int64_t) {
+    const Part &part = parts[size_t(number)];
+    std::memcpy(copy_.get() + part.to, part.from.data(), part.from.size());
+  });
 }
 
 Result<CheckpointFile> StateFiles::write(const File &file, std::span<const std::span<const std::byte>> pieces,
                                          const std::string &folder) {
   MGC_ASSIGN(writer, SafetensorsWriter::create(
                          folder + "/" + file.name, file.tensors,
-                         {{kShardingInfo, file.shardingInfo}, {"DCP_VERSION", "1.0"}, {"format", "pt"}}));
+                         {{kShardingInfo, file.shardingInfo}, {"DCP_VERSION", "1.0"}, {"format", "pt"}},
+                         PageCache::bypass));
   for (size_t i = 0; i < pieces.size(); ++i) {
     const TensorSpec &tensor = file.tensors[file.tensorOfPiece[i]];
-    if (!areFinite(pieces[i], tensor.type))
-      return errorf("{}: {} has values that are not finite, expected a state from which a training goes on",
-                    folder, tensor.name);
-    MGC_TRY(writer.write(pieces[i]));
+    for (std::span<const std::byte> left = pieces[i]; !left.empty();) {
+      const std::span<const std::byte> block = left.first(std::min(kBlock, left.size()));
+      if (!areFinite(block, tensor.type))
+        return errorf("{}: {} has values that are not finite, expected a state from which a training goes on",
+                      folder, tensor.name);
+      MGC_TRY(writer.write(block));
+      left = left.subspan(block.size());
+    }
   }
   MGC_TRY(writer.place());
   return CheckpointFile{file.name, writer.bytes(), writer.checksum().text()};
@@ -113,7 +159,7 @@ Result<CheckpointFile> StateFiles::write(const File &file, std::span<const std::
 
 Result<std::vector<CheckpointFile>> StateFiles::write(const std::string &folder, Source source) const {
   std::vector<CheckpointFile> written;
-  std::span<const std::byte> copied = copy_;
+  std::span<const std::byte> copied(copy_.get(), copy_ ? size_t(bytes_) : 0);
   for (const File &file : files_) {
     std::vector<std::span<const std::byte>> pieces = file.pieces;
     if (source == Source::copy)

@@ -5,6 +5,8 @@
 #include "runtime/checkpoint/StateChunks.h"
 #include "runtime/io/Safetensors.h"
 
+#include <memory>
+
 namespace mgc {
 
 // A file of a checkpoint, as its record lists it.
@@ -30,8 +32,9 @@ public:
   StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas);
 
   int64_t bytes() const { return bytes_; } // of the tensors
-  // Copies them. The memory of the copy is kept for the next one.
-  void copy();
+  // Copies them, with so many threads, to memory that is kept for the next copy. allocateCopy() gets it before.
+  void copy(int threads);
+  void allocateCopy(int threads);
   enum class Source { memory, copy };
   // Writes all into the folder, and brings them to disk, names excepted. An error where a number is not finite: from such a state no
   // training goes on.
@@ -48,9 +51,15 @@ private:
   static Result<CheckpointFile> write(const File &file, std::span<const std::span<const std::byte>> pieces,
                                       const std::string &folder);
 
+  struct Part {
+    std::span<const std::byte> from;
+    size_t to = 0; // in the copy
+  };
+  std::vector<Part> partsOfCopy() const;
+
   std::vector<File> files_;
   int64_t bytes_ = 0;
-  std::vector<std::byte> copy_; // of all pieces, one after another
+  std::unique_ptr<std::byte[]> copy_; // of all pieces, one after another
 };
 
 } // namespace mgc

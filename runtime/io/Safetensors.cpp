@@ -182,12 +182,13 @@ const TensorView *Safetensors::find(const std::string &name) const {
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
                                                     std::span<const TensorSpec> tensors,
-                                                    const std::map<std::string, std::string> &metadata) {
+                                                    const std::map<std::string, std::string> &metadata,
+                                                    PageCache cache) {
   int64_t dataBytes = 0;
   Result<std::string> header = makeHeader(tensors, metadata, dataBytes);
   if (!header.isOk())
     return Status(header.status()).at(path);
-  MGC_ASSIGN(file, AtomicFile::create(path));
+  MGC_ASSIGN(file, AtomicFile::create(path, cache));
   SafetensorsWriter writer(std::move(file));
   writer.expected_ = dataBytes;
   uint64_t length = header->size();

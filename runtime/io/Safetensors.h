@@ -65,7 +65,8 @@ struct TensorSpec {
 class SafetensorsWriter {
 public:
   static Result<SafetensorsWriter> create(const std::string &path, std::span<const TensorSpec> tensors,
-                                          const std::map<std::string, std::string> &metadata = {});
+                                          const std::map<std::string, std::string> &metadata = {},
+                                          PageCache cache = PageCache::keep);
   Status write(std::span<const std::byte> bytes);
   Status finish(); // an error unless every byte of every tensor was written
   // Of all bytes of the file, header included, once it is finished.

@@ -63,6 +63,8 @@ void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSize
   data_ = &data;
   if (options_.save && options_.savesState)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
+  if (options_.copiesState())
+    saver_->allocateCopies();
 }
 
 bool RunSaves::isDue(int64_t stepsDone) const {

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-# The cost of --async-save to a step: the same training with and without saves.
+# The cost of --async-save to a step: the steps of a training during which a save is written beside its others.
 #
-#   test/bench/async_save.py --bin build/release/bin [--interval 6] [--saves 3] [--rounds 2] [--folder /tmp] [--quick]
+#   test/bench/async_save.py --bin build/release/bin [--interval 25] [--saves 3] [--rounds 2] [--folder /tmp] [--quick]
 #
-# Each round trains twice, the second round in the other order. A step lasts from the line that mgrun writes after the step
-# before to its own, so a copy of the state between two steps counts. Prints the seconds of the training that saves over
-# those of the other, at the same steps: of the median step of those during which a save is written, of the median of all
-# steps, and of the sum of all steps. Goal: at most 1.02. A save must be written before the next one begins, else --interval
-# is too small. --folder: where the checkpoints go, so on which disk.
+# A step lasts from the line that mgrun writes after the step before to its own, so a copy of the state between two steps counts.
+# Both kinds of steps are of the same training: on a shared machine two trainings differ by more than a save costs. Prints the
+# median of the first kind over that of the second, and the training's seconds over what they would be if all steps took that
+# second median. Goal: at most 1.02. --folder: where the checkpoints go, so on which disk.
 import argparse
 import json
 import pathlib
@@ -63,29 +62,27 @@ def train(mgrun, plan, steps, folder, flags):
     return ends, spans
 
 
-def ratios(with_saves, without, interval):
-    """Of the steps during which a save is written, of all, of their sum."""
-    ends, spans = with_saves
+def ratios(ends, spans, interval):
+    """Of the median step during which a save is written, and of all steps."""
     spans = [span for span in spans if span[0] < ends[-1]]  # but the one at the end
     for step in range(interval, len(ends), interval):
-        busy = [span for span in spans if span[0] < ends[step - 1] - POLL and span[1] > ends[step - 1] + POLL]
-        if busy:
+        if any(span[0] < ends[step - 1] - POLL and span[1] > ends[step - 1] + POLL for span in spans):
             raise SystemExit(f"the save before step {step} was not written when that step began: expected --interval above {interval}")
-    steps = range(WARMUP, len(ends))
-    own, other = ({step: times[step] - times[step - 1] for step in steps} for times in (ends, without[0]))
-    during = [step for step in steps if any(begin < ends[step] and end > ends[step - 1] for begin, end in spans)]
-    if not during:
-        raise SystemExit("no step ran while a save was written")
-    median = lambda seconds, of: statistics.median(seconds[step] for step in of)
-    print(f"  {len(during)} of {len(own)} steps while a save is written; a save takes "
-          f"{statistics.median(end - begin for begin, end in spans):.2f} s, a step {median(other, steps):.3f} s", flush=True)
-    return median(own, during) / median(other, during), median(own, steps) / median(other, steps), sum(own.values()) / sum(other.values())
+    seconds = {step: ends[step] - ends[step - 1] for step in range(WARMUP, len(ends))}
+    during = {step for step in seconds if any(begin < ends[step] and end > ends[step - 1] for begin, end in spans)}
+    if not during or len(during) == len(seconds):
+        raise SystemExit(f"{len(during)} of {len(seconds)} steps ran while a save was written: expected some, and some others")
+    usual = statistics.median(seconds[step] for step in seconds.keys() - during)
+    extra = sum(seconds[step] - usual for step in during)
+    print(f"  {len(during)} of {len(seconds)} steps while a save is written; a save takes "
+          f"{statistics.median(end - begin for begin, end in spans):.2f} s, another step {usual:.3f} s", flush=True)
+    return statistics.median(seconds[step] for step in during) / usual, 1 + extra / (len(seconds) * usual)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--interval", type=int, default=6)
+    parser.add_argument("--interval", type=int, default=25)
     parser.add_argument("--saves", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--folder", type=pathlib.Path)
@@ -100,13 +97,10 @@ def main():
         subprocess.run([options.bin / "mgc", "compile", config, "--seq", "256", "--mbs", "1", "--gbs", "1", "-o", where / "plan"],
                        check=True, capture_output=True)
         saving = ["--save", where / "out", "--async-save", "--save-interval", str(options.interval)]
-        for number in range(options.rounds):
-            runs = [None, None]
-            for side in ((0, 1), (1, 0))[number % 2]:
-                shutil.rmtree(where / "out", ignore_errors=True)
-                runs[side] = train(options.bin / "mgrun", where / "plan", steps, where / "out", (saving, [])[side])
-            found.append(ratios(*runs, options.interval))
-    for name, values in zip(("median step while a save is written", "median of all steps", "all steps together"), zip(*found)):
+        for _ in range(options.rounds):
+            shutil.rmtree(where / "out", ignore_errors=True)
+            found.append(ratios(*train(options.bin / "mgrun", where / "plan", steps, where / "out", saving), options.interval))
+    for name, values in zip(("median step while a save is written", "all steps"), zip(*found)):
         print(f"{name:36} x{statistics.median(values):.3f}   ({', '.join(f'{value:.3f}' for value in values)})")
 
 

@@ -1,10 +1,12 @@
 """mgc-data: Megatron-LM's files byte for byte, runs that are ended and gone on with, lines that are none. usage: mgc_data.py BIN ROOT"""
+import gzip
 import json
 import os
 import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -95,6 +97,24 @@ class Data(unittest.TestCase):
             self.assertEqual(done.returncode, 1, output)
             self.assertIn("is one of the inputs", done.stderr)
         self.assertEqual(pathlib.Path("both.bin").read_bytes(), before)
+
+    def test_merge_leaves_the_files_of_others(self):
+        pathlib.Path("weights.bin").write_text("of another program")
+        done = run("merge", "--input", GOLDEN / "indexed/part0_u16", "--output-prefix", "weights")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("weights.bin: has no weights.idx beside it", done.stderr)
+        self.assertEqual(pathlib.Path("weights.bin").read_text(), "of another program")
+
+    def test_merge_of_an_index_without_documents(self):
+        """Three sequences of 1, 2 and 3 tokens: each is a document of what they are merged to."""
+        header = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, 8, 3, 0)
+        pathlib.Path("a.idx").write_bytes(header + struct.pack("<3i3q", 1, 2, 3, 0, 2, 6))
+        pathlib.Path("a.bin").write_bytes(struct.pack("<6H", *range(6)))
+        done = run("merge", "--input", "a", "a", "--output-prefix", "b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("info", "b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"documents  6\n  sequences  6\n  tokens     12\n")
 
     def test_a_run_that_is_ended_is_gone_on_with(self):
         rng, source = random.Random(1), os.fsdecode(b"\xe9.jsonl")  # a name that is no UTF-8
@@ -269,6 +289,22 @@ class Data(unittest.TestCase):
             self.assertEqual(done.returncode, 1, line)
             self.assertIn("in.jsonl: ", done.stderr)
             self.assertIn(message, done.stderr)
+
+    def test_compressed_files(self):
+        for kind, begin in [("gzip", gzip.compress(b'{"text": "a"}\n')), ("zstd", b"\x28\xb5\x2f\xfd")]:
+            pathlib.Path("in.jsonl").write_bytes(begin)
+            done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"in.jsonl: is compressed, expected text; {kind} -d makes it text", done.stderr)
+
+    def test_texts_without_tokens(self):
+        """A tokenizer without a token for what it does not know drops it."""
+        pathlib.Path("tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {"x": 0}, "merges": []}}))
+        pathlib.Path("in.jsonl").write_text('{"text": "abc"}\n')
+        done = preprocess("in.jsonl", "out", "--tokenizer-model", "tokenizer.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 documents, 0 tokens", done.stdout)
+        self.assertIn("no text gave a token", done.stderr)
 
     def test_a_search_that_is_given_up(self):
         """The regular expression of a tokenizer needs 2^40 steps in line 2: its tokens are not just left out."""

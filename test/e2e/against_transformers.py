@@ -8,7 +8,7 @@ transformers' own class under PyTorch's AdamW: on one rank, over tensor and pipe
     test/e2e/against_transformers.py --bin build/release/bin --page docs/models.md    and writes the page
 
 Prints for each run the worst of found / allowed over all that is compared, at most 1, or what mgc refuses. The models are those
-of the folder zoo; their references are made once, in build/zoo. f32 is held to 4 x what float64 from shaken weights shows
+of the folder zoo; their references are made once, in build/zoo. f32 is held to 4 x what shaken weights show in float64 and in float32
 (test/golden/README.md); bf16 to what random rounding of each op of the class predicts (zoo/rounded.py). Needs torch and
 transformers, here or in build/peers (test/bench/setup-peers); without them it ends with 77, which ctest counts as skipped.
 """

@@ -2,6 +2,7 @@
 #include "runtime/data/indexed/GptIndex.h"
 
 #include "runtime/base/Checked.h"
+#include "runtime/base/MachineMemory.h"
 #include "runtime/data/indexed/RandomOrder.h"
 #include "runtime/io/Safetensors.h"
 
@@ -104,16 +105,30 @@ Result<SampleCounts> verifiedCounts(const UnalignedArray<int32_t> &lengths, Sequ
   return counts;
 }
 
-GptIndex build(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
-               const SampleCounts &counts) {
+// An index that is larger than what the machine has left would end the process without a word.
+Status verifyMemory(const SampleCounts &counts, SequenceRange range, std::string_view where) {
+  const int64_t bytes = range.size() * counts.epochs * int64_t(sizeof(int32_t)) +
+                        (counts.samples + 1) * int64_t(sizeof(SampleBoundary)) +
+                        counts.samples * int64_t(sizeof(uint32_t));
+  for (const MemoryLimit &limit : memoryLimits())
+    if (bytes > limit.available)
+      return errorf("{}: the order of {} samples takes {} of memory, but {} has {}; expected fewer steps, "
+                    "longer samples, or more memory",
+                    where, counts.samples, inGib(bytes), limit.name, inGib(limit.available));
+  return Status::ok();
+}
+
+Result<GptIndex> build(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
+                       const SampleCounts &counts, std::string_view where) {
+  MGC_TRY(verifyMemory(counts, range, where));
   NumpyRandom random(cut.seed);
   auto arrays = std::make_shared<GptArrays>();
   arrays->documents = shuffledDocuments(range, counts.epochs, counts.beforeLast.has_value(), random);
   arrays->boundaries = boundariesOf(lengths, arrays->documents, cut, counts.samples);
   arrays->order = shuffledSamples(counts, random);
-  return {counts, UnalignedArray(std::span<const int32_t>(arrays->documents)),
-          UnalignedArray(std::span<const SampleBoundary>(arrays->boundaries)),
-          UnalignedArray(std::span<const uint32_t>(arrays->order)), arrays};
+  return GptIndex{counts, UnalignedArray(std::span<const int32_t>(arrays->documents)),
+                  UnalignedArray(std::span<const SampleBoundary>(arrays->boundaries)),
+                  UnalignedArray(std::span<const uint32_t>(arrays->order)), arrays};
 }
 
 // --- The file that keeps an index -------------------------------------------------------------------------------
@@ -193,7 +208,7 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
 Result<GptIndex> buildGptIndex(const UnalignedArray<int32_t> &lengths, SequenceRange range,
                                const SampleCut &cut, std::string_view where) {
   MGC_ASSIGN(counts, verifiedCounts(lengths, range, cut, where));
-  return build(lengths, range, cut, counts);
+  return build(lengths, range, cut, counts, where);
 }
 
 Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t digestOfLengths,
@@ -201,7 +216,7 @@ Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t
                                 const std::string &cache) {
   MGC_ASSIGN(counts, verifiedCounts(lengths, range, cut, where));
   if (cache.empty())
-    return build(lengths, range, cut, counts);
+    return build(lengths, range, cut, counts, where);
   std::error_code error;
   const std::filesystem::path path =
       std::filesystem::path(cache) / nameInCache(digestOfLengths, range, cut, counts);
@@ -215,7 +230,7 @@ Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t
   if (error)
     return errorf("--data-cache-path {}: cannot be made: {}", cache, error.message());
   {
-    const GptIndex index = build(lengths, range, cut, counts);
+    MGC_ASSIGN(index, build(lengths, range, cut, counts, where));
     MGC_TRY(save(path, range, index));
   } // its memory goes: processes of one machine share the mapped file
   return load(path, range, counts);

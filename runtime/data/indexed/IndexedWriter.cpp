@@ -80,8 +80,11 @@ Status IndexedWriter::append(const IndexedTokens &other) {
                   other.indexPath(), other.hasModes() ? "has" : "has no",
                   modes_.empty() ? "have none" : "have some");
   const UnalignedArray<int64_t> &ends = other.documentIndices();
+  const bool isEachADocument = ends.size() == 0;
   for (int64_t i = 0, document = 1; i <= other.sequences(); ++i) {
     for (; document < ends.size() && ends[document] == i; ++document)
+      MGC_TRY(endDocument());
+    if (isEachADocument && i > 0)
       MGC_TRY(endDocument());
     if (i == other.sequences())
       break;

@@ -40,7 +40,7 @@ public:
   // The same, as elements of type().
   Status addRaw(std::span<const std::byte> elements);
   Status endDocument();
-  // All sequences and documents of files of the same type.
+  // All sequences and documents of files of the same type. Of an index without documents each sequence is one.
   Status append(const IndexedTokens &other);
   Result<WrittenSizes> sync(); // all of it is on disk
   Status commit();

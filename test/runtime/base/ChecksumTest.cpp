@@ -26,5 +26,19 @@ TEST(Checksum, doesNotDependOnPieces) {
   EXPECT_NE(checksumOf({"123456788"}), checksumOf({"123456789"}));
 }
 
+// Of much at once several stretches are summed side by side; pieces of 1000 bytes are not much.
+TEST(Checksum, ofMuchAtOnceIsThatOfItsPieces) {
+  std::string text(50'000, '\0');
+  for (size_t i = 0; i < text.size(); ++i)
+    text[i] = static_cast<char>(i * i * 2654435761u >> 20);
+  for (const size_t length : {12'287, 12'288, 12'289, 24'576, 50'000}) {
+    const std::string_view whole = std::string_view(text).substr(text.size() - length);
+    Checksum checksum;
+    for (size_t at = 0; at < length; at += 1000)
+      checksum.add(whole.substr(at, 1000));
+    EXPECT_EQ(checksumOf({whole}), checksum.text()) << length;
+  }
+}
+
 } // namespace
 } // namespace mgc::test

@@ -54,6 +54,34 @@ TEST(File, writesMoreThanItsBuffer) {
   EXPECT_EQ(dir.read("f"), small + small + large + small);
 }
 
+// Pieces of all sizes, from addresses that are multiples of a block and from others; the last ends within a block.
+TEST(File, writesPastThePageCache) {
+  TempDir dir;
+  constexpr size_t kBlock = 4096;
+  std::vector<std::byte> bytes(5'000'000 + kBlock);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  const size_t aligned = -reinterpret_cast<uintptr_t>(bytes.data()) % kBlock;
+  for (const size_t begin : {aligned, aligned + 8})
+    for (const std::vector<size_t> &pieces : {std::vector<size_t>{0, 4'000'000, 1'000'000 - 8},
+                                              {3, kBlock - 3, 2'000'000, 1'000'001},
+                                              {8 * kBlock},
+                                              {1}}) {
+      Result<AtomicFile> file = AtomicFile::create(dir.path("f"), PageCache::bypass);
+      ASSERT_TRUE(isOk(file));
+      std::string expected;
+      size_t next = begin;
+      for (const size_t piece : pieces) {
+        const auto part = std::span(bytes).subspan(next, piece);
+        ASSERT_TRUE(isOk(file->write(part)));
+        expected.append(reinterpret_cast<const char *>(part.data()), part.size());
+        next += piece;
+      }
+      ASSERT_TRUE(isOk(file->commit()));
+      EXPECT_TRUE(dir.read("f") == expected) << expected.size();
+    }
+}
+
 TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
   TempDir dir;
   dir.write("f", "old");
@@ -61,6 +89,14 @@ TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
     FileSizeLimit limit(500);
     EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')),
                       {dir.path("f") + ": cannot write"}));
+  }
+  { // the limit lies within what a write past the page cache has
+    FileSizeLimit limit(1'500'000);
+    Result<AtomicFile> file = AtomicFile::create(dir.path("f"), PageCache::bypass);
+    ASSERT_TRUE(isOk(file));
+    const std::string large(3'000'000, 'x');
+    const Status written = file->write(std::string_view(large));
+    EXPECT_TRUE(fails(written.isOk() ? file->finish() : written, {dir.path("f") + ": cannot write"}));
   }
   EXPECT_EQ(dir.read("f"), "old");
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));

@@ -3,6 +3,8 @@
 
 #include "test/runtime/data/indexed/GoldenFiles.h"
 
+#include <sys/resource.h>
+
 using namespace mgc;
 using namespace mgc::test;
 
@@ -70,6 +72,19 @@ TEST(GptIndex, refusesTooLittleAndTooMuch) {
   EXPECT_TRUE(isOk(build({0, 3}, {.length = 3, .samples = 1}))); // two epochs have 6
   EXPECT_TRUE(fails(build({0, 3}, {.length = 2, .samples = int64_t(1) << 62}), {"too many"}));
   EXPECT_TRUE(fails(build({0, 3}, {.length = 2, .samples = int64_t(1) << 40}), {"more than 2147483647"}));
+}
+
+// 10^9 samples of 12 bytes, where this process may have 4 GB.
+TEST(GptIndex, refusesWhatTheMemoryCannotHold) {
+  const std::vector<int32_t> lengths = {1'000'000'001};
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit small{4'000'000'000, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &small), 0);
+  const auto built = buildGptIndex(UnalignedArray(std::span(lengths)), {0, 1}, {.length = 1}, "large");
+  ::setrlimit(RLIMIT_DATA, &before);
+  EXPECT_TRUE(fails(built, {"large: the order of 1000000000 samples takes 12000000012 bytes",
+                            "of memory, but ", " has ", "expected fewer steps"}));
 }
 
 TEST(GptIndex, keepsWhatItBuilt) {
