@@ -70,6 +70,7 @@ private:
 namespace {
 
 constexpr auto kLastWords = 1s;
+constexpr auto kAbandonment = 5s;
 constexpr int64_t kMostBytes = 1024; // of the message that says where the store is
 constexpr int32_t kStoreTag = 0;
 
@@ -181,6 +182,10 @@ Status MpiProcess::leave(bool isWell, int code) {
                         "the end of MPI");
   std::this_thread::sleep_for(kLastWords);
   std::fflush(nullptr);
+  std::thread([code] {
+    std::this_thread::sleep_for(kAbandonment);
+    ::_exit(code);
+  }).detach();
   table_.abandon(code);
   return Status::ok();
 }
