@@ -163,8 +163,12 @@ Status merge(const MergeFlags &flags) {
   const std::string output = prefixOf(flags.output);
   if (isOneOf(prefixes, output))
     return errorf("--output-prefix {}: is one of the inputs, expected another", output);
-  std::error_code ignored;
-  if (std::filesystem::exists(output + ".bin", ignored) && !std::filesystem::exists(output + ".idx", ignored))
+  const auto exists = [&](const char *ending) {
+    std::error_code ignored;
+    return std::filesystem::exists(output + ending, ignored);
+  };
+  const bool isOfEndedCommit = exists(".lengths.part"); // which has taken the index away, IndexedWriter.h
+  if (exists(".bin") && !exists(".idx") && !isOfEndedCommit)
     return errorf("{}.bin: has no {}.idx beside it, so it may be another's; expected another "
                   "--output-prefix, or the file moved away",
                   output, output);

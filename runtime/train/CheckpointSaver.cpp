@@ -81,7 +81,8 @@ Result<bool> CheckpointSaver::begin(int64_t step) {
   return answer == kBegun;
 }
 
-// This thread takes the gaps of the ranks' threads, and where there are none a tenth of a core: it ends before --timeout.
+// This thread takes the gaps of the ranks' threads, and where there are none a tenth of a core. Less could be none at all, and a
+// save that takes longer than --timeout fails.
 static void yieldToTraining() {
   constexpr int kNice = 10;
   (void)::setpriority(PRIO_PROCESS, 0, kNice); // Linux: of the calling thread alone

@@ -5,8 +5,8 @@
 #
 # A step lasts from the line that mgrun writes after the step before to its own, so a copy of the state between two steps counts.
 # Both kinds of steps are of the same training: on a shared machine two trainings differ by more than a save costs. Prints the
-# median of the first kind over that of the second, and the training's seconds over what they would be if all steps took that
-# second median. Goal: at most 1.02. --folder: where the checkpoints go, so on which disk.
+# median of the first kind over that of the second, and how much longer all steps take by what those of the first kind take above
+# that second median. Goal: at most 1.02. --folder: where the checkpoints go, so on which disk.
 import argparse
 import json
 import pathlib

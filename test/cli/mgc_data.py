@@ -105,6 +105,15 @@ class Data(unittest.TestCase):
         self.assertIn("weights.bin: has no weights.idx beside it", done.stderr)
         self.assertEqual(pathlib.Path("weights.bin").read_text(), "of another program")
 
+    def test_merge_after_one_that_was_killed(self):
+        """Between the tokens and the index: .bin stands without .idx, the lengths as a part."""
+        for name in "weights.bin", "weights.lengths.part", "weights.idx.part":
+            pathlib.Path(name).write_text("left")
+        done = run("merge", "--input", GOLDEN / "indexed/part0_u16", "--output-prefix", "weights")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.same("weights.bin", GOLDEN / "indexed/part0_u16.bin")
+        self.assertEqual(sorted(path.name for path in pathlib.Path(".").iterdir()), ["weights.bin", "weights.idx"])
+
     def test_merge_of_an_index_without_documents(self):
         """Three sequences of 1, 2 and 3 tokens: each is a document of what they are merged to."""
         header = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, 8, 3, 0)
@@ -295,7 +304,7 @@ class Data(unittest.TestCase):
             pathlib.Path("in.jsonl").write_bytes(begin)
             done = preprocess("in.jsonl", "out", "--tokenizer-type", "ByteTokenizer")
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn(f"in.jsonl: is compressed, expected text; {kind} -d makes it text", done.stderr)
+            self.assertIn(f"in.jsonl: is compressed, expected text; {kind} -dc < FILE makes it text", done.stderr)
 
     def test_texts_without_tokens(self):
         """A tokenizer without a token for what it does not know drops it."""

@@ -182,10 +182,13 @@ Status MpiProcess::leave(bool isWell, int code) {
                         "the end of MPI");
   std::this_thread::sleep_for(kLastWords);
   std::fflush(nullptr);
-  std::thread([code] {
-    std::this_thread::sleep_for(kAbandonment);
-    ::_exit(code);
-  }).detach();
+  try {
+    std::thread([code] {
+      std::this_thread::sleep_for(kAbandonment);
+      ::_exit(code);
+    }).detach();
+  } catch (const std::system_error &) { // no thread more: MPI_Abort alone ends this process
+  }
   table_.abandon(code);
   return Status::ok();
 }

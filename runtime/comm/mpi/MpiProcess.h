@@ -31,7 +31,8 @@ public:
   // The last call of a process that ends with `code`. `isWell`: all processes have finished, and end MPI together. Otherwise it
   // waits a second, for the others to say why they end, too: most launchers kill all processes when one has failed. No message is
   // sent or waited for then: some implementations crash where one of the processes is gone, and they may hold memory of the run
-  // that is freed. MPI_Abort has 5 seconds: MPICH's waits for an answer of mpirun, which a machine that is cut off does not get.
+  // that is freed. The process ends 5 seconds later at the latest: MPICH's MPI_Abort waits for an answer of mpirun,
+  // which a machine that is cut off does not get.
   Status leave(bool isWell, int code);
 
 private:

@@ -15,7 +15,8 @@ static Status verifyIsText(const FileReader &file) {
   MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
   for (const auto &kind : kCompressed)
     if (begin.starts_with(kind.begin))
-      return errorf("{}: is compressed, expected text; {} -d makes it text", file.path(), kind.program);
+      return errorf("{}: is compressed, expected text; {} -dc < FILE makes it text", file.path(),
+                    kind.program);
   return Status::ok();
 }
 

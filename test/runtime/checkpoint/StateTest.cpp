@@ -7,6 +7,8 @@
 #include "test/runtime/checkpoint/TestPlan.h"
 
 #include <bit>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -352,6 +354,28 @@ TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
 }
 
 // --- checkpoint.json -----------------------------------------------------------------------------------------
+
+// The largest numbers are finite; infinities and NaN, whose exponents alone have all bits, are not.
+TEST(StateFiles, haveFiniteNumbersAlone) {
+  const Plan plan = makePlan({});
+  const Parameter &parameter = plan.parameters.front();
+  const TempDir dir;
+  const Memory memory(plan);
+  fillAll(plan, memory);
+  StateFiles files(plan, 0, memory.arenas());
+  float &value = memory.value(plan, 0, parameter)[1];
+  for (const float finite : {FLT_MAX, -FLT_MAX, FLT_MIN / 2, -0.0f}) {
+    value = finite;
+    EXPECT_TRUE(isOk(files.write(dir.path(), StateFiles::Source::memory).status()));
+  }
+  for (const float other : {INFINITY, -INFINITY, NAN, -NAN}) {
+    value = other;
+    files.copy(1);
+    for (const auto source : {StateFiles::Source::memory, StateFiles::Source::copy})
+      EXPECT_TRUE(fails(files.write(dir.path(), source).status(),
+                        {parameter.tensor + " has values that are not finite"}));
+  }
+}
 
 TEST(CheckpointRecord, comesBackAsItWasWritten) {
   const CheckpointRecord record = {20,
