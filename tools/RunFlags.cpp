@@ -459,14 +459,9 @@ Result<std::vector<double>> readRates(const std::string &path) {
   return rates;
 }
 
-Result<int64_t> warmupOf(const TrainingOptions &training, double fraction) {
-  const OptimizerOptions &optimizer = training.optimizer;
-  const int64_t decay = optimizer.lrDecay > 0 ? optimizer.lrDecay : training.scheduleLength();
-  const int64_t warmup = std::llround(fraction * static_cast<double>(decay));
-  if (decay > 0 && warmup >= decay)
-    return errorf("--lr-warmup-fraction {}: takes all {} {} of the decay, expected fewer", fraction, decay,
-                  optimizer.bySamples ? "samples" : "steps");
-  return warmup;
+int64_t warmupOf(const TrainingOptions &training, double fraction) {
+  const int64_t decay = training.optimizer.lrDecay;
+  return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.scheduleLength()));
 }
 
 } // namespace
@@ -523,10 +518,8 @@ Status readRunFlags(RunFlags &flags) {
     training.inputs.push_back({"--lr-list", flags.lrList});
   }
   readSampleFlags(flags.samples, training);
-  if (flags.warmupFraction) {
-    MGC_ASSIGN(warmup, warmupOf(training, *flags.warmupFraction));
-    training.optimizer.lrWarmup = warmup;
-  }
+  if (flags.warmupFraction)
+    training.optimizer.lrWarmup = warmupOf(training, *flags.warmupFraction);
   using Mode = LaunchFlags::Mode;
   flags.launchFlags.mode = flags.launch == "none"  ? Mode::none
                            : flags.launch == "env" ? Mode::env

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kStretch = 4096;
 
-// What becomes of each byte of a state when kStretch zero bytes follow.
+// A state after kStretch more zero bytes, from tables of what each byte of it becomes.
 class PastZeros {
 public:
   PastZeros() {

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace mgc {
 
@@ -108,32 +106,17 @@ std::vector<StateFiles::Part> StateFiles::partsOfCopy() const {
   return parts;
 }
 
-// Small pages would be as many faults as the copy has pages.
-static void adviseHugePages(std::span<std::byte> memory) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t before = -reinterpret_cast<uintptr_t>(memory.data()) % page;
-  if (before < memory.size())
-    ::madvise(memory.data() + before, memory.size() - before, MADV_HUGEPAGE); // advice: any answer will do
-}
-
-void StateFiles::allocateCopy(int threads) {
-  if (copy_)
-    return;
-  copy_ = std::make_unique_for_overwrite<std::byte[]>(size_t(bytes_));
-  adviseHugePages({copy_.get(), size_t(bytes_)});
-  const std::vector<Part> parts = partsOfCopy();
-  parallelFor(threads, threads, std::ssize(parts), [&](int64_t number, int64_t) {
-    std::memset(copy_.get() + parts[size_t(number)].to, 0, parts[size_t(number)].from.size());
-  });
-}
-
-void StateFiles::copy(int threads) {
-  allocateCopy(threads);
+Status StateFiles::copy(int threads) {
+  if (!copy_) {
+    MGC_ASSIGN(memory, allocateCpuMemory(bytes_));
+    copy_ = {memory, FreeCpuMemory{bytes_}};
+  }
   const std::vector<Part> parts = partsOfCopy();
   parallelFor(threads, threads, std::ssize(parts), [&](int64_t number, int64_t) {
     const Part &part = parts[size_t(number)];
     std::memcpy(copy_.get() + part.to, part.from.data(), part.from.size());
   });
+  return Status::ok();
 }
 
 Result<CheckpointFile> StateFiles::write(const File &file, std::span<const std::span<const std::byte>> pieces,

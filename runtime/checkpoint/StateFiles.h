@@ -3,6 +3,7 @@
 
 #include "runtime/checkpoint/RankMemory.h"
 #include "runtime/checkpoint/StateChunks.h"
+#include "runtime/device/cpu/CpuMemory.h"
 #include "runtime/io/Safetensors.h"
 
 #include <memory>
@@ -32,9 +33,8 @@ public:
   StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas);
 
   int64_t bytes() const { return bytes_; } // of the tensors
-  // Copies them, with so many threads, to memory that is kept for the next copy. allocateCopy() gets it before.
-  void copy(int threads);
-  void allocateCopy(int threads);
+  // Copies them, with so many threads, to memory that is kept for the next copy. An error where there is none.
+  Status copy(int threads);
   enum class Source { memory, copy };
   // Writes all into the folder, and brings them to disk, names excepted. An error where a number is not finite: from such a state no
   // training goes on.
@@ -59,7 +59,7 @@ private:
 
   std::vector<File> files_;
   int64_t bytes_ = 0;
-  std::unique_ptr<std::byte[]> copy_; // of all pieces, one after another
+  std::unique_ptr<std::byte[], FreeCpuMemory> copy_; // of all pieces, one after another
 };
 
 } // namespace mgc

@@ -42,8 +42,12 @@ CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::stri
   engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
 }
 
-void CheckpointSaver::allocateCopies() {
-  engine_.onRanks([&](int64_t rank) { files_[rank]->allocateCopy(engine_.threadsPerRank()); });
+Status CheckpointSaver::copy() {
+  std::vector<Status> copied(files_.size(), Status::ok());
+  engine_.onRanks([&](int64_t rank) { copied[rank] = files_[rank]->copy(engine_.threadsPerRank()); });
+  for (Status &one : copied)
+    MGC_TRY(std::move(one));
+  return Status::ok();
 }
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
@@ -97,7 +101,8 @@ Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
     return end(std::move(record), downloaded);
   if (!isConcurrent)
     return write(std::move(record), Source::memory, false);
-  engine_.onRanks([&](int64_t rank) { files_[rank]->copy(engine_.threadsPerRank()); });
+  if (const Status copied = copy(); !copied.isOk())
+    return end(std::move(record), copied);
   hasEnded_ = false;
   thread_ = std::thread([this, record = std::move(record)] {
     yieldToTraining();

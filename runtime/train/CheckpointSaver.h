@@ -24,8 +24,8 @@ public:
   // All processes call it between the same two steps, after finish(). Concurrently: it returns when the state is copied. A
   // checkpoint of this step that this training has there already stays as it is.
   Status save(CheckpointRecord record, bool isConcurrent);
-  // Gets the memory of the ranks' copies now, not at the first save that is concurrent.
-  void allocateCopies();
+  // Copies the ranks' state. Once before the first step, so that no step waits for the memory of the copies.
+  Status copy();
   // Waits for the save that runs; its status. Ok where none runs.
   Status finish();
   // Whether one runs that has ended: finish() does not wait.

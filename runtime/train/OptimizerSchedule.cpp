@@ -87,8 +87,9 @@ void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &pro
   problems.expect(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
                   "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
   problems.expect(options.lrWarmup >= 0 && (options.lrWarmup == 0 || options.lrWarmup < decay),
-                  "{} = {}: at least 0, below the {} {} of the decay", nameOf(options, "--lr-warmup-"),
-                  options.lrWarmup, decay, options.bySamples ? "samples" : "steps");
+                  "{} = {}: at least 0, below the {} {} of the decay; so is what --lr-warmup-fraction gives",
+                  nameOf(options, "--lr-warmup-"), options.lrWarmup, decay,
+                  options.bySamples ? "samples" : "steps");
   if (options.lrDecayStyle != "WSD")
     return;
   problems.expect(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),

@@ -54,8 +54,8 @@ int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
   return options_.saveRetain == 0 ? saves : std::min(saves - 1, options_.saveRetain - there) + 1;
 }
 
-void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
-                     const StepChecks &checks, const DataSource &data) {
+Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
+                       const StepChecks &checks, const DataSource &data) {
   engine_ = &engine;
   processes_ = processes;
   sizes_ = &sizes;
@@ -63,8 +63,7 @@ void RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSize
   data_ = &data;
   if (options_.save && options_.savesState)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
-  if (options_.copiesState())
-    saver_->allocateCopies();
+  return options_.copiesState() ? saver_->copy() : Status::ok();
 }
 
 bool RunSaves::isDue(int64_t stepsDone) const {

@@ -18,8 +18,8 @@ public:
   // that are still to come, each with a checkpoint.
   Status prepare(const plan::Plan &plan, int64_t changes);
   // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
-  void begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
-             const DataSource &data);
+  Status begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
+               const DataSource &data);
 
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure

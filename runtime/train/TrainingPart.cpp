@@ -145,7 +145,7 @@ Status TrainingPart::load() {
   MGC_TRY(Status(opened));
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
-  saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source());
+  MGC_TRY(saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source()));
   MGC_TRY(logs_.open(options_, start_.continued(options_)));
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());

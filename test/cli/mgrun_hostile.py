@@ -101,7 +101,7 @@ class Hostile(unittest.TestCase):
                 (["--train-samples", "15"], "--train-samples 15: is less than the global batch of the plan, expected at least 16"),
                 (["--train-samples", "64", "--lr-warmup-samples", "64"],
                  "--lr-warmup-samples = 64: at least 0, below the 64 samples of the decay"),
-                (["--train-iters", "4", "--lr-warmup-fraction", "1"], "--lr-warmup-fraction 1: takes all 4 steps of the decay"),
+                (["--train-iters", "4", "--lr-warmup-fraction", "1"], "--lr-warmup-iters = 4: at least 0, below the 4 steps of the decay; so is what --lr-warmup-fraction gives"),
                 (["--train-samples", "64", "--lr-decay-style", "WSD", "--lr-wsd-decay-samples", "65"], "WSD needs 1 to 64")]:
             self.expect(1, message, *mock, *arguments)
         for arguments, message in [

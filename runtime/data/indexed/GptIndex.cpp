@@ -105,11 +105,19 @@ Result<SampleCounts> verifiedCounts(const UnalignedArray<int32_t> &lengths, Sequ
   return counts;
 }
 
+constexpr const char *kDocuments = "document_index", *kBoundaries = "sample_index", *kOrder = "shuffle_index";
+
+std::vector<TensorSpec> tensorsOf(SequenceRange range, const SampleCounts &counts) {
+  return {{kDocuments, ElementType::I32, {range.size() * counts.epochs}},
+          {kBoundaries, ElementType::I32, {counts.samples + 1, 2}},
+          {kOrder, ElementType::U32, {counts.samples}}};
+}
+
 // An index that is larger than what the machine has left would end the process without a word.
-Status verifyMemory(const SampleCounts &counts, SequenceRange range, std::string_view where) {
-  const int64_t bytes = range.size() * counts.epochs * int64_t(sizeof(int32_t)) +
-                        (counts.samples + 1) * int64_t(sizeof(SampleBoundary)) +
-                        counts.samples * int64_t(sizeof(uint32_t));
+Status verifyMemory(SequenceRange range, const SampleCounts &counts, std::string_view where) {
+  int64_t bytes = 0;
+  for (const TensorSpec &array : tensorsOf(range, counts))
+    bytes += *checkedProduct(array.shape) * sizeInBytes(array.type);
   for (const MemoryLimit &limit : memoryLimits())
     if (bytes > limit.available)
       return errorf("{}: the order of {} samples takes {} of memory, but {} has {}; expected fewer steps, "
@@ -120,7 +128,7 @@ Status verifyMemory(const SampleCounts &counts, SequenceRange range, std::string
 
 Result<GptIndex> build(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
                        const SampleCounts &counts, std::string_view where) {
-  MGC_TRY(verifyMemory(counts, range, where));
+  MGC_TRY(verifyMemory(range, counts, where));
   NumpyRandom random(cut.seed);
   auto arrays = std::make_shared<GptArrays>();
   arrays->documents = shuffledDocuments(range, counts.epochs, counts.beforeLast.has_value(), random);
@@ -133,19 +141,11 @@ Result<GptIndex> build(const UnalignedArray<int32_t> &lengths, SequenceRange ran
 
 // --- The file that keeps an index -------------------------------------------------------------------------------
 
-constexpr const char *kDocuments = "document_index", *kBoundaries = "sample_index", *kOrder = "shuffle_index";
-
 std::string nameInCache(uint64_t digestOfLengths, SequenceRange range, const SampleCut &cut,
                         const SampleCounts &counts) {
   return fmt::format("gpt-{:016x}-{}-{}-s{}{}{}-e{}{}-r{}.safetensors", digestOfLengths, range.begin,
                      range.end, cut.length, cut.readsNext ? "" : "-alone", cut.keepsPartial ? "-partial" : "",
                      counts.epochs, counts.beforeLast ? "-separate" : "", cut.seed);
-}
-
-std::vector<TensorSpec> tensorsOf(SequenceRange range, const SampleCounts &counts) {
-  return {{kDocuments, ElementType::I32, {range.size() * counts.epochs}},
-          {kBoundaries, ElementType::I32, {counts.samples + 1, 2}},
-          {kOrder, ElementType::U32, {counts.samples}}};
 }
 
 Status save(const std::string &path, SequenceRange range, const GptIndex &index) {

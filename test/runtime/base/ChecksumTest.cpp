@@ -26,7 +26,7 @@ TEST(Checksum, doesNotDependOnPieces) {
   EXPECT_NE(checksumOf({"123456788"}), checksumOf({"123456789"}));
 }
 
-// Of much at once several stretches are summed side by side; pieces of 1000 bytes are not much.
+// Three stretches of 4096 bytes are summed side by side; pieces of 1000 bytes one after the other.
 TEST(Checksum, ofMuchAtOnceIsThatOfItsPieces) {
   std::string text(50'000, '\0');
   for (size_t i = 0; i < text.size(); ++i)

@@ -96,7 +96,7 @@ CheckpointRecord writeAll(const Plan &plan, const Memory &memory, const TempDir 
     StateFiles files(plan, rank, memory.arenas());
     EXPECT_EQ(files.bytes(), stateBytes(plan, rank));
     if (source == StateFiles::Source::copy)
-      files.copy(2);
+      EXPECT_TRUE(isOk(files.copy(2)));
     Result<std::vector<CheckpointFile>> written = files.write(dir.path(), source);
     EXPECT_TRUE(isOk(written));
     for (const CheckpointFile &file : *written)
@@ -210,7 +210,7 @@ TEST(State, aCopyIsWhatTheMemoryWas) {
   const CheckpointRecord record = writeAll(plan, memory, now);
   std::vector<StateFiles> files;
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
-    files.emplace_back(plan, rank, memory.arenas()).copy(2);
+    EXPECT_TRUE(isOk(files.emplace_back(plan, rank, memory.arenas()).copy(2)));
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
     std::memset(memory.arenas()[rank], 0x55, size_t(plan.stages[plan::stageOf(plan.mesh, rank)].bytes));
   CheckpointRecord other;
@@ -370,7 +370,7 @@ TEST(StateFiles, haveFiniteNumbersAlone) {
   }
   for (const float other : {INFINITY, -INFINITY, NAN, -NAN}) {
     value = other;
-    files.copy(1);
+    ASSERT_TRUE(isOk(files.copy(1)));
     for (const auto source : {StateFiles::Source::memory, StateFiles::Source::copy})
       EXPECT_TRUE(fails(files.write(dir.path(), source).status(),
                         {parameter.tensor + " has values that are not finite"}));
