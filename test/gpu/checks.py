@@ -105,7 +105,7 @@ def check_goldens(machine):
         code, text = machine.execute(name, sys.executable, ROOT / "test/e2e/golden.py", "--bin", machine.mgrun.parent, "--dtype",
                                      dtype, "--target", cases.TARGET, "--plans", machine.pack / "golden" / dtype,
                                      *(f"--model={model}" for model in models), "--layouts",
-                                     ",".join(goldens.layouts), "--jobs", machine.options.jobs, "--timeout", 60, timeout=120)
+                                     ",".join(goldens.layouts), "--jobs", machine.options.jobs, timeout=240)
         rows.append((failed if code else passed)(name, last_lines(text, 4 if code else 1)))
     return rows
 

@@ -11,50 +11,51 @@
 namespace mgc::ptx {
 namespace {
 
-struct Span {
-  std::byte *begin;
-  uint64_t size;
-  uint64_t at;
-};
-
-Span memoryOf(Warp &warp, Space space, unsigned lane, uint64_t offset) {
+// What holds the address, in addresses as the instruction has them; empty: nothing does.
+Region regionOf(Warp &warp, Space space, bool isGeneric, unsigned lane, uint64_t address) {
   Block &block = warp.block;
+  const uint64_t begin = isGeneric ? generic(space, 0) : 0;
   if (space == inShared)
-    return {block.shared.data(), block.shared.size(), offset};
+    return {begin, block.shared.size(), block.shared.data()};
   if (space == inParameters)
-    return {const_cast<std::byte *>(block.launch.parameters.data()), block.launch.parameters.size(), offset};
-  uint64_t bytes = block.program.info.localBytes;
-  return {block.local.data() + warp.thread(lane) * bytes, bytes, offset};
+    return {begin, block.launch.parameters.size(), const_cast<std::byte *>(block.launch.parameters.data())};
+  if (const uint64_t bytes = block.program.info.localBytes; space == inLocal)
+    return {begin, bytes, block.local.data() + warp.thread(lane) * bytes};
+  return block.space.find(address).value_or(Region{});
+}
+
+bool holds(const Region &region, uint64_t address, unsigned bytes) {
+  const uint64_t at = address - region.begin;
+  return at < region.size && bytes <= region.size - at;
 }
 
 constexpr const char *kSpaceNames[] = {"global", "shared", "local", "param"};
 
-// Host address of `bytes` bytes of the lane, or null after a fault.
+// Host address of `bytes` bytes of the lane, or null after a fault. Notes the region for the accesses that follow, unless it is
+// this lane's alone.
 std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes) {
-  uint32_t access = op.aux & kAccessMask;
-  Space space = access == accessShared ? inShared : access == accessGlobal ? inGlobal : spaceOf(address);
-  uint64_t offset = access == accessGeneric ? offsetOf(address) : address;
-  if (address % op.align) {
+  const uint32_t access = op.aux & kAccessMask;
+  const bool isGeneric = access == accessGeneric;
+  const Space space = access == accessShared   ? inShared
+                      : access == accessGlobal ? inGlobal
+                                               : spaceOf(address);
+  if (address & (op.align - 1)) {
     warp.fault(op, lane, fmt::format("address {:#x} is no multiple of {}", address, op.align));
     return nullptr;
   }
-  if (space != inGlobal && space <= inParameters) {
-    Span memory = memoryOf(warp, space, lane, offset);
-    if (memory.at < memory.size && bytes <= memory.size - memory.at)
-      return memory.begin + memory.at;
-    warp.fault(op, lane,
-               fmt::format("{} bytes at {:#x} of .{} memory, which has {}", bytes, offset, kSpaceNames[space],
-                           memory.size));
-    return nullptr;
+  const Region region = regionOf(warp, space, isGeneric, lane, address);
+  if (holds(region, address, bytes)) {
+    if (space != inLocal)
+      warp.block.seen[op.target] = region;
+    return region.host + (address - region.begin);
   }
-  Region &seen = warp.block.seen[op.target];
-  if (address - seen.begin >= seen.size)
-    if (std::optional<Region> found = warp.block.space.find(address))
-      seen = *found;
-  if (address - seen.begin < seen.size && bytes <= seen.size - (address - seen.begin))
-    return seen.host + (address - seen.begin);
-  warp.fault(op, lane,
-             fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
+  if (space != inGlobal && space <= inParameters)
+    warp.fault(op, lane,
+               fmt::format("{} bytes at {:#x} of .{} memory, which has {}", bytes,
+                           isGeneric ? offsetOf(address) : address, kSpaceNames[space], region.size));
+  else
+    warp.fault(op, lane,
+               fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
   return nullptr;
 }
 
@@ -62,18 +63,20 @@ std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, uns
 template <typename Body> void eachPlace(Warp &warp, const Op &op, uint32_t mask, unsigned bytes, Body body) {
   const uint32_t *shortAddress = warp.at<uint32_t>(op.a);
   const uint64_t *longAddress = warp.at<uint64_t>(op.a);
-  // The allocation of the last access most often serves all lanes.
-  const Region &seen = warp.block.seen[op.target];
-  const bool isGlobal = (op.aux & kAccessMask) != accessShared && op.align <= 16;
+  // Copies, which no store of a lane may change. The region of the last access most often serves all lanes.
+  const bool isShort = op.aux & kShortAddress;
+  const uint64_t offset = op.offset, unaligned = op.align - 1;
+  Region seen = warp.block.seen[op.target];
   for (; mask; mask &= mask - 1) {
     unsigned lane = std::countr_zero(mask);
-    uint64_t address = (op.aux & kShortAddress ? shortAddress[lane] : longAddress[lane]) + op.offset;
-    uint64_t at = address - seen.begin;
-    std::byte *place = seen.host + at;
-    if (!isGlobal || at >= seen.size || seen.size - at < bytes || address & (op.align - 1))
+    uint64_t address = (isShort ? shortAddress[lane] : longAddress[lane]) + offset;
+    std::byte *place = seen.host + (address - seen.begin);
+    if (!holds(seen, address, bytes) || address & unaligned) {
       place = locate(warp, op, lane, address, bytes);
-    if (!place)
-      return;
+      if (!place)
+        return;
+      seen = warp.block.seen[op.target];
+    }
     body(lane, place);
   }
 }

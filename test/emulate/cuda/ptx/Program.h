@@ -44,7 +44,7 @@ struct Op {
   uint32_t target = 0; // of a branch or call
   uint32_t aux = 0;    // what the handler makes of it
   int64_t offset = 0;  // added to an address
-  uint32_t align = 1;  // of an address
+  uint32_t align = 1;  // of an address: a power of two
   uint32_t line = 0;
 };
 
@@ -78,7 +78,7 @@ struct Block {
   const Program &program;
   const Launch &launch;
   const AddressSpace &space;
-  std::vector<Region> seen; // by instruction: the allocation it touched last
+  std::vector<Region> seen; // by instruction: what it touched last, in its addresses
   std::vector<std::byte> shared;
   std::vector<std::byte> local; // localBytes for each thread
   uint32_t index[3] = {};

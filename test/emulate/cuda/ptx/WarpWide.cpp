@@ -35,14 +35,20 @@ template <Shuffle kind> Form shuffle() {
     std::array<uint32_t, kLanes> values;
     std::memcpy(values.data(), warp.at<uint32_t>(op.a), sizeof(values));
     const uint32_t *b = warp.at<uint32_t>(op.b), *c = warp.at<uint32_t>(op.c);
-    uint32_t *d = warp.at<uint32_t>(op.d), &inRange = warp.predicate(op.aux);
+    std::array<uint32_t, kLanes> from, isInRange;
+    eachLane(kAllLanes, [&](unsigned lane) {
+      Source source = sourceOf(kind, lane, b[lane], c[lane]);
+      from[lane] = source.inRange ? source.lane : lane;
+      isInRange[lane] = source.inRange;
+    });
+    uint32_t *d = warp.at<uint32_t>(op.d), inRange = 0;
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
       unsigned lane = std::countr_zero(rest);
-      Source source = sourceOf(kind, lane, b[lane], c[lane]);
-      uint32_t from = source.inRange ? source.lane : lane;
-      d[lane] = mask >> from & 1 ? values[from] : ~0u;
-      inRange = (inRange & ~(1u << lane)) | uint32_t(source.inRange) << lane;
+      d[lane] = mask >> from[lane] & 1 ? values[from[lane]] : ~0u;
+      inRange |= isInRange[lane] << lane;
     }
+    uint32_t &predicate = warp.predicate(op.aux);
+    predicate = (predicate & ~mask) | inRange;
   };
   return {run, 32, {32, 32, 32}};
 }
