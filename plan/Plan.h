@@ -291,7 +291,7 @@ struct Input {
     Axes axes;
     bool operator==(const Dim &) const = default;
   };
-  std::vector<Dim> dims;
+  std::vector<Dim> dims = {};
   int64_t ring = -1;      // its memory: a slot for each microbatch, or one for all of them
   int64_t shift = 0;      // positions, of kinds that are shiftable
   bool ofEncoder = false; // of its sequence, for kinds that it has (isOfEither)

@@ -32,9 +32,9 @@ struct RowKernel {
   };
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
-  std::vector<Scalar> scalars;
-  double flops = 0, bytes = 0; // cost of the whole range
-  std::vector<Operand> uses;   // of each of Instruction::operands
+  std::vector<Scalar> scalars = {};
+  double flops = 0, bytes = 0;    // cost of the whole range
+  std::vector<Operand> uses = {}; // of each of Instruction::operands
   bool operator==(const RowKernel &) const = default;
 
   OperandInfos operands(const Mesh &) const;

@@ -221,26 +221,19 @@ Status AtomicFile::fail(std::string_view what) const {
 
 Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
-// Blocks follow each other in the file: the buffer and what does not go through it are whole ones, but for the end.
+// Past the page cache all goes through the buffer, whose blocks lie where they must; else what fills it goes by itself.
 Status AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     if (buffered_ == kBufferBytes)
       MGC_TRY(flush());
-    size_t count = std::min(kBufferBytes - buffered_, bytes.size());
-    if (count == kBufferBytes && mayWriteThrough(bytes.data())) {
-      count = bytes.size() - bytes.size() % kBlock;
-      MGC_TRY(writeThrough(bytes.data(), count));
-    } else {
-      std::memcpy(buffer_.get() + buffered_, bytes.data(), count);
-      buffered_ += count;
-    }
+    if (buffered_ == 0 && bytes.size() >= kBufferBytes && !isDirect_)
+      return writeThrough(bytes.data(), bytes.size());
+    const size_t count = std::min(kBufferBytes - buffered_, bytes.size());
+    std::memcpy(buffer_.get() + buffered_, bytes.data(), count);
+    buffered_ += count;
     bytes = bytes.subspan(count);
   }
   return Status::ok();
-}
-
-bool AtomicFile::mayWriteThrough(const std::byte *data) const {
-  return !isDirect_ || reinterpret_cast<uintptr_t>(data) % kBlock == 0;
 }
 
 Status AtomicFile::flush() { return writeThrough(buffer_.get(), std::exchange(buffered_, 0)); }
@@ -251,8 +244,11 @@ void AtomicFile::useCache() {
 }
 
 Status AtomicFile::writeThrough(const std::byte *data, size_t size) {
-  if (size % kBlock != 0 && isDirect_) // the end
+  if (const size_t rest = size % kBlock; rest != 0 && isDirect_) { // the end
+    MGC_TRY(writeThrough(data, size - rest));
     useCache();
+    return writeThrough(data + size - rest, rest);
+  }
   while (size > 0) {
     ssize_t written = ::write(descriptor_, data, size);
     if (written < 0 && errno == EINTR)

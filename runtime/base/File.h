@@ -61,15 +61,15 @@ private:
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
+// Whether what is written stays in memory for who reads it soon, or passes it by (O_DIRECT): that takes a quarter of the
+// system's time (docs/performance.md), and what others have there stays. Where the file system cannot, it is as if `keep`
+// was said.
+enum class PageCache { keep, bypass };
+
 // Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one
 // step; an object destroyed before that removes its temporary file, and what was under `path` stays as it
 // was. A link is replaced, not what it leads to: checkpoints may be links into a store that others share, as in Hugging
 // Face's cache. Refused: a read-only file, a directory, a device.
-//
-// PageCache: whether what is written stays in memory for who reads it soon, or passes it by (O_DIRECT): that takes a tenth of the
-// processor's time, and what others have there stays. Where the file system cannot, it is as if `keep` was said.
-enum class PageCache { keep, bypass };
-
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path, PageCache cache = PageCache::keep);
@@ -90,7 +90,6 @@ private:
   Status fail(std::string_view what) const; // names path(): nobody asked for the temporary file
   Status flush();
   Status writeThrough(const std::byte *data, size_t size);
-  bool mayWriteThrough(const std::byte *data) const;
   void useCache();
   void discard();
   struct Free {
@@ -98,8 +97,7 @@ private:
   };
   std::string path_, temporary_;
   int descriptor_ = -1;
-  bool isDirect_ =
-      false; // passes the page cache by: whole blocks, from addresses that are multiples of a block
+  bool isDirect_ = false; // passes the page cache by: whole blocks, of the buffer
   std::unique_ptr<std::byte[], Free> buffer_;
   size_t buffered_ = 0;
 };

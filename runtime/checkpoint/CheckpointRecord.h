@@ -32,7 +32,7 @@ struct CheckpointRecord {
   std::vector<CheckpointFile> files;
   int64_t skipped = 0,
           skippedSamples = 0; // of the steps done, without an update; the file says so where there are any
-  std::optional<ValueHistory> losses, norms; // of a training that checks them
+  std::optional<ValueHistory> losses = {}, norms = {}; // of a training that checks them
   bool operator==(const CheckpointRecord &) const = default;
 };
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..]
+"""CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..] [--sample N]
 
-They give the bits that threads give, and however one of them ends, all end soon and say why. KIND: openmpi or mpich.
+They give the bits that threads give, and however one of them ends, all end soon and say why. KIND: openmpi or mpich. --sample: one
+of N of the tests (turns.py), of the other kind others.
 """
 import json
 import os
@@ -14,6 +15,11 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import turns  # noqa: E402
+
+STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
+sys.argv = sys.argv[:sys.argv.index("--sample")] if STEP > 1 else sys.argv
 BIN, ROOT, KIND, MPIRUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
 MGRUN = BIN + "/mgrun"
 NAME = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -376,4 +382,4 @@ class Mpi(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1)
+    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=turns.Loader(STEP, list(NAME).index(KIND)))

@@ -31,8 +31,8 @@ def setUpModule():
     for name, layout in [("plan", "--tp 2 --pp 2 --gbs 8"), ("zero", "--tp 2 --dp 2 --zero 1 --gbs 8"),
                          ("other", "--tp 2 --pp 2 --gbs 4"),
                          ("grown", "--tp 2 --pp 2 --gbs 8 --rampup-batch-size 4 4 10")]:
-        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", name, "--target", "cuda:sm_90"]
-        subprocess.run(command + f"--dtype bf16 --seq 64 --mbs 2 {layout}".split(), check=True, capture_output=True)
+        command = [BIN + "/mgc", "compile", ROOT + "/test/golden/gpt2/config.json", "-o", name, "--target", "cuda:sm_90"]
+        subprocess.run(command + f"--dtype bf16 --seq 16 --mbs 2 {layout}".split(), check=True, capture_output=True)
 
 
 def read(path):

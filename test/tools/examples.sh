@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # examples.sh BIN [FOLDER... | --sample]: every model of examples/, or those named, compiles on one rank and with the options
-# that examples/README.md says of it. --sample: each in one of the two ways, in turn.
+# that examples/README.md says of it. --sample: a quarter of that, in turn.
 set -euo pipefail
 bin=$1
 shift
@@ -25,13 +25,16 @@ if [ "${1:-}" = --sample ]; then
   sample=yes
   shift
 fi
-turn=$(((${MGC_TEST_TURN:-$(date +%s) / 86400}) % 2)) # as test/e2e/turns.py
+turn=$((${MGC_TEST_TURN:-$(date +%s) / 86400})) # as test/e2e/turns.py
+is_chosen() { # WAY, 0 or 1: of the model, in this turn
+  [ ! "$sample" ] || [ $((turn % 4)) -eq $((2 * $1)) ]
+}
 while read -r model options; do
   [ $# -eq 0 ] || [[ " $* " == *" $model "* ]] || continue
-  turn=$((1 - turn))
-  [ "$sample" ] && [ $turn -eq 0 ] || compiles "$model" --tp 1
+  turn=$((turn + 1))
+  if is_chosen 0; then compiles "$model" --tp 1; fi
   # shellcheck disable=SC2086  # a layout is several words
-  [ "$sample" ] && [ $turn -eq 1 ] || compiles "$model" $options
+  if is_chosen 1; then compiles "$model" $options; fi
 done <<<"$rows"
 # Modules that predict later tokens, on the last stage.
 [ $# -ne 0 ] || compiles deepseek-v3 --mtp-num-layers 1 --tp 2 --pp 4 --dp 2 --ep 4 --etp 1

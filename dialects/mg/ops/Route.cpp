@@ -285,7 +285,7 @@ public:
   }
 
   void emit(RowEmitter &e) {
-    if (op_.getKeptGroups() < int64_t(op_.getGroups()))
+    if (op_.getKeptGroups() < op_.getGroups())
       keys_ = keysOfBestGroups();
     Nodes experts, scores;
     for (Node key : rowgen::largestKeys(g_, keys_, index_, lastSize(op_.getExperts()))) {

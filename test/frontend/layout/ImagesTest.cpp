@@ -14,7 +14,7 @@ json tower(const json &edit) {
 TEST(LayoutImages, PositionsAreThoseOfAnImage) {
   EXPECT_EQ(layout(tinyLlava(), {.seq = 16}).encoderLength, 10);
   EXPECT_EQ(layout(tinyLlava(), {.tp = 2, .seq = 16}).encoderLength, 10);
-  EXPECT_EQ(layout(tinyLlava(), {.tp = 2, .sp = false, .seq = 16}).encoderLength, 10);
+  EXPECT_EQ(layout(tinyLlava(), {.tp = 2, .seq = 16, .sp = false}).encoderLength, 10);
   EXPECT_EQ(errorOf(tinyLlava(), {.seq = 16, .encoderLength = 24}),
             "config.json: --encoder-seq-length 24: the encoder reads images\n"
             "  possible: without it, which is 10 positions of an image");
@@ -28,7 +28,7 @@ TEST(LayoutImages, PositionsAreThoseOfAnImage) {
 TEST(LayoutImages, RanksOfSequenceParallelismShareThemPadded) {
   const json config = tower({{"image_size", 16}}); // 17 positions
   EXPECT_EQ(layout(config, {.tp = 2, .seq = 18}).encoderLength, 18);
-  EXPECT_EQ(layout(config, {.tp = 2, .sp = false, .seq = 18}).encoderLength, 17);
+  EXPECT_EQ(layout(config, {.tp = 2, .seq = 18, .sp = false}).encoderLength, 17);
 }
 
 TEST(LayoutImages, HeadsOfTheTowerDivideAndSplitAsTheDecoders) {

@@ -4,10 +4,15 @@
 #include "runtime/base/Utf8.h"
 #include "test/runtime/TempDir.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <set>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
+#include <unistd.h>
 
 using namespace mgc;
 using namespace mgc::test;
@@ -80,6 +85,32 @@ TEST(File, writesPastThePageCache) {
       ASSERT_TRUE(isOk(file->commit()));
       EXPECT_TRUE(dir.read("f") == expected) << expected.size();
     }
+}
+
+// Where the file system is one that can.
+TEST(File, leavesNothingInThePageCache) {
+  TempDir dir;
+  struct statfs system = {};
+  ASSERT_EQ(::statfs(dir.path().c_str(), &system), 0);
+  if (system.f_type != EXT4_SUPER_MAGIC && system.f_type != XFS_SUPER_MAGIC)
+    GTEST_SKIP() << "neither ext4 nor xfs";
+  const std::string text(3'000'000, 'x');
+  const size_t page = ::sysconf(_SC_PAGESIZE), pages = (text.size() + page - 1) / page;
+  for (const PageCache cache : {PageCache::keep, PageCache::bypass}) {
+    Result<AtomicFile> file = AtomicFile::create(dir.path("f"), cache);
+    ASSERT_TRUE(isOk(file));
+    ASSERT_TRUE(isOk(file->write(std::string_view(text))));
+    ASSERT_TRUE(isOk(file->commit()));
+    Result<MappedFile> mapped = MappedFile::open(dir.path("f"));
+    ASSERT_TRUE(isOk(mapped));
+    std::vector<unsigned char> isCached(pages);
+    ASSERT_EQ(::mincore(const_cast<std::byte *>(mapped->bytes().data()), text.size(), isCached.data()), 0);
+    const auto cached = std::ranges::count_if(isCached, [](unsigned char page) { return page & 1; });
+    if (cache == PageCache::keep)
+      EXPECT_EQ(cached, std::ssize(isCached));
+    else
+      EXPECT_LE(cached, 1); // the end is no whole block
+  }
 }
 
 TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
