@@ -458,7 +458,7 @@ TEST(Layout, whatDoesNothingIsSaid) {
   EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
   EXPECT_EQ(warnings({.dispatcher = "alltoall"}, {}, "mixtral"),
             "--moe-token-dispatcher-type does nothing here\n");
-  EXPECT_EQ(warnings({.ep = 2, .dp = 2, .dispatcher = "alltoall"}, {}, "mixtral"), "");
+  EXPECT_EQ(warnings({.ep = 2, .dispatcher = "alltoall", .dp = 2}, {}, "mixtral"), "");
   EXPECT_EQ(warnings({.tp = 2, .dp = 2, .zero = 1, .sp = true, .overlapGradReduce = true}), "");
   EXPECT_EQ(warnings({.pp = 2, .schedule = "gpipe"}), "");
 }

@@ -164,14 +164,7 @@ TEST(Bf16Weights, frozenValuesHaveNoMasters) {
     ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, 9).arenas(), file.path(), {.type = DType::bf16})));
   }
   forEachPlan([&](Plan plan) {
-    for (plan::StagePlan &stage : plan.stages)
-      for (Bucket &bucket : stage.buckets) {
-        bucket.frozen = true;
-        bucket.sharded = false;
-        bucket.reduceAxes = bucket.dataAxes = {};
-        bucket.masterOffset = bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
-        bucket.gradientOffset = bucket.gradientShardOffset = -1;
-      }
+    freezeAll(plan);
     Memory memory(plan);
     ASSERT_TRUE(
         isOk(loadWeights(plan, *Checkpoint::open(file.path()), memory.arenas(), {}, {.pieceElements = 7})));

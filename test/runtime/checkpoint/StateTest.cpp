@@ -377,6 +377,22 @@ TEST(StateFiles, haveFiniteNumbersAlone) {
   }
 }
 
+TEST(StateFiles, haveFiniteNumbersOfBf16Alone) {
+  Plan plan = makePlan({}, false, false, DType::bf16);
+  freezeAll(plan);
+  const TempDir dir;
+  const Memory memory(plan);
+  StateFiles files(plan, 0, memory.arenas());
+  const auto written = [&](uint16_t value) {
+    std::memcpy(memory.arenas()[0] + plan.stages[0].buckets[0].valueOffset, &value, sizeof value);
+    return files.write(dir.path(), StateFiles::Source::memory).status();
+  };
+  for (const uint16_t finite : {0x7f7f, 0xff7f, 0x0001, 0x8000})
+    EXPECT_TRUE(isOk(written(finite))) << finite;
+  for (const uint16_t other : {0x7f80, 0xff80, 0x7fc0, 0x7f81, 0xffff})
+    EXPECT_TRUE(fails(written(other), {"has values that are not finite"})) << other;
+}
+
 TEST(CheckpointRecord, comesBackAsItWasWritten) {
   const CheckpointRecord record = {20,
                                    320,

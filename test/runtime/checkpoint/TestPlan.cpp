@@ -131,6 +131,17 @@ static void join(const plan::Mesh &mesh, std::span<Parameter> parts, int64_t dim
     part.rows.extent = extent;
 }
 
+void freezeAll(Plan &plan) {
+  for (plan::StagePlan &stage : plan.stages)
+    for (plan::Bucket &bucket : stage.buckets) {
+      bucket.frozen = true;
+      bucket.sharded = false;
+      bucket.reduceAxes = bucket.dataAxes = {};
+      bucket.masterOffset = bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+      bucket.gradientOffset = bucket.gradientShardOffset = -1;
+    }
+}
+
 Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype, plan::DType gradientType) {
   Plan plan;
   plan.dtype = dtype, plan.gradientType = gradientType;

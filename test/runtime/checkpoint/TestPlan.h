@@ -21,6 +21,9 @@ struct MeshSizes {
 plan::Plan makePlan(const MeshSizes &sizes, bool zero = false, bool joined = false,
                     plan::DType dtype = plan::DType::f32, plan::DType gradientType = plan::DType::f32);
 
+// Buckets with nothing but values.
+void freezeAll(plan::Plan &plan);
+
 // A plan of random parameters on a random mesh: any number of dimensions, grouped at will, cut with offsets
 // from larger tensors, some with dimensions that the tensors have not, padded, split over any axes, some in rows of larger
 // matrices, some stacks.
