@@ -40,9 +40,9 @@ const std::vector<FlagRow> &rows() {
   static const std::vector<FlagRow> rows = {
       {hasList,
        "--lr-list has the rate of each step",
-       {"--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters", "--lr-warmup-init",
-        "--lr-wsd-decay-style", "--lr-wsd-decay-iters", "--lr-decay-samples", "--lr-warmup-samples",
-        "--lr-wsd-decay-samples"}},
+       {"--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters",
+        "--lr-warmup-fraction", "--lr-warmup-init", "--lr-wsd-decay-style", "--lr-wsd-decay-iters",
+        "--lr-decay-samples", "--lr-warmup-samples", "--lr-wsd-decay-samples"}},
       {isConstant,
        "--lr-decay-style constant stays at --lr",
        {"--min-lr", "--lr-decay-iters", "--lr-decay-samples"}},

@@ -167,7 +167,8 @@ Status merge(const MergeFlags &flags) {
     std::error_code ignored;
     return std::filesystem::exists(output + ending, ignored);
   };
-  const bool isOfEndedCommit = exists(".lengths.part"); // which has taken the index away, IndexedWriter.h
+  const bool isOfEndedCommit =
+      exists(".idx.part"); // its index, of which IndexedWriter.h says when it is placed
   if (exists(".bin") && !exists(".idx") && !isOfEndedCommit)
     return errorf("{}.bin: has no {}.idx beside it, so it may be another's; expected another "
                   "--output-prefix, or the file moved away",

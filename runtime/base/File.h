@@ -61,9 +61,9 @@ private:
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
-// Whether what is written stays in memory for who reads it soon, or passes it by (O_DIRECT): that takes a quarter of the
-// system's time (docs/performance.md), and what others have there stays. Where the file system cannot, it is as if `keep`
-// was said.
+// What becomes of written bytes in memory: they stay for who reads them soon, or there are none (O_DIRECT). Then the system works
+// a quarter as long (docs/performance.md), and what others have there stays. Where the file system cannot, it is as if
+// `keep` was said.
 enum class PageCache { keep, bypass };
 
 // Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one

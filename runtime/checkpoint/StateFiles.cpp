@@ -106,11 +106,21 @@ std::vector<StateFiles::Part> StateFiles::partsOfCopy() const {
   return parts;
 }
 
+Status StateFiles::reserveCopy(int threads) {
+  MGC_ASSIGN(memory, allocateCpuMemory(bytes_));
+  copy_ = {memory, FreeCpuMemory{bytes_}};
+  const auto bytes = static_cast<size_t>(bytes_);
+  parallelFor(threads, threads, static_cast<int64_t>((bytes + kCopied - 1) / kCopied),
+              [&](int64_t number, int64_t) {
+                const size_t begin = static_cast<size_t>(number) * kCopied;
+                std::memset(copy_.get() + begin, 0, std::min(kCopied, bytes - begin));
+              });
+  return Status::ok();
+}
+
 Status StateFiles::copy(int threads) {
-  if (!copy_) {
-    MGC_ASSIGN(memory, allocateCpuMemory(bytes_));
-    copy_ = {memory, FreeCpuMemory{bytes_}};
-  }
+  if (!copy_)
+    MGC_TRY(reserveCopy(threads));
   const std::vector<Part> parts = partsOfCopy();
   parallelFor(threads, threads, std::ssize(parts), [&](int64_t number, int64_t) {
     const Part &part = parts[size_t(number)];

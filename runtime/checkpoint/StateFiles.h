@@ -33,7 +33,9 @@ public:
   StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas);
 
   int64_t bytes() const { return bytes_; } // of the tensors
-  // Copies them, with so many threads, to memory that is kept for the next copy. An error where there is none.
+  // The memory of copies, with all its pages, by so many threads. An error where there is none.
+  Status reserveCopy(int threads);
+  // Copies them to that memory, which is kept for the next copy.
   Status copy(int threads);
   enum class Source { memory, copy };
   // Writes all into the folder, and brings them to disk, names excepted. An error where a number is not finite: from such a state no

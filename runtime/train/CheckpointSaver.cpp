@@ -42,13 +42,15 @@ CheckpointSaver::CheckpointSaver(Engine &engine, Processes *processes, std::stri
   engine_.onRanks([&](int64_t rank) { files_[rank].emplace(engine_.plan(), rank, engine_.arenas()); });
 }
 
-Status CheckpointSaver::copy() {
-  std::vector<Status> copied(files_.size(), Status::ok());
-  engine_.onRanks([&](int64_t rank) { copied[rank] = files_[rank]->copy(engine_.threadsPerRank()); });
-  for (Status &one : copied)
+Status CheckpointSaver::onFiles(Status (StateFiles::*call)(int threads)) {
+  std::vector<Status> called(files_.size(), Status::ok());
+  engine_.onRanks([&](int64_t rank) { called[rank] = ((*files_[rank]).*call)(engine_.threadsPerRank()); });
+  for (Status &one : called)
     MGC_TRY(std::move(one));
   return Status::ok();
 }
+
+Status CheckpointSaver::reserveCopies() { return onFiles(&StateFiles::reserveCopy); }
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
@@ -101,7 +103,7 @@ Status CheckpointSaver::save(CheckpointRecord record, bool isConcurrent) {
     return end(std::move(record), downloaded);
   if (!isConcurrent)
     return write(std::move(record), Source::memory, false);
-  if (const Status copied = copy(); !copied.isOk())
+  if (const Status copied = onFiles(&StateFiles::copy); !copied.isOk())
     return end(std::move(record), copied);
   hasEnded_ = false;
   thread_ = std::thread([this, record = std::move(record)] {

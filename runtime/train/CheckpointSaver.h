@@ -24,8 +24,9 @@ public:
   // All processes call it between the same two steps, after finish(). Concurrently: it returns when the state is copied. A
   // checkpoint of this step that this training has there already stays as it is.
   Status save(CheckpointRecord record, bool isConcurrent);
-  // Copies the ranks' state. Once before the first step, so that no step waits for the memory of the copies.
-  Status copy();
+  // Before the first step: no step waits for the memory of the copies. They read nothing, for pages of an arena that are read
+  // before they are written are small ones on some systems.
+  Status reserveCopies();
   // Waits for the save that runs; its status. Ok where none runs.
   Status finish();
   // Whether one runs that has ended: finish() does not wait.
@@ -34,6 +35,7 @@ public:
 private:
   using Source = StateFiles::Source;
   using Files = Result<std::vector<CheckpointFile>>;
+  Status onFiles(Status (StateFiles::*call)(int threads));
   Result<bool> begin(int64_t step);
   Status write(CheckpointRecord record, Source source, bool isConcurrent);
   Files writeFiles(const std::string &staging, Source source, bool isConcurrent);

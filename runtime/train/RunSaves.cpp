@@ -63,7 +63,7 @@ Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSi
   data_ = &data;
   if (options_.save && options_.savesState)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
-  return options_.copiesState() ? saver_->copy() : Status::ok();
+  return options_.copiesState() ? saver_->reserveCopies() : Status::ok();
 }
 
 bool RunSaves::isDue(int64_t stepsDone) const {

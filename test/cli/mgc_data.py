@@ -107,8 +107,13 @@ class Data(unittest.TestCase):
 
     def test_merge_after_one_that_was_killed(self):
         """Between the tokens and the index: .bin stands without .idx, the lengths as a part."""
-        for name in "weights.bin", "weights.lengths.part", "weights.idx.part":
+        for name in "weights.bin", "weights.lengths.part":
             pathlib.Path(name).write_text("left")
+        done = run("merge", "--input", GOLDEN / "indexed/part0_u16", "--output-prefix", "weights")  # may be another's .bin
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("weights.bin: has no weights.idx beside it", done.stderr)
+        self.assertEqual(pathlib.Path("weights.bin").read_text(), "left")
+        pathlib.Path("weights.idx.part").write_text("left")
         done = run("merge", "--input", GOLDEN / "indexed/part0_u16", "--output-prefix", "weights")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.same("weights.bin", GOLDEN / "indexed/part0_u16.bin")

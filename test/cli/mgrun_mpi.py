@@ -18,8 +18,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 import turns  # noqa: E402
 
-STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
-sys.argv = sys.argv[:sys.argv.index("--sample")] if STEP > 1 else sys.argv
+STEP = 1
+if "--sample" in sys.argv:
+    at = sys.argv.index("--sample")
+    STEP = int(sys.argv[at + 1])
+    del sys.argv[at : at + 2]
 BIN, ROOT, KIND, MPIRUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
 MGRUN = BIN + "/mgrun"
 NAME = {"openmpi": "Open MPI", "mpich": "MPICH"}

@@ -8,7 +8,7 @@
 Of models: compiles each golden model for one rank and in a layout with tensor, pipeline and data ranks, in f32 and bf16, and each
 example in bf16; assembles the PTX of each bundle. Prints the kernels, the most registers, and the spills of each. Fails
 where ptxas does, as it does for a symbol that nobody defines, or a kernel spills for want of registers, or more than MOST_CHOSEN_SPILL.
-Without ptxas: exit code 77, skipped.
+Without ptxas, or without a way in the sample: exit code 77, skipped.
 """
 
 import json
@@ -128,8 +128,8 @@ def chosen_checks(ptxas, words):
     if unknown := set(names) - set(known):
         sys.exit(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     name = lambda model: model.name if "golden" in model.parts else "examples"
-    return [partial(check, ptxas, mgc, case) for case in turns.sample(list(cases(root)), step)
-            if case[2] in levels and (not names or name(case[0]) in names)]
+    possible = [case for case in cases(root) if case[2] in levels]
+    return [partial(check, ptxas, mgc, case) for case in turns.sample(possible, step) if not names or name(case[0]) in names]
 
 
 def main():
@@ -137,9 +137,12 @@ def main():
     if not ptxas:
         print("skipped: no ptxas in PATH or /usr/local/cuda/bin")
         return SKIPPED
-    spilling = 0
+    checks, spilling = chosen_checks(ptxas, sys.argv[1:]), 0
+    if not checks:
+        print(f"skipped: none of them is in the sample of turn {turns.turn()}")
+        return SKIPPED
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for line, spills in pool.map(lambda run: run(), chosen_checks(ptxas, sys.argv[1:])):
+        for line, spills in pool.map(lambda run: run(), checks):
             print(line, flush=True)
             spilling += spills
     return f"{spilling} kernels spill for want of registers, or more than {MOST_CHOSEN_SPILL} bytes; expected none" if spilling else 0

@@ -1,5 +1,9 @@
-"""Samples of what a test goes over move from day to day, so that nothing is left out for long; MGC_TEST_TURN=N goes back to one."""
+"""Samples of what a test goes over move from day to day, so that nothing is left out for long; MGC_TEST_TURN=N goes back to one.
+
+    turns.py N PROGRAM [ARGUMENT..]     a GoogleTest program, one of N of its tests
+"""
 import os
+import sys
 import time
 import unittest
 
@@ -15,7 +19,7 @@ def sample(items, step, offset=0):
 
 
 class Loader(unittest.TestLoader):
-    """Of every `step`-th test of each class, as `sample`: unittest.main's testLoader."""
+    """unittest.main's testLoader, for every `step`-th test of each class."""
 
     def __init__(self, step, offset=0):
         super().__init__()
@@ -23,3 +27,8 @@ class Loader(unittest.TestLoader):
 
     def getTestCaseNames(self, testCaseClass):
         return sample(super().getTestCaseNames(testCaseClass), self.step, self.offset)
+
+
+if __name__ == "__main__":
+    os.environ |= {"GTEST_TOTAL_SHARDS": sys.argv[1], "GTEST_SHARD_INDEX": str(turn() % int(sys.argv[1]))}
+    os.execv(sys.argv[2], sys.argv[2:])

@@ -187,7 +187,8 @@ Status MpiProcess::leave(bool isWell, int code) {
       std::this_thread::sleep_for(kAbandonment);
       ::_exit(code);
     }).detach();
-  } catch (const std::system_error &) { // no thread more: MPI_Abort alone ends this process
+  } catch (const std::system_error &) { // no thread more
+    ::alarm(kAbandonment.count());      // whose signal ends the process, with a code of its own
   }
   table_.abandon(code);
   return Status::ok();

@@ -353,8 +353,6 @@ TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
   EXPECT_TRUE(fails(verifyStateFits(other, *reader, StatePart::weights), {"2 tensors do not fit the plan"}));
 }
 
-// --- checkpoint.json -----------------------------------------------------------------------------------------
-
 // The largest numbers are finite; infinities and NaN, whose exponents alone have all bits, are not.
 TEST(StateFiles, haveFiniteNumbersAlone) {
   const Plan plan = makePlan({});
@@ -392,6 +390,8 @@ TEST(StateFiles, haveFiniteNumbersOfBf16Alone) {
   for (const uint16_t other : {0x7f80, 0xff80, 0x7fc0, 0x7f81, 0xffff})
     EXPECT_TRUE(fails(written(other), {"has values that are not finite"})) << other;
 }
+
+// --- checkpoint.json -----------------------------------------------------------------------------------------
 
 TEST(CheckpointRecord, comesBackAsItWasWritten) {
   const CheckpointRecord record = {20,
