@@ -61,9 +61,9 @@ private:
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
-// What becomes of written bytes in memory: they stay for who reads them soon, or there are none (O_DIRECT). Then the system works
-// a quarter as long (docs/performance.md), and what others have there stays. Where the file system cannot, it is as if
-// `keep` was said.
+// The way of written bytes to disk: through the page cache, where who reads them soon finds them, or past it (O_DIRECT). There the
+// system works a quarter as long (docs/performance.md), and what others have in the cache stays. Where the file system cannot,
+// it is as if `keep` was said.
 enum class PageCache { keep, bypass };
 
 // Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one

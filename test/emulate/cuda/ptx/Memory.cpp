@@ -11,7 +11,7 @@
 namespace mgc::ptx {
 namespace {
 
-// What holds the address, in addresses as the instruction has them; empty: nothing does.
+// The memory that holds the address, in addresses as the instruction has them; empty: none does.
 Region regionOf(Warp &warp, Space space, bool isGeneric, unsigned lane, uint64_t address) {
   Block &block = warp.block;
   const uint64_t begin = isGeneric ? generic(space, 0) : 0;
