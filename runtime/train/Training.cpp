@@ -22,7 +22,10 @@ public:
   ~WholeRun() { shared_.part.reset(); }
   Result<TrainingSummary> run();
   // The last word to the other processes, and what they have to say.
-  Status end(const Status &status) { return shared_.processes ? shared_.processes->end(status) : status; }
+  Status end(const Status &status) {
+    const Status closed = status.isOk() && shared_.world ? shared_.world->close() : status;
+    return shared_.processes ? shared_.processes->end(closed) : closed;
+  }
 
 private:
   Status open();

@@ -149,6 +149,18 @@ class Mpi(unittest.TestCase):
         self.succeed(Run([*MOCK, "--save", "first"]))
         self.compare_with_threads("plan", ["--load", "first/model.safetensors"])
 
+    def test_one_that_is_late_to_end_does_not_stay(self):
+        """Over TCP, where MPICH's MPI_Finalize waits for what the others do in theirs."""
+        folder = Path(self.without_plugins(KIND, folder="bin.late")).parent
+        plugin = folder / f"libmgc_mpi_{KIND}.so"
+        plugin.rename(f"{plugin}.real")
+        plugin.write_bytes(read(f"{BIN}/../test/cli/liblate_mpi_plugin.so"))
+        over_tcp = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
+        for late in 0, 3:
+            run = Run([*MOCK, "--timeout", "20"], mgrun=str(folder / "mgrun"),
+                      of_rank=lambda rank, late=late: {"variables": over_tcp | ({"LATE": "1"} if rank == late else {})})
+            self.succeed(run)
+
     def test_only_rank_0_shows_something(self):
         run = Run(MOCK)
         self.succeed(run)
@@ -335,9 +347,9 @@ class Mpi(unittest.TestCase):
 
     # --- Which MPI ---------------------------------------------------------------------------------------------
 
-    def without_plugins(self, *kept):
+    def without_plugins(self, *kept, folder=None):
         """A folder with mgrun and the plugins of these kinds."""
-        folder = Path(f"bin.{'.'.join(kept)}")
+        folder = Path(folder or f"bin.{'.'.join(kept)}")
         if not folder.exists():
             folder.mkdir()
             os.link(MGRUN, folder / "mgrun") if os.stat(MGRUN).st_dev == os.stat(".").st_dev else \

@@ -179,7 +179,7 @@ Status MpiProcess::agreeOnStore(Launch &launch) {
 Status MpiProcess::leave(bool isWell, int code) {
   if (isWell)
     return thread_->run([table = &table_] { return mpiCall<&MpiTable::stop>(*table); }, timeout_,
-                        "the end of MPI");
+                        "MPI_Finalize; the run itself has ended well, and what it saves is saved");
   std::this_thread::sleep_for(kLastWords);
   std::fflush(nullptr);
   try {

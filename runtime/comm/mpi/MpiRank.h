@@ -21,6 +21,7 @@ public:
   ~MpiRank() override;
   Status listen(); // for the next frame
   Communicator &communicator() override { return *this; }
+  Status close() override;
 
   int64_t rank() const override { return processes_.rank(); }
   int64_t worldSize() const override { return processes_.size(); }
@@ -151,7 +152,7 @@ private:
   Status permute(MpiGroup &group, const Call &call, const Agreement &agreement);
 
   const MpiTable &table_;
-  mgc_mpi_world *const world_;
+  mgc_mpi_world *world_; // null: closed
   Processes &processes_;
   const std::chrono::milliseconds timeout_;
   const bool haveOwnCores_;

@@ -36,8 +36,17 @@ MpiRank::~MpiRank() {
       left; // with what they have begun, to the end of the process (MpiProcess::leave)
   if (isAborted())
     left.push_back(world_);
-  else
+  else if (world_)
     table_.drop_world(world_);
+}
+
+Status MpiRank::close() {
+  MGC_TRY(waitUntil(
+              [&] { return freeFrames_.size() == frames_.size(); },
+              [&] { return fmt::format("{} of its messages to leave", frames_.size() - freeFrames_.size()); })
+              .at(fmt::format("rank {}", rank())));
+  table_.drop_world(std::exchange(world_, nullptr));
+  return Status::ok();
 }
 
 Result<std::unique_ptr<MpiWorld>> MpiWorld::open(MpiProcess &mpi, Processes &processes,
