@@ -14,7 +14,9 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 add_library(mgc_options INTERFACE)
 target_include_directories(mgc_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
-target_compile_options(mgc_options INTERFACE -Wall -Wextra -Werror=unused-result -Werror=return-type -Wno-unused-parameter)
+# Fields that a designated initializer leaves out keep their defaults.
+target_compile_options(mgc_options INTERFACE -Wall -Wextra -Werror=unused-result -Werror=return-type -Wno-unused-parameter
+  $<IF:$<CXX_COMPILER_ID:Clang>,-Wno-missing-designated-field-initializers,-Wno-missing-field-initializers>)
 if(MGC_SANITIZE)
   target_compile_options(mgc_options INTERFACE -fsanitize=${MGC_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr$<COMMA>function>)

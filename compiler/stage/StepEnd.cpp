@@ -276,7 +276,7 @@ Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedB
 
 // The results of a shard's update. Moments are null where load moves it.
 struct Updated {
-  Value value, firstMoment, secondMoment;
+  Value value, firstMoment = nullptr, secondMoment = nullptr;
 };
 
 Updated updateShard(FunctionBuilder &f, const PlannedBucket &bucket, int64_t index, Value old, Value gradient,

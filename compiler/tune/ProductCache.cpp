@@ -33,7 +33,7 @@ Status checkPath(const nlohmann::json &value) {
 } // namespace
 
 ChoiceFormat productFormat() {
-  return {"mgc products", "1", "a cache of products", {{"paths", comparedPaths()}}, checkPaths, checkPath};
+  return {"mgc products", "2", "a cache of products", {{"paths", comparedPaths()}}, checkPaths, checkPath};
 }
 
 std::optional<plan::GemmPath> ProductCache::find(const std::string &key) const {

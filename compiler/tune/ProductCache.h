@@ -1,6 +1,6 @@
 // Which path was the fastest for a product, kept from one compilation to the next (ChoiceCache.h).
 //
-//   {"format": "mgc products 1", "paths": ["whole", ...],
+//   {"format": "mgc products 2", "paths": ["whole", ...],
 //    "fastest": {"AMD EPYC, oneDNN 2.6.3, 2 threads, 1024x768x768 NN": "rows", ...}}
 //
 // `paths` are those that were compared: a program that knows others measures again.

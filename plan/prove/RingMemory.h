@@ -26,7 +26,7 @@ struct Piece {
   StepId writer;
   Content content;
   int64_t computeReader = -1, gradientsReader = -1; // the last; those before completed earlier
-  std::vector<int64_t> messageReaders;
+  std::vector<int64_t> messageReaders = {};
 };
 
 // Slots of a ring; of a shared area the largest.

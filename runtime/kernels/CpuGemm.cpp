@@ -3,6 +3,7 @@
 
 #include "runtime/kernels/GemmBf16.h"
 #include "runtime/kernels/GemmPaths.h"
+#include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
 #include <dnnl.h>
@@ -73,14 +74,31 @@ static void oneElement(const plan::Gemm &gemm, const void *a, const void *b, voi
   }
 }
 
-void gemm(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
+// `run` makes the product of two matrices of f32 that are larger than one element.
+template <typename Run>
+static void gemmBy(const Run &run, const plan::Gemm &gemm, const void *a, const void *b, void *c,
+                   int threads) {
   if (gemm.m == 1 && gemm.n == 1 && gemm.k > 0)
     return oneElement(gemm, a, b, c);
   if (gemm.inputType == plan::DType::bf16)
     return bf16Gemm(gemm, static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), c, threads);
-  const Matrix left = {static_cast<const float *>(a), gemm.transposeA ? gemm.m : gemm.k},
-               right = {static_cast<const float *>(b), gemm.transposeB ? gemm.k : gemm.n};
-  gemmPathOf(gemm, threads).run(gemm, left, right, static_cast<float *>(c), threads);
+  run(Matrix{static_cast<const float *>(a), gemm.transposeA ? gemm.m : gemm.k},
+      Matrix{static_cast<const float *>(b), gemm.transposeB ? gemm.k : gemm.n}, static_cast<float *>(c));
+}
+
+void gemm(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
+  const auto byPath = [&](Matrix left, Matrix right, float *result) {
+    gemmPathOf(gemm, threads).run(gemm, left, right, result, threads);
+  };
+  gemmBy(byPath, gemm, a, b, c, threads);
+}
+
+void gemmOfVaryingSizes(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
+  const auto byOneCall = [&](Matrix left, Matrix right, float *result) {
+    setLibraryThreads(threads);
+    stridedGemm(gemm, left, right, result, gemm.n);
+  };
+  gemmBy(byOneCall, gemm, a, b, c, threads);
 }
 
 std::string gemmLibrary() {

@@ -3,10 +3,12 @@
 
 #include "runtime/kernels/Parallel.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <dnnl.hpp>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -30,6 +32,9 @@ private:
     return {{rows, columns}, element, isTransposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
   }
 };
+
+// Of a tenth of a MiB of code each.
+constexpr size_t kMostProducts = 512;
 
 const dnnl::engine &cpu() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -77,45 +82,101 @@ void *scratchOfThread(size_t bytes) {
   return lines.data();
 }
 
-// Nothing where oneDNN has none. Primitives are made for a number of threads.
-std::optional<NativeProduct> productFor(const plan::Gemm &gemm, int threads) {
-  static std::mutex mutex;
-  using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, plan::DType, int>;
-  static std::map<Key, std::optional<NativeProduct>> known;
-  const Key key(gemm.m, gemm.n, gemm.k, gemm.transposeA, gemm.transposeB, gemm.accumulate, gemm.outputType,
-                threads);
-  const std::lock_guard lock(mutex);
-  const auto [entry, isNew] = known.try_emplace(key);
-  if (isNew)
-    try {
-      entry->second = makeProduct(gemm);
-    } catch (const dnnl::error &) { // stays nothing
+// The products made so far; the one that was not used for the longest time goes where there are too many. The library's own cache
+// in this process, which would keep a thousand besides, is off.
+class NativeProducts {
+public:
+  NativeProducts() { dnnl::set_primitive_cache_capacity(0); }
+  // Nothing where oneDNN has none. Primitives are made for a number of threads.
+  std::optional<NativeProduct> find(const plan::Gemm &gemm, int threads) {
+    const Key key(gemm.m, gemm.n, gemm.k, gemm.transposeA, gemm.transposeB, gemm.accumulate, gemm.inputType,
+                  gemm.outputType, threads);
+    const std::lock_guard lock(mutex_);
+    auto found = known_.find(key);
+    if (found == known_.end()) {
+      std::optional<NativeProduct> made = make(gemm);
+      if (known_.size() >= kMostProducts)
+        known_.erase(
+            std::ranges::min_element(known_, {}, [](const auto &entry) { return entry.second.lastUse; }));
+      found = known_.emplace(key, Entry{std::move(made)}).first;
     }
-  return entry->second;
+    found->second.lastUse = ++uses_;
+    return found->second.product;
+  }
+
+private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, plan::DType, plan::DType, int>;
+  struct Entry {
+    std::optional<NativeProduct> product;
+    uint64_t lastUse = 0;
+  };
+
+  static std::optional<NativeProduct> make(const plan::Gemm &gemm) {
+    try {
+      return makeProduct(gemm);
+    } catch (const dnnl::error &error) {
+      if (error.status == dnnl_out_of_memory)
+        throw std::bad_alloc();
+      return std::nullopt;
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<Key, Entry> known_;
+  uint64_t uses_ = 0;
+};
+
+std::optional<NativeProduct> productFor(const plan::Gemm &gemm, int threads) {
+  static NativeProducts products;
+  return products.find(gemm, threads);
+}
+
+bool hasInstructions(dnnl_cpu_isa_t instructions) {
+  return (dnnl_get_effective_cpu_isa() & instructions) == instructions;
+}
+
+void execute(const NativeProduct &product, const Layouts &layouts, const void *a, const void *b, void *c) {
+  void *scratch = scratchOfThread(product.scratchpad.get_size());
+  dnnl::stream stream(cpu());
+  product.primitive.execute(stream, {{DNNL_ARG_SRC, memory(layouts.a, cpu(), const_cast<void *>(a))},
+                                     {DNNL_ARG_WEIGHTS, memory(layouts.b, cpu(), const_cast<void *>(b))},
+                                     {DNNL_ARG_DST, memory(layouts.c, cpu(), c)},
+                                     {DNNL_ARG_SCRATCHPAD, memory(product.scratchpad, cpu(), scratch)}});
+  stream.wait();
+}
+
+// What fails in a product that there is, is memory for its handles.
+bool multiply(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
+  setLibraryThreads(threads);
+  const std::optional<NativeProduct> product = productFor(gemm, threads);
+  if (!product)
+    return false;
+  try {
+    execute(*product, Layouts(gemm), a, b, c);
+  } catch (const dnnl::error &) {
+    throw std::bad_alloc();
+  }
+  return true;
 }
 
 } // namespace
 
 bool multipliesBf16() {
-  static const bool has =
-      (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+  static const bool has = hasInstructions(dnnl_cpu_isa_avx512_core_bf16);
+  return has;
+}
+
+bool hasMatmul() {
+  static const bool has = hasInstructions(dnnl_cpu_isa_avx512_core);
   return has;
 }
 
 bool nativeGemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads) {
-  setLibraryThreads(threads);
-  const std::optional<NativeProduct> product = productFor(gemm, threads);
-  if (!product)
-    return false;
-  const Layouts layouts(gemm);
-  void *scratch = scratchOfThread(product->scratchpad.get_size());
-  dnnl::stream stream(cpu());
-  product->primitive.execute(stream, {{DNNL_ARG_SRC, memory(layouts.a, cpu(), const_cast<Bf16 *>(a))},
-                                      {DNNL_ARG_WEIGHTS, memory(layouts.b, cpu(), const_cast<Bf16 *>(b))},
-                                      {DNNL_ARG_DST, memory(layouts.c, cpu(), c)},
-                                      {DNNL_ARG_SCRATCHPAD, memory(product->scratchpad, cpu(), scratch)}});
-  stream.wait();
-  return true;
+  return multiply(gemm, a, b, c, threads);
+}
+
+bool matmulGemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int threads) {
+  return multiply(gemm, a, b, c, threads);
 }
 
 } // namespace mgc

@@ -2,6 +2,7 @@
 #include "runtime/kernels/GemmPaths.h"
 #include "runtime/base/Rounding.h"
 
+#include "runtime/kernels/GemmNative.h"
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
@@ -19,15 +20,29 @@ bool hasColumns(const plan::Gemm &gemm, int threads) {
   return gemm.k > (threads > 1 ? 0 : kGemmDepth) && gemm.n >= threads * kGemmColumnUnit;
 }
 
+// oneDNN has two codes for a product. Its sgemm packs the operands of large products only, and is slow with a transposed B,
+// or some transposed A, that it does not pack; matmul is faster there, and slower elsewhere (docs/performance.md, Matrix
+// products).
+bool isForMatmul(const plan::Gemm &gemm) {
+  const double m = double(gemm.m), n = double(gemm.n);
+  if (m < 16 || n < 16 || m * n * double(gemm.k) < 1 << 18 || !hasMatmul())
+    return false;
+  if (gemm.transposeB)
+    return !gemm.transposeA && 1 / m + 1 / n > 1 / 510.0;
+  return gemm.transposeA && gemm.m >= 1024 && gemm.m % 256 == 0 && gemm.n <= 512 && gemm.k >= 256;
+}
+
 void runWhole(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) {
+  if (isForMatmul(gemm) && matmulGemm(gemm, a.data, b.data, c, threads))
+    return;
   setLibraryThreads(threads);
   stridedGemm(gemm, a, b, c, gemm.n);
 }
 
-// oneDNN packs the operands of large products only, and is slow with a transposed A that it does not pack: by a fifth
-// at 1 / m + 1 / n = 1 / 256, not at all at 1 / 341.
+// Without AVX-512 matmul is sgemm, which is slow with a transposed A that it does not pack: by a fifth at 1 / m + 1 / n =
+// 1 / 256, not at all at 1 / 341.
 bool needsPacking(const plan::Gemm &gemm) {
-  return gemm.transposeA && gemm.m * gemm.n < 300 * (gemm.m + gemm.n);
+  return gemm.transposeA && gemm.m * gemm.n < 300 * (gemm.m + gemm.n) && !hasMatmul();
 }
 
 // A call for some of k. A transposed A that needs it is packed here, some rows at a time.
@@ -133,17 +148,10 @@ GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// The rule follows measurements (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere
-// they are as fast, or up to 6 % faster, while they are long and need no packing here.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
-  constexpr int64_t longPart = 512;
   const bool byColumns = threads == 1 || gemm.n >= gemm.m;
-  plan::Gemm part = gemm;
-  int64_t &divided = byColumns ? part.n : part.m;
-  divided /= threads;
-  const bool isGood = needsPacking(gemm) || (divided >= longPart && !needsPacking(part));
   const GemmPathRow &row = rowOf(byColumns ? plan::GemmPath::columns : plan::GemmPath::rows);
-  return isGood && row.applies(gemm, threads) ? row : kPaths[0];
+  return needsPacking(gemm) && row.applies(gemm, threads) ? row : kPaths[0];
 }
 
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads) {

@@ -10,7 +10,7 @@ namespace mgc {
 struct GemmPathRow {
   plan::GemmPath path;
   bool (*applies)(const plan::Gemm &gemm, int threads); // whether it is another way than `whole`
-  // C's rows lie one after another.
+  // The rows of A, B and C lie one after another.
   void (*run)(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads);
 };
 

@@ -47,8 +47,8 @@ Status groupedGemm(const plan::GroupedGemm &gemm, const void *a, const void *b, 
     const int64_t to = (isSums ? group * gemm.m : row) * gemm.n;
     std::byte *result = results + to * plan::sizeInBytes(gemm.outputType);
     if (counts[group] > 0)
-      mgc::gemm(productOf(gemm, counts[group]), advanced(a, fromA, gemm.inputType),
-                advanced(b, fromB, gemm.inputType), result, threads);
+      gemmOfVaryingSizes(productOf(gemm, counts[group]), advanced(a, fromA, gemm.inputType),
+                         advanced(b, fromB, gemm.inputType), result, threads);
     else if (isSums && !gemm.accumulate)
       std::memset(result, 0, gemm.m * gemm.n * plan::sizeInBytes(gemm.outputType));
   }

@@ -56,6 +56,7 @@ Status measure(Launch launch, int64_t repetitions) {
       if (launch.rank == 0)
         std::printf("%12ld %14.2f %14.2f %8.2f\n", long(bytes), own, theirs, own / theirs);
     }
+    MGC_TRY(world->close());
     MGC_TRY(processes->end(Status::ok()));
   }
   return mpi->leave(true, 0);

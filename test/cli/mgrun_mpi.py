@@ -150,16 +150,20 @@ class Mpi(unittest.TestCase):
         self.compare_with_threads("plan", ["--load", "first/model.safetensors"])
 
     def test_one_that_is_late_to_end_does_not_stay(self):
-        """Over TCP, where MPICH's MPI_Finalize waits for what the others do in theirs."""
+        """MPI ends after the last call of all. Over TCP, where MPICH's MPI_Finalize waits for what the others do in theirs."""
         folder = Path(self.without_plugins(KIND, folder="bin.late")).parent
         plugin = folder / f"libmgc_mpi_{KIND}.so"
         plugin.rename(f"{plugin}.real")
         plugin.write_bytes(read(f"{BIN}/../test/cli/liblate_mpi_plugin.so"))
-        over_tcp = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
         for late in 0, 3:
-            run = Run([*MOCK, "--timeout", "20"], mgrun=str(folder / "mgrun"),
-                      of_rank=lambda rank, late=late: {"variables": over_tcp | ({"LATE": "1"} if rank == late else {})})
-            self.succeed(run)
+            def of_rank(rank, late=late):
+                own = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp", "ORDER": f"order{late}.{rank}"}
+                return {"variables": own | ({"LATE": "1"} if rank == late else {})}
+            self.succeed(Run([*MOCK, "--timeout", "20"], mgrun=str(folder / "mgrun"), of_rank=of_rank))
+            words = [line.split() for rank in range(4) for line in Path(f"order{late}.{rank}").read_text().splitlines()]
+            times = {what: [int(time) for word, time in words if word == what] for what in ("dropped", "stop")}
+            self.assertEqual([len(times["dropped"]), len(times["stop"])], [4, 4])
+            self.assertGreater(min(times["stop"]), max(times["dropped"]))
 
     def test_only_rank_0_shows_something(self):
         run = Run(MOCK)

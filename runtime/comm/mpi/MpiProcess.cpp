@@ -179,7 +179,7 @@ Status MpiProcess::agreeOnStore(Launch &launch) {
 Status MpiProcess::leave(bool isWell, int code) {
   if (isWell)
     return thread_->run([table = &table_] { return mpiCall<&MpiTable::stop>(*table); }, timeout_,
-                        "MPI_Finalize; the run itself has ended well, and what it saves is saved");
+                        "MPI_Finalize; all have finished their steps before, and saved");
   std::this_thread::sleep_for(kLastWords);
   std::fflush(nullptr);
   try {

@@ -34,17 +34,23 @@ MpiRank::~MpiRank() {
   processes_.setAbortListener(nullptr);
   static std::vector<mgc_mpi_world *>
       left; // with what they have begun, to the end of the process (MpiProcess::leave)
+  if (!world_)
+    return;
   if (isAborted())
     left.push_back(world_);
-  else if (world_)
+  else
     table_.drop_world(world_);
 }
 
 Status MpiRank::close() {
-  MGC_TRY(waitUntil(
-              [&] { return freeFrames_.size() == frames_.size(); },
-              [&] { return fmt::format("{} of its messages to leave", frames_.size() - freeFrames_.size()); })
-              .at(fmt::format("rank {}", rank())));
+  if (!world_)
+    return Status::ok();
+  const auto haveLeft = [&] { return freeFrames_.size() == frames_.size(); };
+  const auto describe = [&] {
+    return fmt::format("{} of its messages to leave, at the end of the run",
+                       frames_.size() - freeFrames_.size());
+  };
+  MGC_TRY(waitUntil(haveLeft, describe).at(fmt::format("rank {}", rank())));
   table_.drop_world(std::exchange(world_, nullptr));
   return Status::ok();
 }
@@ -109,6 +115,8 @@ Status MpiRank::receiveData(const MpiRegion &region, int64_t from, MpiTag tag, u
 }
 
 Status MpiRank::pump() {
+  if (!world_)
+    return Status::error("the world of MPI is closed");
   const mgc_mpi_completion *completions = nullptr;
   int64_t count = 0;
   MGC_TRY(explain(mpiCall<&MpiTable::poll>(table_, world_, &completions, &count)));

@@ -62,7 +62,7 @@ TEST(ProductCache, refusesAFileThatIsNone) {
   };
   EXPECT_TRUE(fails(loading("{\"format\""), {"products.json: not JSON", "; expected a cache of products"}));
   EXPECT_TRUE(fails(loading("[1, 2]"),
-                    {"\"format\" is null; expected a cache of products (\"mgc products 1\") or a new name"}));
+                    {"\"format\" is null; expected a cache of products (\"mgc products 2\") or a new name"}));
   EXPECT_TRUE(fails(loading(R"({"format": "other"})"), {"\"format\" is \"other\"; expected"}));
   std::vector<std::string> notes;
   EXPECT_TRUE(fails(ProductCache(folder.path()).load(notes), {"is a directory, expected a regular file"}));
@@ -78,9 +78,9 @@ TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
     EXPECT_EQ(notes.size(), 1u) << text;
     return notes.empty() ? Status::ok() : Status::error(notes[0]);
   };
-  const std::string header = R"({"format": "mgc products 1", "paths": ["whole", "rows", "columns"], )";
+  const std::string header = R"({"format": "mgc products 2", "paths": ["whole", "rows", "columns"], )";
   EXPECT_TRUE(
-      fails(noteOf(R"({"format": "mgc products 1", "paths": ["whole"], "fastest": {"good": "whole"}})"),
+      fails(noteOf(R"({"format": "mgc products 2", "paths": ["whole"], "fastest": {"good": "whole"}})"),
             {R"(the paths ["whole"], this program has ["whole","rows","columns"])", "; measured anew"}));
   EXPECT_TRUE(fails(noteOf(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
 }
@@ -89,7 +89,7 @@ TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
 TEST(ProductCache, leavesOutEntriesThatAreNotAsWritten) {
   TempDir folder;
   ProductCache cache(
-      folder.write("products.json", R"({"format": "mgc products 1", "paths": ["whole", "rows", "columns"],
+      folder.write("products.json", R"({"format": "mgc products 2", "paths": ["whole", "rows", "columns"],
       "fastest": {"aaa": "diagonals", "good": "rows", "yyy": 3, "zzz": "rule"}})"));
   std::vector<std::string> notes;
   ASSERT_TRUE(isOk(cache.load(notes)));
@@ -108,7 +108,7 @@ TEST(ProductCache, leavesOutEntriesThatAreNotAsWritten) {
 
 TEST(ProductCache, leavesAnotherVersionAsItIs) {
   TempDir folder;
-  const std::string newer = R"({"format": "mgc products 2", "fastest": {"good": "rows"}})";
+  const std::string newer = R"({"format": "mgc products 3", "fastest": {"good": "rows"}})";
   ProductCache cache(folder.write("products.json", newer));
   std::vector<std::string> notes;
   ASSERT_TRUE(isOk(cache.load(notes)));
@@ -145,7 +145,7 @@ TEST(ProductCache, replacesNothingThatCameMeanwhile) {
   TempDir folder;
   ProductCache cache(folder.path("products.json"));
   ASSERT_TRUE(loads(cache));
-  for (const std::string text : {"a letter", R"({"format": "mgc products 2"})"}) {
+  for (const std::string text : {"a letter", R"({"format": "mgc products 3"})"}) {
     folder.write("products.json", text);
     EXPECT_TRUE(fails(cache.save(), {"products.json"}));
     EXPECT_EQ(folder.read("products.json"), text);
@@ -232,7 +232,7 @@ TEST_F(TuneProducts, measuresWhatAnotherMachineKnows) {
 }
 
 TEST_F(TuneProducts, reportsADamagedCacheAndReplacesIt) {
-  folder.write("products.json", R"({"format": "mgc products 1"})");
+  folder.write("products.json", R"({"format": "mgc products 2"})");
   plan::Plan plan = planOf({small});
   const TuneReport report = tune(plan);
   ASSERT_EQ(report.notes.size(), 1u);

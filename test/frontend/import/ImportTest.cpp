@@ -239,7 +239,7 @@ std::string printed(Imported &imported) {
 TEST(Import, CountersOfLoad) {
   const std::string mixtral = decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)");
   auto imported =
-      import(mixtral, {.seq = 16, .mbs = 2, .countsLoad = true, .laterTokens = 1, .dtype = "bf16"});
+      import(mixtral, {.seq = 16, .mbs = 2, .countsLoad = true, .dtype = "bf16", .laterTokens = 1});
   expectEveryArgumentUsed(*imported);
   std::map<std::string, int64_t> uses = parametersOf(*imported);
   for (const char *layer : {"0", "1", "2", "3", "4"})

@@ -29,6 +29,7 @@ public:
     if (!world_)
       return;
     body(world_->communicator());
+    (void)world_->close();               // the error is that of the body, where it has ended the world
     (void)processes_->end(Status::ok()); // others may still wait for this one's messages
   }
 

@@ -19,7 +19,7 @@ public:
 };
 
 plan::Plan planOf(const std::function<void(plan::Program &, plan::RowKernel &)> &edit) {
-  plan::Program program{"layer.fwd", {"in", "out"}, {128, 64}, {}};
+  plan::Program program{.name = "layer.fwd", .segments = {"in", "out"}, .segmentBytes = {128, 64}};
   plan::RowKernel kernel{.symbol = "half", .range = 8, .scalars = {{}}, .uses = kUses};
   program.instructions.push_back({kernel, {{0, 64}, {1, 32}}, "layer.fwd/half"});
   edit(program, kernel);

@@ -8,8 +8,10 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
+#include <unistd.h>
 #include <vector>
 
 using namespace mgc;
@@ -88,20 +90,50 @@ TEST(Gemm, takesTheNamedPathWhereItApplies) {
     EXPECT_EQ(&gemmPathOf(large, threads), &gemmRule(large, threads));
 }
 
-TEST(Gemm, ruleDividesTheLongerSideIntoLongParts) {
+TEST(Gemm, ruleDividesWhatSgemmWouldNotPack) {
   const auto rule = [](int64_t m, int64_t n, int64_t k, bool transposeA, int threads) {
     return gemmRule({.m = m, .n = n, .k = k, .transposeA = transposeA}, threads).path;
   };
-  EXPECT_EQ(rule(1024, 3072, 768, false, 2), plan::GemmPath::columns);
-  EXPECT_EQ(rule(1024, 768, 3072, false, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(3072, 768, 1024, true, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(1024, 500, 1024, true, 2), plan::GemmPath::whole) << "parts would have to be packed";
-  EXPECT_EQ(rule(1024, 500, 1024, false, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(256, 768, 1024, true, 2), plan::GemmPath::columns) << "one call is slow";
-  EXPECT_EQ(rule(1024, 3072, 768, false, 8), plan::GemmPath::whole) << "parts are short";
-  EXPECT_EQ(rule(3072, 1024, 768, false, 1), plan::GemmPath::columns) << "for the calls of few k";
-  EXPECT_EQ(rule(3072, 1024, 64, false, 1), plan::GemmPath::whole) << "k is few";
-  EXPECT_EQ(rule(128, 768, 1024, true, 1), plan::GemmPath::columns);
+  const plan::GemmPath packed = hasMatmul() ? plan::GemmPath::whole : plan::GemmPath::columns;
+  EXPECT_EQ(rule(256, 768, 1024, true, 2), packed);
+  EXPECT_EQ(rule(128, 768, 1024, true, 1), packed);
+  EXPECT_EQ(rule(128, 768, 64, true, 1), plan::GemmPath::whole) << "k is few";
+  EXPECT_EQ(rule(256, 768, 1024, false, 2), plan::GemmPath::whole);
+  EXPECT_EQ(rule(1024, 3072, 768, true, 2), plan::GemmPath::whole);
+}
+
+// Shapes on both sides of where sgemm and matmul meet.
+TEST(Gemm, oneCallOfEitherKind) {
+  const int64_t shapes[][3] = {{16, 400, 41},    {15, 400, 41},    {16, 400, 40},   {1024, 48, 257},
+                               {1024, 512, 256}, {1024, 513, 256}, {1023, 48, 256}, {1024, 1024, 17}};
+  for (const auto &shape : shapes)
+    for (int flags = 0; flags < 8; ++flags)
+      for (int threads : {1, 2})
+        check({shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0}, threads);
+}
+
+static int64_t residentPages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident;
+}
+
+// A primitive has a tenth of a MiB of code.
+TEST(Gemm, productsThatDoNotComeAgainAreNotKept) {
+  if (!hasMatmul() || MGC_TEST_SANITIZED)
+    GTEST_SKIP() << "no AVX-512, or sanitizers, which keep what is freed";
+  const std::vector<float> a = randomVector(2000 * 64, 1), b = randomVector(64 * 64, 2);
+  std::vector<float> c(2000 * 64);
+  const auto run = [&](int64_t m) {
+    ASSERT_TRUE(matmulGemm({.m = m, .n = 64, .k = 64, .transposeB = true}, a.data(), b.data(), c.data(), 1));
+  };
+  for (int64_t m = 100; m < 700; ++m)
+    run(m);
+  const int64_t before = residentPages();
+  for (int64_t m = 700; m < 2000; ++m)
+    run(m);
+  EXPECT_LT((residentPages() - before) * sysconf(_SC_PAGESIZE), 30 << 20); // 150 MB if all were kept
 }
 
 TEST(Gemm, longDotIsExactToRounding) {
@@ -115,7 +147,7 @@ TEST(Gemm, longDotIsExactToRounding) {
 TEST(Gemm, sameBitsEveryTime) {
   for (const GemmPathRow &row : gemmPaths())
     for (int threads : {1, 2, 4}) {
-      const plan::Gemm g = {.m = 70, .n = 80, .k = 3000, .transposeA = true, .path = row.path};
+      const plan::Gemm g = {.m = 70, .n = 80, .k = 3000, .transposeB = true, .path = row.path};
       const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2);
       std::vector<float> first(g.m * g.n), again(g.m * g.n);
       gemm(g, a.data(), b.data(), first.data(), threads);

@@ -18,7 +18,7 @@ inline constexpr uint64_t kShift = uint64_t(1) << 60;
 
 class HostDevice {
 public:
-  explicit HostDevice(bool deterministic) : deterministic_(deterministic) {}
+  HostDevice() = default;
   ~HostDevice();
   Result<mgc_address> allocate(int64_t bytes);
   void release(mgc_address address);
@@ -34,7 +34,6 @@ public:
   int64_t freeBytes() const;
 
 private:
-  const bool deterministic_;
   mutable std::mutex mutex_;
   std::map<uintptr_t, int64_t> memory_, pinned_; // begin -> bytes
   Status failure_;

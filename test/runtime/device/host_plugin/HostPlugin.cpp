@@ -22,9 +22,7 @@
 using namespace mgc;
 using namespace mgc::test;
 
-struct mgc_device : HostDevice {
-  using HostDevice::HostDevice;
-};
+struct mgc_device : HostDevice {};
 struct mgc_stream : HostStream {
   using HostStream::HostStream;
 };
@@ -82,10 +80,10 @@ int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
   return 0;
 }
 
-int open(int32_t ordinal, int32_t deterministic, mgc_device **device, mgc_error *error) {
+int open(int32_t ordinal, int32_t /*deterministic*/, mgc_device **device, mgc_error *error) {
   if (ordinal < 0 || ordinal >= controls().devices)
     return report(errorf("device {}: this machine has {}", ordinal, controls().devices), error);
-  *device = new mgc_device(deterministic != 0);
+  *device = new mgc_device;
   return 0;
 }
 
