@@ -113,7 +113,7 @@ TEST(ProductCache, leavesAnotherVersionAsItIs) {
   std::vector<std::string> notes;
   ASSERT_TRUE(isOk(cache.load(notes)));
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("products.json: is of version 2, this program has version 1; it stays as it is"),
+  EXPECT_NE(notes[0].find("products.json: is of version 3, this program has version 2; it stays as it is"),
             std::string::npos)
       << notes[0];
   cache.add("mine", GemmPath::rows);
