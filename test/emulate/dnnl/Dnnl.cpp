@@ -1,5 +1,5 @@
-// A stand-in for oneDNN's products of bf16, loaded before it (LD_PRELOAD): any processor then says that it has AVX512-BF16,
-// and takes the code that goes with it. All else is oneDNN's own.
+// A stand-in for oneDNN's matmul primitive, loaded before it (LD_PRELOAD): any processor then says that it has AVX512-BF16,
+// and takes the code that goes with it. All else, sgemm too, is oneDNN's own.
 //
 // A product computes each row of C in its scratchpad, lets other threads run, and then writes it. As in oneDNN a primitive
 // has one scratchpad for all its calls, unless the caller brings one. Two calls with the same one at the same time end the
