@@ -33,7 +33,7 @@ private:
   }
 };
 
-// Of a tenth of a MiB of code each.
+// The products that are kept; each has a tenth of a MiB of code.
 constexpr size_t kMostProducts = 512;
 
 const dnnl::engine &cpu() {
@@ -82,8 +82,8 @@ void *scratchOfThread(size_t bytes) {
   return lines.data();
 }
 
-// The products made so far; the one that was not used for the longest time goes where there are too many. The library's own cache
-// in this process, which would keep a thousand besides, is off.
+// The products made so far; the one that was not used for the longest time goes where there are too many. The library's
+// own cache in this process, which would keep a thousand besides, is off.
 class NativeProducts {
 public:
   NativeProducts() { dnnl::set_primitive_cache_capacity(0); }
@@ -145,7 +145,7 @@ void execute(const NativeProduct &product, const Layouts &layouts, const void *a
   stream.wait();
 }
 
-// What fails in a product that there is, is memory for its handles.
+// Throws std::bad_alloc: a call of a product that was made can lack nothing but memory for its handles.
 bool multiply(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
   setLibraryThreads(threads);
   const std::optional<NativeProduct> product = productFor(gemm, threads);

@@ -148,10 +148,12 @@ GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
+// Calls of few k are slow where the rows of B and C are a multiple of 4 KiB long.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
+  const bool isPacked = needsPacking(gemm) && gemm.n % 1024 != 0;
   const bool byColumns = threads == 1 || gemm.n >= gemm.m;
   const GemmPathRow &row = rowOf(byColumns ? plan::GemmPath::columns : plan::GemmPath::rows);
-  return needsPacking(gemm) && row.applies(gemm, threads) ? row : kPaths[0];
+  return isPacked && row.applies(gemm, threads) ? row : kPaths[0];
 }
 
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads) {

@@ -8,6 +8,7 @@
 //                              prints what some products of bf16 operands take, as parts of what they take in f32: with
 //                              C in f32 and in bf16, the best of `repeats`, in turns; of one thread processor time,
 //                              which other programs change less
+#include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/Parallel.h"
@@ -37,10 +38,13 @@ Product productOf(const plan::Gemm &gemm) {
 }
 
 void countProducts(const plan::Plan &plan, const plan::Chunk &chunk, std::map<Product, int64_t> &calls) {
-  for (const plan::Call &call : chunk.calls)
-    for (const plan::Instruction &instruction : plan.programs[call.program].instructions)
-      if (const auto *gemm = std::get_if<plan::Gemm>(&instruction.body))
+  for (const plan::Call &call : plan::expandedCalls(chunk)) {
+    const plan::Program &program = plan.programs[call.program];
+    plan::forEachRun(program.instructions.size(), program.repeats, [&](int64_t index, int64_t) {
+      if (const auto *gemm = std::get_if<plan::Gemm>(&program.instructions[index].body))
         calls[productOf(*gemm)] += 1;
+    });
+  }
 }
 
 int list(const char *folder) {

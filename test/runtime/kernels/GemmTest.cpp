@@ -98,6 +98,7 @@ TEST(Gemm, ruleDividesWhatSgemmWouldNotPack) {
   EXPECT_EQ(rule(256, 768, 1024, true, 2), packed);
   EXPECT_EQ(rule(128, 768, 1024, true, 1), packed);
   EXPECT_EQ(rule(128, 768, 64, true, 1), plan::GemmPath::whole) << "k is few";
+  EXPECT_EQ(rule(256, 1024, 768, true, 1), plan::GemmPath::whole) << "rows of 4 KiB";
   EXPECT_EQ(rule(256, 768, 1024, false, 2), plan::GemmPath::whole);
   EXPECT_EQ(rule(1024, 3072, 768, true, 2), plan::GemmPath::whole);
 }
@@ -110,6 +111,28 @@ TEST(Gemm, oneCallOfEitherKind) {
     for (int flags = 0; flags < 8; ++flags)
       for (int threads : {1, 2})
         check({shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0}, threads);
+}
+
+// The bits tell which of the two it was.
+TEST(Gemm, takesMatmulWhereSgemmDoesNotPack) {
+  if (!hasMatmul())
+    GTEST_SKIP() << "no AVX-512";
+  const auto expectMatmul = [](const plan::Gemm &g, bool isMatmul) {
+    const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2);
+    std::vector<float> c(g.m * g.n), varying = c, matmul = c, sgemm = c;
+    gemm(g, a.data(), b.data(), c.data(), 1);
+    gemmOfVaryingSizes(g, a.data(), b.data(), varying.data(), 1);
+    ASSERT_TRUE(matmulGemm(g, a.data(), b.data(), matmul.data(), 1));
+    stridedGemm(g, {a.data(), g.transposeA ? g.m : g.k}, {b.data(), g.transposeB ? g.k : g.n}, sgemm.data(),
+                g.n);
+    ASSERT_NE(matmul, sgemm) << describe(g);
+    EXPECT_EQ(c, isMatmul ? matmul : sgemm) << describe(g);
+    EXPECT_EQ(varying, sgemm) << describe(g);
+  };
+  expectMatmul({.m = 64, .n = 400, .k = 1500, .transposeB = true}, true);
+  expectMatmul({.m = 64, .n = 400, .k = 1500}, false);
+  expectMatmul({.m = 1024, .n = 100, .k = 1500, .transposeA = true}, true);
+  expectMatmul({.m = 1000, .n = 100, .k = 1500, .transposeA = true}, false);
 }
 
 static int64_t residentPages() {
