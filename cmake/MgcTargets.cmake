@@ -2,15 +2,20 @@
 # targets of others.
 #   mgc_library([FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
 #                                                  folders; a static library, an interface where there are none
+#   mgc_mlir_library(HEADER .. | HEADER_OF .. ..)  the same of code that includes MLIR
 #   mgc_pass(DEPS ..)                              the same of MLIR's passes
 #   mgc_program(NAME SOURCES .. DEPS ..)           an executable
-#   mgc_gtest(NAME SOURCES .. DEPS ..)             a GoogleTest binary and its ctest test
+#   mgc_gtest(NAME [MLIR] SOURCES .. DEPS ..)      a GoogleTest binary and its ctest test; MLIR: it includes MLIR
+#   mgc_vectorized(SOURCE ..)                      sources of the folder whose loops are optimised in all builds
 #   mgc_folders(..)                                their CMakeLists.txt, too
+# Precompiled headers: code without MLIR shares that of runtime/base (cmake/CommonHeaders.h), tests without MLIR one with GoogleTest,
+# code with MLIR compiles its own HEADER or shares that of the folder HEADER_OF.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# CMake's property POSITION_INDEPENDENT_CODE would compile programs with -fPIE, and a precompiled header serves either -fPIE or -fPIC.
+add_compile_options(-fPIC)
 
 add_library(mgc_options INTERFACE)
 target_include_directories(mgc_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
@@ -51,7 +56,8 @@ macro(mgc_folders)
   endforeach()
 endmacro()
 
-function(mgc_library)
+# The target of this folder, and its name in the variable `out`.
+function(mgc_folder_target out)
   cmake_parse_arguments(ARG "" "" "FOLDERS;EXCEPT;DEPS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   mgc_targets(name "${folder}")
@@ -69,14 +75,39 @@ function(mgc_library)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE mgc_options fmt::fmt ${deps})
   endif()
+  set(${out} ${name} PARENT_SCOPE)
+endfunction()
+
+function(mgc_library)
+  mgc_folder_target(name ${ARGN})
+  get_target_property(type ${name} TYPE)
+  if(name STREQUAL mgc_runtime_base)
+    target_precompile_headers(${name} PRIVATE <cmake/CommonHeaders.h>)
+  elseif(NOT type STREQUAL INTERFACE_LIBRARY)
+    target_precompile_headers(${name} REUSE_FROM mgc_runtime_base)
+  endif()
+endfunction()
+
+# A precompiled header is for one level of optimisation.
+function(mgc_vectorized)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno" SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+function(mgc_mlir_library)
+  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "" ${ARGN})
+  mgc_folder_target(name ${ARG_UNPARSED_ARGUMENTS})
+  if(ARG_HEADER)
+    target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
+  else()
+    mgc_targets(owner ${ARG_HEADER_OF})
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
+  set(name ${name} PARENT_SCOPE)
 endfunction()
 
 function(mgc_pass)
-  mgc_library(${ARGN})
-  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
-  mgc_targets(name "${folder}")
+  mgc_mlir_library(HEADER_OF dialects/mg ${ARGN})
   add_dependencies(${name} MgPassesTableGen)
-  target_precompile_headers(${name} REUSE_FROM mgc_dialects_mg)
 endfunction()
 
 function(mgc_program name)
@@ -94,12 +125,24 @@ if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 endif()
+# The target NAME owns the precompiled header of tests that link the DEPS.
+function(mgc_test_header name header)
+  mgc_targets(deps ${ARGN})
+  add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/test/NoCode.cpp")
+  target_link_libraries(${name} PRIVATE mgc_options fmt::fmt GTest::gtest ${deps})
+  target_precompile_headers(${name} PRIVATE <${header}>)
+endfunction()
 # SAMPLE: a test runs one of so many of its tests, others each day.
 function(mgc_gtest name)
-  cmake_parse_arguments(ARG "" "SAMPLE" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "SAMPLE" "SOURCES;DEPS" ${ARGN})
   mgc_targets(deps ${ARG_DEPS})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE mgc_options GTest::gtest_main ${deps})
+  target_link_libraries(${name} PRIVATE mgc_options fmt::fmt GTest::gtest_main ${deps})
+  if(ARG_MLIR)
+    target_precompile_headers(${name} REUSE_FROM mgc_mlir_test_header)
+  else()
+    target_precompile_headers(${name} REUSE_FROM mgc_test_header)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/unit")
   target_compile_definitions(${name} PRIVATE MGC_TEST_DIR="${PROJECT_SOURCE_DIR}/test")
   set(sampled)
