@@ -1,15 +1,17 @@
 # The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
 # targets of others.
-#   mgc_library([FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
+#   mgc_library([HEADER ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
 #                                                  folders; a static library, an interface where there are none
 #   mgc_mlir_library(HEADER .. | HEADER_OF .. ..)  the same of code that includes MLIR
 #   mgc_pass(DEPS ..)                              the same of MLIR's passes
-#   mgc_program(NAME SOURCES .. DEPS ..)           an executable
-#   mgc_gtest(NAME [MLIR] SOURCES .. DEPS ..)      a GoogleTest binary and its ctest test; MLIR: it includes MLIR
+#   mgc_program(NAME [HEADER_OF ..] SOURCES .. DEPS ..)        an executable
+#   mgc_gtest(NAME [MLIR] SOURCES .. [OPTIONS ..] DEPS ..)  a GoogleTest binary and its ctest test; MLIR: it includes MLIR; OPTIONS
+#                                                  of the compiler, with which it shares no precompiled header
+#   mgc_test(NAME ..)                              a ctest test of a script or program
 #   mgc_vectorized(SOURCE ..)                      sources of the folder whose loops are optimised in all builds
 #   mgc_folders(..)                                their CMakeLists.txt, too
-# Precompiled headers: code without MLIR shares that of runtime/base (cmake/CommonHeaders.h), tests without MLIR one with GoogleTest,
-# code with MLIR compiles its own HEADER or shares that of the folder HEADER_OF.
+# A precompiled header is a folder's own HEADER. Code without MLIR shares that of plan if it depends on plan, else that of runtime/base;
+# code with MLIR shares that of the folder HEADER_OF; tests share one with GoogleTest.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -79,10 +81,13 @@ function(mgc_folder_target out)
 endfunction()
 
 function(mgc_library)
-  mgc_folder_target(name ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  mgc_folder_target(name FOLDERS ${ARG_FOLDERS} EXCEPT ${ARG_EXCEPT} DEPS ${ARG_DEPS})
   get_target_property(type ${name} TYPE)
-  if(name STREQUAL mgc_runtime_base)
-    target_precompile_headers(${name} PRIVATE <cmake/CommonHeaders.h>)
+  if(ARG_HEADER)
+    target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
+  elseif(plan IN_LIST ARG_DEPS)
+    target_precompile_headers(${name} REUSE_FROM mgc_plan)
   elseif(NOT type STREQUAL INTERFACE_LIBRARY)
     target_precompile_headers(${name} REUSE_FROM mgc_runtime_base)
   endif()
@@ -111,34 +116,43 @@ function(mgc_pass)
 endfunction()
 
 function(mgc_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER_OF" "SOURCES;DEPS" ${ARGN})
   mgc_targets(deps ${ARG_DEPS})
+  mgc_targets(owner ${ARG_HEADER_OF})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE mgc_options ${deps})
+  if(owner)
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
 endfunction()
 
-set(MGC_TEST_SECONDS 300) # of a test program
+set(MGC_TEST_SECONDS 900) # at most
 if(MGC_SANITIZE)
-  set(MGC_TEST_SECONDS 1800) # code is up to twenty times as slow
+  set(MGC_TEST_SECONDS 3600) # code is up to twenty times as slow
 endif()
 if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+  add_library(mgc_test_options INTERFACE) # of tests, whose own code need not be fast
+  target_link_libraries(mgc_test_options INTERFACE mgc_options fmt::fmt)
+  target_compile_options(mgc_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
 endif()
 # The target NAME owns the precompiled header of tests that link the DEPS.
 function(mgc_test_header name header)
   mgc_targets(deps ${ARGN})
   add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/test/NoCode.cpp")
-  target_link_libraries(${name} PRIVATE mgc_options fmt::fmt GTest::gtest ${deps})
+  target_link_libraries(${name} PRIVATE mgc_test_options GTest::gtest ${deps})
   target_precompile_headers(${name} PRIVATE <${header}>)
 endfunction()
-# SAMPLE: a test runs one of so many of its tests, others each day.
+# SAMPLE: of so many of its tests, one runs.
 function(mgc_gtest name)
-  cmake_parse_arguments(ARG "MLIR" "SAMPLE" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "SAMPLE;SECONDS" "SOURCES;OPTIONS;DEPS" ${ARGN})
   mgc_targets(deps ${ARG_DEPS})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE mgc_options fmt::fmt GTest::gtest_main ${deps})
-  if(ARG_MLIR)
+  target_link_libraries(${name} PRIVATE mgc_test_options GTest::gtest_main ${deps})
+  if(ARG_OPTIONS)
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  elseif(ARG_MLIR)
     target_precompile_headers(${name} REUSE_FROM mgc_mlir_test_header)
   else()
     target_precompile_headers(${name} REUSE_FROM mgc_test_header)
@@ -147,8 +161,31 @@ function(mgc_gtest name)
   target_compile_definitions(${name} PRIVATE MGC_TEST_DIR="${PROJECT_SOURCE_DIR}/test")
   set(sampled)
   if(ARG_SAMPLE)
-    set(sampled /usr/bin/python3 ${PROJECT_SOURCE_DIR}/test/e2e/turns.py ${ARG_SAMPLE})
+    set(sampled ${PROJECT_SOURCE_DIR}/test/e2e/samples.py ${ARG_SAMPLE})
   endif()
-  add_test(NAME unit/${name} COMMAND ${sampled} $<TARGET_FILE:${name}>)
-  set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS})
+  mgc_test(unit/${name} SECONDS ${ARG_SECONDS} USES ${ARG_DEPS} COMMAND ${sampled} $<TARGET_FILE:${name}>)
+endfunction()
+
+# USES: the programs, folders and files whose change may break it, for scripts/test PATH. SECONDS of processor time: a worker takes the
+# longest test first. CORES: how many it keeps busy. EMULATED: it runs on the stand-ins of CUDA. A test that ends with 77 is skipped.
+function(mgc_test name)
+  cmake_parse_arguments(ARG "EMULATED" "SECONDS;CORES;CONFIGURATION" "USES;ENVIRONMENT;COMMAND" ${ARGN})
+  list(GET ARG_COMMAND 0 program)
+  if(program MATCHES "[.]py$")
+    cmake_path(ABSOLUTE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(REMOVE_AT ARG_COMMAND 0)
+    list(PREPEND ARG_COMMAND /usr/bin/python3 "${program}")
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND} CONFIGURATIONS ${ARG_CONFIGURATION})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS} SKIP_RETURN_CODE 77 LABELS "${ARG_USES}")
+  if(ARG_SECONDS)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_SECONDS})
+  endif()
+  if(ARG_CORES)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${ARG_CORES})
+  endif()
+  if(ARG_EMULATED)
+    list(APPEND ARG_ENVIRONMENT "LD_LIBRARY_PATH=path_list_prepend:${MGC_EMULATE_DIR}")
+  endif()
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION "${ARG_ENVIRONMENT}")
 endfunction()

@@ -1,6 +1,6 @@
 // The precompiled header of tests without MLIR.
 #pragma once
 
-#include "cmake/CommonHeaders.h"
+#include "plan/PlanHeaders.h"
 
 #include <gtest/gtest.h>

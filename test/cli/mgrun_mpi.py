@@ -2,7 +2,7 @@
 """CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..] [--sample N]
 
 They give the bits that threads give, and however one of them ends, all end soon and say why. KIND: openmpi or mpich. --sample: one
-of N of the tests (turns.py), of the other kind others.
+of N of the tests (samples.py), of the other kind others.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 STEP = 1
 if "--sample" in sys.argv:
@@ -401,4 +401,4 @@ class Mpi(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=turns.Loader(STEP, list(NAME).index(KIND)))
+    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=samples.Loader(STEP, list(NAME).index(KIND)))

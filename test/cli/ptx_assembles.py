@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 SKIPPED = 77
 LEVELS = ["sm_80", "sm_90", "sm_100"]
@@ -129,7 +129,7 @@ def chosen_checks(ptxas, words):
         sys.exit(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     name = lambda model: model.name if "golden" in model.parts else "examples"
     possible = [case for case in cases(root) if case[2] in levels]
-    return [partial(check, ptxas, mgc, case) for case in turns.sample(possible, step) if not names or name(case[0]) in names]
+    return [partial(check, ptxas, mgc, case) for case in samples.sample(possible, step) if not names or name(case[0]) in names]
 
 
 def main():
@@ -139,7 +139,7 @@ def main():
         return SKIPPED
     checks, spilling = chosen_checks(ptxas, sys.argv[1:]), 0
     if not checks:
-        print(f"skipped: none of them is in the sample of turn {turns.turn()}")
+        print(f"skipped: none of them is in the sample of seed {samples.seed()}")
         return SKIPPED
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for line, spills in pool.map(lambda run: run(), checks):

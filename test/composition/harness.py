@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import models  # noqa: E402
 import plan_lists  # noqa: E402
 import tensor_files  # noqa: E402
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 LR = 0.3
@@ -56,7 +56,7 @@ class Session:
 
     def some(self, items, offset=0):
         """Every --sample-th, with other offsets others."""
-        return turns.sample(items, self.step, offset)
+        return samples.sample(items, self.step, offset)
 
     def execute(self, tool, *arguments):
         command = [str(self.binaries / tool), *map(str, arguments)]
@@ -222,5 +222,5 @@ def main(tests):
                 print(f"FAILED {name}\n{traceback.format_exc(limit=-3)}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} tests passed, in turn {turns.turn()}")
+    print(f"{len(chosen) - failed} of {len(chosen)} tests passed, of seed {samples.seed()}")
     sys.exit(1 if failed or not chosen else 0)

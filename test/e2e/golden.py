@@ -29,7 +29,7 @@ import numpy
 
 import compare
 import layouts
-import turns
+import samples
 import prediction
 import tensor_files
 
@@ -296,13 +296,13 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      parents=[options_of_runs()])
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
-    parser.add_argument("--sample", type=int, default=1, help="one of so many of the models, others each day (turns.py); default: all")
+    parser.add_argument("--sample", type=int, default=1, help="one of so many of the models (samples.py); default: all")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else PREDICTED + PREDICTED_TOO
-    options.model = turns.sample(options.model or list(possible), options.sample)
+    options.model = samples.sample(options.model or list(possible), options.sample)
     if not set(options.model) <= set(possible):
         parser.error("what rounding to bf16 does to choices of experts and to later tokens is not predicted; expected --model "
                      f"{', '.join(possible)}")

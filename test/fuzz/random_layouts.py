@@ -29,6 +29,7 @@ import tempfile
 import numpy
 
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
+import samples  # noqa: E402
 import tensor_files  # noqa: E402
 from models import write_safetensors  # noqa: E402
 
@@ -356,7 +357,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=samples.seed())
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--target", default="cpu", help="of mgc compile, but for the one rank of f32")
     parser.add_argument("--jobs", type=int, default=2)

@@ -31,6 +31,7 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import plan_lists  # noqa: E402
+import samples  # noqa: E402
 import tensor_files  # noqa: E402
 
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
@@ -755,7 +756,7 @@ def main():
 def add_choice(parser):
     """Flags that say which mutants are tried, and how."""
     parser.add_argument("--sample", type=int, default=0, help="0: all")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=samples.seed(), help="of the sample")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--unproved", action="store_true", help="facts that a run does not read: they are for proofs")
     parser.add_argument("--only", default="", help="mutants that have this in their name")
