@@ -86,7 +86,7 @@ function(mgc_program name)
   target_link_libraries(${name} PRIVATE mgc_options ${deps})
 endfunction()
 
-set(MGC_TEST_SECONDS 300) # of a test program
+set(MGC_TEST_SECONDS 300) # timeout of a test program
 if(MGC_SANITIZE)
   set(MGC_TEST_SECONDS 1800) # code is up to twenty times as slow
 endif()
