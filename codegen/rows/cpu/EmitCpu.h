@@ -55,7 +55,7 @@ private:
   struct Accumulator {
     Node reduction;
     int64_t width;
-    int lane; // which of the unrolled copies it belongs to; -1: the tail
+    int lane; // number of the unrolled copy it belongs to; -1: the tail
   };
   std::vector<Accumulator> accumulatorsOf(const std::vector<Node> &reductions);
   Values columnNest(size_t loop, const std::vector<Accumulator> &accumulators, Values carried,

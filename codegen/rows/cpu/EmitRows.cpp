@@ -49,7 +49,7 @@ void CpuEmitter::emitRows() {
   });
 }
 
-// --- What is kept from pass to pass
+// --- Values kept from pass to pass
 
 // The node and what it is computed from, as far as it varies; not what `stop` is computed from.
 void CpuEmitter::collectVarying(Node node, Node stop, std::set<int> &found) const {

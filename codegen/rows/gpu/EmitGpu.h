@@ -118,7 +118,7 @@ private:
   // Form rows.
   mlir::Value lane_, rowIsInside_; // a position; i1 or null
   std::vector<Piece> kept_;
-  int64_t reducedFloats_ = 0; // of the block's memory, which reductions have had
+  int64_t reducedFloats_ = 0; // floats of the block's shared memory that reductions already use
   bool waited_ = false;
 };
 

@@ -45,8 +45,8 @@ protected:
   Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried,
               const LoopBody &body);
   void onlyIf(mlir::Value condition, const std::function<void()> &body);
-  mlir::Type elementType(Element element); // of values
-  mlir::Type memoryType(Element element);  // of operands
+  mlir::Type elementType(Element element); // type of a value
+  mlir::Type memoryType(Element element);  // type of an operand's element
   mlir::Type shapedLike(mlir::Value value, mlir::Type type);
   mlir::Type vectorType(Element element, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
