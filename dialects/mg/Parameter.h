@@ -54,8 +54,8 @@ Precision precisionOf(mlir::ModuleOp module, double meanLoad);
 // Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
 std::string reasonOfType(double meanLoad, llvm::StringRef attribute);
 
-// That it names its tensors; that joined views are different ones, all decay or none does, all are frozen or none is, and fill the
-// dimension of the type along which they are joined.
+// Requires that the parameter names its tensors, that joined views differ, that all of them or none decay and all or
+// none are frozen, and that they fill the dimension of the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

@@ -92,7 +92,7 @@ static FailureOr<GemmShape> gemmShapeOf(Value lhs, Value rhs, Value result) {
 
 FailureOr<GemmShape> EinsumOp::getGemmShape() { return gemmShapeOf(getLhs(), getRhs(), getResult()); }
 
-// That the op's first two operands make the result: einsum_c1 to einsum_c3.
+// Checks that the op's first two operands make the result: einsum_c1 to einsum_c3.
 static LogicalResult verifyProduct(Operation *op, Value result) {
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   LayoutAttr l = layoutOf(lhs), r = layoutOf(rhs), out = layoutOf(result);
