@@ -16,7 +16,7 @@ namespace mgc::plan {
 class EvenLoad {
 public:
   EvenLoad(const Mesh &mesh, const Program &program);
-  Work workOf(const Instruction &instruction) const; // of one of the program
+  Work workOf(const Instruction &instruction) const; // for an instruction of the program
 
 private:
   void state(const Instruction &instruction);

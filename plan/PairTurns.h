@@ -13,7 +13,7 @@
 
 namespace mgc::plan {
 
-// Whose turn is next, of a first run with so many turns and a second one: false, the first's. Both are spread out evenly.
+// Interleaves `first` steps of one run with `second` of another, both evenly spread. False: the first run's turn.
 inline std::vector<bool> pairTurns(int64_t first, int64_t second) {
   std::vector<bool> order;
   for (int64_t i = 0, j = 0; i < first || j < second;) {

@@ -48,7 +48,7 @@ OperandInfos Attention::operands(const Mesh &) const {
     add({elementsOf(resultType, "o", output, written), elementsOf(DType::f32, "lse", heads, written)});
   if (backward && hasBias())
     add({elementsOf(DType::f32, "dbias", biases, written)});
-  add({workspaceOf(workspaceBytes)}); // of no bytes too
+  add({workspaceOf(workspaceBytes)}); // stated even when it has no bytes
   return infos;
 }
 

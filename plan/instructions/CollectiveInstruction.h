@@ -32,9 +32,10 @@ struct Collective {
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
-  bool splitsInner =
-      false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
-  int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
+  // The inverse all_to_all: [outer, middle, n, chunk] -> [outer, n, middle, chunk].
+  bool splitsInner = false;
+  // Size of operand 2, where a device packs the blocks of all_to_all; 0: there is none.
+  int64_t workspaceBytes = 0;
   bool operator==(const Collective &) const = default;
 
   OperandInfos operands(const Mesh &mesh) const;

@@ -40,9 +40,9 @@ struct Gemm {
   bool accumulate = false;                     // then there is no epilogue
   Epilogue epilogue = Epilogue::none;
   GemmPath path = GemmPath::rule;
-  DType inputType = DType::f32,
-        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
-  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
+  // The type of A and B, and the type of all other operands: f32 gives f32, bf16 either.
+  DType inputType = DType::f32, outputType = DType::f32;
+  int64_t workspaceBytes = 0; // size of the last operand, for a device's library; 0: there is none
   bool operator==(const Gemm &) const = default;
 
   OperandInfos operands(const Mesh &) const;

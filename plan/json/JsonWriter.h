@@ -102,7 +102,7 @@ template <typename T> class JsonWriter::Tuple {
 public:
   JsonWriter &writer;
   const T &value;
-  size_t end; // of the last field that may not be missing
+  size_t end; // number of fields up to the last that may not be missing
   bool first = true;
 
   template <typename Member> void required(std::string_view, Member member) {

@@ -34,7 +34,7 @@ struct Held {
 struct OperandAccess {
   int64_t segment = 0, value = -1;
   ByteInterval span;
-  int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
+  int64_t rowBytes = 0, rowStride = 0; // for rows with gaps between them, else 0
   bool isCounted = false, isElementwise = false, isWholeValue = false;
   // Columns of its rows, counted from multiples of the stride.
   ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }

@@ -1,5 +1,6 @@
-// What a program reads and writes of its segments, by bytes, proved of its instructions in order. In: a program that passed
-// verifyPrograms. Out: per segment the bytes that it reads before it writes them, and those that it writes; or what is wrong:
+// Proves, by bytes, what a program reads and writes of its segments, following its instructions in order. In: a program
+// that passed verifyPrograms. Out: per segment the bytes that it reads before it writes them, and those that it writes;
+// or what is wrong:
 //   a value is read from bytes of another one                              (Operand::value)
 //   a part of a value is read that no instruction wrote                    (values whose rows are written apart)
 //   the frame is read where no instruction of the call wrote

@@ -36,7 +36,7 @@ struct AttentionLane {
 
 // With a bias of n buckets, for all lanes.
 struct AttentionBias {
-  int32_t *buckets = nullptr; // of the distances of RelativeBuckets.h; null: without a bias
+  int32_t *buckets = nullptr; // bucket of each distance (RelativeBuckets.h); null: there is no bias
   float *values = nullptr;    // [g, r, n] in f32, over ln(2)
   float *sums = nullptr;      // [heads, blocks, r, n], backward: what each task adds to its gradient
 };
@@ -49,8 +49,8 @@ class AttentionWorkspace {
 public:
   explicit AttentionWorkspace(const plan::Attention &attention);
   __int128 heads() const { return static_cast<__int128>(a_.b) * a_.g; } // (b, g)
-  int64_t rows() const { return rows_; }      // of a block, a multiple of kAttentionWidest
-  __int128 blocks() const { return blocks_; } // of the rows of one (b, g), at least one
+  int64_t rows() const { return rows_; }      // rows of a block, a multiple of kAttentionWidest
+  __int128 blocks() const { return blocks_; } // blocks of rows per (b, g), at least one
   int64_t lanes() const;                      // at most kAttentionLanes, and no more than there are tasks
   __int128 bytes() const;
   AttentionLane lane(void *workspace, int64_t index) const;

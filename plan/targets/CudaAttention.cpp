@@ -152,7 +152,7 @@ std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_
 CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic)
     : rows(rowsBytes(a)) {
   const __int128 queryElements = heads(a) * a.s * a.d, outputElements = heads(a) * a.s * a.valueSize();
-  const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // of one element in each
+  const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // one element in each group
   const bool isWhole = a.s == a.t || seesAll(a);
   delta = a.backward ? rows : 0;
   dqSum = a.backward && !deterministic ? padded(4 * queryElements) : 0;
