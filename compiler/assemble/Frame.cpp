@@ -42,7 +42,7 @@ bool mayWorkInPlace(Operation *op) {
     return false;
   Value source = reduce.getValue();
   if (!source.hasOneUse() || source != storageOf(source) ||
-      source.getDefiningOp<JoinOp>() || // whose parts are read besides
+      source.getDefiningOp<JoinOp>() || // its parts are read as well
       source.getParentBlock() != op->getBlock())
     return false;
   auto argument = dyn_cast<BlockArgument>(source);

@@ -15,7 +15,7 @@ namespace mgc {
 
 struct FunctionFrame {
   int64_t bytes = 0;
-  int64_t leastBytes = 0; // of the largest set of values that live together: no placement takes less
+  int64_t leastBytes = 0; // the largest set of values that live together: a lower bound of any placement
   // Places in the frame. Views, parts of a joined value, results of the function and of tiles, and what is reduced in an
   // argument's place have none.
   llvm::DenseMap<mlir::Value, int64_t> offsets;

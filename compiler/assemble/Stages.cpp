@@ -85,7 +85,7 @@ private:
     out_.resultsOffset = memory_.results;
   }
 
-  // Those of the inputs, then those of the schedule.
+  // Adds the rings of the inputs, then those of the schedule.
   void addRings() {
     for (const auto &[data, input] : memory_.inputs) {
       ringOfData_[data] = int64_t(out_.rings.size());
@@ -205,8 +205,8 @@ private:
   // A call of a function for one instance, while the slots of its chunk are collected.
   struct Caller {
     const ChunkLayout &layout;
-    size_t number;   // of the layout in the stage
-    size_t instance; // of the layout
+    size_t number;   // number of the layout in the stage
+    size_t instance; // instance in the layout
     const BlockFunction &function;
     plan::Chunk &chunk;
   };

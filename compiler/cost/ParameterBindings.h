@@ -1,6 +1,6 @@
-// Which calls of a plan bind which parameters. In: a plan that passed provePlan; it outlives the object. Out: which stack a
-// parameter is of, how many positions of a sample meet it, whether gradients pass it. The plan states none of the three; they
-// follow from its calls, and no name is read.
+// Finds the calls of a plan that bind a parameter. In: a plan that passed provePlan; it outlives the object. Out: which
+// stack a parameter is of, how many positions of a sample meet it, whether gradients pass it. The plan states none of
+// the three; they follow from its calls, and no name is read.
 #pragma once
 
 #include "plan/Plan.h"
@@ -37,7 +37,7 @@ private:
   struct ForwardUse {
     BoundRange range;
     bool isOfEncoder = false;
-    double rows = 0; // of the products with it, in a microbatch on one rank
+    double rows = 0; // rows of the matrix products with the parameter, in a microbatch on one rank
   };
   void addForward();
   void addBackward();
@@ -45,8 +45,8 @@ private:
   bool hasRowsOfEncoder(const plan::Parameter &parameter, double rows) const;
 
   const plan::Plan &plan_;
-  std::vector<std::vector<ForwardUse>> forward_;  // of each stage; none where there is no encoder
-  std::vector<std::vector<BoundRange>> backward_; // of each stage
+  std::vector<std::vector<ForwardUse>> forward_;  // by stage; empty where there is no encoder
+  std::vector<std::vector<BoundRange>> backward_; // by stage
 };
 
 } // namespace mgc::cost

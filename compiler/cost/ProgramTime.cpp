@@ -101,7 +101,7 @@ double &partOf(ProgramTime &time, plan::WorkKind kind) {
 struct PricedWork {
   plan::WorkKind kind = plan::WorkKind::move;
   double seconds = 0, flops = 0;
-  std::optional<size_t> use = {}; // of a collective
+  std::optional<size_t> use = {}; // collectives only
   std::vector<TouchedBytes> touched = {};
   int64_t call = 0; // no two calls touch the same bytes here
   bool endsCall = false;

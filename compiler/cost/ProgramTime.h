@@ -20,8 +20,8 @@
 
 namespace mgc::cost {
 
-inline constexpr size_t kAxisRoles = 4;             // of plan::AxisRole
-inline constexpr size_t kRowExchanges = kAxisRoles; // behind them
+inline constexpr size_t kAxisRoles = 4;             // number of plan::AxisRole values
+inline constexpr size_t kRowExchanges = kAxisRoles; // index after the roles
 // Seconds of collectives, by the outermost role of their axes; and of exchanges of rows, whatever their axes.
 using SecondsByUse = std::array<double, kAxisRoles + 1>;
 inline double total(const SecondsByUse &seconds) {
@@ -31,7 +31,7 @@ inline double total(const SecondsByUse &seconds) {
 struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
   SecondsByUse exposed = {}, hidden = {};
-  double flops = 0; // of products and attention, the mean where ranks differ
+  double flops = 0; // matrix products and attention, the mean where ranks differ
 
   double compute() const { return products + attention + rows + moves; }
   double seconds() const { return compute() + total(exposed); } // from begin to end

@@ -249,7 +249,7 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
       eraseDead(body);
       if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
         ownResults(*blocks->at(block).functionOf(*task));
-      copyViews(body); // of which a tile's ops may be dense uses
+      copyViews(body); // a tile's ops may use views densely
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);
         copyViews(tile.getBody().front());

@@ -49,7 +49,7 @@ private:
     Operation *next = nullptr; // of an op that is no row op: the one that stays behind it
     double cost = 0;
   };
-  using Pair = std::pair<size_t, size_t>; // of nodes, the smaller first
+  using Pair = std::pair<size_t, size_t>; // two nodes, the smaller number first
 
   // Nodes of row ops that share a value: one makes what the other reads, or both read it.
   void findPairs() {
@@ -90,7 +90,7 @@ private:
       if (best == savings_.end() || best->second <= 0)
         return false;
       auto [a, b] = best->first;
-      savings_.erase(best); // what a cycle forbids now, it forbids after more joins too
+      savings_.erase(best); // a cycle that forbids this join now also forbids it after later joins
       if (leadsAround(a, b) || leadsAround(b, a))
         continue;
       join(a, b);

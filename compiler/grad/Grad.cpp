@@ -18,8 +18,8 @@
 // Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
 // they are gradients of.
 //
-// Of frozen parameters there is no grad, of activations without gradients no dout and no din (GradientFlow.h). Gradients that
-// nobody needs are built nowhere, and what only they would read is not saved.
+// Frozen parameters have no grad, activations without gradients no dout and no din (GradientFlow.h). Gradients that
+// nobody needs are not built, and values that only they would read are not saved.
 //
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
@@ -206,8 +206,8 @@ private:
   const TrainedValues trained_;
   llvm::DenseSet<Value> loads_; // parameters in the place of whose gradients load stands
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
-  llvm::DenseSet<Value> seeds_; // what it adds to the results of the step
-  llvm::DenseSet<Value> begun_; // whose gradients ops have begun
+  llvm::DenseSet<Value> seeds_; // gradients of the values added to the results of the step
+  llvm::DenseSet<Value> begun_; // values with gradient ops begun
 
 public:
   size_t firstGradient_ = 0; // number of the first op that backward has, of a loss or a gradient
@@ -355,7 +355,8 @@ private:
       return;
     GradientTypes types(precision.gradients, dins_);
     for (auto [gradient, attributes] : llvm::zip(grads_, gradAttrs_))
-      if (meanLoadOf(cast<DictionaryAttr>(attributes.get(kParamAttr))) == 0) // which is of its own type, f32
+      // A parameter with load has its own gradient type, f32.
+      if (meanLoadOf(cast<DictionaryAttr>(attributes.get(kParamAttr))) == 0)
         gradient = types.make(gradient, forward_.getBody().front().getTerminator());
   }
 

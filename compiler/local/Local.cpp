@@ -83,7 +83,7 @@ private:
       function_.setResultAttr(i, kTypeAttr, TypeAttr::get(type));
   }
 
-  // Which axes split the factors whose global index the op reads.
+  // Records the axes that split the factors whose global index the op reads.
   void recordCoordinates(Operation *op) {
     auto compute = dyn_cast<ComputeOpInterface>(op);
     if (!compute)

@@ -28,10 +28,10 @@ using Dims = RowSpace::Dims;
 // A product of a value and a parameter, in the parts that its dimensions have.
 struct MergedProduct {
   Operation *einsum;
-  Dims kept;          // of the parameter, in the result
-  Dims summed;        // of the parameter
-  bool summedFirst;   // as the parameter has them
-  Operation *biasAdd; // that alone reads the result, or null
+  Dims kept;          // dimensions of the parameter that the result has
+  Dims summed;        // dimensions of the parameter that are summed over
+  bool summedFirst;   // the order in the parameter
+  Operation *biasAdd; // the only op that reads the result, or null
   EinsumOp op() const { return cast<EinsumOp>(einsum); }
   BlockArgument parameter() const { return cast<BlockArgument>(op().getRhs()); }
   BlockArgument bias() const { return cast<BlockArgument>(cast<AddOp>(biasAdd).getRhs()); }

@@ -60,7 +60,7 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
       capacityOf(op));
 }
 
-// Those of the functions of a block, whose ops agree.
+// Finds the rooms of the functions of a block, whose ops agree.
 LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms &rooms) {
   llvm::DenseMap<StringAttr, int64_t> placingSizes;
   for (Operation &op : function.getBody().front()) {

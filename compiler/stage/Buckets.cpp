@@ -194,7 +194,7 @@ private:
 
   const BucketProblem &problem_;
   std::map<Identity, Uses> uses_;
-  std::map<Identity, int64_t> tiedOffsets_; // of what several stages hold
+  std::map<Identity, int64_t> tiedOffsets_; // for parameters that several stages hold
   std::map<BucketKey, int64_t> tiedElements_;
   std::vector<StageBuckets> stages_;
 };

@@ -112,7 +112,7 @@ private:
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
     RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
     RankedTensorType gradient = block.gradientType(argument);
-    DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
+    DictionaryAttr first = viewsOf(param).front(); // joined views either all decay or none does
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
     const bool frozen = isFrozen(param);
     if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))

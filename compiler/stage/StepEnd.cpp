@@ -243,7 +243,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
       f.result(reduced, completeGradient(bucket.sharded), i);
     gradients.push_back(reduced);
   }
-  SmallVector<Value> sums; // of the totals, in their order, then the squares
+  SmallVector<Value> sums; // sums of the totals, in their order, then the squares
   for (const auto &[number, pending] : totals)
     sums.push_back(f.demote(f.argument(f.scalar(), "result", number), others(mesh, pending)));
   sums.push_back(sumSquares(f, stage, mesh, buckets, gradients));

@@ -7,7 +7,7 @@
 namespace mgc::tune {
 
 struct TuneOptions {
-  int threads = 0;   // of a rank; 0: the cores this process may use over the ranks, at least 1
+  int threads = 0;   // threads of a rank; 0: the cores this process may use divided by the ranks, at least 1
   std::string cache; // file of ProductCache; empty: nothing is remembered
 };
 

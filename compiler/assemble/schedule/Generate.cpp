@@ -155,7 +155,7 @@ private:
   // --- One stage
   // --------------------------------------------------------------------------------------------------
 
-  struct Lists { // of one stage, by run
+  struct Lists { // messages of one stage, by run
     std::vector<std::vector<const PendingMessage *>> receives, sends;
   };
 
@@ -269,7 +269,7 @@ private:
   TaskTicks ticks;
   std::vector<std::vector<Run>> runs;   // [stage]
   std::vector<PendingMessage> messages; // by source, target, sourceRun: by pair in the order they are sent
-  std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // of the stage at hand
+  std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // buffers of the current stage
 };
 
 } // namespace

@@ -20,7 +20,7 @@ namespace mgc::schedule {
 namespace {
 
 using Turns = std::vector<plan::Ring::Turn>;
-using Buffers = std::vector<ScheduledBuffer *>; // of one chunk, by microbatch
+using Buffers = std::vector<ScheduledBuffer *>; // one chunk's, by microbatch
 
 struct SharedSlots {
   int64_t slots = 0;
@@ -230,7 +230,7 @@ private:
 
   StageSchedule &stage_;
   int64_t group_;
-  std::vector<memory::LiveBuffer> areas_; // of a ring, or of those that share slots
+  std::vector<memory::LiveBuffer> areas_; // areas of a ring, or of the rings that share slots
   std::vector<size_t> areaOf_;            // by ring
 };
 

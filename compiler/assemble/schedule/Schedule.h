@@ -18,7 +18,7 @@
 
 namespace mgc::schedule {
 
-// Which stage holds which global chunk; 3 stages with 2 chunks each:
+// Places global chunks on stages; 3 stages with 2 chunks each:
 //   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
 //   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
 enum class ChunkPlacement { loop, v };
@@ -37,7 +37,7 @@ struct Shape {
     int64_t place = globalChunk % stages;
     return isBackward(chunkOf(globalChunk)) ? stages - 1 - place : place;
   }
-  int64_t chunkOf(int64_t globalChunk) const { return globalChunk / stages; } // of its stage
+  int64_t chunkOf(int64_t globalChunk) const { return globalChunk / stages; } // chunk in its stage
   // Whether the global chunks `from` and from + 1 are on one stage: what goes between them is no message.
   bool isLocal(int64_t from) const { return stageOf(from) == stageOf(from + 1); }
 
@@ -57,9 +57,9 @@ inline constexpr int64_t kTaskKinds = 8;
 
 struct ScheduledTask {
   TaskKind kind = TaskKind::begin;
-  int64_t chunk = -1;      // of the stage, not global; -1: once per training step
+  int64_t chunk = -1;      // chunk in the stage, not global; -1: once per training step
   int64_t microbatch = -1; // -1: once per training step
-  int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
+  int64_t part = -1;       // part of the chunk's layers, see Problem::parts; -1: all of it
   bool paired = false;     // with the task before it in the order: plan::ScheduleStep
   bool operator==(const ScheduledTask &) const = default;
 };
@@ -92,11 +92,11 @@ using Sizes = std::array<int64_t, kBufferKinds>; // bytes, by BufferKind; 0: the
 
 // --- Problem and solution ----------------------------------------------------------------------------------
 
-using Order = std::vector<ScheduledTask>; // of compute tasks with a microbatch
+using Order = std::vector<ScheduledTask>; // compute tasks with a microbatch
 
 struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
   double forward = 1, backward = 2, input = 1, weight = 1;
-  double gradients = 0; // of all its parts
+  double gradients = 0; // completing the gradients of all its parts
 };
 // Whether the task makes the gradient of the chunk's input, which the chunk before it takes.
 constexpr bool makesGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
@@ -179,8 +179,8 @@ inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
-  std::vector<plan::Ring> rings; // of the buffers of a kind and chunk; offsets are those in the area
-  int64_t bytes = 0;             // of the area that holds the buffers
+  std::vector<plan::Ring> rings; // one per kind and chunk of the buffers; offsets are those in the area
+  int64_t bytes = 0;             // size of the area that holds the buffers
 };
 
 struct Solution {

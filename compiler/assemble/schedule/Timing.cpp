@@ -126,7 +126,7 @@ private:
     size_t met = 0;                                             // meetings passed
     bool hasArrived = false;                                    // at the next meeting
   };
-  struct Meeting { // of all stages
+  struct Meeting { // a collective of all stages
     size_t arrived = 0;
     double last = 0;
   };
