@@ -10,7 +10,8 @@
 namespace mgc {
 
 struct MemoryLimit {
-  // Who shares it: all processes of the machine; those of the control group `group` and the groups below it; this one.
+  // The processes that share it: all of the machine; those of the control group `group` and the groups below it; this
+  // one.
   enum class Of { machine, group, process };
   Of of = Of::machine;
   std::string group;     // as memoryGroup(); empty: of no group

@@ -45,7 +45,7 @@ public:
   }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
-  std::span<const int64_t> ranks() const { return ranks_; } // that have it, or slices of it
+  std::span<const int64_t> ranks() const { return ranks_; } // ranks that have the buffer, or slices of it
   bool isSliced() const { return slices_.size() > 1; }
 
 private:

@@ -18,9 +18,9 @@ namespace mgc {
 // may lie apart. `count` is how much of the block the file has; the rest (rows >= valid) is padding. Strides and
 // bases are in elements; those in memory count from where the block begins.
 struct Shard {
-  int64_t rows = 1, rowElements = 0, rowStride = 0; // of the block, padding included
+  int64_t rows = 1, rowElements = 0, rowStride = 0; // the block in memory, padding included
   int64_t fileBase = 0, localBase = 0;
-  std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
+  std::vector<int64_t> block; // index of the block, by dimension: equal on ranks that hold the same values
   std::vector<int64_t> count, fileStride, localStride;
   // From the block's begin in memory to its end.
   int64_t span() const { return (rows - 1) * rowStride + rowElements; }
@@ -41,7 +41,7 @@ struct Holder {
   int64_t place = 0, rank = 0;
 };
 const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder);
-int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of the block in that bucket
+int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // offset of the block in that bucket
 
 // The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
 // replicated axes.

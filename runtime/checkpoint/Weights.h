@@ -71,13 +71,14 @@ Status verifySavable(const std::string &directory);
 Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
                      Communicator *communicator = nullptr);
 
-// Of a router with a bias that load moves, or with a counter: how many tokens of the step chose one of its experts, where the
-// gradients of the step stand.
+// The load of a router with a bias that load moves, or with a counter: how many tokens of the step chose one of its
+// experts. The load is stored in the place of the gradients.
 struct ExpertLoad {
-  std::string router; // what the names of its tensors begin with: "model.layers.3.mlp.gate"
+  std::string router; // prefix of the names of its tensors: "model.layers.3.mlp.gate"
   double least = 0, mean = 0, most = 0;
 };
-// Of all such routers, by name; nothing in a process that does not write. All processes ask at once.
+// The loads of all such routers, by name; nothing in a process that does not write. Collective: all processes call at
+// once.
 Result<std::vector<ExpertLoad>> expertLoads(const plan::Plan &plan, Arenas arenas,
                                             Communicator *communicator = nullptr);
 

@@ -22,7 +22,7 @@ Result<std::string> textOf(const nlohmann::json &object, const char *name, bool 
 // A field that nobody reads is a mistake.
 Status verifyKeys(const nlohmann::json &object, std::initializer_list<std::string_view> known) {
   if (!object.is_object())
-    return Status::ok(); // what is wrong with it is said where it is read
+    return Status::ok(); // the reader of the field reports it
   for (const auto &entry : object.items())
     if (std::ranges::find(known, entry.key()) == known.end())
       return errorf("\"{}\" is unknown, expected {}", printable(entry.key()), fmt::join(known, ", "));

@@ -69,7 +69,7 @@ struct DataReading {
 };
 
 struct DataOptions {
-  std::string binType = {};   // of a .bin file, see TokenFiles.h
+  std::string binType = {};   // type of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
   DocumentOptions documents = {};
@@ -78,7 +78,7 @@ struct DataOptions {
   bool areChats = false;              // lines of a .jsonl are conversations, whose answers are learned
   std::string chatTemplate = {};      // file; see ChatTemplate.h
   bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
-  int64_t samples = 0; // that will be read of a .jsonl of texts; 0: an epoch
+  int64_t samples = 0; // samples that will be read of a .jsonl of texts; 0: an epoch
   DataReading reading = {};
 };
 
@@ -109,11 +109,11 @@ struct CorpusOptions {
   std::optional<int64_t> padToken = {}; // without a loss where it stands in the data
   bool separatesSequences = false;      // documents are the sequences of the files, not what ends at a token
   SampleOrderKind schedule = SampleOrderKind::single;
-  bool noSharding = false; // of SampleOrderKind::cyclic
+  bool noSharding = false; // for SampleOrderKind::cyclic
 };
 struct SplitRequest {
   Split split = Split::train;
-  std::optional<int64_t> samples = {}; // that will be read; none: one epoch
+  std::optional<int64_t> samples = {}; // samples that will be read; none: one epoch
   bool keepsPartial = false;           // the last sample may be shorter than a sequence: its rest has no loss
 };
 // One split of the files; null where they have no such split. The same request gives the same samples in every layout, unless

@@ -49,7 +49,7 @@ private:
   using Choices = std::map<std::string, nlohmann::json>;
   struct Contents {
     Choices choices;
-    std::string unused; // what is not used of the file, and why; else empty
+    std::string unused; // the unused part of the file, and why; else empty
     bool isOtherVersion = false;
   };
   Result<Contents> read() const;

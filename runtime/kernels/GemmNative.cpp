@@ -46,7 +46,7 @@ const dnnl::engine &cpu() {
 // write one buffer: Debian builds oneDNN without DNNL_ENABLE_CONCURRENT_EXEC.
 struct NativeProduct {
   dnnl::matmul primitive;
-  memory::desc scratchpad; // of zero bytes where none is needed
+  memory::desc scratchpad; // empty where none is needed
 };
 
 dnnl::primitive_attr attributesOf(const plan::Gemm &gemm) {

@@ -62,7 +62,7 @@ private:
   int64_t vocabulary_;
 };
 
-// Which data set each sample of a blend comes from, and the how many-th of its samples it is.
+// The data set that each sample of a blend comes from, and the sample's number in it.
 struct BlendOrder {
   std::vector<int16_t> datasets;
   std::vector<int64_t> samples;
@@ -96,9 +96,9 @@ private:
 
 // The files of a run, as --data-path, --train-data-path .. and --split say them.
 struct CorpusFiles {
-  BlendWords blend;                                 // of all splits, cut by `split`; else
-  std::array<BlendWords, 3> perSplit;               // of each its own; empty: there is no such split
-  SplitFractions split;                             // of `blend`
+  BlendWords blend;                                 // one blend for all splits, cut by `split`; or
+  std::array<BlendWords, 3> perSplit;               // a blend per split; empty: there is no such split
+  SplitFractions split;                             // shares of `blend`
   std::shared_ptr<const IndexedTokens> opened = {}; // files that are open already; null: none
   bool isPerSplit() const { return blend.prefixes.empty(); }
   std::vector<std::string> prefixes() const; // all of them

@@ -35,8 +35,8 @@ struct PreprocessProgress {
 struct PreprocessSummary {
   PreprocessProgress total;
   bool interrupted = false, resumed = false;
-  std::vector<std::string> prefixes;                         // of the files
-  std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // of each key, unless it was interrupted
+  std::vector<std::string> prefixes;                         // prefixes of the files
+  std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // one per key, unless it was interrupted
 };
 
 // Memory does not grow with the input. What is wrong with a line is an error that names it. A run that ends early, whether it
