@@ -316,7 +316,7 @@ private:
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
   std::map<std::string, int64_t> ringOfData_;
   std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
-  int64_t firstRing_ = 0;                                              // of the schedule
+  int64_t firstRing_ = 0;                                              // first ring of the schedule
   std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;          // by task and chunk of the stage
   // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
   std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;

@@ -11,7 +11,7 @@ namespace mgc::cost {
 struct Traffic {
   std::string operation; // "all_reduce", ..., "send"
   std::string over;      // "tp", "dp", "stages 0, 1", "stage 1"
-  int64_t ranks = 0;     // of the group
+  int64_t ranks = 0;     // size of the group
   int64_t count = 0;
   double bytes = 0;
 };
@@ -38,8 +38,8 @@ struct StageFacts {
 struct PlanFacts {
   std::vector<StageFacts> stages;
   int64_t parameters = 0;        // the model's, tied ones once, without padding
-  int64_t activeParameters = 0;  // those that a token uses (Parameter::activeShare)
-  int64_t trainedParameters = 0; // those that are not frozen
+  int64_t activeParameters = 0;  // parameters that a token uses (Parameter::activeShare)
+  int64_t trainedParameters = 0; // parameters that are not frozen
   double flops = 0;              // all ranks' in a training step
   std::string picture;           // the schedule, a backward two and everything else one unit long
 };

@@ -46,7 +46,7 @@ public:
 private:
   struct Node {
     RowGroup ops;              // empty: joined to another
-    Operation *next = nullptr; // of an op that is no row op: the one that stays behind it
+    Operation *next = nullptr; // for an op that is no row op: the one that stays behind it
     double cost = 0;
   };
   using Pair = std::pair<size_t, size_t>; // two nodes, the smaller number first

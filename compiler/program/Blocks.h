@@ -54,8 +54,8 @@ struct ModelBlock {
   std::string name;
   BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
-  std::vector<int64_t> differentiated;                  // of the activations: those with gradients
-  std::vector<const BlockFunction *> functions() const; // those that it has
+  std::vector<int64_t> differentiated;                  // the activations with gradients
+  std::vector<const BlockFunction *> functions() const; // the functions that it has
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
   // The one that computes a loss with its gradient: backward or input, which adds to the step's results; null: none of this
   // block does.

@@ -13,10 +13,10 @@ def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
 }
 
 def Evaluate : Pass<"mg-evaluate", "::mlir::ModuleOp"> {
-  let summary = "A program that is evaluated, and not trained";
+  let summary = "Freeze a program that is evaluated and not trained";
   let description = [{
-    Of a module in phase import: every parameter is frozen, dropout drops nothing. Run through the phases it has no
-    backward but the loss.
+    Freezes every parameter of a module in phase import, and sets dropout to 0. After all phases the program has no
+    backward but that of the loss.
   }];
   let constructor = "::mgc::createEvaluatePass()";
   let dependentDialects = ["::mgc::MgDialect"];

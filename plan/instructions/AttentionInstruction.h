@@ -33,7 +33,7 @@ struct Attention {
   int64_t window = 0;
   bool causal = true;
   double softcap = 0;              // 0: none
-  std::vector<double> slopes = {}; // of all query heads by their global numbers (ALiBi); empty: none
+  std::vector<double> slopes = {}; // by global number of the query head (ALiBi); empty: none
   int64_t biasBuckets = 0;         // n; 0: no bias
   int64_t biasMaxDistance = 0;     // from which on all share the last bucket
   double dropout = 0;              // probability; mask keyed by seed, site, instance, sample, head, positions

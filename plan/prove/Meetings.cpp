@@ -142,7 +142,7 @@ private:
   const Plan &plan_;
   Problems &problems_;
   std::vector<std::vector<size_t>> collectives_;                             // by program
-  std::map<std::vector<int64_t>, int64_t> numbers_;                          // of groups
+  std::map<std::vector<int64_t>, int64_t> numbers_;                          // by group
   std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> followed_; // by group and stage
 };
 

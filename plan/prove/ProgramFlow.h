@@ -14,9 +14,10 @@
 namespace mgc::plan {
 
 struct SegmentFlow {
-  ByteSet reads;                     // before the program writes them
-  ByteSet writes;                    // all that it has written in the end
-  ByteSet wholeReads, countedWrites; // of these, those of operands whose rows are not counted, and are
+  ByteSet reads;  // before the program writes them
+  ByteSet writes; // all that it has written in the end
+  // Parts of the two: reads by operands with uncounted rows, writes by operands with counted rows.
+  ByteSet wholeReads, countedWrites;
 };
 
 struct ProgramFlow {

@@ -11,10 +11,10 @@
 namespace mgc {
 
 inline constexpr int64_t kAttentionRows = 192;   // queries of a block at most: pairs (s, r) of one (b, g)
-inline constexpr int64_t kAttentionKeys = 48;    // of a block: whole tiles of 6 and of 8
+inline constexpr int64_t kAttentionKeys = 48;    // keys of a block: whole tiles of 6 and of 8
 inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded with zeros to a multiple
 inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
-inline constexpr int64_t kAttentionPanels = 24;  // of a block, at most
+inline constexpr int64_t kAttentionPanels = 24;  // panels of a block, at most
 
 // At most this many blocks are worked on at once, whatever the thread count: the workspace has a slice for
 // each.

@@ -13,7 +13,7 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kMostColumns = 256, kColumnsUnit = 8; // 16 bytes of bf16
-constexpr int64_t kUnit = 256;                          // of parts of a workspace
+constexpr int64_t kUnit = 256;                          // parts of a workspace are multiples of it
 constexpr int64_t kLibraryBytes = 64 << 10;             // cuDNN's own needs beside the tensors below
 
 int64_t clamped(__int128 value) {

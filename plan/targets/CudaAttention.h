@@ -21,7 +21,7 @@ Status cudnnTakes(const plan::Attention &attention);
 // offset().
 struct CudaAttentionRun {
   int64_t query, queries; // the first, counted along the part's positions; how many
-  int64_t position;       // of the first
+  int64_t position;       // position of the first
   int64_t firstKey, keys; // positions
   int64_t offset() const { return position - firstKey; }
 };

@@ -51,8 +51,8 @@ public:
 private:
   plan::DType type_;
   int64_t elementBytes_, slice_; // elements of a slice
-  int64_t mine_ = 0;             // of slices_
-  std::vector<int64_t> ranks_;   // that have slices
+  int64_t mine_ = 0;             // index in slices_
+  std::vector<int64_t> ranks_;   // ranks that have slices
   std::vector<std::byte *> slices_;
 };
 

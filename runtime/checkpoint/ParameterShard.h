@@ -58,7 +58,7 @@ struct FileTensor {
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
   bool isRouterBias = false; // bucketOf: then it is f32 in every file
-  int64_t index = -1;        // of a stack: which of its tensors; -1: it is none
+  int64_t index = -1;        // number of the tensor in its stack; -1: there is no stack
   int64_t elements() const;
   plan::DType savedType(plan::DType asked) const { return isRouterBias ? plan::DType::f32 : asked; }
   int64_t savedBytes(plan::DType asked) const { return elements() * sizeInBytes(savedType(asked)); }

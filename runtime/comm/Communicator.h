@@ -18,7 +18,7 @@
 namespace mgc {
 
 using GroupId = int64_t;
-using Ticket = int64_t; // of a posted transfer; given back by finish()
+using Ticket = int64_t; // a posted transfer; finish() releases it
 
 // One end of a transfer between two ranks. Per ordered pair of ranks, sends and receives match in the order
 // in which they are posted; both ends must name the same value, microbatch and size.
@@ -37,7 +37,8 @@ struct RowBuffers {
   bool sameCounts = false;
 };
 
-inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); } // of the host
+// Address of host memory.
+inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); }
 
 // Called again and again by a rank while it waits, so that it can post what has become ready.
 class Progress {
@@ -78,7 +79,7 @@ public:
   virtual Status connect() { return Status::ok(); }
 
   virtual void setProgress(Progress *progress) = 0;         // null: none
-  virtual void setWaitObserver(WaitObserver *observer) = 0; // of ranks on the host; null: none
+  virtual void setWaitObserver(WaitObserver *observer) = 0; // for ranks on the host; null: none
 
   // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may change
   // again. `what.axes`
@@ -126,7 +127,8 @@ public:
   // The same; the host waits for the other end, and gives the ticket back.
   virtual Result<const plugin::Event *> finish(Ticket ticket) = 0;
 
-  Status wait(Ticket ticket) { return finish(ticket).status(); } // of ranks on the host: the bytes have moved
+  // For ranks on the host: the bytes have moved.
+  Status wait(Ticket ticket) { return finish(ticket).status(); }
 
   // Ends all waits of all ranks. The first cause given is the one kept.
   virtual void abort(const Status &cause) = 0;

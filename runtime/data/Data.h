@@ -27,7 +27,7 @@ struct GlobalBatch {
   int64_t first = 0;
   std::vector<int32_t> tokens, labels;
   std::vector<int32_t> starts;      // where in its sequence each token's document begins
-  std::vector<int32_t> types, ends; // of each token its type, and the place behind the end of its document
+  std::vector<int32_t> types, ends; // by token: its type, and the place after the end of its document
   // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
   // and the place where the sample's padding begins.
   std::vector<int32_t> encoderTokens, encoderEnds;

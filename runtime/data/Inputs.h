@@ -18,7 +18,8 @@ struct InputRecord {
   int64_t samples = 1, firstSample = 0, sampleStride = 0; // the same along b, within a microbatch
   int64_t samplesPerMicrobatch = 1;                       // over all ranks
   int64_t microbatches = 1;                               // to be written
-  bool hasPixels = false;                                 // of a patch at each position of each sample
+  // A patch has pixels at each position of each sample.
+  bool hasPixels = false;
 };
 std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank);
 

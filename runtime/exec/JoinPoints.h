@@ -27,7 +27,7 @@ public:
   // The works, by number, that the main lane must wait for before it goes on with this one or, if it is of another lane,
   // before that begins: at most one per lane, for those before it in its lane are done then too. Works are numbered from 0.
   std::vector<int64_t> enqueue(int64_t lane, std::vector<Access> accesses);
-  // Those to wait for so that the main lane is behind everything.
+  // The works to wait for so that the main lane is behind everything.
   std::vector<int64_t> finish();
 
 private:

@@ -17,7 +17,7 @@ namespace mgc {
 
 struct LaneWork {
   int64_t run = -1;         // schedule index
-  int64_t instruction = -1; // of the chunk; -1: all of the run
+  int64_t instruction = -1; // index in the chunk; -1: all of the run
 };
 
 class LaneThread {

@@ -74,16 +74,17 @@ private:
     Ticket ticket = -1;                  // once posted
     const plugin::Event *done = nullptr; // once enqueued
   };
-  // Who enqueues a run, and what of it.
+  // A position in a run: the thread and stream that enqueue it, and the next item.
   struct Cursor {
     const plugin::Stream *stream = nullptr;
     ExecutionPlace place;
-    std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
-    bool isOfLane = false;                        // the thread of a lane
-    // Of the run.
+    // Addresses of the chunk's slots; of the operands of the instruction being enqueued.
+    std::vector<mgc_address> slotBases, operands;
+    bool isOfLane = false; // the thread of a lane
+    // The state of the run.
     int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows
-    std::span<const Join> joins = {}; // to come
-    int64_t firstEnd = 0;             // of its collectives, in ends_
+    std::span<const Join> joins = {}; // joins still to come
+    int64_t firstEnd = 0;             // first of its collectives, in ends_
   };
   // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
@@ -94,7 +95,7 @@ private:
   };
   struct Position {
     int64_t schedule, instruction;
-    StreamKind kind; // whose mark says that it is done
+    StreamKind kind; // the stream whose mark says that it is done
   };
 
   StreamExecutor(const RankRecord &record, const RankProgram &program, Communicator &communicator,
@@ -110,7 +111,7 @@ private:
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
   Status runPair(int64_t index);                  // and the run behind it
-  Status recordEnds(int64_t first, int64_t last); // of these runs
+  Status recordEnds(int64_t first, int64_t last); // for these runs
   Status runChunk(Cursor &cursor, int64_t index);
   void beginChunk(Cursor &cursor, int64_t index);
   Status runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end);
@@ -161,19 +162,21 @@ private:
   const RankProgram &program_;
   Communicator &communicator_;
   const StreamExecutorOptions options_;
-  StepClock *clock_ = nullptr; // of the step that is enqueued
+  StepClock *clock_ = nullptr; // the clock of the step being enqueued
   uint32_t enqueued_ = 0;      // instructions of the step: index of the one that is next in positions_
   plugin::Stream compute_;
-  Cursor cursor_, secondCursor_; // of the rank's thread; for the second run of a pair
+  Cursor cursor_, secondCursor_; // for the rank's thread; for the second run of a pair
   plugin::Event begun_;
-  std::vector<plugin::Event> ends_; // of the collectives beside the run that is enqueued, and of its pair
-  std::vector<int64_t> concurrentNumbers_; // on the host: of the same, in their lane
+  // Ends of the collectives in parallel with the run being enqueued, and with its pair.
+  std::vector<plugin::Event> ends_;
+  std::vector<int64_t> concurrentNumbers_; // on the host: numbers of the same collectives in their lane
   std::map<Way, plugin::Stream> transferStreams_;
-  std::map<int64_t, plugin::Event>
-      events_; // by schedule index: of transfers, and of runs that transfers wait for
-  // Of the instructions, in the order in which they are enqueued, and in which a measured step does; for marks.
+  // By schedule index: ends of transfers, and of runs that transfers wait for.
+  std::map<int64_t, plugin::Event> events_;
+  // Positions of the instructions in the order in which they are enqueued, and in which a measured step enqueues them;
+  // for marks.
   std::vector<Position> positions_, measuredPositions_;
-  bool isMeasured_ = false; // the step that was enqueued last
+  bool isMeasured_ = false; // whether the last enqueued step is measured
   const std::vector<Position> &positions() const { return isMeasured_ ? measuredPositions_ : positions_; }
   std::vector<TransferRecord> posted_; // by schedule index; unused for runs
   std::vector<int64_t> runNumbers_;    // on the host: by schedule index, of a run in the lane of gradients

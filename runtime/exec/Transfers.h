@@ -22,11 +22,12 @@ public:
   void clear() { deferred_.clear(); }
   Status start(int64_t transfer); // its turn has come in the list
   Status retry();
-  Status untilPosted(int64_t transfer); // that has been started
+  Status untilPosted(int64_t transfer); // for a transfer that has been started
 
 private:
   bool isDeferred(int64_t transfer) const;
-  int64_t firstDeferredLike(int64_t transfer) const; // of the same peer and direction; itself if none
+  // The first of the same peer and direction; itself if none.
+  int64_t firstDeferredLike(int64_t transfer) const;
   Result<bool> isReady(int64_t transfer);
 
   const RankRecord &record_;

@@ -23,8 +23,8 @@ int64_t stackBytes() {
 }
 
 struct Need {
-  int64_t ranks = 0, bytes = 0, greatest = 0; // of a rank
-  int64_t beside = 0;                         // what the process needs too
+  int64_t ranks = 0, bytes = 0, greatest = 0; // one rank's
+  int64_t beside = 0;                         // other needs of the process
 };
 
 Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,

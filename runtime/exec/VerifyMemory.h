@@ -12,8 +12,8 @@ namespace mgc {
 
 struct RankHere {
   int64_t rank = 0;
-  bool isOwn = true;       // of this process
-  std::string memoryGroup; // of its process
+  bool isOwn = true;       // belongs to this process
+  std::string memoryGroup; // memory group of its process
   int64_t beside = 0;      // bytes that it needs beside the plan's
 };
 

@@ -23,10 +23,11 @@ std::string defaultCacheFile(const std::string &file);
 
 // The format of one kind of cache.
 struct ChoiceFormat {
-  std::string name, version;                                         // "mgc products", "1"
-  std::string what;                                                  // "a cache of products", for people
-  nlohmann::json header = nlohmann::json::object();                  // more fields of the file
-  std::function<Status(const nlohmann::json &file)> check = nullptr; // of them; null: there are none
+  std::string name, version;                        // "mgc products", "1"
+  std::string what;                                 // "a cache of products", for people
+  nlohmann::json header = nlohmann::json::object(); // more fields of the file
+  // Checks these fields; null: there are none.
+  std::function<Status(const nlohmann::json &file)> check = nullptr;
   std::function<Status(const nlohmann::json &choice)> checkChoice;
 };
 

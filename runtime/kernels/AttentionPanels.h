@@ -62,7 +62,7 @@ struct AttentionKeys {
   float *scores = nullptr;         // scratch: [kAttentionKeys, width], forward one panel, backward all
   // Backward only:
   float *gradients = nullptr; // scratch, like scores
-  struct Rows {               // of d, of dv w, `stride` elements apart
+  struct Rows {               // rows of d elements, of dv w, `stride` elements apart
     float *first = nullptr;
     int64_t stride = 0;
   } dk, dv;

@@ -188,7 +188,7 @@ private:
   }
 
   void mergeFew(size_t begin, std::vector<int32_t> &ids) const {
-    std::array<PairMerge, 48> merges; // of each symbol with the next
+    std::array<PairMerge, 48> merges; // each symbol merged with the next
     size_t count = ids.size() - begin;
     int32_t *symbols = ids.data() + begin;
     for (size_t i = 0; i + 1 < count; ++i)

@@ -85,8 +85,8 @@ public:
 
 private:
   struct Step {
-    double score = -std::numeric_limits<double>::infinity(); // of the best way to here
-    size_t begin = 0;                                        // of its last token
+    double score = -std::numeric_limits<double>::infinity(); // score of the best path to here
+    size_t begin = 0;                                        // start of the path's last token
     int32_t id = -1;
   };
   UnigramModel() = default;

@@ -12,8 +12,8 @@ using EffectKind = RowGraph::EffectKind;
 
 namespace {
 constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
-constexpr int64_t kSectorBytes = 32;  // of memory, the least that is worth to read
-constexpr int64_t kThreads = 256;     // of a block, where nothing asks for another number
+constexpr int64_t kSectorBytes = 32;  // the smallest memory access that is worth its cost
+constexpr int64_t kThreads = 256;     // threads of a block unless another number is requested
 constexpr int64_t kMostThreads = 512; // leaves 128 registers to each
 constexpr int64_t kMostThreadsOfBlock = 1024;
 // Threads that a multiprocessor runs at once, with 64 registers each, and its share of the second-level cache: 379 KB

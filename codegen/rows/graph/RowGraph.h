@@ -80,7 +80,7 @@ using Body = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::
 // Facts about the kernel that its caller needs.
 struct KernelInfo {
   int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
-  double flops = 0, bytes = 0; // of the whole range
+  double flops = 0, bytes = 0; // cost of the whole range
   int64_t scalars = 0;         // it reads the first so many
   std::vector<plan::RowKernel::Operand> operands;
 };

@@ -126,7 +126,7 @@ struct Problem {
   std::vector<Order> orders = {}; // one per stage, given by a text (Text.h); empty: those of the row
   // For rows that plan by time and memory ("auto"); no other row reads them.
   std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
-  double messageSeconds = 0;         // of a value from one stage to another
+  double messageSeconds = 0;         // time of one value from one stage to another
   double memory =
       1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
@@ -170,7 +170,7 @@ struct ScheduledBuffer {
   int64_t bytes = 0;
   int64_t begin = 0, end = 0; // lifetime in steps of the list
   int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
-  int64_t ring = -1;          // of StageSchedule::rings
+  int64_t ring = -1;          // index in StageSchedule::rings
 };
 
 // Microbatches in chunks of all stages at most.

@@ -58,10 +58,10 @@ class Mg_RowsOp<string mnemonic, string rowRule, string rowOrder, list<Trait> tr
 def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let summary = "The order of rows by expert";
   let description = [{
-    Of the experts that are the rank's: counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a
-    token, sources[c] the choice, s b k flattened, whose row has the place. Rows of an expert are in the order of the tokens.
-    A choice of another rank's expert, or of none (mg.drop), has the place c, and a place behind the last row the source s b k:
-    there is nothing at either. Local types only: the order is the rank's own.
+    Orders the rows of the rank's experts: counts[e] is the number of rows of expert e, places[s, b, j] the place of the row
+    of a token's choice j, sources[c] the choice, s b k flattened, whose row has place c. Rows of an expert are in the order
+    of the tokens. A choice of another rank's expert, or of none (mg.drop), has the place c, and a place after the last row the
+    source s b k: there is nothing at either. Local types only: the order is the rank's own.
 
         %counts, %places, %sources = mg.group %experts over ["ep"]
 
@@ -80,7 +80,8 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
 def Mg_RowCountOp : Mg_ComputeOp<"row_count", [MgRowSpace]> {
   let summary = "How many rows there are: the sum of the counts of all experts that a rank has";
   let description = [{
-    What row kernels over such rows read, to do no more (mg.kernel). mg-fuse makes it; the order of the sum is no matter.
+    The number of rows that row kernels over such rows process (mg.kernel). mg-fuse creates the op; the order of the sum does
+    not matter.
 
         %number = mg.row_count %counts
 

@@ -71,7 +71,7 @@ namespace {
 
 constexpr auto kLastWords = 1s;
 constexpr auto kAbandonment = 5s;
-constexpr int64_t kMostBytes = 1024; // of the message that says where the store is
+constexpr int64_t kMostBytes = 1024; // size of the message that says where the store is
 constexpr int32_t kStoreTag = 0;
 
 std::string hostName() {
@@ -188,7 +188,7 @@ Status MpiProcess::leave(bool isWell, int code) {
       ::_exit(code);
     }).detach();
   } catch (const std::system_error &) { // no thread more
-    ::alarm(kAbandonment.count());      // whose signal ends the process, with a code of its own
+    ::alarm(kAbandonment.count());      // the signal ends the process, with a code of its own
   }
   table_.abandon(code);
   return Status::ok();

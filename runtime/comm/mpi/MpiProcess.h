@@ -39,7 +39,7 @@ private:
   MpiProcess(const MpiTable &table, std::chrono::milliseconds timeout);
   Status verify(const Launch &launch) const;
   Status exchange(bool isSend, int64_t rank, int32_t tag, void *data, int64_t bytes);
-  Status complete(int64_t count, std::chrono::milliseconds most); // of what has begun in `all_`
+  Status complete(int64_t count, std::chrono::milliseconds most); // completes the transfers begun in `all_`
 
   const MpiTable &table_;
   const std::chrono::milliseconds timeout_;

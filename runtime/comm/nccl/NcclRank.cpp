@@ -66,7 +66,7 @@ private:
     const Group &group;
     const plan::Collective &what;
     mgc_address source, destination, workspace;
-    int64_t bytes; // of a chunk
+    int64_t bytes; // size of a chunk
     mgc_address at(mgc_address base, int64_t chunks) const {
       return base + static_cast<uint64_t>(chunks * bytes);
     }
@@ -90,12 +90,12 @@ private:
   const NcclOptions options_;
   const plugin::Patience patience_{options_.timeout,
                                    [this] { return isAborted() || !options_.check().isOk(); }};
-  mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
+  mutable std::mutex mutex_; // guards cause_, and communicators against abort()
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
   std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
-  plugin::PinnedBuffer counts_;          // of the last exchange, on the host
+  plugin::PinnedBuffer counts_;          // the last exchange's counts, on the host
   // By group and by where the counts lie: of the last exchange by them.
   std::map<std::pair<GroupId, mgc_address>, RowExchange> exchanges_;
   std::vector<Ticket> free_;
@@ -160,7 +160,7 @@ Status NcclRank::handshake(const Group &channel) {
   const Status sent = channel.index == 0 ? stream.send(channel.comm, buffer.address(), kHandshakeBytes, 1)
                                          : stream.receive(channel.comm, buffer.address(), kHandshakeBytes, 0);
   Status done = sent.isOk() ? awaitHandshake(stream) : rootOf(sent);
-  if (!done.isOk()) { // what waits for the peer on the device would hold the buffer for ever
+  if (!done.isOk()) { // work on the device that waits for the peer would hold the buffer for ever
     abort(done);
     (void)stream.synchronize(kHearsay);
   }

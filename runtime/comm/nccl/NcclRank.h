@@ -17,9 +17,9 @@ using Share = std::function<Result<std::string>(const std::string &key, bool isM
 
 struct NcclOptions {
   int64_t rank = 0, ranks = 1;
-  std::chrono::milliseconds timeout{600'000}; // of each wait of the host
+  std::chrono::milliseconds timeout{600'000}; // limit of each wait of the host
   Share share;
-  std::function<Status()> barrier; // of all processes
+  std::function<Status()> barrier; // meeting point of all processes
   std::function<Status()> check;   // whether one has aborted
 };
 

@@ -24,7 +24,8 @@ public:
   // Sample i of the order in which training reads them.
   virtual Status read(int64_t i, SampleTokens &out) const = 0;
   virtual std::string describe() const = 0; // "corpus: 1200 samples of 128 tokens, 3 epochs"
-  virtual uint64_t digest() const = 0;      // of the number and the lengths of all sequences of the files
+  // Digest of the number and the lengths of all sequences of the files.
+  virtual uint64_t digest() const = 0;
   // Where its tokens are, of an index that read() accepts: "corpus: sequence 12, tokens 30 to 94, sequence 7, tokens 0 to 63".
   virtual std::string describeSample(int64_t i) const = 0;
 };

@@ -16,7 +16,7 @@ namespace mgc {
 std::optional<plan::KernelLevel> levelOfThisCpu();
 
 struct CpuDeviceOptions {
-  int threads = 1;                                           // of a stream
+  int threads = 1;                                           // threads of a stream
   std::optional<plan::KernelLevel> level = levelOfThisCpu(); // kernels beyond it are not used
 };
 

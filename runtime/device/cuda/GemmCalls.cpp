@@ -17,7 +17,7 @@ namespace mgc::cuda {
 
 namespace {
 
-constexpr int kMostAlgorithms = 24; // of the library's list
+constexpr int kMostAlgorithms = 24; // length of the library's list
 
 cudaDataType_t typeOf(mgc_type type) { return type == MGC_BF16 ? CUDA_R_16BF : CUDA_R_32F; }
 

@@ -20,7 +20,7 @@ struct mgc_comm {
   int64_t ranks, rank;
   mgc_patience patience;
   std::string name;   // "NCCL communicator of 8, rank 3", for messages
-  std::mutex mutex{}; // of what follows
+  std::mutex mutex{}; // guards the members below
   ncclComm_t handle = nullptr;
   bool isAborted = false;
 };

@@ -121,7 +121,7 @@ Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
 Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
                       const mgc_drop_choices_operands *operands) {
   mgc_device &device = *stream->device;
-  const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // of i32: plan::DropChoices
+  const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // fits i32: plan::DropChoices
   MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "drop_choices"));
   return launchOwn(*stream, kernel,
                    {.blocks = {uint32_t(divideUp(choices, int64_t(kDropChoicesThreads))), 1, 1},

@@ -13,10 +13,10 @@ namespace mgc {
 
 // The kernel or library call of an instruction; empty for a kind that needs neither.
 struct PreparedCall {
-  plugin::Kernel kernel;                            // of a row kernel
-  int64_t scalars = 0;                              // that it takes
-  const plugin::GemmCall *gemm = nullptr;           // of a product
-  const plugin::AttentionCall *attention = nullptr; // of attention
+  plugin::Kernel kernel;                            // row kernels only
+  int64_t scalars = 0;                              // number of its scalars
+  const plugin::GemmCall *gemm = nullptr;           // matrix products only
+  const plugin::AttentionCall *attention = nullptr; // attention only
 };
 
 // Library calls of a rank. Equal ones are made once; their addresses stay.

@@ -27,14 +27,14 @@ constexpr bool isSums(GroupedForm form) { return form == GroupedForm::sums; }
 template <typename In> struct GroupedOperand {
   const In *begin;
   int64_t outer, inner;
-  int64_t size; // of i
+  int64_t size; // range of i
 };
 
 // A tile of C, and what it is made of.
 template <typename In, typename Out> struct GroupedTile {
   GroupedOperand<In> x, y; // y: i is j
-  int64_t depth;           // of q
-  int64_t row, column;     // of the group's C
+  int64_t depth;           // range of q
+  int64_t row, column;     // place in the group's C
   Out *c;                  // the group's
 };
 
@@ -87,7 +87,8 @@ private:
   const GroupedGemmArguments &a;
   const int64_t columns; // tiles of them
   int64_t nextTile;
-  int64_t first = 0, tilesBefore = 0, rowsBefore = 0; // of 32 groups that are looked at, and what those before them have
+  // State of the search through 32 groups: the first, and tiles and rows of those before it.
+  int64_t first = 0, tilesBefore = 0, rowsBefore = 0;
 
   __device__ int64_t countAt(int64_t group) const {
     return group < a.groups ? reinterpret_cast<const int *>(a.counts)[group] : 0;
@@ -139,7 +140,7 @@ template <typename Out> __device__ Out added(const GroupedGemmArguments &a, cons
   return Out(a.accumulate ? widen(*c) + sum : sum);
 }
 
-// Of C's elements in row `row` of the group and columns `column`, `column` + 1, those that there are.
+// Stores C's elements in row `row` of the group and columns `column`, `column` + 1, as far as they exist.
 template <typename In, typename Out>
 __device__ void storePair(const GroupedGemmArguments &a, const GroupedTile<In, Out> &tile, int64_t row, int64_t column, float left,
                           float right) {

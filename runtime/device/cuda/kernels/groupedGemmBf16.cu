@@ -11,9 +11,9 @@ using namespace mgc::cuda;
 namespace {
 
 constexpr int kTile = kGroupedTileBf16, kThreads = kGroupedThreads;
-constexpr int kDepth = 32;                // of q at once
-constexpr int kWords = kDepth / 2;        // of a row
-constexpr int kStride = kWords + 4;       // of rows, in words
+constexpr int kDepth = 32;                // values of q per step
+constexpr int kWords = kDepth / 2;        // words of a row
+constexpr int kStride = kWords + 4;       // words from one row to the next
 constexpr int kWarpRows = 64, kWarpColumns = 32;
 constexpr int kTall = kWarpRows / 16, kWide = kWarpColumns / 8; // products of a warp
 constexpr int kVector = 8;                                      // elements of 16 bytes
