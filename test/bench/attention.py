@@ -29,7 +29,7 @@ def visible_pairs(s, window):
 
 
 def flops(case):
-    """Of forward and of backward."""
+    """Flops of forward and of backward."""
     s, b, g, r, d, window = case
     pairs = visible_pairs(s, window) * b * g * r
     return [4 * d * pairs, 10 * d * pairs]

@@ -82,7 +82,8 @@ def ratio(name, goal, above, below, field="seconds", at_most=False):
     def measure(_):
         value = statistics.median(a / b for a, b in zip(above.each(field), below.each(field), strict=True))
         detail = f"{above.median(field):.0f} / {below.median(field):.0f} MB"
-        if field == "seconds":  # what a busy machine disturbs least: the best steps, and the processor time
+        # The figures that a busy machine disturbs least: the best steps, and the processor time.
+        if field == "seconds":
             best = [min(second for run in one.runs for second in run.seconds) for one in (above, below)]
             detail = (f"{above.median(field):.3f} / {below.median(field):.3f} s; best steps x {best[0] / best[1]:.2f}, "
                       f"processor time x {quotient(above.median('cpu'), below.median('cpu')):.2f}")

@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 
 CPU = pathlib.Path(__file__).parents[2] / "compiler/cost/machines/cpu.json"
-PARTS = [  # of the profile, of the prediction
+PARTS = [  # names in the profile, names in the prediction
     (("products",), ("products",)),
     (("attention",), ("attention",)),
     (("row kernels",), ("row_kernels",)),

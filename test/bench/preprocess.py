@@ -25,7 +25,7 @@ VOCABULARY, ROUNDS = 32000, 3
 
 
 def has_later_characters(text):
-    """Of a Unicode that Oniguruma does not know (docs/data.md, Tokenizers)."""
+    """Whether the text has characters of a Unicode that Oniguruma does not know (docs/data.md, Tokenizers)."""
     assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
     return not text.isascii() and any(unicodedata.category(character) == "Cn" for character in text)
 
@@ -61,7 +61,7 @@ def train_tokenizer(corpus, folder):
 
 
 class Encoder:
-    """Of one process."""
+    """The Hugging Face tokenizer of one process."""
 
     @staticmethod
     def begin(model):

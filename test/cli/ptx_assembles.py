@@ -28,8 +28,8 @@ import turns  # noqa: E402
 SKIPPED = 77
 LEVELS = ["sm_80", "sm_90", "sm_100"]
 MOST_CHOSEN_SPILL = 96  # bytes of a thread, stored and loaded: ptxas 13.0 spills some values though registers are left
-REGISTERS = 65536  # of a multiprocessor
-MOST_REGISTERS = 255  # of a thread
+REGISTERS = 65536  # per multiprocessor
+MOST_REGISTERS = 255  # per thread
 SPLIT, ONE_STAGE = "--tp 2 --pp 2 --dp 2 --zero 1", "--tp 2 --dp 4 --zero 1"
 
 

@@ -92,7 +92,8 @@ def test_04_tiny_steps_add_up_in_masters(session):
         for name, weights in start.items():
             moved, wanted = found.weights[name] - weights.astype(numpy.float64), exact.weights[name] - weights.astype(numpy.float64)
             gradient = abs(exact.gradients[name])
-            # Of the same sign in all steps, and so large that rounding does not turn it.
+            # The wanted step has the same sign in all steps, and the gradient is so large that rounding does not flip
+            # it.
             sure = (abs(abs(wanted) - steps * lr) < 1e-2 * steps * lr) & (gradient > 2 * numpy.sqrt((gradient**2).mean()))
             agree += list(abs(moved - wanted)[sure] <= 2 * steps * ROUND_F32 * numpy.maximum(abs(weights[sure]), 2.0**-6))
             stays = abs(weights) > 2**10 * steps * lr  # a unit of the last place is 2^-8 of it at least

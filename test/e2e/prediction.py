@@ -43,8 +43,9 @@ def most(freedom, freedom_of_mean):
 
 
 def most_counted(counts):
-    """Of numbers of events, what one more exceeds with the probability RARE: negative binomial, as a Poisson variable's next
-    is after these if all rates are as likely (Jeffreys). Events come in clusters as large as variance over mean says."""
+    """For numbers of events: the bound that one more draw exceeds with the probability RARE. Its distribution is
+    negative binomial, as a Poisson variable's next is after these if all rates are as likely (Jeffreys). Events come
+    in clusters as large as variance over mean says."""
     draws, total = len(counts), counts.sum()
     cluster = max(1.0, counts.var(ddof=1) / counts.mean()) if total else 1.0
     shape, number = total / cluster + 0.5, 0
@@ -58,7 +59,7 @@ def most_counted(counts):
 
 
 def most_of_largest(largest):
-    """Of the largest of many, what one more exceeds with the probability RARE: its logarithm as a Gumbel variable."""
+    """For the largest of many: the bound that one more draw exceeds with the probability RARE, its logarithm as a Gumbel variable."""
     if not largest.any():
         return 0.0
     logs = numpy.log(largest[largest > 0])
@@ -81,7 +82,8 @@ class Quantity:
         self.cut = CUT * usual if name.startswith("weight ") else math.inf
         squares = self.square(errors) * count / (count - 1)
         self.expected = squares.mean()
-        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)  # of a chi-square of that variance (Satterthwaite)
+        # Degrees of freedom of a chi-square with that variance (Satterthwaite).
+        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)
         freedom = min(max(freedom, 1.0), moves.sum())
         self.allowed = math.sqrt(most(freedom, (count - 1) * freedom) * self.expected * (1 + 1 / count))
         self.bound_elements(errors, usual, reach)
@@ -91,7 +93,7 @@ class Quantity:
         count, total = len(errors), (errors**2).sum(0)
         apart = numpy.abs(errors) * count / (count - 1)
         others = (total - errors * apart) / (count - 2)
-        self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # of each element
+        self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # by element
         self.allowed_beyond = most_counted((apart > CUT * numpy.sqrt(others + usual**2)).sum(1))
         self.allowed_largest = reach + CUT * usual if math.isfinite(self.cut) else most_of_largest(apart.max(1))
 
@@ -132,7 +134,7 @@ class Prediction:
                         for one in quantity.comparisons(found[name])]
 
     def distances(self, found):
-        """Of each quantity, as Quantity.distances."""
+        """The distances of each quantity, as Quantity.distances."""
         return [quantity.distances(found[name]) for name, quantity in self.quantities.items()]
 
 

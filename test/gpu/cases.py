@@ -34,7 +34,7 @@ class Bench:
     sequence: int
     batch: int  # sequences of a microbatch
     microbatches: int
-    gigabytes: int  # of 10^9 bytes, that the plan may take
+    gigabytes: int  # memory that the plan may take, in 10^9 bytes
     model: str = "llama-3-8b"
     flags: tuple = field(default=("--dtype", "bf16"))
 

@@ -114,7 +114,7 @@ def bound_rows(machine, case, seconds, with_kernels):
 
 
 def memory_of(text):
-    """What mgrun says of the device's memory."""
+    """The device's memory as mgrun reports it."""
     return "".join(", " + line.removeprefix("memory").strip() for line in text.splitlines() if line.startswith("memory "))
 
 
@@ -169,7 +169,7 @@ def peer_row(machine, case):
     name = f"PyTorch, {case.name}"
     if row := machine.spent(name):
         return row
-    log = machine.out / f"{case.name}.jsonl"  # of the check `speed`, in this call or one before
+    log = machine.out / f"{case.name}.jsonl"  # log of the check `speed`, in this call or one before
     steps = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     best, why = best_peer(machine, case)
     if not best:
@@ -186,5 +186,6 @@ def check_peers(machine):
     if code:
         why = "no torch" if "No module named 'torch'" in text or code == 127 else last_lines(text, 1)
         return [skipped("PyTorch", f"{why} ({machine.options.torch})")]
-    dense = [case for case in fitting(machine) if not has_experts(case.config)]  # what peers/llama_gpu.py has
+    # Models that peers/llama_gpu.py has.
+    dense = [case for case in fitting(machine) if not has_experts(case.config)]
     return [peer_row(machine, case) for case in dense] or no_case(machine, "PyTorch")

@@ -59,7 +59,7 @@ def defined(line):
 
 
 def axes_mutants(line, axes):
-    """Of `over [..]`, `split = [..]` and the like: another one, one less, one twice, one more."""
+    """Mutants of `over [..]`, `split = [..]` and the like: another one, one less, one twice, one more."""
     for found in re.finditer(r'(over|split =|reduce =|data =) \[([^\]]*)\]', line):
         names = [name.strip('"') for name in split(found[2])]
         lists = [[axis] for axis in axes] + [names[:i] + names[i + 1:] for i in range(len(names))]
@@ -86,7 +86,7 @@ def operand_mutants(line, values):
 
 
 def left_out(lines, at):
-    """Who reads the op's result reads its operand; only where they have one type."""
+    """Makes the readers of the op's result read its operand; only where the two have one type."""
     made, taken = defined(lines[at])
     if len(made) == 1 and len(taken) == 1 and taken[0][1] == next(iter(made.values())):
         name = next(iter(made))

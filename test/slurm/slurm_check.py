@@ -172,7 +172,7 @@ class Slurm(unittest.TestCase):
         for kind in KINDS:
             with self.subTest(kind=kind):
                 job, out = self.submitted(kind, kind + ".batch", "--train-iters", "12")
-                # What Slurm does two minutes before the limit.
+                # Slurm does this two minutes before the limit.
                 CLUSTER.run(["scancel", "--signal=USR1", job])
                 CLUSTER.wait(lambda: "requeued" in out.read_text(), "the requeue")
                 self.assertIn("(interrupted)", out.read_text())

@@ -44,7 +44,7 @@ TEST(Bfloat16, StoresRoundToNearestEven) {
   for (size_t i = 0; i < values.size(); ++i)
     if (std::isnan(values[i]))
       ASSERT_TRUE(std::isnan(fromBf16(y.halves()[i])) && (y.halves()[i] & 0x40))
-          << i; // which NaN is the target's choice
+          << i; // the target chooses the NaN
     else
       ASSERT_EQ(y.halves()[i], toBf16(values[i])) << std::hexfloat << values[i];
 }

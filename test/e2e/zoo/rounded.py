@@ -62,7 +62,7 @@ def in_bf16(tiny, start):
 
 
 def draw(tiny, expect, seed):
-    """Of all steps, by the names of a prediction."""
+    """Results of all steps, by the names of a prediction."""
     config = models.config_of(tiny.config)
     start = models.build(tiny, config, expect["seed"])
     batches = models.make_batch(tiny, config, expect["seed"])

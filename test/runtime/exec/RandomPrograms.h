@@ -21,7 +21,7 @@ plan::Plan sumAndProductPlan();
 // Two replicas: the gradients of the first microbatch are summed while the second one is computed. The same results.
 plan::Plan concurrentGradientsPlan();
 
-constexpr int64_t kScalarsBytes = 8 * sizeof(float); // of the buffers: as many as step scalars
+constexpr int64_t kScalarsBytes = 8 * sizeof(float); // size of the buffers: as many as step scalars
 plan::Move copyOf(int64_t bytes);
 
 // The results that a step of the plan leaves.

@@ -33,7 +33,7 @@ public:
   static Status endGroup(); // hands over what the calling thread has grouped
 
 private:
-  struct Ends { // of one rank
+  struct Ends { // one rank's buffers
     std::byte *to = nullptr, *from = nullptr;
   };
   using All = std::function<Status(const std::vector<Ends> &)>; // by rank, once all have come

@@ -8,7 +8,7 @@
 namespace mgc::test {
 namespace {
 
-constexpr uint64_t kSeeds = 12; // of pauses; 0: none
+constexpr uint64_t kSeeds = 12; // seeds of pauses; 0: none
 
 TEST(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
   PluginControls controls;
