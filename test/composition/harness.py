@@ -1,4 +1,4 @@
-# What the composition tests share. Each file test_*.py is run by itself:
+# The shared part of the composition tests. Each file test_*.py is run by itself:
 #
 #   python3 test/composition/test_a_gradients.py --bin build/release/bin [test_03_mqa ...]
 #

@@ -1,4 +1,4 @@
-# What a bf16 run may be off by, predicted from float64: docs/precision.md has the derivation.
+# Predicts the error of a bf16 run from float64: docs/precision.md has the derivation.
 #
 # in: a golden model. The same training is done DRAWS times in float64, each with another random rounding (rounded_models.py)
 # out: of each loss, norm, gradient and weight the mean, the mean square of the distance from it, and how much that square

@@ -1,4 +1,4 @@
-# What scripts/gpu-check runs: plans, compiled where LLVM is, and run where a GPU is. Each fact of a case stands here once;
+# The cases of scripts/gpu-check: plans, compiled where LLVM is, and run where a GPU is. Each fact of a case stands here once;
 # pack.py and check.py read it.
 from dataclasses import dataclass, field
 

@@ -50,7 +50,7 @@ class Layers(unittest.TestCase):
                 ({"plan/Rank.h": "\n// Of a rank.\nint rank;\n"}, 'plan/Rank.h:2: a comment begins with "Of"; expected its subject'),
                 ({"plan/Rank.h": "int rank;  // in the mesh\nint stage; // that has it\n"}, 'plan/Rank.h:2: a comment begins with "that"'),
                 ({"test/Run.h": "int a; /* which of them */\n"}, 'test/Run.h:1: a comment begins with "which"'),
-                ({"dialects/mg/ops/Row.td": "let description = [{\n  What is read.\n}];\n"}, 'ops/Row.td:1: a comment begins with "What"'),
+                ({"dialects/mg/ops/Row.td": "let description = [{\n  What is read.\n}];\n"}, 'dialects/mg/ops/Row.td:1: a comment begins with "What"'),
                 ({"test/go.py": 'def go():\n    """Those that run."""\n'}, 'test/go.py:2: a comment begins with "Those"'),
                 ({"test/go.py": "x = 1  # whose size is one\n"}, 'test/go.py:1: a comment begins with "whose"'),
                 ({"scripts/go": "#!/bin/sh\necho # who it was\n"}, 'scripts/go:2: a comment begins with "who"'),

@@ -1,4 +1,4 @@
-"""What a field of a config.json does in transformers: each field of a class, changed one at a time to values that files might
+"""Finds the effect of a config.json's fields in transformers: each field of a class, changed one at a time to values that files might
 have, and whether losses, logits or gradients change with it. Makes mutations.json. Needs torch (peers.use first)."""
 import copy
 import re

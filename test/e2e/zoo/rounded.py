@@ -1,5 +1,5 @@
-"""What rounding to bf16 may do to a tiny model, from transformers' own class: a draw is its training with each result of an
-op in bf16 rounded at random, as rounded_models.py's is for the models that stand there. prediction.py makes of
+"""Effects of rounding to bf16 on a tiny model, from transformers' own class: a draw is its training with each result of an
+op in bf16 rounded at random, as rounded_models.py's is for the models there. prediction.py makes of
 many draws what a run may be off by. Needs torch (peers.use first).
 
 Tensors of bf16 are held as float64 and rounded after each op that computes; those that the class casts to float32 (norms,

@@ -1,4 +1,4 @@
-// What every op with an axis rule is checked for.
+// Errors of every op with an axis rule.
 // RUN: %mg-opt %s -split-input-file -verify-diagnostics
 
 func.func @sizes_differ(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<6xf32, #mg.layout<h>>) {

@@ -1,4 +1,4 @@
-// Which process this is, from what launchers set.
+// Tests which process this is, from the variables that launchers set.
 #include "runtime/comm/bootstrap/Launch.h"
 #include "test/runtime/TempDir.h"
 

@@ -1,4 +1,4 @@
-// Which part of the global batch each rank sees.
+// Tests which part of the global batch each rank sees.
 #include "runtime/data/Inputs.h"
 #include "test/runtime/exec/HandMadePlans.h"
 

@@ -1,5 +1,5 @@
-// That a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings
-// its own, so it is not built with one.
+// Tests that a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings its
+// own, so it is not built with one.
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/GemmBf16.h"
 #include "test/runtime/exec/RandomPrograms.h"
