@@ -1,5 +1,6 @@
-// In which order the instructions of two runs that are a pair (ScheduleStep) are enqueued on the one stream of a device. Each run
-// is cut into turns, which end where it would wait for an exchange of rows; while the exchange is under way the other has its turn:
+// The order in which the instructions of two runs that are a pair (ScheduleStep) are enqueued on the one stream of a
+// device. Each run is cut into turns, which end where it would wait for an exchange of rows; during the exchange the
+// other run has its turn:
 //
 //   forward   before | experts | combine, next layer ..        backward  shared | dx, dw | ..
 //   stream    before   shared   experts   dx, dw   combine ..

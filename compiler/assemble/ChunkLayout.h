@@ -7,8 +7,8 @@
 //   output       activations that leave it
 //   gradientIn   gradients of the output
 //   gradientOut  gradients of the input
-//   split        what input halves hand to weight halves
-//   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+//   split        values that input halves pass to weight halves
+//   flow         gradients between instances: lives only while a chunk runs; two halves, used alternately
 //   forwardFlow  the same of activations between instances that no backward reads, as in front of frozen layers
 #pragma once
 

@@ -69,7 +69,7 @@ bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedByt
   });
 }
 
-// --- Collectives beside products -------------------------------------------------------------------------------
+// --- Collectives parallel to products --------------------------------------------------------------------------
 
 size_t useOf(const plan::Mesh &mesh, const plan::InstructionBody &body, const plan::RankGroup &group) {
   if (std::holds_alternative<plan::ExchangeRows>(body))
@@ -107,7 +107,7 @@ struct PricedWork {
   bool endsCall = false;
 };
 
-// A collective under way.
+// A collective in progress.
 struct PendingWork {
   double left;
   size_t use;
@@ -118,14 +118,15 @@ struct PendingWork {
   }
 };
 
-// How many of the first are done when the work, which none of them hides, begins: those in its way, and those before them.
+// How many of the first are done when the work, which none of them hides, begins: those that it must wait for, and
+// those before them.
 int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &work) {
   const auto last = std::find_if(pending.rbegin(), pending.rend(),
                                  [&](const PendingWork &one) { return one.isInWayOf(work); });
   return pending.rend() - last;
 }
 
-// Plays works one after the other, collectives beside them if the target lets them.
+// Plays works one after the other, with concurrent collectives if the target allows.
 class ProgramPlayer {
 public:
   ProgramPlayer(const Cluster &cluster, ProgramTime &time)

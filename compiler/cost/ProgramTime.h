@@ -47,7 +47,8 @@ std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Pr
 // The cost of all calls of the chunk. `programs`: by program of the plan.
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
-// The cost of two chunks whose runs are a pair: turn by turn (plan/PairTurns.h), the collectives of each beside the products of both.
+// The cost of two chunks whose runs are a pair, in alternating turns (plan/PairTurns.h): the collectives of each
+// overlap the products of both.
 ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
                           const plan::Chunk &second);
 

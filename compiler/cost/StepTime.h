@@ -27,7 +27,7 @@ struct StageTime {
 struct StepCost {
   double seconds = 0; // one training step
   StepParts parts;
-  // Seconds of collectives, and of those of experts, beside other work, mean over the stages.
+  // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   std::vector<StageTime> stages;
   schedule::Timing timing;    // times of each step of the stages' lists, as plan::expandedSchedule has them

@@ -5,8 +5,8 @@
 //
 // Row ops behind a product read its result and write theirs; the library does the same before it writes at all. That
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
-// costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the
-// queries) is no kernel with the add of all. GELU's operand is kept for the backward, and the library writes it too.
+// costs nothing there. A row op that reads only a part of mg.linear's result (mg.parts: rope of the queries) is not
+// fused with the add that reads all of it. GELU's operand is kept for the backward, and the library writes it too.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Target.h"

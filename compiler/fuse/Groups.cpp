@@ -1,6 +1,5 @@
 // See Groups.h. State: a graph whose nodes are groups and the other ops. It has no cycle, and no join makes one: two
-// nodes are joined only when no way leads from one to the other over a third. Each join takes a node away, so it
-// ends.
+// nodes are joined only when no path leads from one to the other over a third. Each join takes a node away, so it ends.
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/KernelCost.h"
 
@@ -114,7 +113,7 @@ private:
       addPair(x == b ? a : x, y == b ? a : y);
   }
 
-  // Whether a way leads from one node to the other over a third.
+  // Whether a path leads from one node to the other over a third.
   bool leadsAround(size_t from, size_t to) const {
     llvm::BitVector seen(nodes_.size());
     llvm::SmallVector<size_t> open;

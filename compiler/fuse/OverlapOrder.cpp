@@ -24,7 +24,7 @@ bool isProduct(Operation *op) { return isa<LibraryOpInterface>(op); }
 // --- A collective past one product
 
 struct ProductMove {
-  Ops ops;                    // in their order; empty: there is no product to run beside
+  Ops ops;                    // in their order; empty: there is no product to overlap
   Operation *after = nullptr; // null: the begin of the block
 };
 
@@ -134,7 +134,7 @@ void raise(Operation *exchange) {
   exchange->moveBefore(begin);
 }
 
-// --- Products beside an exchange that has none
+// --- Products for an exchange that overlaps none
 
 // The ops behind `op` that need neither it nor an exchange behind it, in order.
 Ops independentBehind(Operation *op) {
@@ -170,7 +170,7 @@ Ops drawnOf(const Ops &independent) {
   return drawn;
 }
 
-// Moves products from behind an exchange beside it: rule 2 of the header.
+// Moves products from behind an exchange so that they overlap it: rule 2 of the header.
 void drawProducts(Operation *exchange) {
   Operation *user = firstUser(exchange);
   if (!user)

@@ -127,7 +127,7 @@ private:
     return block_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
   }
 
-  // Whether the op has something to hand on: a cotangent, or load to count.
+  // Whether the op has something to pass on: a cotangent, or load to count.
   bool isBegun(Operation *op) {
     return llvm::any_of(op->getResults(),
                         [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
@@ -271,7 +271,7 @@ private:
       return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
              llvm::all_of(op->getOperands(), isThere);
     };
-    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is made again costs nothing
+    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is recomputed costs nothing
       if (Operation *source = sourceOfCast(op);
           source && isNeeded(op->getResult(0)) && isMadeOfWhatIsThere(source) &&
           savesMemory(source, [&](Value value) { return value == op->getOperand(0) || isNeeded(value); }))
@@ -280,7 +280,7 @@ private:
     for (Operation *op : forward)
       if (isMadeOfWhatIsThere(op) && savesMemory(op, isNeeded))
         again.push_back(op);
-    for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
+    for (Operation *op : llvm::reverse(again)) // its recomputed users are there already
       makeAgain(op, backward);
     makePartsAgain(forward, backward, isNeeded);
   }
@@ -417,7 +417,8 @@ private:
     return {input, weight};
   }
 
-  // The weight half takes the parts of what the input half joins and hands over anyway, not the parts too.
+  // The weight half reads the parts of a joined value that the input half passes on anyway, instead of receiving the
+  // parts too.
   void takeJoined(const Cut &input, Cut &weight) {
     llvm::SetVector<Operation *> taken;
     for (Operation *op : input.ops) {
@@ -507,8 +508,8 @@ private:
     function->moveAfter(forward_);
   }
 
-  // Drops the gradient ops and placeholders; returns the saved values too. Of a block with a loss over logits, backward returns
-  // what is added to the step's results.
+  // Drops the gradient ops and placeholders; returns the saved values too. In a block with a loss over logits, backward
+  // returns the values added to the step's results.
   void finishForward() {
     Block &body = forward_.getBody().front();
     Operation *terminator = body.getTerminator();

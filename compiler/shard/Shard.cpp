@@ -191,7 +191,7 @@ private:
       return &use == &here || isWeightGradientUse(use) || isReturnedAs(use, "split");
     });
   }
-  // Handed to the weight half, which is linear in it too.
+  // Passed to the weight half, which is linear in it too.
   bool isReturnedAs(OpOperand &use, StringRef name) {
     if (!isa<func::ReturnOp>(use.getOwner()))
       return false;

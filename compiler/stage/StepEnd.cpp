@@ -191,8 +191,8 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   return f.finish();
 }
 
-// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients. Of a frozen
-// bucket the gradient is null.
+// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients. A
+// frozen bucket's gradient is null.
 Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
                  ArrayRef<Value> gradients) {
   SmallVector<Value> squares;

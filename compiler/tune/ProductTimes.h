@@ -10,7 +10,7 @@
 
 namespace mgc::tune {
 
-// The times of one path. A round of a measurement has every path in turn, and every second round belongs to the other
+// The times of one path. A round of a measurement has every path once, and every second round belongs to the other
 // half: the difference of the two halves is the machine's noise.
 struct PathTimes {
   plan::GemmPath path;

@@ -14,7 +14,7 @@ namespace mgc::tune {
 
 namespace {
 
-// Paths are ways to divide a product of f32.
+// Paths are options to divide a matrix product of f32.
 bool hasChoice(const plan::Gemm &gemm, int threads) {
   if (gemm.inputType != plan::DType::f32)
     return false;

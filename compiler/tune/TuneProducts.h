@@ -18,7 +18,7 @@ struct TunedProduct {
 
 struct TuneReport {
   int threads = 1;
-  std::vector<TunedProduct> products; // distinct ones that can be computed in more than one way
+  std::vector<TunedProduct> products; // distinct ones with more than one path
   std::vector<std::string> notes;     // why the cache could not be read or written
 };
 

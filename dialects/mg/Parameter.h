@@ -43,8 +43,8 @@ double meanLoadOf(mlir::DictionaryAttr param);
 // Whether it is a counter, with `counts`: nothing moves it, and it is in no file. Others with a mean load are biases of routers,
 // which the load moves.
 bool isCounter(mlir::DictionaryAttr param);
-// Whether it is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does not move it. Of joined views
-// all are, or none.
+// Whether it is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does not move it.
+// Joined views are all frozen or none is.
 bool isFrozen(mlir::DictionaryAttr param);
 // Whether the optimizer updates it.
 bool isTrained(mlir::DictionaryAttr param);

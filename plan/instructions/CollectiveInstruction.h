@@ -57,8 +57,8 @@ std::string_view nameOf(Collective::Kind kind);
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
 constexpr bool packsRows(Target target) { return target == Target::cuda; }
-// Whether collectives of plans for the target leave the cores to the products that they run beside: on a CPU they are work of
-// the same cores, and what is won is the wait for other ranks.
+// Whether collectives of plans for the target leave the cores to concurrent matrix products. On a CPU both use the same
+// cores, and only the wait for other ranks is hidden.
 constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
 
 template <typename V> void fields(V &v, Of<Collective>) {

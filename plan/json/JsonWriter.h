@@ -147,7 +147,7 @@ public:
   }
 
 private:
-  // The fields of an alternative stand beside those of the struct that has it.
+  // The fields of an alternative stand next to those of the struct that has it.
   template <typename U> void inner(const U &chosen) {
     Object<U> object(writer_, chosen, 0, /*first=*/false);
     fields(object, Of<U>());

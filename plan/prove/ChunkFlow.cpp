@@ -126,7 +126,7 @@ private:
     contentsOf(binding).set(at, number);
   }
 
-  // Whole, or not at all; and never of a task that runs beside those that the frame is for.
+  // Whole, or not at all; and never for a task that runs concurrently with the frame's tasks.
   bool isInFrame(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
     if (binding.slot >= 0 || !frame_.meets(at))
       return false;

@@ -24,8 +24,8 @@ struct ProgramFlow {
   std::vector<SegmentFlow> segments;
 };
 
-// `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same bytes.
-// What is read and written stands there.
+// `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same
+// bytes. Its reads and writes are recorded there.
 ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
                    Problems &problems);
 

@@ -168,7 +168,7 @@ private:
 
   // --- Rounds that repeat
 
-  // Where all stages stand, and the messages under way.
+  // The positions of all stages, and the messages in progress.
   std::vector<int64_t> state() const {
     std::vector<int64_t> numbers;
     for (const Stage &stage : stages_) {

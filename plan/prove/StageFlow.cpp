@@ -1,7 +1,7 @@
-// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration
-// is that after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of
-// the repeat is passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m
-// + skipped_.
+// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an
+// iteration is that after an earlier one, moved on by the microbatches between them, all later iterations do the same,
+// and the rest of the repeat is passed over. Later steps then run with the numbers of the iterations that were run:
+// microbatch m stands for m + skipped_.
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"

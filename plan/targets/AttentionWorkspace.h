@@ -30,7 +30,7 @@ struct AttentionLane {
   float *qRows, *outputGradientRows; // [rows, padded d], [rows, padded w]
   float *k, *v;                      // [kAttentionKeys, d], [kAttentionKeys, w]
   float *scores, *gradients;         // [kAttentionKeys, rows]; forward one panel
-  float *converted;                  // [rows, the larger of d and w], of bf16: rows on their way in or out
+  float *converted;                  // [rows, the larger of d and w], for bf16: rows being read or written
   float *biasSums;                   // [rows, n], with a bias backward: what each row adds to its gradient
 };
 

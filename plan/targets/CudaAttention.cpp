@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 256, kColumnsUnit = 8; // 16 bytes of bf16
 constexpr int64_t kUnit = 256;                          // parts of a workspace are multiples of it
-constexpr int64_t kLibraryBytes = 64 << 10;             // cuDNN's own needs beside the tensors below
+constexpr int64_t kLibraryBytes = 64 << 10;             // cuDNN's own needs in addition to the tensors below
 
 int64_t clamped(__int128 value) {
   return static_cast<int64_t>(std::min<__int128>(value, std::numeric_limits<int64_t>::max()));

@@ -63,8 +63,8 @@ struct FileTensor {
   plan::DType savedType(plan::DType asked) const { return isRouterBias ? plan::DType::f32 : asked; }
   int64_t savedBytes(plan::DType asked) const { return elements() * sizeInBytes(savedType(asked)); }
 };
-// The part of the shard that lies in the tensor; its file elements count from where the tensor begins. Of a stack: nothing where the
-// rank has another part.
+// The part of the shard that lies in the tensor; its file elements count from where the tensor begins. For a stack:
+// nothing where the rank has another part.
 std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard);
 
 // By name: those of a checkpoint, those of them that have gradients, and those in the place of whose gradients the load of experts
@@ -73,8 +73,8 @@ std::vector<FileTensor> fileTensors(const plan::Plan &plan);
 std::vector<FileTensor> tensorsWithGradients(const plan::Plan &plan);
 std::vector<FileTensor> tensorsWithLoad(const plan::Plan &plan);
 
-// Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters
-// cover their tensors exactly once, verifyPlan has proved.
+// Whether there is one allocation per rank. verifyPlan has proved that the addresses computed here lie inside them, and
+// that parameters cover their tensors exactly once.
 Status verifyArenas(const plan::Plan &plan, std::span<std::byte *const> arenas);
 
 // Calls body(0) ... body(count - 1), on several threads when the machine has them.

@@ -50,14 +50,13 @@ struct SaveOptions {
   bool areVerified = false; // verifyWeights has passed
 };
 
-// Whether ranks that hold the same block hold the same bits, and all values are finite and the rounding of their masters. Of
-// processes all call it; the answer is the writer's.
+// Whether ranks that hold the same block hold the same bits, and all values are finite and the rounding of their
+// masters. Collective over processes; the answer is the writer's.
 Status verifyWeights(const plan::Plan &plan, Arenas arenas, Communicator *communicator = nullptr);
 
-// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
-// config.json = plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Of weights that
-// verifyWeights refuses nothing is written. A checkpoint that was in the directory stays whole until the new
-// one is complete on disk.
+// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and config.json =
+// plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Weights that verifyWeights
+// refuses are not written. A checkpoint that was in the directory stays whole until the new one is complete on disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 

@@ -20,8 +20,9 @@ namespace mgc {
 
 inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
-// [globalBatchSize, sequenceLength], row-major: the samples `first`, first + 1, .. of a training. Labels are those of the plan's objective: causal: labels[i] follows tokens[i];
-// masked: labels[i] is the token that stood at i. What the plan does not read is empty.
+// [globalBatchSize, sequenceLength], row-major: the samples `first`, first + 1, .. of a training. Labels are those of
+// the plan's objective: causal: labels[i] follows tokens[i]; masked: labels[i] is the token that stood at i. Fields
+// that the plan does not read are empty.
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   int64_t first = 0;
@@ -123,7 +124,7 @@ Result<std::unique_ptr<DataSource>> openCorpus(const CorpusOptions &corpus, cons
                                                const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
-// Plans that read documents get documents of different lengths. Of the options documents and masking count.
+// Plans that read documents get documents of different lengths. Only the options documents and masking count.
 Result<std::unique_ptr<DataSource>> makeMockData(const plan::Plan &plan, uint64_t seed,
                                                  const DataOptions &options = {});
 

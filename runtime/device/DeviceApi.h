@@ -7,8 +7,8 @@
  * once; work is done in the order of the stream; its failure is found by `synchronize` or `check`, whichever is first.
  * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator.
  *
- * A device of host memory (mgc_device_facts) does what is enqueued before the call returns. Who feeds its streams by several
- * threads orders them. */
+ * A device of host memory (mgc_device_facts) does what is enqueued before the call returns. A caller that feeds its
+ * streams from several threads orders them. */
 #ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
 #define MGC_RUNTIME_DEVICE_DEVICEAPI_H
 

@@ -26,7 +26,7 @@ constexpr int64_t needsSize(int64_t operands) { return 3 + 4 * operands; } // le
 class KernelFacts {
 public:
   virtual ~KernelFacts() = default;
-  // Nothing where the library does not say: kernels written by hand.
+  // Nothing where the library lacks it: kernels written by hand.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
 };
 

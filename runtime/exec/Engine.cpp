@@ -207,7 +207,7 @@ Status RankEngine::checkMemory() const {
       inGib(facts.total_bytes), advice);
 }
 
-// The hosts of processes, which have communicators of their own beside those of devices.
+// The hosts of processes, which have communicators of their own in addition to those of devices.
 Status RankEngine::openHosts() {
   Communicator &hosts = *options_.communicator;
   std::vector<int64_t> all(plan_.mesh.worldSize());

@@ -124,7 +124,8 @@ public:
   virtual bool arenasAreZero() const = 0; // as they are made
   virtual Status upload(Part) = 0;        // weights: moments of a device become zero
   virtual Status download(Part) = 0;
-  // The hosts of the processes, between steps; null: all ranks are here. Those of CPU ranks are EngineOptions::communicator.
+  // The hosts of the processes, between steps; null: all ranks are here. For CPU ranks this is
+  // EngineOptions::communicator.
   virtual Communicator *hosts() = 0;
   virtual int threadsPerRank() const = 0;             // threads on the host
   virtual std::string whereRanksAre() const = 0;      // for people: "2 threads each", "sharing device 0, .."

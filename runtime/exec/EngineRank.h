@@ -21,7 +21,7 @@ struct EngineRankOptions {
   TimelineOptions timeline = {};
   bool callsBeforeUpdate = true;               // one rank of each process does
   std::function<Status()> barrier = nullptr;   // at which all ranks meet
-  std::function<void()> prepareThread = [] {}; // called first by each thread beside the rank's
+  std::function<void()> prepareThread = [] {}; // called first by each thread other than the rank's
 };
 
 // The arguments of one step for the ranks; who gives them waits while the ranks work.

@@ -1,9 +1,11 @@
-// Where a stream must wait for what runs beside it. In: works in the order in which they are enqueued, each with its lane and
-// the bytes that it touches. Out: for each the earlier works that must be waited for first.
+// Finds where a stream must wait for work that runs concurrently with it. In: works in the order in which they are
+// enqueued, each with its lane and the bytes that it touches. Out: for each the earlier works that must be waited for
+// first.
 //
-// Works of the main lane, 0, run in order. A work of another lane begins behind all of the main lane that were enqueued
-// before it, and behind those of its own lane. Two works that touch a byte, one of them writing, must run in order; a join,
-// which makes the main lane wait for a work, is where the second of two comes that nothing else has put in order:
+// Works of the main lane, 0, run in order. A work of another lane begins after all works of the main lane that were
+// enqueued before it, and after those of its own lane. Two works that touch a byte, one of them writing, must run in
+// order; a join, which makes the main lane wait for a work, is where the second of two comes that nothing else has put
+// in order:
 //
 //     main   dgrad |  remake  wgrad  | norm_grad reads what reduce writes: joins it
 //     lane 1       | reduce .........|

@@ -33,7 +33,7 @@ struct PairTurn {
   int64_t begin = 0, end = 0;
 };
 
-// How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
+// How many collectives a step has, and how many overlap a product: one enqueued after them and before their join.
 struct CollectiveCount {
   int64_t all = 0, besideProducts = 0;
 };

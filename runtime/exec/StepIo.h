@@ -13,7 +13,7 @@ public:
   // `plan` outlives it.
   static Result<StepIo> make(const plugin::PluginDevice &device, const plan::Plan &plan, int64_t rank);
 
-  // By the host. Steps take turns: only the step before may still be running.
+  // By the host. Two steps alternate: only the step before may still be running.
   void writeInputs(const GlobalBatch &batch, int64_t step);
   void writeScalars(const StepScalars &scalars, int64_t step);
   // Enqueued: before and behind the work of a step.
@@ -31,7 +31,7 @@ private:
   std::vector<int64_t> bytes_;       // size of each
   std::vector<InputRecord> records_; // by input of the stage
   int64_t inputBytes_ = 0;
-  plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, marks
+  plugin::PinnedBuffer memory_; // inputs and scalars of two steps, results, marks
 };
 
 } // namespace mgc

@@ -1,8 +1,8 @@
 // StreamExecutor: enqueues one rank's schedule on streams of its device, once per training step.
 //
 //     compute          runs, in the order of the list
-//     gradients        those of task gradients, in their own order: beside the backward of other layers
-//     layers, step     collectives of the runs: behind what the run's stream has, which goes on beside them and waits where it
+//     gradients        those of task gradients, in their own order: concurrently with the backward of other layers
+//     layers, step     collectives of the runs: after the work in the run's stream, which goes on concurrently and waits where it
 //                      comes to what touches the same bytes, or to its end (StepJoins.h)
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
@@ -15,9 +15,9 @@
 // layers (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
 // the communicator moves when both ends have come.
 //
-// On a device a pair of runs (plan::ScheduleStep) shares the compute stream, turn by turn (plan/PairTurns.h), so that the exchanges of
-// rows of each are beside the other's work; both are done when the pair is. On the host, and in a measured step, they run one after
-// the other.
+// On a device a pair of runs (plan::ScheduleStep) shares the compute stream in alternating turns (plan/PairTurns.h), so
+// that the exchanges of rows of each overlap the other's work; both are done when the pair is. On the host, and in a
+// measured step, they run one after the other.
 //
 // A step allocates nothing (runtime/kernels and the libraries of a device aside).
 #pragma once
@@ -40,7 +40,7 @@ struct StreamExecutorOptions {
   // failures.
   std::function<Status(const ExecutionPlace &)> inject = nullptr;
   bool isOnHost = false;                       // enqueued work is done when the call returns
-  bool hasThreads = false;                     // on the host: as the program has collectives beside
+  bool hasThreads = false;                     // on the host: the program has concurrent collectives
   std::function<void()> prepareThread = [] {}; // called first by each thread of the rank's lanes
 };
 
@@ -86,7 +86,7 @@ private:
     std::span<const Join> joins = {}; // joins still to come
     int64_t firstEnd = 0;             // first of its collectives, in ends_
   };
-  // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
+  // A stream parallel to that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
     plugin::Stream stream;
     plugin::Event begin;

@@ -2,8 +2,8 @@
 //   in:  a block of at most kAttentionRows queries in columns (below), a block of at most kAttentionKeys keys
 //        and values in rows of d
 //   out: forward: the block's running softmax and output; backward: its dq, and the keys' dk and dv
-// Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after
-// the other; those of o and its gradient are [w, width]. Scores lie the same way, [keys, width], so that maxima, sums and
+// Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after the other;
+// those of o and its gradient are [w, width]. Scores have the same layout, [keys, width], so that maxima, sums and
 // masks need no work across a vector, and keys and values are read as they are. Every part starts on 64 bytes.
 #pragma once
 

@@ -358,8 +358,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::roundKeyGradient
     }
 }
 
-// Returns once the turn, if there is one, is past the block. That of the task before comes there: it began
-// before this one.
+// Returns once the turn, if there is one, is past the block. The task before gets there: it began before this one.
 void await(const AttentionTurn *turn, int64_t block) {
   for (int32_t at; turn && (at = turn->load(std::memory_order_acquire)) <= block;)
     turn->wait(at, std::memory_order_relaxed);

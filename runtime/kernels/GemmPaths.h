@@ -1,4 +1,4 @@
-// The ways to divide a product into library calls: which is fastest differs by shape, threads and processor.
+// The options to divide a matrix product into library calls: which is fastest differs by shape, threads and processor.
 #pragma once
 
 #include "runtime/kernels/CpuGemm.h"
@@ -9,7 +9,7 @@ namespace mgc {
 
 struct GemmPathRow {
   plan::GemmPath path;
-  bool (*applies)(const plan::Gemm &gemm, int threads); // whether it is another way than `whole`
+  bool (*applies)(const plan::Gemm &gemm, int threads); // whether it differs from `whole`
   // The rows of A, B and C lie one after another.
   void (*run)(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads);
 };

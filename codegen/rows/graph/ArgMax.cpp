@@ -22,7 +22,7 @@ static Value constantI64(OpBuilder &b, Location loc, int64_t value, Value like) 
   return arith::ConstantOp::create(b, loc, attribute);
 }
 
-// Floats below zero are ordered by their bits the other way round. The function is its own inverse.
+// The bits of negative floats have the reverse order. The function is its own inverse.
 static Value reorder(OpBuilder &b, Location loc, Value bits) {
   auto constant = [&](int64_t value) { return emitI32(b, loc, value, bits.getType()); };
   Value sign = arith::ShRSIOp::create(b, loc, bits, constant(31));

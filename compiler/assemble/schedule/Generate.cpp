@@ -1,4 +1,4 @@
-// From the orders of a schedule to its solution, the same way for every row of the table:
+// From the orders of a schedule to its solution, the same for every row of the table:
 //   1. messages   each boundary between chunks of different stages, forward and back, per microbatch
 //   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer,
 //                 gradients right after the part that makes them; a pair of runs is one here: its sends come after both

@@ -1,5 +1,6 @@
-// Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go around
-// the slots of a ring. Two ways compete for chunks whose buffers have the same size, and the one of fewer slots is taken:
+// Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go
+// around the slots of a ring. There are two assignments for chunks whose buffers have the same size; the one with fewer
+// slots is taken:
 //   apart     each chunk has a ring of its own, as large as its peak
 //   together  they share slots: the n-th buffer to begin takes the slot of the (n - R)-th to end, of all chunks, where R is
 //             the most that live at one time. Interleaved schedules need it: while one chunk fills, another drains. With

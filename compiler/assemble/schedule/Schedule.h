@@ -73,7 +73,7 @@ toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradien
 // use names the producer's `output` buffer, its `gradientIn` use the producer's `gradientOut` buffer.
 //   input        the chunk's input activation        activation  everything else saved for backward
 //   output       its output activation               gradientIn  gradient of its output
-//   gradientOut  gradient of its input               split       what `input` hands to `weight`
+//   gradientOut  gradient of its input               split       values that `input` passes to `weight`
 enum class BufferKind { input, activation, output, gradientIn, gradientOut, split };
 inline constexpr int64_t kBufferKinds = 6;
 const char *nameOf(BufferKind kind);
@@ -115,8 +115,8 @@ struct Problem {
   std::vector<std::vector<std::vector<TaskKind>>> idle = {};
   bool isIdle(int64_t stage, int64_t chunk, TaskKind task) const;
   // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
-  // so many parts, each followed by the task gradients for the part, which runs beside what comes after. 0: in one,
-  // and its gradients are left to reduce. Empty: 0 everywhere.
+  // so many parts, each followed by the task gradients for the part, which runs concurrently with the following runs.
+  // 0: in one, and its gradients are left to reduce. Empty: 0 everywhere.
   std::vector<std::vector<int64_t>> parts = {};
   int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
 

@@ -1,6 +1,6 @@
 // A collective of ranks that share a device, on the stream of each:
 //
-//     host    record `ready`, lay down addresses and events, meet
+//     host    record `ready`, store addresses and events, meet
 //     stream  wait for `ready` of all: their sources are complete, their destinations may be written
 //             own part: as on the CPU (runtime/comm/thread/ThreadCollectives.cpp), reductions in the order of the group
 //     host    record `done`, meet
@@ -79,7 +79,7 @@ private:
     int64_t index; // index of this rank
     const Member &mine() const { return members[index]; }
   };
-  // One collective under way.
+  // One collective in progress.
   struct Job {
     const plan::Collective &what;
     const Stream &stream;

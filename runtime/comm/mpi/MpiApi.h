@@ -47,7 +47,7 @@ typedef struct {
    * itself once one has ended with a code. No message is waited for. */
   void (*abandon)(int32_t code);
   int (*open_world)(mgc_mpi_world **world, mgc_error *error);
-  /* Does not wait. What has not completed is not received any more. */
+  /* Does not wait. Receives that have not completed are dropped. */
   void (*drop_world)(mgc_mpi_world *world);
   /* The region stays until the completion. `done`, where it is not null: 1 when the message has left already, and no completion
    * comes. */

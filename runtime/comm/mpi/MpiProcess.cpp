@@ -16,8 +16,8 @@ namespace mgc {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// The thread that starts MPI and, as it must be, stops it; and that makes the other calls that wait for ranks. Who has such a call
-// made waits no longer than to a deadline; then the thread is left behind.
+// The thread that starts MPI and, as it must be, stops it; and that makes the other calls that wait for ranks. The
+// caller of such a call waits for it no longer than to a deadline; then the thread is abandoned.
 class MpiThread {
 public:
   MpiThread() : shared_(std::make_shared<Shared>()) {

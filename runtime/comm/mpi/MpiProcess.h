@@ -14,8 +14,8 @@ class MpiThread;
 
 class MpiProcess {
 public:
-  // Starts the MPI of the launcher, in all processes, and completes `launch`: where rank 0 listens. The error says what would work.
-  // `plugin`: its file, else the one beside the program. `timeout` is that of each wait.
+  // Starts the MPI of the launcher, in all processes, and completes `launch`: where rank 0 listens. The error says what
+  // would work. `plugin`: its file, else the one next to the program. `timeout` is that of each wait.
   static Result<std::unique_ptr<MpiProcess>> start(Launch &launch, std::chrono::milliseconds timeout,
                                                    const std::string &plugin = {});
   ~MpiProcess();

@@ -1,5 +1,5 @@
-// One rank of a world of processes, over the NCCL functions of a device's plugin. Groups, and ways from one rank to
-// another, are NCCL communicators of their own, made at load time.
+// One rank of a world of processes, over the NCCL functions of a device's plugin. Each group, and each channel from one
+// rank to another, has its own NCCL communicator, made at load time.
 #pragma once
 
 #include "runtime/comm/Communicator.h"

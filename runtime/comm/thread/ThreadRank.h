@@ -129,7 +129,7 @@ public:
     int64_t index = 0; // index of this rank in the group
   };
   const Membership &membership(GroupId group) const { return memberships_.at(group); }
-  // Lays down what the others may read until the next meeting, and meets them: all agree on what they do.
+  // Stores the arguments, which the others may read until the next meeting, and meets them: all must agree.
   Status publish(const Membership &my, const Agreement &agreement, mgc_address source,
                  mgc_address destination, const WaitListeners &listeners);
   Status meet(const Membership &my, const WaitListeners &listeners); // returns once all members have come
@@ -206,7 +206,7 @@ private:
   Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
   std::vector<const plugin::Event *> events_; // by Ticket
-  std::deque<RowExchange> exchanges_;         // by GroupId: one may be at hand in each
+  std::deque<RowExchange> exchanges_;         // by GroupId: one may be in progress in each
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.

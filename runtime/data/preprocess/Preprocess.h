@@ -39,8 +39,8 @@ struct PreprocessSummary {
   std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // one per key, unless it was interrupted
 };
 
-// Memory does not grow with the input. What is wrong with a line is an error that names it. A run that ends early, whether it
-// is told to by `stop` or dies, leaves its state in PREFIX.state.json and its files as .part: the same call goes on with them.
+// Memory does not grow with the input. An error names the line. A run that ends early, whether it is told to by `stop`
+// or dies, leaves its state in PREFIX.state.json and its files as .part: the same call continues them.
 Result<PreprocessSummary> preprocess(const PreprocessOptions &options, const std::atomic<bool> &stop,
                                      const std::function<void(const PreprocessProgress &)> &observer);
 

@@ -5,8 +5,8 @@
 
 namespace mgc::cuda {
 
-// Rows of d elements (v, o and their gradients: of w), `stride` elements from one group (position, b, g) to the next. What is read
-// is of one type, bf16 or f32, and what is written too.
+// Rows of d elements (v, o and their gradients: of w), `stride` elements from one group (position, b, g) to the next.
+// All inputs have one type, bf16 or f32, and all outputs have one.
 struct AttentionTensor {
   uint64_t address;
   int64_t stride;

@@ -88,7 +88,7 @@ public:
   Cudnn(const Cudnn &) = delete;
   Cudnn &operator=(const Cudnn &) = delete;
 
-  // The device's, opened when it is first asked for. It takes device memory beside the plan's.
+  // The device's, opened when it is first asked for. It takes device memory in addition to the plan's.
   static Result<std::shared_ptr<Cudnn>> of(mgc_device &device);
   // Without a device: for finding plans, and their workspaces, for the device that `properties` (JSON) describes.
   static Result<std::shared_ptr<Cudnn>> without(std::string_view properties);

@@ -50,7 +50,7 @@ Status ncclError(const mgc_comm &comm, ncclResult_t result, std::string_view wha
                 comm.nccl->ncclGetErrorString(result), last && *last ? ": " : "", last ? last : "");
 }
 
-// One question, with the mutex: what is under way is done, in progress, or has failed.
+// One query, with the mutex: the current operation is done, in progress, or has failed.
 Result<bool> hasSettled(mgc_comm &comm, std::string_view what) {
   std::lock_guard lock(comm.mutex);
   if (comm.isAborted)

@@ -73,7 +73,7 @@ struct Enqueueing {
   std::span<const mgc_address> operands;
   const plugin::Stream &stream;
   Communicator &communicator;
-  bool isOfLane;      // on the thread of a lane, beside the rank's own
+  bool isOfLane;      // on the thread of a lane, not the rank's own
   bool hasSameCounts; // RowBuffers::sameCounts
 };
 

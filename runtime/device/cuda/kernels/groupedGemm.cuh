@@ -7,8 +7,8 @@
 // A tile is  C[i, j] = sum over q of X[i, q] Y[q, j]:
 //     rows    i a row of the group, q = k        X = A [i, q], Y = B[g] [q, j], or stored [j, q]
 //     sums    i = m, q a row of the group        X = A [q, i], Y = B [q, j]
-// The sum of an element is made by one thread, or one product of tensor cores after the other, in the order of q: equal bits for
-// equal counts. What is behind the end of i, j or q is 0 in shared memory, whatever lies there.
+// The sum of an element is made by one thread, or one product of tensor cores after the other, in the order of q: equal
+// bits for equal counts. Elements beyond the end of i, j or q are 0 in shared memory, whatever lies there.
 #pragma once
 
 #include "runtime/device/cuda/kernels/rowReport.cuh"
