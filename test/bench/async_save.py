@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# The cost of --async-save to a step: the steps of a training during which a save is written beside its others.
+# The cost of --async-save to a step: the steps of a training during which a save is written, compared with its others.
 #
 #   test/bench/async_save.py --bin build/release/bin [--interval 25] [--saves 3] [--rounds 2] [--folder /tmp] [--quick]
 #

@@ -308,7 +308,7 @@ class Faults(unittest.TestCase):
         kill(self, run, 2, 20)
 
     def test_a_pipeline_of_one_microbatch(self):
-        """Each stage posts what it receives before it sends; with NCCL the first use of a way waits for the other host."""
+        """Each stage posts what it receives before it sends; with NCCL the first use of a channel waits for the other host."""
         results = processes(["--mock-data", "--train-iters", "3", "--timeout", "20"], plan="pipe").end(60)
         for code, _, errors in results:
             self.assertEqual(code, 0, errors)

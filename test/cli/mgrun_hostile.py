@@ -553,7 +553,7 @@ class Hostile(unittest.TestCase):
         self.assertEqual(read("blind/model.safetensors"), read("good/model.safetensors"))
 
     def test_output_that_cannot_be_written(self):
-        """Closed, or a full disk: every program that prints, on whatever way."""
+        """Closed, or a full disk: every program that prints, to any stream."""
         with open("empty.mlir", "w", encoding="utf-8") as file:
             file.write("module {}")
         for command in (["mgc", "explain", "plan"], ["mgc", "explain", "plan", "--json"], ["mgc", "--help"],

@@ -89,10 +89,10 @@ def test_backward_in_two_halves(session):
         check_block(session, config, "--tp 2 --sp" + split, "layer", SP[0], {"AG": [A] * 6, "RS": [A, A]})
 
 
-# Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. Those of one op travel in one
-# call (P8). Backward needs o of all positions and of its own: it has one and exchanges it beside the cotangent of o. Under
-# a2a+p2p the exchange is that of a2a among `inner` ranks, and keys make cp / inner - 1 hops between groups; under
-# a2a+all_gather backward has k and v as they were before both steps, and makes both again.
+# Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. The tensors of one op
+# travel in one call (P8). Backward needs o of all positions and of its own: it has one and exchanges it with the
+# cotangent of o. Under a2a+p2p the exchange is that of a2a among `inner` ranks, and keys make cp / inner - 1 hops
+# between groups; under a2a+all_gather backward has k and v as they were before both steps, and recomputes both.
 def context(kind, cp, inner, q, k, rotates):
     again = 0 if rotates else q + 2 * k  # without rope one product is saved, of which they are parts before the exchange
     if kind == "all_gather":

@@ -166,8 +166,8 @@ def test_07_memory_is_what_a_count_by_hand_gives(session):
         assert bytes_of(session.plan(GPT2, f"--tp 1 {types}"), "activations") == wanted, types
 
 
-# The gradient of a parameter is made as f32 and never rounded; nor are the numbers of the step. What is sent, gathered or
-# summed of activations is bf16.
+# The gradient of a parameter is made as f32 and never rounded; nor are the numbers of the step. Activations are sent,
+# gathered and summed in bf16.
 def test_08_types_of_what_is_summed(session):
     plan = session.plan(GPT2, f"--tp 2 --sp --pp 2 --dp 2 --zero 1 {BF16}")
     used, products = {}, []
@@ -229,8 +229,9 @@ def test_10_types_with_residuals_in_f32(session):
     assert bytes_of(session.plan(GPT2, f"--tp 1 {RESIDUAL}"), "activations") == wanted
 
 
-# A stream of bf16 is rounded at each sum, a read of it once. So in 24 layers, 48 sums, of a stream that is large beside what
-# branches add (embeddings 16 times as large), that is most of what a run is off by. Rounded weights are those of all three.
+# A stream of bf16 is rounded at each sum, a read of it once. So in 24 layers, 48 sums, of a stream that is large
+# compared with what branches add (embeddings 16 times as large), that is most of what a run is off by. Rounded
+# weights are those of all three.
 def test_11_residuals_in_f32_are_nearer_to_f32(session):
     config = LLAMA | {"num_hidden_layers": 24}
     weights = {name: nearest(w) for name, w in models.random_weights(config).items()}

@@ -67,7 +67,7 @@ def trained(plan, log, *flags):
 
 
 def mean_loss(lines):
-    """Over all tokens: of the cross-entropy, whatever the loss has beside it."""
+    """Over all tokens: of the cross-entropy, whatever other terms the loss has."""
     steps = [line for line in lines if "loss" in line]
     return (sum(line.get("cross_entropy", line["loss"]) * line["tokens"] for line in steps) /
             sum(line["tokens"] for line in steps))

@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def overlap(self):
-        """Two of three layouts with data ranks reduce gradients beside the backward: of each layer, or of two or so."""
+        """Two of three layouts with data ranks reduce gradients concurrently with the backward: of each layer, or of two or so."""
         size = zlib.crc32(str(self).encode()) // 2 % 3 * 20000
         return ["--overlap-grad-reduce", "--ddp-bucket-size", size - 19999] if self.dp * self.cp > 1 and size else []
 

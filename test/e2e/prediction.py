@@ -75,8 +75,9 @@ class Quantity:
         count = len(values)
         self.name, self.shape, self.mean = name, draws[0].shape, values.mean(0)
         errors = values - self.mean
-        # Adam divides by the size of a gradient: where that is noise alone, a weight may go the other way. So many
-        # elements as do so in the draws may in a run, but one that happens to be none of theirs must not decide.
+        # Adam divides by the size of a gradient: where that is noise alone, a weight may move in the other direction.
+        # So many elements as do so in the draws may in a run, but one that happens to be none of theirs must not
+        # decide.
         moves = numpy.abs(errors).max(0) > 2.0**-20 * numpy.abs(self.mean)  # has a gradient: others are as good as exact
         usual = math.sqrt(numpy.median(errors[:, moves] ** 2) / 0.4549)  # the median of the square of a normal variable
         self.cut = CUT * usual if name.startswith("weight ") else math.inf

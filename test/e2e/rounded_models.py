@@ -129,7 +129,7 @@ MODELS = {"bert": bert, "gpt2": gpt2}  # others are llama's
 
 
 class Training:
-    """`rounded`: of activations; `rounded_gradients`: of each sum of gradients on the way to that of the batch, over
+    """`rounded`: of activations; `rounded_gradients`: of each partial sum of the batch's gradients, over
     microbatches and then over data ranks. Both do nothing by default, and parameters are then not rounded either.
     fp32_residual: the residual stream is not rounded."""
 

@@ -174,7 +174,7 @@ class Pass:
 
     def attention(self, q, k, v, positions, keys=None):
         """[b, s, heads, d], causal in the documents that begin at position 0, or to the `keys` [b, s] that are not 0; sums are
-        not rounded, dk and dv are summed over the ranks of a group. What a library may round is: probabilities, their gradients
+        not rounded, dk and dv are summed over the ranks of a group. A library may round probabilities, their gradients
         before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)

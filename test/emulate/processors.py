@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Trains the golden models on emulated processors, for machines that have none of these: AVX-512, AVX512-BF16, AMX. Kernels,
-attention and the library's products take the code that they have for it. What comes out is held against the reference as by
+attention and the library's products take the code that they have for it. The results are compared with the reference as by
 test/e2e/golden.py, in f32 and bf16; the unit tests of bf16 run there too.
 
     test/emulate/setup

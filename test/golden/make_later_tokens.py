@@ -5,8 +5,8 @@ model and of modules drawn here, trained on the base's batches.
     make_later_tokens.py [NAME ..]       writes NAME/model.safetensors, expect.json, expect.safetensors and config.json
     make_later_tokens.py --check NAME    the reference values of NAME (deepseek_v3, llama, llama_packed) again, without modules
 
-The models, their gradients and AdamW are written out in numpy, here and in reference.py. That the models are the right ones is
-what --check shows.
+The models, their gradients and AdamW are written out in numpy, here and in reference.py. --check shows that the
+models are the right ones.
 """
 import argparse
 import json

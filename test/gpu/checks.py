@@ -45,7 +45,7 @@ def unpack(machine):
 
 
 def configure_command(machine):
-    """The preset without LLVM. Only the packed libraries are looked for beside the system's."""
+    """The preset without LLVM. Only the packed libraries are looked for in addition to the system's."""
     prefix = machine.prefix
     return ["cmake", "--preset", "cuda", "-S", ROOT, "-B", machine.build, f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_INCLUDE_PATH={prefix}/include", f"-DCMAKE_LIBRARY_PATH={prefix}/lib/x86_64-linux-gnu",

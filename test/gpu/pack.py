@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "test/e2e"))
 import layouts  # noqa: E402
 
-# Debian packages of scripts/packages that the runtime and its tests are built with, and those that they need at run time beside
-# what every C++ compiler brings.
+# Debian packages of scripts/packages that the runtime and its tests are built with, and those that they need at run
+# time in addition to what every C++ compiler brings.
 PACKAGES = ("libfmt-dev", "libfmt9", "nlohmann-json3-dev", "libcli11-dev", "libgtest-dev", "libdnnl-dev", "libdnnl2",
             "ocl-icd-libopencl1")
 MOST_BYTES = 55 << 20   # it travels

@@ -1,4 +1,4 @@
-# How fast what is built is, beside what the hardware allows, and beside PyTorch.
+# The speed of the build, compared with what the hardware allows, and with PyTorch.
 import json
 import statistics
 
@@ -22,8 +22,8 @@ def has_experts(config):
 
 
 def matrix_flops(case, config):
-    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts. Of experts those
-    that a token has."""
+    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts.
+    Only the experts of a token count."""
     hidden, layers, heads = config["hidden_size"], case["layers"], config["num_attention_heads"]
     width = config.get("head_dim") or hidden // heads
     inner, router = config["intermediate_size"], 0
@@ -140,8 +140,8 @@ def check_speed(machine):
 
 # --- PyTorch
 
-# Attention, precision, mode of torch.compile. What compiles in half a minute first: with max-autotune two minutes are not
-# enough on an H100.
+# Attention, precision, mode of torch.compile. Settings that compile in half a minute come first: with max-autotune two
+# minutes are not enough on an H100.
 PEER_SETTINGS = (("cudnn", "master", "default"), ("flash", "master", "default"), ("cudnn", "bf16", "default"),
                  ("cudnn", "master", "max-autotune-no-cudagraphs"))
 

@@ -352,7 +352,7 @@ def collective_mutants(collective, sizes):
         yield "other type", lambda i: i.update(type=other_type(i["type"]))
     if "axes" in collective:
         yield from axes_mutants(collective, sizes)
-    # The other way round is the same where there is one chunk or one block.
+    # The reverse is the same where there is one chunk or one block.
     if collective["kind"] == "all_to_all" and collective.get("middle", 1) > 1:
         yield "splits the other dimension", lambda i: i.update(splitsInner=not i.get("splitsInner", False))
     if "stages" in collective:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# Mutates what a step ends with in the compiler's own form, one fact at a time, and goes on from there. Each mutant must be
-# refused, or be another way to say the same: its plan trains to the bits of the plan itself. A mutant whose plan trains to
-# others is a fact of the form that its verifiers do not prove.
+# Mutates what a step ends with in the compiler's own form, one fact at a time, and goes on from there. Each mutant must
+# be refused, or mean the same: its plan trains to the bits of the plan itself. A mutant whose plan trains to others is
+# a fact of the form that its verifiers do not prove.
 #
 #   test/mutation/mutate_forms.py --bin build/release/bin --model gpt2 [--phase stage] [--sample N --seed S]
 #

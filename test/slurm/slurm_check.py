@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """CPU ranks under Slurm on two machines (test/cli/machines.py): python3 slurm_check.py BUILD [TEST..]
 
-Both ways of srun to start an MPI give the bits of threads; the batch script of examples/cluster is requeued and goes on; a
+Both srun modes of starting an MPI give the bits of threads; the batch script of examples/cluster is requeued and goes on; a
 killed task ends the step with its cause. scripts/slurm-check runs it.
 """
 import sys

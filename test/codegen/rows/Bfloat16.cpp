@@ -107,8 +107,8 @@ TEST(Bfloat16, RowReductions) {
   }
 }
 
-// Quarters: exact in f32, so the result is the exact sum rounded once, however many rows there are. A bf16 that held the
-// sum on the way would lose them.
+// Quarters: exact in f32, so the result is the exact sum rounded once, however many rows there are. A bf16 that held
+// partial sums would lose them.
 TEST(Bfloat16, SumsOverRowsAreRoundedOnce) {
   const int64_t rows = 1000;
   const std::vector<int64_t> widths = {1, 15, 33, 70, 200};

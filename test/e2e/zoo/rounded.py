@@ -1,6 +1,6 @@
-"""Effects of rounding to bf16 on a tiny model, from transformers' own class: a draw is its training with each result of an
-op in bf16 rounded at random, as rounded_models.py's is for the models there. prediction.py makes of
-many draws what a run may be off by. Needs torch (peers.use first).
+"""Effects of rounding to bf16 on a tiny model, from transformers' own class: a draw is its training with each result
+of an op in bf16 rounded at random, as rounded_models.py's is for the models there. prediction.py makes of many draws
+what a run may be off by. Needs torch (peers.use first).
 
 Tensors of bf16 are held as float64 and rounded after each op that computes; those that the class casts to float32 (norms,
 softmax, angles) are float32, whose rounding is 2^-16 of bf16's. So casts say where a value is rounded, as they do in the class

@@ -22,6 +22,16 @@
 
 module attributes {mg.target = "cuda:sm_90", mg.mesh = #mg.mesh<tp = 2>} {
 // The operand of GELU is kept for the backward, and the library writes it too.
+// CHECK-LABEL: func.func @gelu.forward(
+// CHECK-SAME:      %[[X:.*]]: tensor<4x2x8xf32, {{.*}}, %[[W:.*]]: tensor<8x16xf32, {{.*}}, %[[B:.*]]: tensor<16xf32, {{.*}}, %[[V:.*]]: tensor<16x8xf32
+// CHECK-NEXT:    %[[Y:.*]], %[[P:.*]] = mg.linear %[[X]], %[[W]], %[[B]] : {{.*}} -> (tensor<4x2x16xf32, {{.*}}>, tensor<4x2x16xf32, {{.*}}>)
+// CHECK-NEXT:    %[[Z:.*]] = mg.einsum %[[Y]], %[[V]]
+// CHECK-NEXT:    return %[[Z]], %[[P]]
+// No row kernel is left.
+// FUSED-LABEL: func.func @gelu.forward(
+// FUSED-NEXT:    mg.linear
+// FUSED-NEXT:    mg.einsum
+// FUSED-NEXT:    return
 func.func @gelu.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {mg.param = {tensor = "b"}},
                         %v: !wt {mg.param = {tensor = "v"}})
     -> (!x, !y {mg.result = "saved"}) attributes {mg.block = "gelu", mg.pass = "forward"} {
@@ -138,6 +148,8 @@ func.func @reduced.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {m
 }
 
 // No epilogue: the added value is no parameter, lacks the columns, or is of the rows.
+// CHECK-LABEL: func.func @activation.forward(
+// CHECK-NOT:     mg.linear
 func.func @activation.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f)
     -> !y attributes {mg.block = "activation", mg.pass = "forward"} {
   %0 = mg.einsum %x, %w : (!x, !w) -> !y

@@ -50,6 +50,12 @@ func.func @rope.forward(%x: !dj, %p: !p {mg.data = "positions"}) -> !d attribute
 
 // A kernel's result is written where it lies in the joined value; an argument, and a value that is joined twice, is
 // copied there.
+// CHECK-LABEL: func.func @join.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x2x16xf32
+// CHECK:         %[[K:.*]]:4 = mg.kernel {
+// CHECK:         %[[A:.*]] = mg.join %[[K]]#{{.}}, %[[K]]#{{.}} along "j"
+// CHECK:         %[[B:.*]] = mg.join %[[K]]#{{.}}, %[[K]]#{{.}} along "j"
+// CHECK:         return %[[A]], %[[B]]
 func.func @join.forward(%x: !f) -> (!a, !a) attributes {mg.block = "join", mg.pass = "forward"} {
   %s = mg.silu %x : (!f) -> !f
   %a = mg.join %s, %x along "j" : (!f, !f) -> !a

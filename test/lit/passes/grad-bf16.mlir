@@ -56,6 +56,10 @@ func.func @embed(%ids: !ids {mg.data = "tokens"}, %w: !hf {mg.param = {tensor = 
 }
 
 // A gradient that an activation has too keeps its type there; the parameter's is a cast of it.
+// CHECK-LABEL: func.func @shared.backward(
+// CHECK:         %[[G:.*]] = mg.gelu_grad {{.*}} -> tensor<4x16xbf16
+// CHECK:         %[[C:.*]] = mg.cast %[[G]] : (tensor<4x16xbf16, {{.*}}>) -> tensor<4x16xf32
+// CHECK:         return %[[G]], %[[C]]
 func.func @shared(%x: !sf, %w: !sf {mg.param = {tensor = "w"}}) -> !sf attributes {mg.block} {
   %0 = mg.add %x, %w : (!sf, !sf) -> !sf
   %y = mg.gelu %0 {form = "tanh"} : (!sf) -> !sf
@@ -63,6 +67,10 @@ func.func @shared(%x: !sf, %w: !sf {mg.param = {tensor = "w"}}) -> !sf attribute
 }
 
 // Joined gradients are joined in f32, and a gradient from outside is cast.
+// CHECK-LABEL: func.func @parts.backward(
+// CHECK-SAME:    %[[DA:[a-z0-9]+]]: tensor<4x16xbf16, #mg.layout<s, f>> {mg.arg = "dout"
+// CHECK:         %[[A:.*]] = mg.cast %[[DA]] : {{.*}} -> tensor<4x16xf32
+// CHECK:         mg.join %[[A]], %{{.*}} along "j" : (tensor<4x16xf32, {{.*}}>, tensor<4x16xf32, {{.*}}>) -> tensor<4x2x16xf32
 func.func @parts(%w: !sj {mg.param = {tensor = "w"}}) -> (!sf, !sf) attributes {mg.block} {
   %a, %b = mg.parts %w along "j" : !sj -> (!sf, !sf)
   return %a, %b : !sf, !sf

@@ -37,7 +37,16 @@ func.func @bias(%x: !sf, %b: !f {mg.param = {tensor = "b"}}) -> !sf attributes {
   return %y : !sf
 }
 
-// A value at the places of another sequence has its cotangent at its sources; backward needs the places no more.
+// A relocated value gets its cotangent at its sources, which only backward reads.
+// CHECK-LABEL: func.func @relocated.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<6x2x8xf32, #mg.layout<t, b, h>>
+// CHECK-SAME:    %[[PLACES:[a-z0-9]+]]: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"}
+// CHECK:         mg.relocate %[[X]], %[[PLACES]] : (
+// CHECK-LABEL: func.func @relocated.backward(
+// CHECK-SAME:    %[[DY:[a-z0-9]+]]: tensor<4x2x8xf32, #mg.layout<s, b, h>> {mg.arg = "dout"
+// CHECK-SAME:    %[[SOURCES:[a-z0-9]+]]: tensor<6x2xi32, #mg.layout<t, b>> {mg.data = "encoder.image_places"}
+// CHECK:         %[[DX:.*]] = mg.relocate %[[DY]], %[[SOURCES]] : {{.*}} -> tensor<6x2x8xf32, #mg.layout<t, b, h>>
+// CHECK:         return %[[DX]]
 func.func @relocated(%x: tensor<6x2x8xf32, #mg.layout<t, b, h>>, %places: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"},
     %sources: tensor<6x2xi32, #mg.layout<t, b>> {mg.data = "encoder.image_places"}) -> tensor<4x2x8xf32, #mg.layout<s, b, h>> attributes {mg.block} {
   %y = mg.relocate %x, %places, %sources : (tensor<6x2x8xf32, #mg.layout<t, b, h>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<6x2xi32, #mg.layout<t, b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
@@ -58,6 +67,18 @@ func.func @residual(%x: !sf) -> !sf attributes {mg.block} {
 
 // Row ops on values that backward has anyway are recomputed: only x and the two matrix products are saved, neither the
 // norm of x nor its mean, neither silu(a) nor silu(a) * b.
+// CHECK-LABEL: func.func @again.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32, #mg.layout<s, h>>
+// CHECK:         return %{{.*}}, %[[A:.*]], %[[B:.*]], %[[X]] :
+// CHECK-LABEL: func.func @again.backward(
+// CHECK-SAME:    %{{.*}}: tensor<4x8xf32, {{.*}}mg.arg = "dout"{{.*}}, %[[A:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved", mg.index = 0 : i64}, %[[B:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved", mg.index = 1 : i64}, %[[X:[a-z0-9]+]]: tensor<4x8xf32, {{[^%]*}}mg.arg = "saved", mg.index = 2 : i64}
+// CHECK-NOT:     mg.index = 3
+// CHECK:         %[[S:.*]] = mg.silu %[[A]]
+// CHECK-NEXT:    %[[SB:.*]] = mg.mul %[[S]], %[[B]]
+// CHECK-NEXT:    mg.einsum %[[SB]], %
+// CHECK:         %[[N:[a-z0-9]+]], %[[R:.*]] = mg.rms_norm %[[X]]
+// CHECK:         mg.einsum %[[N]], %
+// CHECK:         mg.rms_norm_grad %[[X]], %[[R]], %{{.*}} gamma %
 func.func @again(%x: !sh, %g: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "g"}}, %v: !hf {mg.param = {tensor = "v"}},
                  %w: !hf {mg.param = {tensor = "w"}}, %u: tensor<16x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "u"}}) -> !sh attributes {mg.block} {
   %n, %r = mg.rms_norm %x gamma %g {epsilon = 1.0e-5 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>)

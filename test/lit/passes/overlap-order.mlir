@@ -25,7 +25,8 @@ func.func @reduced.forward(%dy: !y, %x: !x, %w: !w {mg.param = {tensor = "w"}})
   return %3, %2 : !x, !w
 }
 
-// With sequence parallelism the weight's gradient needs the whole input, which is gathered beside the other product.
+// With sequence parallelism the weight's gradient needs the whole input, which is gathered in parallel with the other
+// product.
 // CHECK-LABEL: func.func @scattered.forward(
 // CHECK:         mg.kernel
 // CHECK:         mg.all_gather
@@ -44,6 +45,12 @@ func.func @scattered.forward(%dy: !y, %x: !part, %w: !w {mg.param = {tensor = "w
 }
 
 // An op that needs the reduction is not moved before the product that runs concurrently.
+// CHECK-LABEL: func.func @chained.forward(
+// CHECK:         mg.einsum
+// CHECK-NEXT:    mg.reduce_scatter
+// CHECK-NEXT:    mg.einsum
+// CHECK-NEXT:    mg.kernel
+// CHECK:         mg.all_gather
 func.func @chained.forward(%dy: !y, %x: !x, %w: !w {mg.param = {tensor = "w"}})
     -> (!x, !w) attributes {mg.block = "chained", mg.pass = "forward"} {
   %0 = mg.einsum %dy, %w : (!y, !w) -> !x

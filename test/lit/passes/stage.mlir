@@ -102,3 +102,12 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK-NOT:     mg.chain
 
 // The module after fuse: a schedule per stage.
+// STEPS:      stage 0: 11 steps
+// STEPS-NEXT: run begin
+// STEPS-NEXT: 2 times, i = 0 ..
+// STEPS-NEXT:   run forward.0 microbatch 0 + i
+// STEPS-NEXT:   send output.0 microbatch 0 + i -> stage 1, 128 bytes, waits 1 back
+// STEPS-NEXT:   recv gradientIn.0 microbatch 0 + i <- stage 1
+// STEPS-NEXT: run backward.0 microbatch 0, waits 4 back
+// STEPS:      run update
+// STEPS:      stage 1:

@@ -201,7 +201,8 @@ private:
     return step.kind == ExpandedStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
   }
 
-  // Where the memory begins and ends that is in flight beside the stream compute, or that runs of a pair touch.
+  // Where the memory begins and ends that is in flight concurrently with the stream compute, or that runs of a pair
+  // touch.
   std::vector<int64_t> cuts() const {
     std::vector<int64_t> result;
     auto add = [&](const MemoryRange &range) {

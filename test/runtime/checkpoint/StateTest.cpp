@@ -315,7 +315,7 @@ std::string fileOfOneTensor(const std::vector<int64_t> &shape) {
          std::string(static_cast<size_t>(bytes), '\0');
 }
 
-// Fewer dimensions in the first file than in the second, and the other way round.
+// Fewer dimensions in the first file than in the second, and the reverse.
 TEST(State, filesThatDisagreeAboutDimensionsAreRefused) {
   const std::vector<std::vector<int64_t>> shapes = {{}, {4}, {2, 2}};
   for (const auto &one : shapes)

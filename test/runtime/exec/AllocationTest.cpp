@@ -73,7 +73,7 @@ TEST(Allocation, noneInAStep) {
   }
 }
 
-// A thread beside a rank's waits for work of both kinds.
+// An extra thread of a rank waits for work of both kinds.
 TEST(Allocation, noneInAStepOfSeveralThreads) {
   for (const plan::Plan &plan : {sumAndProductPlan(), concurrentGradientsPlan()}) {
     const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true});

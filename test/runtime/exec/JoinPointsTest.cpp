@@ -107,7 +107,7 @@ TEST(JoinPoints, keepWhatCollidesInOrderAndNothingElse) {
   EXPECT_GT(joined, 3000) << "the programs say little";
 }
 
-// dgrad, reduce beside remake and wgrad, norm_grad.
+// dgrad, reduce concurrently with remake and wgrad, norm_grad.
 TEST(JoinPoints, aReductionRunsBesideTheProductBehindIt) {
   JoinPoints points;
   const Access dx{0, 64, true}, sum{64, 128, true}, dw{128, 192, true}, x{192, 256, false};

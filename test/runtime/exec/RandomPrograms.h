@@ -15,7 +15,7 @@ plan::Plan randomPlan(uint32_t seed);
 // Two such programs, the second run of the one and the first of the other a pair.
 plan::Plan randomPairPlan(uint32_t seed);
 
-// Two ranks: a sum, a product beside it, and what needs the sum. Its results are twice the step scalars.
+// Two ranks: a sum, a concurrent product, and an op that needs the sum. Its results are twice the step scalars.
 plan::Plan sumAndProductPlan();
 
 // Two replicas: the gradients of the first microbatch are summed while the second one is computed. The same results.

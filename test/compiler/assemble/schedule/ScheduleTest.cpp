@@ -81,7 +81,8 @@ TEST(Schedule, GradientsAreCompletedBesideTheBackward) {
   EXPECT_DOUBLE_EQ(simulate(*generate(problem), costs).makespan, 2 * (1 + 4) + 1);
 }
 
-// In steady state each forward is beside a backward of the other chunk, and every stage holds pp + 1 microbatches of a chunk at most.
+// In steady state each forward is paired with a backward of the other chunk, and every stage holds pp + 1 microbatches
+// of a chunk at most.
 TEST(Schedule, DualPipeVPairsForwardsWithBackwards) {
   for (int64_t pp = 1; pp <= 6; ++pp)
     for (int64_t m = 1; m <= 24; ++m) {

@@ -124,7 +124,7 @@ private:
   std::unique_ptr<Program> program_;
   std::vector<Scope> scopes_;
   std::map<std::string_view, Frame> frames_;
-  std::set<std::string_view> open_; // functions on the way to the one being encoded
+  std::set<std::string_view> open_; // callers of the function being encoded
   Frame *frame_ = nullptr;          // null in the entry
   std::map<std::string_view, uint32_t> labels_;
   std::map<std::string_view, std::vector<std::string_view>> tables_; // tables of brx.idx

@@ -30,7 +30,7 @@ public:
 
   static Result<mgc_comm_id> makeId();
   static Status beginGroup();
-  static Status endGroup(); // hands over what the calling thread has grouped
+  static Status endGroup(); // submits the operations that the calling thread has grouped
 
 private:
   struct Ends { // one rank's buffers
