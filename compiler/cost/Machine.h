@@ -12,13 +12,13 @@
 
 namespace mgc::cost {
 
-// FLOP/s of one device at its dense peak, by the type of a product's operands.
+// FLOP/s of one device at its dense peak, by the type of a matrix product's operands.
 struct PeakRates {
   double f32 = 0, bf16 = 0;
 };
 
-// A tile of a product's result that one unit of the device makes at a time, and the fraction of the peak that the
-// device reaches when all units make such tiles of a product with a large k.
+// A tile of a matrix product's result that one unit of the device makes at a time, and the fraction of the peak that
+// the device reaches when all units make such tiles of a product with a large k.
 struct ProductTile {
   int64_t m = 1, n = 1;
   double fraction = 1;

@@ -25,7 +25,7 @@ public:
   bool isOfEncoder(const plan::Parameter &parameter) const;
 
   // How many positions of a sample use it. For a parameter of the decoder: the decoder's sequence, unless its matrix
-  // products have the encoder's rows:
+  // matrix products have the encoder's rows:
   //   BART, --encoder-seq-length 64 --seq 16    encoder 64; cross-attention's keys and values 64; all others 16
   //   LLaVA, 577 positions of an image          tower 577; projector 576, the class token is no feature; all others --seq
   int64_t positionsOf(const plan::Parameter &parameter) const;

@@ -152,7 +152,7 @@ public:
   }
 
 private:
-  // A product or attention takes so long.
+  // A matrix product or attention takes so long.
   void hide(double seconds) {
     while (seconds > 0 && !pending_.empty()) {
       PendingWork &first = pending_.front();

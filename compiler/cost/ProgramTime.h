@@ -1,9 +1,10 @@
 // Seconds of a program on one rank, by kind of instruction. In: the program and the devices. Out: a ProgramTime.
 //
-// On a target whose collectives leave its cores to products (plan::leavesCoresToProducts), a collective is hidden by the
-// products and attention that follow it, second for second, up to the first instruction that touches its operands:
-// row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed, and takes
-// the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like others.
+// On a target whose collectives leave its cores to matrix products (plan::leavesCoresToProducts), a collective is
+// hidden by the products and attention that follow it, second for second, up to the first instruction that touches its
+// operands: row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed,
+// and takes the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like
+// others.
 //
 //   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result
 //               |----------- hidden ----3 s|1 s exposed|
@@ -48,7 +49,7 @@ std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Pr
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
 // The cost of two chunks whose runs are a pair, in alternating turns (plan/PairTurns.h): the collectives of each
-// overlap the products of both.
+// overlap the matrix products of both.
 ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
                           const plan::Chunk &second);
 

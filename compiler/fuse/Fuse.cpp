@@ -6,7 +6,7 @@
 //
 // Each result gets a value of its own, so that later phases may place it: a value that is returned twice, or is an
 // argument, is copied (a saved activation is not: it is kept anyway). A result that is added to its place (gradients,
-// loss) is made by an einsum or a kernel, which can add. The order gives collectives products to overlap
+// loss) is made by an einsum or a kernel, which can add. The order gives collectives matrix products to overlap
 // (OverlapOrder.h).
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/OverlapOrder.h"

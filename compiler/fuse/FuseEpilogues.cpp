@@ -1,4 +1,4 @@
-// mg-fuse-epilogues: biases and GELU in the call of the product, on targets whose library does it.
+// mg-fuse-epilogues: biases and GELU in the call of the matrix product, on targets whose library does it.
 //
 // before:  %0 = mg.einsum %x, %w  %1 = mg.add %0, %bias  %2 = mg.gelu %1 {form = "tanh"}
 // after:   %2, %1 = mg.linear %x, %w, %bias
@@ -66,7 +66,7 @@ std::optional<FoundEpilogue> epilogueAt(AddOp add) {
   return fits ? std::optional(epilogue) : std::nullopt;
 }
 
-// It stands where the product stood: its results have no use before, and the bias is there from the begin.
+// It stands where the matrix product stood: its results have no use before, and the bias is there from the begin.
 void build(const FoundEpilogue &epilogue) {
   auto [product, bias, gelu] = epilogue;
   OpBuilder builder(product);

@@ -1,4 +1,4 @@
-// mg-merge: one product where several multiply the same value.
+// mg-merge: one matrix product where several multiply the same value.
 //
 // before:  %q = mg.einsum %x, %wq   %k = mg.einsum %x, %wk   %v = mg.einsum %x, %wv
 // after:   %qkv = mg.einsum %x, %w  %q, %k, %v = mg.parts %qkv along "j"
@@ -25,7 +25,7 @@ namespace {
 
 using Dims = RowSpace::Dims;
 
-// A product of a value and a parameter, in the parts that its dimensions have.
+// A matrix product of a value and a parameter, in the parts that its dimensions have.
 struct MergedProduct {
   Operation *einsum;
   Dims kept;          // dimensions of the parameter that the result has
@@ -37,7 +37,7 @@ struct MergedProduct {
   BlockArgument bias() const { return cast<BlockArgument>(cast<AddOp>(biasAdd).getRhs()); }
 };
 
-// Products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
+// Matrix products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
 struct Set {
   SmallVector<MergedProduct, 3> products;
   int64_t begin = 0, end = 0;
@@ -144,7 +144,7 @@ private:
     }
   }
 
-  // Each product joins the first set that it fits.
+  // Each matrix product joins the first set that it fits.
   std::vector<Set> setsOf(Value value) {
     std::vector<Set> sets;
     auto users = llvm::to_vector(value.getUsers());

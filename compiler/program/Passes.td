@@ -2,9 +2,9 @@
 include "mlir/Pass/PassBase.td"
 
 def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
-  let summary = "One product where several multiply the same value";
+  let summary = "One matrix product where several multiply the same value";
   let description = [{
-    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts;
+    Queries, keys and values, gate and up: their parameters are joined, the matrix product's parts taken by mg.parts;
     so are their biases. Not where a parameter is tied, nor where an axis splits a dimension along which they would be
     joined.
   }];
@@ -96,9 +96,9 @@ def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
 }
 
 def FuseEpilogues : Pass<"mg-fuse-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Biases and GELU as epilogues of products";
+  let summary = "Biases and GELU as epilogues of matrix products";
   let description = [{
-    For targets whose products have epilogues: mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where that
+    For targets whose matrix products have epilogues: mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where that
     saves a whole read and write of the product's result, for no row op would have read it anyway.
   }];
   let constructor = "::mgc::createFuseEpiloguesPass()";

@@ -1,4 +1,4 @@
-// How long each path of a product takes on this machine, and which of them to use.
+// How long each path of a matrix product takes on this machine, and which of them to use.
 #pragma once
 
 #include "plan/Plan.h"
@@ -25,8 +25,8 @@ public:
   // Calls to measure() come from one thread, which has as many cores to itself.
   static Result<ProductTimer> create(int threads);
 
-  // Times every path that applies, out of cache. A product too long for a few hundred milliseconds is measured with its
-  // longest sides halved: the rest of it is more of the same.
+  // Times every path that applies, out of cache. A matrix product too long for a few hundred milliseconds is measured
+  // with its longest sides halved: the rest of it is more of the same.
   std::vector<PathTimes> measure(const plan::Gemm &gemm);
 
 private:

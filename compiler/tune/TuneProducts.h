@@ -1,4 +1,4 @@
-// The products of a plan -> the plan with the path of each that is the fastest here, as measured or remembered.
+// The matrix products of a plan -> the plan with the path of each that is the fastest here, as measured or remembered.
 #pragma once
 
 #include "plan/Plan.h"
@@ -22,8 +22,8 @@ struct TuneReport {
   std::vector<std::string> notes;     // why the cache could not be read or written
 };
 
-// Sets Gemm::path of every product that has more than one. Refuses more threads than the process has cores: their
-// times would mean nothing.
+// Sets Gemm::path of every matrix product that has more than one. Refuses more threads than the process has cores:
+// their times would mean nothing.
 Result<TuneReport> tuneProducts(plan::Plan &plan, const TuneOptions &options);
 
 } // namespace mgc::tune

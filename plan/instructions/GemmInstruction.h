@@ -11,8 +11,8 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
-// same result, to rounding.
+// How a matrix product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each
+// gives the same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
 template <>
 inline constexpr auto enumNames<GemmPath> =
@@ -20,13 +20,13 @@ inline constexpr auto enumNames<GemmPath> =
 std::string_view nameOf(GemmPath path);
 std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
-// An epilogue is applied to a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of X + bias, in
-// the tanh form, and X + bias, the preactivation, is written too.
+// An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU
+// of X + bias, in the tanh form, and X + bias, the preactivation, is written too.
 enum class Epilogue { none, bias, gelu };
 template <>
 inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
 std::string_view nameOf(Epilogue epilogue);
-// Whether products of plans for the target may have one: if its library makes it.
+// Whether matrix products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
 inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
 
@@ -53,7 +53,7 @@ struct Gemm {
   void verify(AttributeChecks &checks) const;
 };
 
-// Places in the list of the operands behind A and B; -1: the product has none.
+// Places in the list of the operands behind A and B; -1: the matrix product has none.
 struct GemmOperands {
   int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
 };

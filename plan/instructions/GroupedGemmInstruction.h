@@ -1,5 +1,5 @@
-// The instruction "groupedGemm": products of groups of rows with a matrix for each group, as of the tokens that go to each
-// expert. How many rows a group has is data: the plan has the bound of all groups together.
+// The instruction "groupedGemm": matrix products of groups of rows with a matrix for each group, as of the tokens that
+// go to each expert. How many rows a group has is data: the plan has the bound of all groups together.
 #pragma once
 
 #include "plan/instructions/OperandInfo.h"

@@ -21,7 +21,7 @@ constexpr bool hidesCollectives(WorkKind kind) {
   return kind == WorkKind::product || kind == WorkKind::attention;
 }
 
-// A product of [m, k] and [k, n], `count` times.
+// A matrix product of [m, k] and [k, n], `count` times.
 struct ProductSizes {
   int64_t m = 0, n = 0, k = 0, count = 1;
 };

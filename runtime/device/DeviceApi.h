@@ -47,7 +47,7 @@ typedef struct {
       host_memory; /* 1: addresses are pointers of this process, new memory is zero, and nothing is done later */
   int64_t total_bytes, free_bytes; /* device memory, now */
   char versions[512]; /* versions of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
-  /* The key of products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
+  /* The key of matrix products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
   char products[384];
 } mgc_device_facts;
 
@@ -70,7 +70,7 @@ typedef struct {
   mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
 } mgc_gemm_operands;
 
-/* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
+/* As plan::GroupedGemm: matrix products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
  * and the next three makes a device fail, with an error that names it; nothing is written. Not so where memory is the host's: the call
  * fails. */
 typedef struct {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::pair<Bf16Product, std::string_view> kNames[] = {{Bf16Product::panels, "panels"},
                                                                {Bf16Product::native, "native"}};
 
-// A forward product, and one of a weight's gradient.
+// A forward matrix product, and one of a weight's gradient.
 const plan::Gemm kMeasured[] = {
     {.m = 512, .n = 1024, .k = 1024, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16},
     {.m = 1024, .n = 1024, .k = 512, .transposeA = true, .accumulate = true, .inputType = plan::DType::bf16}};

@@ -91,7 +91,7 @@ private:
   bool isOnHost_ = false;   // mgc_device_facts::host_memory
   int64_t freeAtFirst_ = 0; // bytes of the device
   std::unique_ptr<RowKernels> kernels_;
-  std::optional<ProductChoices> choices_;          // where products are measured
+  std::optional<ProductChoices> choices_;          // where matrix products are measured
   std::unique_ptr<ThreadWorld> hostWorld_;         // for ranks of this process, on the host
   std::unique_ptr<InDeviceWorld> deviceWorld_;     // for ranks that share the device
   std::unique_ptr<Communicator> nccl_;             // for a process with one rank, on a device

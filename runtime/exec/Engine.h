@@ -3,8 +3,9 @@
 //   in:  a verified plan, its bundle folder; per step the global batch and the optimizer's scalars
 //   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks' memory
 //
-// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step allocates
-// nothing (the libraries of products and attention aside, which keep scratch memory of their own for each thread).
+// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step
+// allocates nothing (the libraries of matrix products and attention aside, which keep scratch memory of their own for
+// each thread).
 #pragma once
 
 #include "runtime/comm/Communicator.h"

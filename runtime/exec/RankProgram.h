@@ -24,7 +24,7 @@ struct PreparedInstruction {
 };
 
 // The collectives that have a stream parallel to that of their run. A stream of a device costs nothing; a thread of the
-// host is woken for each, so only collectives with a product to overlap go there.
+// host is woken for each, so only collectives with a matrix product to overlap go there.
 enum class Concurrency { none, products, all };
 
 // The instructions [begin, end) of one run of a pair, in the order of plan/PairTurns.h.
@@ -33,12 +33,13 @@ struct PairTurn {
   int64_t begin = 0, end = 0;
 };
 
-// How many collectives a step has, and how many overlap a product: one enqueued after them and before their join.
+// How many collectives a step has, and how many overlap a matrix product: one enqueued after them and before their
+// join.
 struct CollectiveCount {
   int64_t all = 0, besideProducts = 0;
 };
 
-// The distinct products of a rank, as the library is asked for them.
+// The distinct matrix products of a rank, as the library is asked for them.
 std::vector<mgc_gemm_facts> productsOf(const RankRecord &record);
 
 class RankProgram {

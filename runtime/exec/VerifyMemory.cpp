@@ -14,7 +14,7 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kOfProcess = 256 << 20; // address space: libraries' generated code, batches, files
-constexpr int64_t kOfThread = 2 << 20;    // in addition to its stack: scratch memory of products
+constexpr int64_t kOfThread = 2 << 20;    // in addition to its stack: scratch memory of matrix products
 constexpr int64_t kCommonStack = 8 << 20; // where stacks are not limited
 
 int64_t stackBytes() {

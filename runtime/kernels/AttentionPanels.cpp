@@ -1,4 +1,4 @@
-// See AttentionPanels.h. All products go through one register tile: M rows, whose elements are broadcast, by two
+// See AttentionPanels.h. All matrix products go through one register tile: M rows, whose elements are broadcast, by two
 // vectors of columns:
 //   scores [keys, width]   = k [keys, d] q [d, width]           rows: keys    depth: d
 //   o [w, width]          += v^T [w, keys] p [keys, width]      rows: w       depth: keys

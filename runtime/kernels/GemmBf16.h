@@ -1,5 +1,5 @@
-// Products of bf16 matrices. By oneDNN's own where the processor multiplies bf16 (GemmNative.h) and that is faster; else
-// panels of the operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
+// Matrix products of bf16. By oneDNN's own where the processor multiplies bf16 (GemmNative.h) and that is
+// faster; else panels of the operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
 #pragma once
 
 #include "plan/Plan.h"
@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// The product that bf16Gemm uses. Both products sum in f32, in different orders: their bits differ.
+// The matrix product that bf16Gemm uses. Both products sum in f32, in different orders: their bits differ.
 enum class Bf16Product {
   panels, // panels converted to f32
   native  // oneDNN's own, where the processor has one

@@ -24,7 +24,7 @@ const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads);
 // its second-level cache.
 inline constexpr int64_t kGemmDepth = 256;
 
-// The product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
+// The matrix product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
 void gemmInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
 
 // Part `index` of `parts` about equal ones of [0, size), which begin at multiples of `unit`.

@@ -1,4 +1,4 @@
-// The experts of a mixture: tokens to rows in the order of their experts, products of such rows, and back.
+// The experts of a mixture: tokens to rows in the order of their experts, matrix products of such rows, and back.
 //
 // A token has a row for each of its k choices: c of them for s b tokens, grouped by expert, and on the rank that has the expert.
 // The order of the rows is data, and of each rank its own: c has the axes of s, b and e, and what lies at a place of it means

@@ -138,7 +138,7 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// The product, and its operands A and B. Precondition: the runs merge (einsum_c2).
+// The matrix product, and its operands A and B. Precondition: the runs merge (einsum_c2).
 static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(Operation *op, Value result) {
   Value a = op->getOperand(0), b = op->getOperand(1);
   GemmShape shape = *gemmShapeOf(a, b, result);

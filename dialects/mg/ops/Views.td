@@ -1,4 +1,4 @@
-// A value and its parts in one memory: what lets several products be one. dialects/mg/View.h says where they lie.
+// A value and its parts in one memory: what lets several matrix products be one. dialects/mg/View.h says where they lie.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
@@ -39,7 +39,7 @@ def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
   let hasVerifier = 1;
 }
 
-// Two values whose elements alternate in a third: no views, as rows of one element each are no rows that a product can read.
+// Two values whose elements alternate in a third: no views, as no matrix product reads rows of one element.
 def Mg_UnzipOp : Mg_ComputeOp<"unzip", [MgGradient, MgRowSpace]> {
   let summary = "The first and the second of each pair that the last dimension of a value has";
   let description = [{

@@ -118,8 +118,8 @@ Status NcclRank::openTransfers(int64_t peer, bool isSend) {
   return Status::ok();
 }
 
-// NCCL does not always work with another version of itself; products of another cuBLASLt, and row kernels that another driver
-// compiled, have other bits.
+// NCCL does not always work with another version of itself; matrix products of another cuBLASLt, and row kernels that
+// another driver compiled, have other bits.
 Status NcclRank::verifyVersions() const {
   MGC_ASSIGN(facts, device_.describe());
   const std::string text = facts.versions,

@@ -1,4 +1,5 @@
-// The CPU as a device: memory of this process, row kernels of a shared object, products and attention of runtime/kernels.
+// The CPU as a device: memory of this process, row kernels of a shared object, matrix products and attention of
+// runtime/kernels.
 //
 // A stream does what it is given before it returns, on the thread that gives it, with the device's threads; a stream of
 // high priority, which runs concurrently with another, with that thread alone. So every event is done once it is

@@ -23,7 +23,7 @@ cudaDataType_t typeOf(mgc_type type) { return type == MGC_BF16 ? CUDA_R_16BF : C
 
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 
-// The library's epilogue, and the words that a message adds to the product's name; by mgc_epilogue.
+// The library's epilogue, and the words that a message adds to the matrix product's name; by mgc_epilogue.
 struct EpilogueFacts {
   cublasLtEpilogue_t library;
   const char *name;

@@ -1,5 +1,5 @@
-// Groups of rows: their order, the products with a matrix for each, and the exchange among ranks that share the device, by the
-// kernels of rows.cu and groupedGemm*.cu. Counts stay on the device: no call here waits for them.
+// Groups of rows: their order, the matrix products with a matrix for each, and the exchange among ranks that share the
+// device, by the kernels of rows.cu and groupedGemm*.cu. Counts stay on the device: no call here waits for them.
 #include "plan/instructions/RowErrors.h"
 #include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/Internal.h"

@@ -97,7 +97,7 @@ template <typename Facts> std::string keyOf(const Facts &facts) {
   return std::string(reinterpret_cast<const char *>(&facts), sizeof facts);
 }
 
-// The product as the library is asked for it.
+// The matrix product as the library is asked for it.
 mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> operands);
 
 } // namespace mgc

@@ -173,7 +173,7 @@ template <typename Set> __device__ bool meet(Shared &x, const Set &set) {
   return x.meets;
 }
 
-// --- Products.
+// --- Matrix products.
 
 // One element a time of 64 rows of `width` and 32 columns from `column`, 0 past the end: put(row, column in the slice, value).
 template <typename Put>

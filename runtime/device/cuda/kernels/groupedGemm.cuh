@@ -1,6 +1,6 @@
-// Products of groups of rows whose counts lie in the device's memory (plan::GroupedGemm): the loop over tiles of C that all kernels
-// have. A grid of as many blocks as fit on the device walks all tiles: of group 0, of group 1, .., each block every n-th. No host
-// knows how many there are.
+// Matrix products of groups of rows whose counts lie in the device's memory (plan::GroupedGemm): the loop over tiles of
+// C that all kernels have. A grid of as many blocks as fit on the device walks all tiles: of group 0, of group 1, ..,
+// each block every n-th. No host knows how many there are.
 //
 //     counts 3 0 5, tiles of 2 rows, C of 1 tile of columns    tiles 2 0 3    blocks 0 1 | | 0 1 0  of two
 //
@@ -23,7 +23,7 @@ enum class GroupedForm { rows, rowsTransposed, sums }; // transposed: B[g] is st
 
 constexpr bool isSums(GroupedForm form) { return form == GroupedForm::sums; }
 
-// One side of the product: elements [i, q] at `begin + i * outer + q * inner`, of which one stride is 1.
+// One side of the matrix product: elements [i, q] at `begin + i * outer + q * inner`, of which one stride is 1.
 template <typename In> struct GroupedOperand {
   const In *begin;
   int64_t outer, inner;

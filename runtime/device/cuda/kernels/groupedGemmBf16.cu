@@ -1,6 +1,6 @@
-// Grouped products of bf16 by tensor cores, sums in f32: a block of 2 x 4 warps has a tile of 128 x 128, each warp 64 x
-// 32 of it in 4 x 4 products of 16 x 8 (mma.m16n8k16). Two slices of 32 along q are in shared memory: one is multiplied
-// while the next is loaded through registers.
+// Grouped matrix products of bf16 by tensor cores, sums in f32: a block of 2 x 4 warps has a tile of 128 x 128, each
+// warp 64 x 32 of it in 4 x 4 products of 16 x 8 (mma.m16n8k16). Two slices of 32 along q are in shared memory: one is
+// multiplied while the next is loaded through registers.
 //
 // Shared memory has words of two elements that follow each other along q, as the instruction takes them: [i, q / 2], with a stride
 // of 20 words: the 8 rows and 4 words that the lanes of a warp read at once are in 32 different banks.

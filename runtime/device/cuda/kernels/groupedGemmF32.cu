@@ -1,4 +1,4 @@
-// Grouped products of f32: a block of 16 x 16 threads has a tile of 64 x 64, each thread 4 x 4 sums.
+// Grouped matrix products of f32: a block of 16 x 16 threads has a tile of 64 x 64, each thread 4 x 4 sums.
 #include "runtime/device/cuda/kernels/groupedGemm.cuh"
 
 using namespace mgc::cuda;
