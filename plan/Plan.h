@@ -460,15 +460,15 @@ bool isFrozen(const Plan &plan, const Parameter &parameter);
 
 // The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.
 DType valueType(const Plan &plan, const Bucket &bucket);
-// Whether it has f32 masters: of narrower values that are trained.
+// Whether the bucket has f32 masters: its values are narrower and trained.
 bool hasMasters(const Plan &plan, const Bucket &bucket);
 DType gradientType(const Plan &plan, const Bucket &bucket);
 
-// Whether it says where the elements of a sequence stand, whatever the data.
+// Whether inputs of the kind are places of a sequence's elements, whatever the data.
 bool isPosition(Input::Kind kind);
-// Whether it holds the same in every microbatch.
+// Whether the input is equal in every microbatch.
 bool isOneForAllMicrobatches(Input::Kind kind);
-// Whether it has a value of each token that may be read of a later one (Input::shift).
+// Whether the kind has a value per token, which Input::shift may take from a later one.
 bool isShiftable(Input::Kind kind);
 DType typeOf(Input::Kind kind);
 
@@ -485,7 +485,7 @@ bool readsDocuments(Input::Kind kind);
 // Whether attention keeps the documents of a sequence apart, as where they begin alone (positionIds) does not.
 bool separatesDocuments(Input::Kind kind);
 
-// Whether it says where documents end.
+// Whether the input holds the ends of documents.
 bool isEnd(Input::Kind kind);
 
 bool isTokenType(Input::Kind kind);

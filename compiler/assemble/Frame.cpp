@@ -168,7 +168,7 @@ private:
     bufferOf_[result] = buffer;
   }
 
-  // Whether a captured value that nobody reads later has a buffer, which then is the result's.
+  // Whether a captured value that is not read later has a buffer, which then is the result's.
   bool takeOver(KernelOp kernel, OpResult result) {
     mlir::Block &body = kernel.getBody().front();
     Value made = body.getTerminator()->getOperand(result.getResultNumber());

@@ -20,8 +20,9 @@ public:
   explicit ParameterBindings(const plan::Plan &plan);
   const plan::Plan &plan() const { return plan_; }
 
-  // Whether it is one of the encoder's layers, embedding or norms: every forward call with it comes before the one that reads
-  // the decoder's tokens. False for a table that both stacks share, and in a plan without an encoder.
+  // Whether the parameter is one of the encoder's layers, embedding or norms: every forward call with it comes before
+  // the one that reads the decoder's tokens. False for a table that both stacks share, and in a plan without an
+  // encoder.
   bool isOfEncoder(const plan::Parameter &parameter) const;
 
   // How many positions of a sample use it. For a parameter of the decoder: the decoder's sequence, unless its matrix

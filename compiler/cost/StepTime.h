@@ -48,7 +48,7 @@ schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
 
 StepCost predict(const plan::Plan &plan, const Machine &machine);
 
-// The machine that a plan is predicted on where nobody names one: the first for its target.
+// The machine that a plan is predicted on where none is named: the first for its target.
 Machine machineOf(const plan::Plan &plan);
 
 } // namespace mgc::cost

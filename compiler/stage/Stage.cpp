@@ -190,7 +190,7 @@ private:
       elements += parameter.key.frozen ? 0 : parameter.elements;
     return elements;
   }
-  // Whether it has gradients that no other instance adds to: those of its part.
+  // Whether the instance has gradients that no other instance adds to: those of its part.
   bool hasOwnGradients(const Instance &instance) const {
     return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
       return !parameter.key.frozen && uses_.at(nameOf(parameter, instance)) == 1;

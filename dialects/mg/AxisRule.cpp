@@ -301,7 +301,7 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
 
 } // namespace
 
-// Lists of the axes that split dimensions of the op: that of an unknown one nobody would read.
+// Lists of the axes that split dimensions of the op: the list of an unknown dimension would not be read.
 static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   Attribute attribute = op->getAttr("coordinates");
   for (NamedAttribute entry :

@@ -40,11 +40,11 @@ bool decays(mlir::DictionaryAttr view);
 // `mean_load` of a parameter in the place of whose gradient the load of experts stands: the tokens that an expert has in a step on
 // average. 0 of what the optimizer updates, and where param is null.
 double meanLoadOf(mlir::DictionaryAttr param);
-// Whether it is a counter, with `counts`: nothing moves it, and it is in no file. Others with a mean load are biases of routers,
-// which the load moves.
+// Whether the parameter is a counter, with `counts`: nothing updates it, and it is in no file. Other parameters with a
+// mean load are biases of routers, which the load updates.
 bool isCounter(mlir::DictionaryAttr param);
-// Whether it is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does not move it.
-// Joined views are all frozen or none is.
+// Whether the parameter is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does
+// not update it. Joined views are all frozen or none is.
 bool isFrozen(mlir::DictionaryAttr param);
 // Whether the optimizer updates it.
 bool isTrained(mlir::DictionaryAttr param);

@@ -16,7 +16,7 @@ inline constexpr auto enumNames<WorkKind> =
     std::to_array<std::string_view>({"product", "attention", "row kernel", "collective", "move", "transfer"});
 std::string_view nameOf(WorkKind kind);
 
-// Whether it keeps the cores of a device so busy that it hides a concurrent collective.
+// Whether the work keeps the cores of a device so busy that it hides a concurrent collective.
 constexpr bool hidesCollectives(WorkKind kind) {
   return kind == WorkKind::product || kind == WorkKind::attention;
 }

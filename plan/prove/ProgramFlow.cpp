@@ -66,7 +66,7 @@ public:
   }
 
 private:
-  // Rows of which columns are missing are for nobody: outside of the frame they are an error.
+  // Rows with missing columns may not be read: outside of the frame they are an error.
   void addWrites(size_t segment) {
     bool isPartial = false;
     contents_[segment].peek({0, contents_[segment].bytes()}, [&](ByteInterval range, const Held &held) {

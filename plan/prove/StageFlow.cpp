@@ -393,8 +393,8 @@ private:
     }
   }
 
-  // Only update writes parameters and the optimizer's state; nobody writes the step's scalars, inputs, or activations but by
-  // their rings.
+  // Only update writes parameters and the optimizer's state; no step writes the step's scalars, inputs, or activations
+  // except through their rings.
   void verifyRegion(const Chunk &chunk, ByteInterval range) {
     const ByteInterval scalars = stepScalars();
     if (range.begin < scalars.end && scalars.begin < range.end)

@@ -37,7 +37,7 @@ int64_t biasSumsBytes(const plan::Attention &a) {
   return padded(4 * std::min(queries * a.biasBuckets, most));
 }
 
-// Where each query sees all keys, nobody need know in which order either lie.
+// Where each query sees all keys, the order of queries and keys does not matter.
 bool seesAll(const plan::Attention &a) { return !a.causal && a.window <= 0; }
 
 // Between the first key that a query at this position sees and the one behind the last.

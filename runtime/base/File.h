@@ -18,7 +18,7 @@
 namespace mgc {
 
 // The bytes of a regular file, mapped read-only; valid as long as the object (or what it was moved to) lives,
-// and as long as nobody truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
+// and as long as no process truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
 // untouched.
 class MappedFile {
 public:
@@ -87,7 +87,7 @@ public:
 
 private:
   AtomicFile() = default;
-  Status fail(std::string_view what) const; // names path(): nobody asked for the temporary file
+  Status fail(std::string_view what) const; // names path(), not the temporary file
   Status flush();
   Status writeThrough(const std::byte *data, size_t size);
   void useCache();

@@ -82,10 +82,9 @@ public:
   virtual void setProgress(Progress *progress) = 0;         // null: none
   virtual void setWaitObserver(WaitObserver *observer) = 0; // for ranks on the host; null: none
 
-  // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may change
-  // again. `what.axes`
-  // and `what.stages` are not looked at: the group stands for them. All ranks get equal bits from a reduction, which adds
-  // up in the order of the group. `workspace`: of what.workspaceBytes.
+  // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may
+  // change again. `what.axes` and `what.stages` are not read: the group replaces them. All ranks get equal bits from a
+  // reduction, which adds up in the order of the group. `workspace`: of what.workspaceBytes.
   virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                             mgc_address source, mgc_address destination, mgc_address workspace) = 0;
   // The same of ranks on the host.

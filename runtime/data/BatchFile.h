@@ -26,7 +26,7 @@ public:
   const std::string &path() const { return path_; }
   bool has(const char *name) const { return file_.find(name) != nullptr; }
   std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
-  // Nothing but these: a name that nobody reads may be a misspelt one.
+  // Refuses other names: a name that is not read may be misspelt.
   Status verifyNames(std::initializer_list<std::string_view> known) const;
   int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
   Result<TensorFile> tensor(const char *name) const;

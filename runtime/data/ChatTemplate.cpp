@@ -19,7 +19,7 @@ Result<std::string> textOf(const nlohmann::json &object, const char *name, bool 
   return object[name].get<std::string>();
 }
 
-// A field that nobody reads is a mistake.
+// A field that is not read is a mistake.
 Status verifyKeys(const nlohmann::json &object, std::initializer_list<std::string_view> known) {
   if (!object.is_object())
     return Status::ok(); // the reader of the field reports it

@@ -66,7 +66,7 @@ private:
 // How a .jsonl is read.
 struct DataReading {
   const std::atomic<bool> *stop = nullptr; // once true, it is not read to its end: an error; null: never
-  TokenizedLines *texts = nullptr;         // keeps the tokens for who opens it again; null: nobody does
+  TokenizedLines *texts = nullptr; // keeps the tokens for a later open of the file; null: there is none
 };
 
 struct DataOptions {

@@ -24,7 +24,7 @@ public:
   virtual Status stepEnds(const plugin::Stream &stream) = 0;
   // Into the timeline, after the step; where it has failed, what it was doing has ended.
   virtual Status report(bool hasFailed) = 0;
-  virtual WaitObserver *waitObserver() = 0; // observes the hosts' waits; null: nobody
+  virtual WaitObserver *waitObserver() = 0; // observes the hosts' waits; null: none
 };
 
 } // namespace mgc

@@ -148,7 +148,7 @@ private:
   bool isRun(int64_t index) const {
     return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
   }
-  // On the host, where each is done once it is recorded, one event stands for all.
+  // On the host, where each is done once it is recorded, one event serves for all.
   const plugin::Event &eventAt(int64_t index) const { return options_.isOnHost ? begun_ : events_.at(index); }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to

@@ -41,7 +41,8 @@ private:
   void emitBlocks();
   void emitFlat(const std::vector<size_t> &stores);
   void emitPass(int pass, int passes);
-  // A dear value that two passes need: the first stores it where the last will store an effect, the others load it.
+  // An expensive value that two passes need: the first stores it where the last will store an effect, the others load
+  // it.
   struct Kept {
     Node node;
     size_t effect;

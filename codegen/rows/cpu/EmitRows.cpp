@@ -7,10 +7,10 @@
 //     for columns: accumulate the reductions of level 2
 //     ...
 //     the last pass also stores what has columns; per-row values are stored at the very end
-// Every pass loads or computes anew what it needs of the columns, but for one dear value that an output can hold until
-// the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass
-// works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of
-// a table; longer rows than these two would fill the cache.
+// Every pass loads or computes anew what it needs of the columns, but for one expensive value that an output can hold
+// until the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass works on it,
+// the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of a table;
+// longer rows than these two would fill the cache.
 #include "codegen/rows/cpu/EmitCpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <algorithm>

@@ -115,7 +115,7 @@ private:
     shape_.blocks = divideUp(total, kThreads * shape_.unroll);
   }
 
-  // Floats of one vector that are worth to keep: what is loaded, and the dear values of all passes but the last.
+  // Floats of one vector that are worth keeping: loaded ones, and the expensive values of all passes but the last.
   int64_t keptFloats() const {
     int64_t count = int64_t(streams().size());
     for (int id = 0; id < int(graph_.nodes().size()); ++id)

@@ -78,7 +78,7 @@ Node maxKey(RowGraph &graph, Node a, Node b) {
   return graph.map("maxsi64", body, {a, b}, Element::i64);
 }
 
-// An element is left out by its index, not by its key: a pass that computes values anew may round them otherwise.
+// An element is left out by its index, not by its key: a pass that recomputes values may round them differently.
 std::vector<Node> largestKeys(RowGraph &graph, Node keys, Node index, int64_t count) {
   std::vector<Node> found;
   for (int64_t round = 0; round < count; ++round) {

@@ -97,7 +97,7 @@ Assignment place(const std::vector<LiveBuffer> &buffers, const std::vector<size_
   return result;
 }
 
-// Places anew with what lies at the peak of the last placement before all else: what comes early lies low. As often as
+// Repeats the placement with the buffers at the last one's peak first: early buffers get low addresses. As often as
 // about 2^21 steps of findGap allow.
 void improve(const std::vector<LiveBuffer> &buffers, std::vector<size_t> order, int64_t bound,
              Assignment &best) {

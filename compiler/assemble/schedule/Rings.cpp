@@ -97,7 +97,7 @@ private:
     return true;
   }
 
-  // A list that never repeats ends a cycle too: nobody sees where it goes on.
+  // A list that never repeats ends a cycle too: its continuation is unknown.
   static Cycles cyclesOf(const std::vector<int64_t> &next, const std::vector<int64_t> &before) {
     Cycles cycles{Turns(next.size(), {-1, 0, 0})};
     int64_t begin = 0;

@@ -161,7 +161,7 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 std::string toString(const Step &step);
-// Whether it is the second run of a pair; the first is the step before it.
+// Whether the step is the second run of a pair; the first is the step before it.
 inline bool isPaired(const Step &step) { return step.kind == Step::Kind::run && step.task.paired; }
 
 struct ScheduledBuffer {
@@ -208,7 +208,7 @@ const std::vector<ScheduleRow> &schedules();
 int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtualStages);
 // The row, or an error that lists the names; and an error when the row does not take the shape.
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
-// findSchedule, or where the problem has orders a row that stands for them. The problem must outlive it.
+// findSchedule, or where the problem has orders a row that returns them. The problem must outlive it.
 Result<ScheduleRow> rowOf(const Problem &problem);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.

@@ -151,7 +151,7 @@ Status MpiProcess::complete(int64_t count, std::chrono::milliseconds most) {
   }
 }
 
-// Rank 0 listens, and says where. By loopback where all are on one machine and nobody has said otherwise.
+// Rank 0 listens, and says where. By loopback where all are on one machine and no address was requested.
 Status MpiProcess::agreeOnStore(Launch &launch) {
   store_.assign(kMostBytes, '\0');
   if (launch.rank != 0) {

@@ -1,4 +1,4 @@
-// A file that grows under the name PATH.part, may be gone on with after a crash, and gets its own name in the end.
+// A file that grows under the name PATH.part, may be continued after a crash, and gets its own name in the end.
 #pragma once
 
 #include "runtime/base/Descriptor.h"

@@ -19,7 +19,7 @@ constexpr auto kSyncInterval = std::chrono::seconds(30); // a run that dies repe
 
 using Clock = std::chrono::steady_clock;
 
-// Where a run is: what it goes on with.
+// The position of a run, from which it can be continued.
 struct RunState {
   int64_t partition = 0;
   LinePosition position;
