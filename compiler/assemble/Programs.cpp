@@ -274,7 +274,7 @@ private:
   KernelGraphs &kernels_;
   AssembledProgram out_;
   std::string label_;
-  int64_t values_ = 0; // so far
+  int64_t values_ = 0; // number of values so far
   llvm::DenseMap<Value, Place> places_;
   llvm::DenseSet<Value> accumulated_; // results that are added to their place
 };

@@ -285,7 +285,7 @@ private:
     makePartsAgain(forward, backward, isNeeded);
   }
 
-  // A value all of whose parts backward needs is saved whole; one of which it needs some is not.
+  // If backward reads every part of a joined value, the joined value is saved; otherwise only the parts it reads are.
   static void makePartsAgain(ArrayRef<Operation *> forward, llvm::DenseSet<Operation *> &backward,
                              llvm::function_ref<bool(Value)> isNeeded) {
     for (Operation *op : forward)

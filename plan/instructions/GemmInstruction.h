@@ -37,7 +37,7 @@ struct Gemm {
   static constexpr WorkKind kWork = WorkKind::product;
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
-  bool accumulate = false;                     // then there is no epilogue
+  bool accumulate = false;                     // excludes an epilogue
   Epilogue epilogue = Epilogue::none;
   GemmPath path = GemmPath::rule;
   // The type of A and B, and the type of all other operands: f32 gives f32, bf16 either.

@@ -287,8 +287,8 @@ private:
   Problems &problems_;
   std::vector<Stage> stages_;
   std::vector<Channel> channels_;              // by source * stages + target
-  std::vector<std::vector<int64_t>> arrivals_; // by group and stage: meetings come to,
-  std::vector<std::vector<int64_t>> met_;      // and passed
+  std::vector<std::vector<int64_t>> arrivals_; // by group and stage: meetings reached
+  std::vector<std::vector<int64_t>> met_;      // by group and stage: meetings passed
   std::deque<Seen> seen_;
 };
 

@@ -14,7 +14,7 @@ struct MemoryLimit {
   // one.
   enum class Of { machine, group, process };
   Of of = Of::machine;
-  std::string group;     // as memoryGroup(); empty: of no group
+  std::string group;     // as memoryGroup(); empty: no group
   std::string name;      // for people: "MemAvailable of /proc/meminfo"
   int64_t available = 0; // bytes
 };

@@ -59,7 +59,7 @@ struct EngineOptions {
 
 struct LossTerm {
   std::string_view name; // name in plan::kResults
-  double value = 0;      // as it counts in the loss
+  double value = 0;      // its weighted share of the loss
 };
 
 struct StepResult {

@@ -15,7 +15,8 @@ namespace {
 constexpr uint8_t kPoison = 0xFF; // every f32 a NaN, every i32 -1
 // The work that an abort leaves on the device should take no longer.
 constexpr std::chrono::seconds kLastWork{2};
-constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr std::chrono::milliseconds kSlice{
+    100}; // a wait checks at this interval whether other ranks still live
 
 Marks marksOf(const StepIo &io) {
   Marks marks;

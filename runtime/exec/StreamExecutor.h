@@ -110,7 +110,7 @@ private:
   Status join();
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
-  Status runPair(int64_t index);                  // and the run behind it
+  Status runPair(int64_t index);                  // with the run after it
   Status recordEnds(int64_t first, int64_t last); // for these runs
   Status runChunk(Cursor &cursor, int64_t index);
   void beginChunk(Cursor &cursor, int64_t index);

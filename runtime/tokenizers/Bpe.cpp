@@ -260,7 +260,7 @@ private:
       ids.push_back(symbols[i].id);
   }
 
-  TokenIds names_, words_; // as the file writes them; as words are
+  TokenIds names_, words_; // keyed by the file's spelling; by words
   std::array<int32_t, 256> bytes_{};
   std::vector<int32_t> fallbacks_;
   MergeTable merges_{0};

@@ -24,7 +24,8 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
-constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr std::chrono::milliseconds kSlice{
+    100}; // a wait checks at this interval whether other ranks still live
 constexpr int64_t kHandshakeBytes = 256;
 constexpr std::string_view kGroup = "group", kChannel = "channel";
 

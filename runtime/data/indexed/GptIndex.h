@@ -21,7 +21,7 @@ namespace mgc {
 
 struct SampleCut {
   int64_t length = 0;        // tokens of a sample
-  bool readsNext = true;     // and the one that follows, to be predicted
+  bool readsNext = true;     // reads the next token too, to be predicted
   bool keepsPartial = false; // the last sample may have fewer
   uint32_t seed = 1234;
   std::optional<int64_t> samples = {}; // samples that are needed; none: one epoch

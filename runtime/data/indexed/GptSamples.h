@@ -11,7 +11,7 @@ namespace mgc {
 // The tokens of one sample.
 struct SampleTokens {
   std::vector<int32_t> tokens; // SampleCut::reads() of them
-  int64_t padding = 0;         // so many at the end are none, and 0
+  int64_t padding = 0;         // number of padding tokens at the end, all 0
   // Where sequences of the file end in `tokens`, ascending; the last one where the padding begins. A sequence of no token
   // repeats the end before it.
   std::vector<int64_t> ends;

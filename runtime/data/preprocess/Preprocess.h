@@ -17,7 +17,7 @@ struct PreprocessOptions {
   std::vector<std::string> keys = {"text"};
   TokenizerFiles tokenizer;
   std::optional<std::string> endToken; // else the tokenizer's own
-  bool appendsEnd = false;             // to each document that has a token
+  bool appendsEnd = false;             // an end token after each document that has tokens
   bool special = true;                 // the tokenizer's own tokens around each text
   bool splitsSentences = false;        // each a sequence
   int workers = 1;

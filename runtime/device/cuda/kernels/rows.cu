@@ -198,7 +198,7 @@ __device__ int64_t rowsAt(const ExchangeRowsArguments &a, int64_t host) {
   return sumOfBlock(a.ranks * a.groups, [&](int64_t i) { return countThere(a, host, i); });
 }
 
-// By one thread: what RowExchange::read says first.
+// Finds the first wrong count, as RowExchange::read does; one thread runs it.
 __device__ void nameWrongCount(const ExchangeRowsArguments &a) {
   const int64_t all = a.ranks * a.groups;
   for (int64_t owner = 0; owner < a.ranks; ++owner) {
