@@ -4,7 +4,7 @@ what a run may be off by. Needs torch (peers.use first).
 
 Tensors of bf16 are held as float64 and rounded after each op that computes; those that the class casts to float32 (norms,
 softmax, angles) are float32, whose rounding is 2^-16 of bf16's. So casts say where a value is rounded, as they do in the class
-itself. A run of mgc rounds at fewer places: it fuses norms, rotations and activations. What it may be off by is then rather
+itself. A run of mgc rounds at fewer places: it fuses norms, rotations and activations. Its predicted error is then rather
 too large than too small; the medians of golden.py's report say by how much.
 """
 import numpy
