@@ -12,7 +12,7 @@ Precision precisionOf(BucketOp bucket);
 struct StateBuffer {
   llvm::StringRef name;        // in mg.buffer
   llvm::StringRef region;      // region of the memory map
-  bool ofShard;                // a rank has its part of a sharded bucket's buffer
+  bool ofShard;                // for a sharded bucket a rank has only its part
   mlir::Type Precision::*type; // element type; null: f32
   bool (*isIn)(BucketOp);      // whether the bucket has it
   int64_t plan::Bucket::*offset;

@@ -23,7 +23,7 @@ using Kind = RowGraph::NodeKind;
 static constexpr int kUnroll = 2;              // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
 static constexpr double kDearFlops = 10;       // more than a store and a load cost
-static constexpr int64_t kFetchedBytes = 8192; // limit per row of an operand when the next row is fetched
+static constexpr int64_t kFetchedBytes = 8192; // longest row that is prefetched, for each operand
 static constexpr size_t kMostFetched = 2;      // operands; more keep the memory busy as it is
 
 // --- Form rows ---------------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ constexpr int64_t kThreadsAtOnce = 1024, kCacheBytes = 370 << 10;
 constexpr int64_t kManyBlocks = 100; // keep most of a large GPU busy
 // Bytes that a thread requests at once; twice as many for columns, which have fewer threads.
 constexpr int64_t kFlightBytes = 64;
-constexpr int64_t kKeptFloats = 48;     // floats in registers for a thread's part of a row: the first choice
-constexpr int64_t kMostKeptFloats = 64; // the limit, taken with the largest number of threads
+constexpr int64_t kKeptFloats = 48;     // floats in registers for a thread's part of a row: the goal
+constexpr int64_t kMostKeptFloats = 64; // the limit, with the largest number of threads
 constexpr double kDearFlops = 10;       // a value that costs more is kept rather than recomputed
-constexpr double kMostDearFlops = 512;  // limit of a thread's expensive values that are in registers at once
+constexpr double kMostDearFlops = 512;  // limit per thread for expensive values in registers at once
 constexpr int64_t kRowsPerClass = 32;   // about so many rows per class of a part with an index
 constexpr int64_t kMostClasses = 256;
 constexpr int64_t kMostSharedFloats = 8192; // limit per block: 48 KiB, which every kernel may have
