@@ -126,7 +126,7 @@ function(mgc_program name)
   endif()
 endfunction()
 
-set(MGC_TEST_SECONDS 900) # at most
+set(MGC_TEST_SECONDS 900) # timeout of a test
 if(MGC_SANITIZE)
   set(MGC_TEST_SECONDS 3600) # code is up to twenty times as slow
 endif()

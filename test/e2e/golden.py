@@ -60,8 +60,8 @@ class Golden:
         self.gradients, self.weights = part("grad."), part("final.")
         self.routes = {int(layer): chosen for layer, chosen in part("route.").items()}  # at step 0
         self.start = tensor_files.load(self.path("model.safetensors"))
-        self.predictions = {}  # of bf16, by what it depends on: gradients_of
-        self.distances = []  # of bf16, of all runs that agree
+        self.predictions = {}  # bounds of bf16, by everything they depend on: gradients_of
+        self.distances = []  # distances in bf16 of all runs that agree
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def choose_all_experts(self, folder):
@@ -118,7 +118,7 @@ def training_command(options, golden, plan, folder):
 
 
 def one_thread(options):
-    """What makes CPU ranks repeat their bits; a device does so anyway."""
+    """Makes CPU ranks repeat their bits; a device does so anyway."""
     return ["--threads", 1] if options.target == "cpu" else []
 
 
@@ -131,7 +131,7 @@ RESULTS = ("gradients.safetensors", "weights/model.safetensors")
 
 
 def fingerprint(folder):
-    """Of the bits of losses, norms, gradients and weights."""
+    """A digest of the bits of losses, norms, gradients and weights."""
     digest = hashlib.sha256()
     for record in read_lines(os.path.join(folder, "log.jsonl")):
         digest.update(f"{record['loss']!r} {record['grad_norm']!r}".encode())
@@ -188,7 +188,7 @@ def check_weights_in_and_out(options, golden, plan, folder):
 
 
 def results(folder):
-    """Of the run in the folder, by the names of a prediction."""
+    """The results of the run in the folder, by the names of a prediction."""
     found = {f"{key} of step {step}": numpy.array([record[key]]) for key in ("loss", "grad_norm")
              for step, record in enumerate(read_lines(os.path.join(folder, "log.jsonl")))}
     for kind, name in zip(("gradient", "weight"), RESULTS):
@@ -321,8 +321,8 @@ def predict_all(options, goldens, chosen):
 
 
 def layouts_of(golden, text):
-    """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
-    the others become such."""
+    """The layouts of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has
+    one microbatch and one stage: the others become such."""
     batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS, bool(golden.expect.get("t")))
     if golden.expect.get("aux_in_loss"):
         return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)
