@@ -1,6 +1,5 @@
 #include "plan/Plan.h"
 
-#include "plan/Names.h"
 
 #include <algorithm>
 #include <fmt/format.h>

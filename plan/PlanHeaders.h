@@ -1,6 +1,9 @@
-// The precompiled header of code that reads plans.
+// The precompiled header of code that reads plans: all but the struct Plan itself.
 #pragma once
 
 #include "cmake/CommonHeaders.h"
-#include "plan/Expand.h"
-#include "plan/Plan.h"
+#include "plan/KernelLevel.h"
+#include "plan/PlanInputs.h"
+#include "plan/PlanParameters.h"
+#include "plan/PlanPrograms.h"
+#include "plan/PlanSchedule.h"

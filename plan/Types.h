@@ -13,6 +13,10 @@
 
 namespace mgc::plan {
 
+template <>
+inline constexpr auto enumNames<AxisRole> =
+    std::to_array<std::string_view>({"tensor", "sequence", "data", "stage"});
+
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 

@@ -5,7 +5,6 @@
 #include "compiler/assemble/Stages.h"
 #include "dialects/mg/Images.h"
 #include "dialects/mg/Parameter.h"
-#include "plan/Names.h"
 
 #include <fmt/ranges.h>
 

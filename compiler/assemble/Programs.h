@@ -4,7 +4,7 @@
 #include "codegen/rows/Compile.h"
 #include "compiler/assemble/Frame.h"
 #include "compiler/program/Blocks.h"
-#include "plan/Plan.h"
+#include "plan/PlanPrograms.h"
 
 namespace mgc {
 

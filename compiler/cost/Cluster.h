@@ -6,7 +6,7 @@
 #pragma once
 
 #include "compiler/cost/Machine.h"
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 
 namespace mgc::cost {
 

@@ -6,7 +6,7 @@
 // `paths` are those that were compared: a program that knows others measures again.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 #include "runtime/io/ChoiceCache.h"
 
 namespace mgc::tune {

@@ -1,7 +1,7 @@
 // How long each path of a matrix product takes on this machine, and which of them to use.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/Plugin.h"
 

@@ -1,7 +1,7 @@
 // DataKind: a value of mg.data, the kind of data that a function reads.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/PlanInputs.h"
 #include "runtime/base/Status.h"
 
 #include "llvm/ADT/StringRef.h"

@@ -3,7 +3,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "plan/Plan.h"
+#include "plan/Types.h"
 
 namespace mgc {
 

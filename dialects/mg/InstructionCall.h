@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mlir/IR/Value.h"
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 
 namespace mgc {
 

@@ -15,7 +15,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "plan/Names.h"
+#include "plan/PlanPrograms.h"
 
 namespace mgc {
 class GradientBuilder; // dialects/mg/Gradient.h

@@ -7,7 +7,7 @@
 #include "codegen/rows/graph/RowOps.h"
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/View.h"
-#include "plan/Plan.h"
+#include "plan/Types.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace mgc {

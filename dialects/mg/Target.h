@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
-#include "plan/Plan.h"
+#include "plan/Types.h"
 
 namespace mgc {
 

@@ -16,7 +16,8 @@
 #pragma once
 
 #include "frontend/model/Rope.h"
-#include "plan/Plan.h"
+#include "plan/PlanInputs.h"
+#include "plan/PlanParameters.h"
 
 #include <algorithm>
 

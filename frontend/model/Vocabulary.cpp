@@ -1,6 +1,6 @@
 #include "frontend/model/Vocabulary.h"
 
-#include "plan/Names.h"
+#include "plan/Types.h"
 
 namespace mgc::frontend {
 

@@ -4,7 +4,6 @@
 // is optional and missing has the default of Plan.h.
 #pragma once
 
-#include "plan/Names.h"
 
 #include <array>
 #include <string_view>

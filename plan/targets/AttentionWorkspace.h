@@ -3,7 +3,7 @@
 //   out: blocks, lanes, and where the parts of the workspace lie
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/AttentionInstruction.h"
 #include "runtime/base/Rounding.h"
 
 #include <atomic>

@@ -6,7 +6,7 @@
 // runs each, and puts the results back. Where every query sees all keys, there is one run, without a mask, of what lies anyhow.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/AttentionInstruction.h"
 #include "runtime/base/Status.h"
 
 #include <vector>

@@ -1,7 +1,7 @@
 // Matrix products on NVIDIA GPUs: what the compiler must know of them, and the runtime too.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 
 namespace mgc {
 

@@ -8,7 +8,7 @@
 // world is of no more use: only abort() and cause() make sense.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/Plugin.h"
 

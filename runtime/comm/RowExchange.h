@@ -1,7 +1,7 @@
 // Where the rows of plan::ExchangeRows lie at both ends, by the counts that all ranks of the group have: arithmetic alone.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/ExchangeRowsInstruction.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>

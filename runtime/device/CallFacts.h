@@ -1,7 +1,7 @@
 // The calls of a device's library as the ABI describes them, and as a plan does.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 #include "runtime/device/DeviceApi.h"
 
 namespace mgc {

@@ -1,7 +1,6 @@
 // See KernelNeeds.h.
 #include "runtime/device/KernelNeeds.h"
 
-#include "plan/Names.h"
 
 namespace mgc {
 

@@ -1,7 +1,7 @@
 // The row kernels of a library, and what each was compiled for.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 
 #include <cstdint>
 #include <optional>

@@ -6,7 +6,7 @@
 // read; outputs are rounded once, when written, if at all: plan::Attention::resultsInF32.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/AttentionInstruction.h"
 
 namespace mgc {
 

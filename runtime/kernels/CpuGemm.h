@@ -3,7 +3,7 @@
 //   out: C = (accumulate ? C : 0) + op(A) op(B) of gemm.outputType; all sums in f32, rounded once
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 
 namespace mgc {
 

@@ -1,7 +1,7 @@
 // plan::DropChoices on a CPU.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/DropChoicesInstruction.h"
 #include "runtime/base/Status.h"
 
 namespace mgc {

@@ -2,7 +2,7 @@
 // faster; else panels of the operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 #include "runtime/base/Bf16.h"
 
 namespace mgc {

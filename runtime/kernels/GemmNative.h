@@ -2,7 +2,7 @@
 // is not its sgemm again.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GemmInstruction.h"
 #include "runtime/base/Bf16.h"
 
 namespace mgc {

@@ -1,7 +1,7 @@
 // plan::GroupRows on a CPU: a counting sort.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GroupRowsInstruction.h"
 #include "runtime/base/Status.h"
 
 namespace mgc {

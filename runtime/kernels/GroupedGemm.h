@@ -1,7 +1,7 @@
 // plan::GroupedGemm on a CPU: a matrix product of the library for each group.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/GroupedGemmInstruction.h"
 #include "runtime/base/Status.h"
 
 namespace mgc {

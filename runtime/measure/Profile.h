@@ -4,7 +4,7 @@
 // run at once, so a rank's share of the machine's rates is 1 / ranks of them.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/Instruction.h"
 #include "runtime/exec/MachineRates.h"
 
 namespace mgc {

@@ -1,7 +1,7 @@
 // The CPUs that row kernels are compiled for.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/KernelLevel.h"
 #include "runtime/base/Status.h"
 
 namespace mgc::rowgen {

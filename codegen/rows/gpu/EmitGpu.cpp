@@ -4,7 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "plan/Plan.h"
+#include "plan/instructions/RowKernelInstruction.h"
 
 namespace mgc::rowgen {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/rows/graph/RowGraph.h"
-#include "plan/Plan.h"
+#include "plan/KernelLevel.h"
 
 namespace mgc::rowgen {
 

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "mlir/IR/Builders.h"
-#include "plan/Plan.h"
+#include "plan/instructions/RowKernelInstruction.h"
 #include "runtime/base/Status.h"
 #include <functional>
 #include <map>

@@ -2,7 +2,7 @@
 // Out: an offset per buffer such that two buffers that live together do not overlap, and the peak.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/Types.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>

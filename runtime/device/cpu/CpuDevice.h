@@ -7,7 +7,7 @@
 // memory.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/KernelLevel.h"
 #include "runtime/device/Plugin.h"
 
 #include <optional>

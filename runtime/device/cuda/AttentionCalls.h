@@ -2,7 +2,7 @@
 // (OwnAttention.cpp). The definition: runtime/kernels/CpuAttention.h.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/instructions/AttentionInstruction.h"
 #include "runtime/device/cuda/Internal.h"
 
 struct mgc_attention {

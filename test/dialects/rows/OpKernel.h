@@ -2,7 +2,7 @@
 // buffer per result.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/Types.h"
 #include "test/codegen/rows/Harness.h"
 
 #include <map>

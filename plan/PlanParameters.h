@@ -1,0 +1,117 @@
+// Parameters of a plan and the buckets that hold them.
+#pragma once
+
+#include "plan/Types.h"
+
+namespace mgc::plan {
+
+// The dimension of tokens, in parameters that have one; a layout pads it.
+inline constexpr std::string_view kVocabularyDim = "v";
+
+// One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
+// file.
+struct ParameterDim {
+  std::string name;
+  int64_t size = 0;
+  int64_t valid = 0;
+  // The axes that split the dimension.
+  Axes axes;
+  bool operator==(const ParameterDim &) const = default;
+};
+
+enum class InitKind { normal, zeros, ones };
+template <>
+inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"normal", "zeros", "ones"});
+
+// A logical parameter is a view of one tensor of the Hugging Face checkpoint: dimension j of fileShape, from offset[j]
+// on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight [h, 3h] holds q, k and
+// v: k is dims h g d, grouping [1, 2], offset [0, h]. Where each group has its q, k and v together, the tensor [3 g d,
+// h] is seen as fileShape [g, 3 d, h]: k is dims g d h, grouping [1, 1, 1], offset [0, d, 0]. Two parameters of one
+// name are tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their
+// names have the instance's number: expandedParameters() (Expand.h) lists them one by one.
+struct Parameter {
+  std::string name; // unique: "h.{}.attn.c_attn.weight[k]"
+  std::string tensor;
+  // Other names that a checkpoint may have for the tensor, tried in this order.
+  std::vector<std::string> aliases;
+  // 0: the tensor is one of the file. n: the tensor is a stack of n tensors of the file along its first dimension:
+  // "experts.{#}.w1.weight" [8, f, h] is experts.0.w1.weight [f, h] to experts.7.w1.weight.
+  int64_t stacked = 0;
+  std::vector<int64_t> fileShape;
+  // The tensor's own shape, fileShape with neighbouring dimensions multiplied. Empty: fileShape.
+  std::vector<int64_t> tensorShape;
+  std::vector<int64_t> grouping;
+  std::vector<int64_t> offset;
+  std::vector<ParameterDim> dims;
+  InitKind init = InitKind::normal;
+  double initStd = 0.02;
+  // The share of a step's tokens that use the parameter. A stack of E experts of which the router chooses k: k / E.
+  double activeShare = 1;
+  // The position in a stage of instances first .. first + count - 1, each `stride` elements after the one before. A
+  // tied parameter may have several places for one instance.
+  struct Place {
+    int64_t stage = 0;
+    // Index into StagePlan::buckets.
+    int64_t bucket = 0;
+    int64_t elementOffset = 0;
+    int64_t first = 0, count = 1, stride = 0;
+    bool operator==(const Place &) const = default;
+  };
+  std::vector<Place> places;
+  // A parameter may be part of a larger matrix in the rank's memory. Its local block then consists of rows: one for
+  // each index of its first `dims` dimensions, as long as the product of the others. Rows begin `extent` elements
+  // apart, each `offset` elements into its row of the matrix. Place::elementOffset is where the matrix begins, so all
+  // parts of a matrix have equal places.
+  //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; up [f, h] in W [2, f, h]: {0, 0, 2 f h}
+  // extent 0: the parameter is not part of a matrix, its rows are contiguous.
+  struct Rows {
+    int64_t dims = 0, offset = 0, extent = 0;
+    bool operator==(const Rows &) const = default;
+  } rows;
+  // The shape in the checkpoint of the tensor, or of the stack.
+  const std::vector<int64_t> &shapeOfTensor() const { return tensorShape.empty() ? fileShape : tensorShape; }
+  bool operator==(const Parameter &) const = default;
+};
+
+// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each for
+// values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are bf16, the
+// master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices. Parameters with a meanLoad
+// receive the load of experts, the number of tokens that chose each expert, instead of gradients. Their values and
+// loads are f32, and they have no moments. The load updates the biases of routers. Counters (counts) exist for their
+// load alone: their values are zero, and they are in no file. Frozen parameters are not trained: they have only values,
+// which no task writes.
+struct Bucket {
+  std::string name;
+  // Per rank, padded so that it divides over dataAxes and alignment.
+  int64_t elements = 0;
+  // The axes that split the parameters. All other axes hold replicas; the norm counts coordinate 0.
+  Axes splitAxes;
+  // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
+  Axes reduceAxes;
+  // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered (ZeRO-1) over them.
+  Axes dataAxes;
+  // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes| of the bucket.
+  bool sharded = false;
+  // Gradients are summed over these stages before dataAxes. Empty: the parameters are not tied.
+  std::vector<int64_t> tiedStages;
+  // Bytes from the beginning of the rank's allocation; -1: none.
+  int64_t valueOffset = 0, gradientOffset = 0;
+  int64_t firstMomentOffset = 0, secondMomentOffset = 0;
+  // ZeRO-1: offset of the reduced slice. ZeRO-0: gradientOffset.
+  int64_t gradientShardOffset = 0;
+  // The f32 weights from which the values are rounded.
+  int64_t masterOffset = -1;
+  // Tokens that choose an expert in a step, on average. 0: AdamW updates the parameters.
+  double meanLoad = 0;
+  bool counts = false;
+  bool frozen = false;
+  bool hasLoad() const { return meanLoad > 0; }
+  bool isRouterBias() const { return hasLoad() && !counts; }
+  bool receivesLoad() const { return hasLoad() && !frozen; }
+  bool isMovedByLoad() const { return isRouterBias() && !frozen; }
+  bool hasGradients() const { return !frozen; } // or load instead
+  bool hasMoments() const { return !frozen && !hasLoad(); }
+  bool operator==(const Bucket &) const = default;
+};
+
+} // namespace mgc::plan
