@@ -4,6 +4,7 @@
 // is optional and missing has the default of Plan.h.
 #pragma once
 
+#include "plan/Plan.h"
 
 #include <array>
 #include <string_view>

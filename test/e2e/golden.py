@@ -4,8 +4,8 @@ weights with the reference values of Hugging Face and PyTorch in test/golden; of
 (prediction.py).
 
     golden.py --bin build/release/bin                              every model, every layout
-    golden.py --bin build/release/bin --model qwen3 --layouts sample:20:7
-    golden.py --bin build/release/bin --dtype bf16 --layouts pairs:1
+    golden.py --bin build/release/bin --model qwen3 --layouts sample:20
+    golden.py --bin build/release/bin --dtype bf16 --layouts pairs --deal
     golden.py --bin build/release/bin --model gpt2 --layouts tp2-pp2-dp2-sp-zero1-mbs1-1f1b --keep run
     golden.py --bin build/cuda/bin --target cuda:sm_90 --plans plans ...   plans/MODEL/LAYOUT, compiled elsewhere: mgrun alone
 
@@ -298,6 +298,7 @@ def parse_arguments():
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
     parser.add_argument("--sample", type=int, default=1, help="one of so many of the models (samples.py); default: all")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
+    parser.add_argument("--deal", action="store_true", help="each layout is trained by one of the models, which take turns")
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     options = parser.parse_args()
@@ -330,6 +331,16 @@ def layouts_of(golden, text):
     return [layout for layout in chosen if layout.mbs * layout.dp <= batch]
 
 
+def cases_of(options, goldens):
+    """Models and layouts. Dealt, each model has one layout at least, and the commit says which model begins."""
+    if not options.deal:
+        return [(golden, layout) for golden in goldens for layout in layouts_of(golden, options.layouts)]
+    kinds = [[golden for golden in goldens if (golden.model in EXPERTS) == has_experts] for has_experts in (False, True)]
+    return [(golden, layout) for kind in kinds for number, golden in enumerate(kind)
+            for possible in [layouts_of(golden, options.layouts)]
+            for layout in samples.sample(possible, len(kind), number) or [possible[number % len(possible)]]]
+
+
 def main():
     options = parse_arguments()
     begin = time.monotonic()
@@ -338,7 +349,7 @@ def main():
     for golden in goldens:
         if options.dtype == "bf16" and golden.model in EXPERTS:
             golden.choose_all_experts(changed.name)
-    cases = [(golden, layout) for golden in goldens for layout in layouts_of(golden, options.layouts)]
+    cases = cases_of(options, goldens)
     if options.dtype == "bf16":
         predict_all(options, goldens, [layout for _, layout in cases])
     failed = 0

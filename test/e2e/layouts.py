@@ -1,8 +1,12 @@
 # The layouts that a golden model (4 layers of 4 heads, global batch 8) can be trained with on at most 8 ranks.
+import functools
+import heapq
 import itertools
 import random
 import zlib
 from dataclasses import dataclass
+
+import samples
 
 LAYERS = 4
 GLOBAL_BATCH = 8
@@ -116,30 +120,46 @@ def pairs_of(layout):
     return set(itertools.combinations(sorted(vars(layout).items(), key=lambda field: field[0]), 2))
 
 
-def covering(everything, seed):
-    """Few layouts with every pair of choices (say sp and zb-h1) that occurs in some 2,000 of the matrix: greedy."""
+@functools.cache
+def covering(has_experts, has_encoder, seed):
+    """Few layouts with every pair of choices (say sp and zb-h1) that occurs in some 2,000 of the matrix: greedy. What a layout adds only
+    shrinks as others are chosen, so the heap holds upper bounds, and one that still leads when it is counted anew is the best."""
+    everything = possible(has_experts, has_encoder)
     everything = random.Random(seed).sample(everything, min(len(everything), 2000))
-    missing = set().union(*map(pairs_of, everything))
-    chosen = []
+    pairs = [pairs_of(layout) for layout in everything]
+    missing, chosen = set().union(*pairs), []
+    bounds = [(-len(one), number) for number, one in enumerate(pairs)]
+    heapq.heapify(bounds)
     while missing:
-        chosen.append(max(everything, key=lambda layout: len(pairs_of(layout) & missing)))
-        missing -= pairs_of(chosen[-1])
+        number = bounds[0][1]
+        added = len(pairs[number] & missing)
+        if added < -heapq.heapreplace(bounds, (-added, number))[0] and -bounds[0][0] > added:
+            continue
+        chosen.append(everything[number])
+        missing -= pairs[number]
     return chosen
 
 
+@functools.cache
+def possible(has_experts, has_encoder):
+    """The sequences of an encoder and its decoder are not split."""
+    return [layout for layout in matrix(has_experts) if layout.cp == 1 or not has_encoder]
+
+
 def select(text, has_experts=False, has_encoder=False):
-    """all | context (those with cp) | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
-    # The sequences of an encoder and its decoder are not split.
-    everything = [layout for layout in matrix(has_experts) if layout.cp == 1 or not has_encoder]
+    """all | context (those with cp) | pairs[:SEED] (few, with every pair of choices) | sample:N[:SEED] | layouts as they print, by commas"""
+    everything = possible(has_experts, has_encoder)
     if text == "all":
         return everything
     if text == "context":
         return [layout for layout in everything if layout.cp > 1]
-    if text.startswith("pairs:"):
-        return covering(everything, int(text.split(":")[1]))
-    if text.startswith("sample:"):
-        _, number, seed = text.split(":")
-        return random.Random(int(seed)).sample(everything, min(int(number), len(everything)))
+    kind, *numbers = text.split(":")
+    numbers = [int(number) for number in numbers]
+    if kind == "pairs":
+        return covering(has_experts, has_encoder, *(numbers or [samples.seed()]))
+    if kind == "sample":
+        number, seed = (numbers + [samples.seed()])[:2]
+        return random.Random(seed).sample(everything, min(number, len(everything)))
     by_name = {str(layout): layout for layout in matrix(has_experts)}
     unknown = [name for name in text.split(",") if name not in by_name]
     if unknown:
