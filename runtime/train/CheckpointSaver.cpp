@@ -175,9 +175,10 @@ Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &o
 
 Status CheckpointSaver::explain(const Status &missing) const {
   const Status cause = processes_->cause();
-  return cause.isOk() ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
-                               missing.message())
-                      : cause;
+  return cause.isOk()
+             ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
+                      missing.message())
+             : cause;
 }
 
 Status CheckpointSaver::collectReports(const std::vector<std::string> &reports, CheckpointRecord &record) {

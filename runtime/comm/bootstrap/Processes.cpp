@@ -1,11 +1,12 @@
 // See Processes.h.
 #include "runtime/comm/bootstrap/Processes.h"
 
+#include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/bootstrap/StoreMessages.h"
 
-#include <sched.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace mgc {
@@ -22,18 +23,6 @@ constexpr auto kExcuse = 10s; // for rank 0 to be there
 std::string machineOfThis() {
   const Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 4096);
   return hostName() + " " + (boot.isOk() ? *boot : "");
-}
-
-// Processes of one machine with equal ones share them.
-std::string coresOfThis() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  std::string text;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set))
-      text += fmt::format(" {}", core);
-  return text;
 }
 
 // Where it is another machine's, the others would wait there until their deadlines. One that this machine does not have itself
@@ -94,8 +83,11 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
 
 // Ranks of a machine count in their order. Hashes: all processes are sent the facts of all.
 Status Processes::findNeighbours(const Launch &launch) {
-  const auto hashOf = [](const std::string &text) { return static_cast<int64_t>(std::hash<std::string>()(text)); };
-  const int64_t machine = hashOf(machineOfThis()), cores = hashOf(coresOfThis());
+  const auto hashOf = [](const std::string &text) {
+    return static_cast<int64_t>(std::hash<std::string>()(text));
+  };
+  const int64_t machine = hashOf(machineOfThis()),
+                cores = hashOf(fmt::format("{}", fmt::join(availableCores(), " ")));
   const std::string own = Message().with(machine).with(cores).with(memoryGroup()).body;
   MGC_ASSIGN(facts, store_->gather("neighbours", rank_, size_, own, deadline()));
   coreSize_ = 0;

@@ -11,9 +11,6 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kMaxWaits = 64; // of one process
-constexpr int64_t kLongestWait = 1'000'000'000;
-
-Connection::Bytes bytesOf(const Message &message) { return std::make_shared<const std::string>(message.bytes()); }
 
 } // namespace
 
@@ -26,27 +23,29 @@ Status Rendezvous::verify(const StoreRequest &request) const {
   if (request.key.size() > kMaxKeyBytes)
     return errorf("a key of {} bytes, expected at most {}", request.key.size(), kMaxKeyBytes);
   if (request.places > processes_)
-    return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places, processes_);
+    return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places,
+                  processes_);
   if (request.place < 0 || request.place >= request.places)
     return errorf("'{}': place {} of {}; expected one of them", key, request.place, request.places);
-  if (const auto waits = waitsOf_.find(request.rank); waits != waitsOf_.end() && waits->second >= kMaxWaits)
-    return errorf("'{}': rank {} waits for {} keys; expected fewer", key, request.rank, kMaxWaits);
+  if (waits_ >= kMaxWaits * processes_)
+    return errorf("'{}': {} requests wait already; expected at most {} of a process", key, waits_, kMaxWaits);
   return Status::ok();
 }
 
 Status Rendezvous::give(const StoreRequest &request) {
   const auto bytes = std::ssize(request.key) + std::ssize(request.value);
   if (bytes_ + bytes > kMaxStoreBytes)
-    return errorf("the store is full: '{}' would make it {} bytes, expected at most {}", printable(request.key),
-                  bytes_ + bytes, kMaxStoreBytes);
+    return errorf("the store is full: '{}' would make it {} bytes, expected at most {}",
+                  printable(request.key), bytes_ + bytes, kMaxStoreBytes);
   Meeting &meeting = meetings_[request.key];
   if (meeting.values.empty())
     meeting.values.resize(static_cast<size_t>(request.places));
   const auto place = static_cast<size_t>(request.place);
   if (std::ssize(meeting.values) != request.places || meeting.values[place])
-    return errorf("'{}': place {} of {} was given where there are {} and {}; expected each once", printable(request.key),
-                  place, request.places, meeting.values.size(),
-                  place < meeting.values.size() && meeting.values[place] ? "it has its value" : "not so many");
+    return errorf("'{}': place {} of {} was given where there are {} and {}; expected each once",
+                  printable(request.key), place, request.places, meeting.values.size(),
+                  place < meeting.values.size() && meeting.values[place] ? "it has its value"
+                                                                         : "not so many");
   meeting.values[place] = request.value;
   ++meeting.come;
   meeting.bytes += bytes, bytes_ += bytes;
@@ -62,10 +61,8 @@ void Rendezvous::handle(const StoreRequest &request) {
   if (request.kind == StoreKind::gatherToFirst && request.place > 0) {
     send_(request.rank, bytesOf(Message::of(StoreKind::values).with(request.key)));
   } else {
-    const int64_t milliseconds = std::clamp<int64_t>(request.milliseconds, 0, kLongestWait);
-    meetings_[request.key].waits.push_back(
-        {request.rank, milliseconds, std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds)});
-    ++waitsOf_[request.rank];
+    meetings_[request.key].waits.push_back({request.rank, request.milliseconds, request.deadline});
+    ++waits_;
   }
   answer(request.key, request.kind == StoreKind::share || request.kind == StoreKind::get);
 }
@@ -85,10 +82,9 @@ void Rendezvous::answer(const std::string &key, bool isKept) {
     bytes_ -= meeting.bytes;
     meetings_.erase(key);
   }
-  for (const Wait &wait : waits) {
-    --waitsOf_[wait.rank];
+  waits_ -= std::ssize(waits);
+  for (const Wait &wait : waits)
     send_(wait.rank, bytes);
-  }
 }
 
 Deadline Rendezvous::expire(Deadline now) {
@@ -104,12 +100,13 @@ Deadline Rendezvous::expire(Deadline now) {
         next = std::min(next, wait.deadline);
         return false;
       }
-      --waitsOf_[wait.rank];
+      --waits_;
       const double seconds = static_cast<double>(wait.milliseconds) / 1000;
       refuse(wait.rank, key,
-             found.values.empty() ? fmt::format("waited {} s for '{}', which nobody has set", seconds, printable(key))
-                                  : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing),
-                                                printable(key)));
+             found.values.empty()
+                 ? fmt::format("waited {} s for '{}', which nobody has set", seconds, printable(key))
+                 : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing),
+                               printable(key)));
       return true;
     });
     meeting = found.come == 0 && found.waits.empty() ? meetings_.erase(meeting) : std::next(meeting);

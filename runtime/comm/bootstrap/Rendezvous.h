@@ -11,12 +11,17 @@
 
 namespace mgc {
 
+inline Connection::Bytes bytesOf(const Message &message) {
+  return std::make_shared<const std::string>(message.bytes());
+}
+
 struct StoreRequest {
   StoreKind kind = StoreKind::get;
   int64_t rank = 0;
   std::string key;
   int64_t milliseconds = 0, place = 0, places = 1;
   std::string value;
+  Deadline deadline = {}; // in so many milliseconds
 };
 
 class Rendezvous {
@@ -49,8 +54,7 @@ private:
   const int64_t processes_;
   const Send send_;
   std::map<std::string, Meeting> meetings_;
-  std::map<int64_t, int64_t> waitsOf_; // by rank
-  int64_t bytes_ = 0;
+  int64_t waits_ = 0, bytes_ = 0; // of all keys
 };
 
 } // namespace mgc

@@ -32,13 +32,14 @@ public:
 
   // From any thread, each with keys of its own; a wait ends early where all must end. At the deadline the error says which places
   // are empty. The values of all `places`, once each has one: this process has given that of `place`.
-  Result<Values> gather(std::string_view key, int64_t place, int64_t places, std::string_view value, Deadline deadline);
+  Result<Values> gather(std::string_view key, int64_t place, int64_t places, std::string_view value,
+                        Deadline deadline);
   // The same, but only place 0 waits, and gets them.
   Result<Values> gatherToFirst(std::string_view key, int64_t place, int64_t places, std::string_view value,
                                Deadline deadline);
   // The maker does not wait for the others.
-  Result<std::string> share(std::string_view key, bool isMaker, const std::function<Result<std::string>()> &make,
-                            Deadline deadline);
+  Result<std::string> share(std::string_view key, bool isMaker,
+                            const std::function<Result<std::string>()> &make, Deadline deadline);
 
   // Ends the run for all.
   void abort(const Status &cause);
@@ -69,8 +70,8 @@ private:
   mutable std::condition_variable changed_;
   std::map<std::string, std::optional<Result<Values>>> answers_; // by key: those that are awaited
   std::optional<Cause> cause_;
-  bool isOver_ = false;          // all have finished, or this process leaves: nothing is a cause any more
-  std::mutex listenerMutex_;     // held while the listener is told
+  bool isOver_ = false;      // all have finished, or this process leaves: nothing is a cause any more
+  std::mutex listenerMutex_; // held while the listener is told
   AbortListener listener_;
   std::thread receiver_;
 };

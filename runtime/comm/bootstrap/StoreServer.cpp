@@ -20,11 +20,12 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLastWords = 2s;
-constexpr auto kStragglers = 10s; // for processes that start late to call, and hear that there is no run
+constexpr auto kStragglers = 10s;  // for processes that start late to call, and hear that there is no run
 constexpr int64_t kStrangers = 64; // connections beyond one of each process
 // For a new connection to say what it is; where there is no room for more, others wait for it to go.
 constexpr auto kHelloTime = 10s, kHelloTimeWhenFull = 1s;
 constexpr auto kTick = 1000ms, kShortTick = 50ms;
+constexpr int64_t kLongestWait = 1'000'000'000; // milliseconds
 constexpr std::string_view kUnknown = "sent the store a message that it does not know";
 
 struct Peer {
@@ -86,8 +87,6 @@ private:
   std::atomic<bool> isStopping_{false};
   std::thread thread_;
 };
-
-Connection::Bytes bytesOf(const Message &message) { return std::make_shared<const std::string>(message.bytes()); }
 
 Message noticeOf(int64_t origin, std::string_view cause) {
   return Message::of(StoreKind::notice).with(origin).with(cause.substr(0, kMaxCauseBytes));
@@ -266,10 +265,10 @@ void Server::handleHello(Peer &peer, const Hello &hello) {
   peerOf_[rank] = &peer;
   who_[rank] = hello.joining.who.empty() ? "unnamed" : hello.joining.who;
   send(peer, bytesOf(Message::of(StoreKind::heard)));
-  const Deadline deadline = Clock::now() + std::chrono::milliseconds(std::clamp<int64_t>(hello.milliseconds, 0, INT32_MAX));
-  if (deadline < startBy_) {
+  const int64_t milliseconds = std::clamp<int64_t>(hello.milliseconds, 0, kLongestWait);
+  if (const Deadline deadline = Clock::now() + std::chrono::milliseconds(milliseconds); deadline < startBy_) {
     startBy_ = deadline;
-    startMilliseconds_ = hello.milliseconds;
+    startMilliseconds_ = milliseconds;
     nextTick_ = std::min(nextTick_, deadline);
   }
   if (++come_ == processes_)
@@ -282,13 +281,21 @@ void Server::handleRequest(Peer &peer, const Message &message) {
   MessageReader reader(message);
   if (message.is(StoreKind::abort))
     return abortAll(peer.rank, reader.text());
-  StoreRequest request{static_cast<StoreKind>(message.kind), peer.rank, reader.text(), reader.number(),
-                       reader.number(), reader.number(), reader.text()};
-  if (!isComplete() || !reader.isWhole() || message.kind < uint8_t(StoreKind::gather) || message.kind > uint8_t(StoreKind::get))
+  StoreRequest request{static_cast<StoreKind>(message.kind),
+                       peer.rank,
+                       reader.text(),
+                       reader.number(),
+                       reader.number(),
+                       reader.number(),
+                       reader.text()};
+  if (!isComplete() || !reader.isWhole() || message.kind < uint8_t(StoreKind::gather) ||
+      message.kind > uint8_t(StoreKind::get))
     return drop(peer, kUnknown);
   peer.hasFinished |= request.key == kEndOfRun;
+  request.milliseconds = std::clamp<int64_t>(request.milliseconds, 0, kLongestWait);
+  request.deadline = Clock::now() + std::chrono::milliseconds(request.milliseconds);
+  nextTick_ = std::min(nextTick_, request.deadline);
   rendezvous_.handle(request);
-  nextTick_ = std::min(nextTick_, Clock::now() + std::chrono::milliseconds(std::clamp<int64_t>(request.milliseconds, 0, INT32_MAX)));
 }
 
 void Server::sendAll(const Message &message) {

@@ -102,6 +102,8 @@ Status Connection::receiveArrived(int64_t mostBytes) {
   received_.append(reinterpret_cast<const char *>(piece.data()), received);
   if (received_.size() >= sizeof(Length) && (lengthAt(received_) < 1 || lengthAt(received_) > mostBytes))
     return errorf("sends a message of {} bytes, expected 1 to {}", lengthAt(received_), mostBytes);
+  if (received_.size() >= sizeof(Length))
+    received_.reserve(sizeof(Length) + lengthAt(received_));
   return Status::ok();
 }
 
@@ -110,7 +112,8 @@ std::optional<Message> Connection::next() {
       lengthAt(received_) == 0)
     return std::nullopt;
   const size_t length = lengthAt(received_);
-  Message message{static_cast<uint8_t>(received_[sizeof(Length)]), received_.substr(sizeof(Length) + 1, length - 1)};
+  Message message{static_cast<uint8_t>(received_[sizeof(Length)]),
+                  received_.substr(sizeof(Length) + 1, length - 1)};
   received_.erase(0, sizeof(Length) + length);
   return message;
 }

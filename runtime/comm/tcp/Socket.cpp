@@ -67,24 +67,17 @@ void tune(const Descriptor &connection) {
 
 using NameCall = int (*)(int, sockaddr *, socklen_t *);
 
-// A name of one end: numbers of host and port.
-std::pair<std::string, std::string> endOf(const Descriptor &socket, NameCall call) {
+sockaddr_storage addressOf(const Descriptor &socket, NameCall call) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
-  if (call(socket.number(), reinterpret_cast<sockaddr *>(&address), &size) == 0)
-    getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-  constexpr std::string_view kMapped = "::ffff:"; // an IPv4 address on a socket for both
-  std::string_view text = host;
-  if (text.starts_with(kMapped) && text.find('.') != text.npos)
-    text.remove_prefix(kMapped.size());
-  return {std::string(text), port};
+  (void)call(socket.number(), reinterpret_cast<sockaddr *>(&address), &size);
+  return address;
 }
 
 // Where nobody listens, a connection to a port of this machine may by chance come from that same port.
 bool isConnectedToItself(const Descriptor &connection) {
-  return endOf(connection, getsockname) == endOf(connection, getpeername);
+  const sockaddr_storage own = addressOf(connection, getsockname), peer = addressOf(connection, getpeername);
+  return std::memcmp(&own, &peer, sizeof own) == 0;
 }
 
 // Closed: errno says why not.
@@ -163,7 +156,9 @@ Result<Descriptor> listenOn(const Endpoint &at) {
 }
 
 int64_t portOf(const Descriptor &listening) {
-  return std::atoll(endOf(listening, getsockname).second.c_str());
+  const sockaddr_storage address =
+      addressOf(listening, getsockname); // the port of IPv6 lies where that of IPv4 does
+  return ntohs(reinterpret_cast<const sockaddr_in &>(address).sin_port);
 }
 
 Descriptor acceptOn(const Descriptor &listening) {
@@ -198,7 +193,8 @@ bool isLoopbackEverywhere(const std::string &host) {
   in6_addr ipv6{};
   if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1)
     return ntohl(ipv4.s_addr) >> 24 == IN_LOOPBACKNET;
-  return host == "localhost" || (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6));
+  return host == "localhost" ||
+         (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6));
 }
 
 std::string hostName() {

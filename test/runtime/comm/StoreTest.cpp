@@ -44,8 +44,8 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
       ++made;
       return std::string(128, static_cast<char>('a' + rank));
     };
-    const Result<std::string> bytes =
-        joined[rank]->store().share(fmt::format("id/{}", rank % 2), group[0] == rank, make, Clock::now() + 30s);
+    const Result<std::string> bytes = joined[rank]->store().share(fmt::format("id/{}", rank % 2),
+                                                                  group[0] == rank, make, Clock::now() + 30s);
     ASSERT_TRUE(isOk(bytes));
     EXPECT_EQ(*bytes, std::string(128, static_cast<char>('a' + rank % 2)));
   });
@@ -72,8 +72,10 @@ TEST(Store, onlyTheFirstPlaceWaitsForAGatherToIt) {
   const StoreOfTest store(3);
   const Joined joined = joinAll(store, 3);
   for (int64_t rank : {2, 1})
-    EXPECT_TRUE(isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank), Clock::now() + 30s)));
-  const auto values = joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
+    EXPECT_TRUE(isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank),
+                                                         Clock::now() + 30s)));
+  const auto values =
+      joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
   ASSERT_TRUE(isOk(values));
   EXPECT_EQ(*values, (std::vector<std::string>{std::string("a\0b", 3), "of 1", "of 2"}));
 }
@@ -95,7 +97,8 @@ TEST(Store, anAnswerMayBeLong) {
   const StoreOfTest store(3);
   const Joined joined = joinAll(store, 3);
   onThreads(3, [&](int64_t rank) {
-    const auto values = joined[rank]->store().gather("long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
+    const auto values = joined[rank]->store().gather(
+        "long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
     ASSERT_TRUE(isOk(values));
     for (int64_t place = 0; place < 3; ++place)
       EXPECT_EQ((*values)[place], std::string(1'000'000, char('a' + place)));
@@ -105,7 +108,8 @@ TEST(Store, anAnswerMayBeLong) {
 TEST(Store, manyProcessesGather) {
   constexpr int64_t kMany = 256;
   const StoreOfTest store(kMany);
-  const Result<StorePeers::Times> times = StorePeers::gather(store.endpoint(), store.run(), std::string(64, 'x'));
+  const Result<StorePeers::Times> times =
+      StorePeers::gather(store.endpoint(), store.run(), std::string(64, 'x'));
   EXPECT_TRUE(isOk(times));
 }
 
@@ -178,14 +182,16 @@ TEST(Store, whatIsTooLargeIsRefused) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);
   Store &mine = joined[0]->store();
-  EXPECT_TRUE(fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
+  EXPECT_TRUE(
+      fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
   const std::string large(1'000'000, 'v');
   Status status;
   for (int i = 0; i < 100 && status.isOk(); ++i)
     status = share(mine, fmt::format("key {}", i), large);
   EXPECT_TRUE(fails(status, {"the store is full: 'key 67'", "expected at most 67108864"}));
   EXPECT_TRUE(isOk(share(mine, "key 68", "small")));
-  EXPECT_TRUE(fails(share(mine, "larger", std::string(2 << 20, 'v')), {"a message of 2097", "expected fewer than 1048576"}));
+  EXPECT_TRUE(fails(share(mine, "larger", std::string(2 << 20, 'v')),
+                    {"a message of 2097", "expected fewer than 1048576"}));
 }
 
 // The status that the waiting process is told, and the one that the newcomer is told.
@@ -334,7 +340,8 @@ TEST(Store, anotherProtocolIsNamed) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 5s;
   Connection connection(connectTo(store.endpoint(), deadline).take());
-  ASSERT_TRUE(isOk(connection.send(Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
+  ASSERT_TRUE(
+      isOk(connection.send(Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
   const Result<Message> answer = connection.receive(deadline);
   ASSERT_TRUE(answer.isOk());
   EXPECT_TRUE(answer->is(StoreKind::notice));
@@ -428,9 +435,15 @@ TEST(Store, aProcessThatDoesNotReadHoldsUpNobody) {
   ASSERT_TRUE(isOk(joined));
   const std::string value(1'000'000, 'x');
   for (int round = 0; round < 20; ++round)
-    ASSERT_TRUE(isOk((*joined)->share(fmt::format("key {}", round), true, [&]() -> Result<std::string> { return value; }, deadline)));
+    ASSERT_TRUE(isOk((*joined)->share(
+        fmt::format("key {}", round), true, [&]() -> Result<std::string> { return value; }, deadline)));
   for (int round = 0; round < 20; ++round) {
-    const Message get = Message::of(StoreKind::get).with(fmt::format("key {}", round)).with(int64_t(1000)).with(int64_t(0)).with(int64_t(1)).with("");
+    const Message get = Message::of(StoreKind::get)
+                            .with(fmt::format("key {}", round))
+                            .with(int64_t(1000))
+                            .with(int64_t(0))
+                            .with(int64_t(1))
+                            .with("");
     ASSERT_TRUE(isOk(slow.send(get, deadline)));
   }
   const auto start = Clock::now();
@@ -458,12 +471,16 @@ TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
 TEST(Store, aProcessThatDiesBeforeAllHaveComeIsNamed) {
   const StoreOfTest store(3);
   Connection dying(connectTo(store.endpoint(), Clock::now() + 5s).take());
-  ASSERT_TRUE(isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
+  ASSERT_TRUE(
+      isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
   std::jthread waiting([&] {
-    EXPECT_TRUE(fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
+    EXPECT_TRUE(
+        fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
   });
   std::this_thread::sleep_for(100ms);
-  { const Connection gone = std::move(dying); }
+  {
+    const Connection gone = std::move(dying);
+  }
 }
 
 // --- The end ----------------------------------------------------------------------------------------------------
