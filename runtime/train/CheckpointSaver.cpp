@@ -54,12 +54,10 @@ Status CheckpointSaver::reserveCopies() { return onFiles(&StateFiles::reserveCop
 
 CheckpointSaver::~CheckpointSaver() { (void)finish(); }
 
-// Keys of a run are used once, and a run whose batch grows has a saver for each size.
-std::string CheckpointSaver::keyOf(int64_t save, std::string_view what) const {
-  return fmt::format("checkpoint {} of batches of {}: {}", save, engine_.plan().globalBatchSize, what);
+// A run whose batch grows has a saver for each size.
+std::string CheckpointSaver::keyOf(std::string_view what) const {
+  return fmt::format("checkpoint {} of batches of {}: {}", saves_, engine_.plan().globalBatchSize, what);
 }
-
-std::string CheckpointSaver::keyOf(std::string_view what) const { return keyOf(saves_, what); }
 
 Status CheckpointSaver::finish() {
   if (!thread_.joinable())
@@ -79,9 +77,14 @@ Result<bool> CheckpointSaver::begin(int64_t step) {
     return begun.isOk() ? std::string(kBegun) : begun.message();
   };
   ++saves_;
-  MGC_ASSIGN(answer,
-             processes_ ? processes_->store().share(keyOf("folder"), isWriter(), make, processes_->deadline())
-                        : make());
+  MGC_ASSIGN(own, isWriter() ? make() : std::string());
+  std::vector<std::string> answers = {own};
+  if (processes_) {
+    MGC_ASSIGN(all, processes_->store().gather(keyOf("folder"), processes_->rank(), processes_->size(), own,
+                                               processes_->deadline()));
+    answers = std::move(all);
+  }
+  const std::string &answer = answers.front();
   if (answer != kThere && answer != kBegun)
     return Status::error(answer);
   return answer == kBegun;
@@ -156,52 +159,36 @@ Status CheckpointSaver::completeOrDiscard(const CheckpointRecord &record, const 
 }
 
 Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &own) {
-  Store &store = processes_->store();
-  const std::string key = keyOf(fmt::format("rank {}", processes_->rank()));
-  if (const Status told = store.set(key, printReport(own)); !told.isOk()) // too long, or the store is full
-    MGC_TRY(store.set(key, printReport(told)));
-  MGC_TRY(store.add(keyOf("reports"), 1).status());
-  if (!isWriter())
+  const auto report = [&](const Files &files) {
+    return processes_->store().gatherToFirst(keyOf("reports"), processes_->rank(), processes_->size(),
+                                             printReport(files), processes_->deadline());
+  };
+  if (!isWriter()) {
+    if (const Status told = report(own).status(); !told.isOk()) // too long, or the store is full
+      MGC_TRY(report(told).status());
     return own.status();
-  if (const Status awaited = awaitReports(); !awaited.isOk())
-    return completeOrDiscard(record, awaited);
-  const Status written = collectReports(record);
-  forgetKeys();
+  }
+  const Result<std::vector<std::string>> reports = report(own);
+  const Status written = reports.isOk() ? collectReports(*reports, record) : explain(reports.status());
   return completeOrDiscard(record, written);
 }
 
-// The store's own waits would hold up other threads that ask it.
-Status CheckpointSaver::awaitReports() {
-  constexpr auto kPause = std::chrono::milliseconds(10);
-  for (const Deadline deadline = processes_->deadline();;) {
-    MGC_ASSIGN(reports, processes_->store().add(keyOf("reports"), 0));
-    if (reports == processes_->size())
-      return Status::ok();
-    MGC_TRY(processes_->cause());
-    if (std::chrono::steady_clock::now() > deadline)
-      return errorf("{} of {} ranks have not written their files of the checkpoint in {} s; expected "
-                    "--timeout to be longer",
-                    processes_->size() - reports, processes_->size(),
-                    std::chrono::duration<double>(processes_->timeout()).count());
-    std::this_thread::sleep_for(kPause);
-  }
+Status CheckpointSaver::explain(const Status &missing) const {
+  const Status cause = processes_->cause();
+  return cause.isOk()
+             ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
+                      missing.message())
+             : cause;
 }
 
-Status CheckpointSaver::collectReports(CheckpointRecord &record) {
-  for (int64_t rank = 0; rank < processes_->size(); ++rank) {
-    MGC_ASSIGN(text, processes_->store().get(keyOf(fmt::format("rank {}", rank)), processes_->deadline()));
-    Result<std::vector<CheckpointFile>> files = readReport(text);
+Status CheckpointSaver::collectReports(const std::vector<std::string> &reports, CheckpointRecord &record) {
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    Result<std::vector<CheckpointFile>> files = readReport(reports[rank]);
     if (!files.isOk())
       return Status(files.status()).at(fmt::format("rank {}", rank));
     std::ranges::move(*files, std::back_inserter(record.files));
   }
   return Status::ok();
-}
-
-// All have reported: none asks for a key of this save or of one before it. A store that is lost ends the run by itself.
-void CheckpointSaver::forgetKeys() {
-  while (forgotten_ < saves_)
-    (void)processes_->store().forget(keyOf(++forgotten_, ""));
 }
 
 } // namespace mgc

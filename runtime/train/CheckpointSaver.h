@@ -43,10 +43,8 @@ private:
   Status end(CheckpointRecord record, const Files &own);
   Status completeTogether(CheckpointRecord record, const Files &own);
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
-  Status awaitReports();
-  Status collectReports(CheckpointRecord &record);
-  void forgetKeys();
-  std::string keyOf(int64_t save, std::string_view what) const;
+  Status explain(const Status &missing) const; // why not all have reported
+  Status collectReports(const std::vector<std::string> &reports, CheckpointRecord &record);
   std::string keyOf(std::string_view what) const; // of this save
   bool isWriter() const { return completes_.has_value(); }
 
@@ -55,7 +53,7 @@ private:
   const std::string folder_;
   std::optional<CheckpointFolder> completes_;
   std::vector<std::optional<StateFiles>> files_; // by rank
-  int64_t saves_ = 0, forgotten_ = 0;            // the saves begun; those whose keys the store has forgotten
+  int64_t saves_ = 0;                            // begun
   std::thread thread_;
   std::atomic<bool> hasEnded_{false};
   Status status_; // of the thread's save

@@ -179,9 +179,11 @@ Status TrainingPart::openData() {
 
 // Ranks that compute the same must split it in the same way.
 Status TrainingPart::verifyThreads() {
-  const auto own = [&]() -> Result<std::string> { return std::to_string(engine_->threadsPerRank()); };
-  MGC_ASSIGN(first, processes()->store().share("threads", isWriter(), own, processes()->deadline()));
-  if (first == std::to_string(engine_->threadsPerRank()))
+  const std::string own = std::to_string(engine_->threadsPerRank());
+  MGC_ASSIGN(all, processes()->store().gather("threads", processes()->rank(), processes()->size(), own,
+                                              processes()->deadline()));
+  const std::string &first = all.front();
+  if (first == own)
     return Status::ok();
   return errorf(
       "rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",

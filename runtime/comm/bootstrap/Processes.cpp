@@ -1,14 +1,12 @@
 // See Processes.h.
 #include "runtime/comm/bootstrap/Processes.h"
 
+#include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/bootstrap/StoreMessages.h"
-#include "runtime/comm/bootstrap/StoreServer.h"
 
-#include <climits>
-#include <poll.h>
-#include <sched.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace mgc {
@@ -21,28 +19,10 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kWord = 2s;    // for a message to the store and back
 constexpr auto kExcuse = 10s; // for rank 0 to be there
 
-std::string hostName() {
-  char name[HOST_NAME_MAX + 1] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // Machines may have one name.
 std::string machineOfThis() {
   const Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 4096);
   return hostName() + " " + (boot.isOk() ? *boot : "");
-}
-
-// Processes of one machine with equal ones share them.
-std::string coresOfThis() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  std::string text;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set))
-      text += fmt::format(" {}", core);
-  return text;
 }
 
 // Where it is another machine's, the others would wait there until their deadlines. One that this machine does not have itself
@@ -73,8 +53,6 @@ Result<std::unique_ptr<Processes>> Processes::join(const Launch &launch, const R
   const Joining joining{launch.rank, processes->who_, run};
   Status status = processes->openStore(joining, launch, owner);
   if (status.isOk())
-    status = processes->watch();
-  if (status.isOk())
     status = processes->findNeighbours(launch);
   MGC_TRY(std::move(status).at(fmt::format("rank {} of {} processes", launch.rank, launch.size)));
   return processes;
@@ -103,123 +81,40 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
   return Status::ok();
 }
 
-Status Processes::watch() {
-  MGC_ASSIGN(watching, connectTo(store_->endpoint(), Clock::now() + kWord));
-  watching_ = std::move(watching);
-  const Message message =
-      Message::of(StoreKind::watch).with(static_cast<int64_t>(store_->token())).with(rank_);
-  MGC_TRY(sendMessage(watching_, message, Clock::now() + kWord));
-  watcher_ = std::thread([this] { watchMain(); });
-  return Status::ok();
-}
-
-// Each says where it runs; ranks count in their order.
+// Ranks of a machine count in their order. Hashes: all processes are sent the facts of all.
 Status Processes::findNeighbours(const Launch &launch) {
-  const std::string machine = machineOfThis(), cores = coresOfThis();
-  MGC_TRY(store_->set(fmt::format("machine/{}", rank_), machine));
-  MGC_TRY(store_->set(fmt::format("cores/{}", rank_), cores));
-  MGC_TRY(store_->set(fmt::format("memory/{}", rank_), memoryGroup()));
+  const auto hashOf = [](const std::string &text) {
+    return static_cast<int64_t>(std::hash<std::string>()(text));
+  };
+  const int64_t machine = hashOf(machineOfThis()),
+                cores = hashOf(fmt::format("{}", fmt::join(availableCores(), " ")));
+  const std::string own = Message().with(machine).with(cores).with(memoryGroup()).body;
+  MGC_ASSIGN(facts, store_->gather("neighbours", rank_, size_, own, deadline()));
   coreSize_ = 0;
   for (int64_t rank = 0; rank < size_; ++rank) {
-    MGC_ASSIGN(otherMachine, store_->get(fmt::format("machine/{}", rank), deadline()));
-    if (otherMachine != machine)
+    const Message message{0, facts[static_cast<size_t>(rank)]};
+    MessageReader reader(message);
+    if (reader.number() != machine)
       continue;
+    const bool sharesCores = reader.number() == cores;
+    neighbours_.push_back({rank, reader.text()});
     localRank_ += rank < rank_;
-    MGC_ASSIGN(group, store_->get(fmt::format("memory/{}", rank), deadline()));
-    neighbours_.push_back({rank, group});
-    MGC_ASSIGN(otherCores, store_->get(fmt::format("cores/{}", rank), deadline()));
-    coreRank_ += otherCores == cores && rank < rank_;
-    coreSize_ += otherCores == cores;
+    coreRank_ += sharesCores && rank < rank_;
+    coreSize_ += sharesCores;
   }
   localRank_ = launch.localRank.value_or(localRank_);
   return Status::ok();
 }
 
-Processes::~Processes() {
-  leaving_.wake();
-  if (watcher_.joinable())
-    watcher_.join();
-  watching_.close();
-  store_.reset();
-}
-
-void Processes::watchMain() {
-  MessageBuffer in;
-  while (true) {
-    pollfd polled[] = {{watching_.number(), POLLIN, 0}, {leaving_.number(), POLLIN, 0}};
-    if (poll(polled, 2, -1) < 0)
-      continue;
-    if (polled[1].revents)
-      return;
-    const Status received = in.receive(watching_);
-    while (const std::optional<Message> message = in.next())
-      hear(*message);
-    if (!received.isOk())
-      return endBecause(-1, fmt::format("rank 0, which holds the store at {}, {}",
-                                        toString(store_->endpoint()), received.message()));
-  }
-}
-
-void Processes::hear(const Message &message) {
-  MessageReader reader(message);
-  if (message.kind == static_cast<uint8_t>(StoreKind::over)) {
-    const std::lock_guard lock(mutex_);
-    isOver_ = true;
-    heard_.notify_all();
-  } else if (message.kind == static_cast<uint8_t>(StoreKind::notice)) {
-    const int64_t origin = reader.number();
-    endBecause(origin, reader.text());
-  }
-}
-
-void Processes::endBecause(int64_t origin, const std::string &cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (isOver_ || cause_)
-      return;
-    cause_ = cause;
-    origin_ = origin;
-    heard_.notify_all();
-  }
-  const std::lock_guard lock(listenerMutex_);
-  if (listener_)
-    listener_(Status::error(cause));
-}
-
-void Processes::setAbortListener(AbortListener listener) {
-  const std::lock_guard lock(listenerMutex_);
-  listener_ = std::move(listener);
-  if (const Status why = cause(); listener_ && !why.isOk())
-    listener_(why);
-}
-
-void Processes::say(const Message &message) {
-  const std::lock_guard lock(sendMutex_);
-  (void)sendMessage(watching_, message,
-                    Clock::now() + kWord); // where it fails, the store is gone, and all end anyway
-}
-
-void Processes::abort(const Status &cause) {
-  if (this->cause().isOk())
-    say(Message::of(StoreKind::abort).with(std::string_view(cause.message()).substr(0, kMaxCauseBytes)));
-}
-
-Status Processes::cause() const { return awaitCause(0ms); }
-
 Status Processes::awaitCause(std::chrono::milliseconds most) const {
-  std::unique_lock lock(mutex_);
-  heard_.wait_for(lock, most, [&] { return cause_ || isOver_; });
-  return cause_ ? Status::error(*cause_) : Status::ok();
+  const auto cause = store_->awaitCause(most);
+  return cause ? Status::error(cause->text) : Status::ok();
 }
 
 Status Processes::end(const Status &status) {
   if (status.isOk()) {
-    say(Message::of(StoreKind::finished));
-    const Status others = awaitCause(timeout_);
-    if (!others.isOk())
-      return report(others);
-    const std::lock_guard lock(mutex_);
-    return isOver_ ? Status::ok() : errorf("waited {} s for the other processes to finish", seconds());
+    const Status ended = store_->gather(kEndOfRun, rank_, size_, "", deadline()).status();
+    return ended.isOk() ? ended : report(ended);
   }
   abort(status);
   (void)awaitCause(kWord);
@@ -228,13 +123,13 @@ Status Processes::end(const Status &status) {
 
 // Where nothing has come back, the store is gone: then each says what it knows.
 Status Processes::report(const Status &own) const {
-  const std::lock_guard lock(mutex_);
-  if (!cause_ || origin_ == rank_)
+  const auto cause = store_->awaitCause(0ms);
+  if (!cause || cause->rank == rank_)
     return own;
-  const bool hasPlace = own.message() != *cause_ && own.message().ends_with(*cause_);
-  if (origin_ < 0) // what nobody has said has no place but that of those who waited
-    return hasPlace ? own : errorf("rank {}: {}", rank_, *cause_);
-  return errorf("rank {} ends because of rank {}: {}", rank_, origin_, firstLine(*cause_));
+  const bool hasPlace = own.message() != cause->text && own.message().ends_with(cause->text);
+  if (cause->rank < 0) // what nobody has said has no place but that of those who waited
+    return hasPlace ? own : errorf("rank {}: {}", rank_, cause->text);
+  return errorf("rank {} ends because of rank {}: {}", rank_, cause->rank, firstLine(cause->text));
 }
 
 } // namespace mgc

@@ -4,19 +4,12 @@
 
 #include "runtime/comm/bootstrap/Launch.h"
 #include "runtime/comm/bootstrap/Store.h"
-
-#include <condition_variable>
-#include <thread>
+#include "runtime/comm/bootstrap/StoreServer.h"
 
 namespace mgc {
 
-class StoreServer;
-
 class Processes {
 public:
-  // Told once, on some thread, why all must end.
-  using AbortListener = std::function<void(const Status &cause)>;
-
   enum class StoreOwner { rank0, launcher };
   // Waits until all have come, and agree on `run`. `timeout` is also that of each later wait for another. Rank 0 keeps
   // the store, unless the launcher does.
@@ -26,7 +19,6 @@ public:
   // Instead of joining: tells the others why this process does not come. The others learn it at their deadline
   // where they cannot be told.
   static void excuse(const Launch &launch, const Status &failure);
-  ~Processes();
 
   int64_t rank() const { return rank_; }
   int64_t size() const { return size_; }
@@ -46,13 +38,12 @@ public:
   Store &store() { return *store_; }
 
   // Ends the run for all. The first cause is the one that all are told. From any thread.
-  void abort(const Status &cause);
+  void abort(const Status &cause) { store_->abort(cause); }
   // Why all must end; ok as long as they need not.
-  Status cause() const;
+  Status cause() const { return awaitCause(std::chrono::milliseconds(0)); }
   // The same, waiting a while for it: for who finds another process gone, which may have said why.
   Status awaitCause(std::chrono::milliseconds most) const;
-  // Null: none. It is called at once when all must end already.
-  void setAbortListener(AbortListener listener);
+  void setAbortListener(Store::AbortListener listener) { store_->setAbortListener(std::move(listener)); }
 
   // The last word of this process. ok: waits until all have finished. Otherwise tells the others. The result is
   // for the user of this process: the error in full where it arose, and for the others whose it was.
@@ -61,14 +52,8 @@ public:
 private:
   Processes(const Launch &launch, std::chrono::milliseconds timeout);
   Status openStore(const Joining &joining, const Launch &launch, StoreOwner owner);
-  Status watch();
   Status findNeighbours(const Launch &launch);
-  void watchMain();
-  void hear(const Message &message);
-  void endBecause(int64_t origin, const std::string &cause);
-  void say(const Message &message);
   Status report(const Status &own) const;
-  double seconds() const { return std::chrono::duration<double>(timeout_).count(); }
 
   const int64_t rank_, size_;
   const std::chrono::milliseconds timeout_;
@@ -77,18 +62,6 @@ private:
   std::vector<Neighbour> neighbours_;
   std::unique_ptr<StoreServer> server_; // rank 0's
   std::unique_ptr<Store> store_;
-  Descriptor watching_;
-  Waker leaving_;
-  std::thread watcher_;
-
-  mutable std::mutex mutex_;
-  mutable std::condition_variable heard_;
-  std::optional<std::string> cause_;
-  int64_t origin_ = -1; // whose cause it is; -1: of one that did not say
-  bool isOver_ = false;
-  std::mutex listenerMutex_; // held while it is told
-  AbortListener listener_;
-  std::mutex sendMutex_; // of watching_
 };
 
 } // namespace mgc

@@ -4,7 +4,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/comm/bootstrap/StoreMessages.h"
 
-#include <fmt/ranges.h>
+#include <sys/socket.h>
 
 namespace mgc {
 
@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-int64_t millisecondsTo(Deadline deadline) { return untilDeadline(deadline); }
+constexpr auto kWord = 2s; // for a message to be sent
 
 Status isNoStore(const Endpoint &at, const std::string &found) {
   return errorf(
@@ -22,138 +22,184 @@ Status isNoStore(const Endpoint &at, const std::string &found) {
       toString(at), found);
 }
 
-} // namespace
-
-std::string keyOf(std::string_view purpose, const std::vector<int64_t> &ranks) {
-  return fmt::format("{}/{}", purpose, fmt::join(ranks, ","));
+Message requestOf(StoreKind kind, std::string_view key, Deadline deadline, int64_t place = 0,
+                  int64_t places = 1, std::string_view value = {}) {
+  return Message::of(kind)
+      .with(key)
+      .with(int64_t(untilDeadline(deadline)))
+      .with(place)
+      .with(places)
+      .with(value);
 }
+
+} // namespace
 
 Result<std::unique_ptr<Store>> Store::join(const Endpoint &at, const Joining &joining, Deadline deadline,
                                            std::chrono::milliseconds patience) {
-  Result<Descriptor> connection = connectTo(at, deadline);
-  if (!connection.isOk())
-    return errorf("{}; is rank 0 running, and is this the machine it runs on?",
-                  connection.status().message());
-  std::unique_ptr<Store> store(new Store(at, connection.take(), patience));
-  MGC_TRY(store->hello(joining, deadline));
+  Result<Descriptor> socket = connectTo(at, deadline);
+  if (!socket.isOk())
+    return errorf("{}; is rank 0 running, and is this the machine it runs on?", socket.status().message());
+  std::unique_ptr<Store> store(new Store(at, socket.take(), patience));
+  MGC_TRY(store->shakeHands(joining, deadline));
+  store->receiver_ = std::thread([&own = *store] { own.receiveAll(); });
   return store;
 }
 
-Status Store::hello(const Joining &joining, Deadline deadline) {
-  const RunIdentity &run = joining.run;
-  const Message message = Message::of(StoreKind::hello)
-                              .with(kStoreMagic)
-                              .with(kStoreProtocol)
-                              .with(joining.rank)
-                              .with(run.processes)
-                              .with(run.planVersion)
-                              .with(static_cast<int64_t>(run.planHash))
-                              .with(fmt::format("{}", fmt::join(run.settings, "\n")))
-                              .with(joining.who)
-                              .with(joining.failure)
-                              .with(millisecondsTo(deadline));
-  std::lock_guard lock(mutex_);
-  if (const Status sent = sendMessage(connection_, message, deadline); !sent.isOk())
+Store::~Store() {
+  {
+    const std::lock_guard lock(mutex_);
+    isOver_ = true;
+  }
+  (void)::shutdown(connection_.socket().number(), SHUT_RDWR);
+  if (receiver_.joinable())
+    receiver_.join();
+}
+
+// Another program may have the port, and say nothing.
+Status Store::shakeHands(const Joining &joining, Deadline deadline) {
+  if (const Status sent = send(helloOf(joining, deadline), deadline); !sent.isOk())
     return isNoStore(endpoint_, "it " + sent.message());
-  MGC_ASSIGN(heard, receive(deadline)); // another program may have the port, and say nothing
-  if (heard.kind != static_cast<uint8_t>(StoreKind::heard))
-    return isNoStore(endpoint_, fmt::format("a message of kind {}", heard.kind));
-  MGC_ASSIGN(answer, receive(deadline + patience_));
-  MessageReader reader(answer);
-  token_ = static_cast<uint64_t>(reader.number());
-  return answer.kind == static_cast<uint8_t>(StoreKind::welcome) && reader.isWhole()
-             ? Status::ok()
-             : isNoStore(endpoint_, fmt::format("a message of kind {}", answer.kind));
-}
-
-// Patience begins when this thread's turn has come.
-Result<Message> Store::ask(const Message &message, std::optional<Deadline> deadline) {
-  std::lock_guard lock(mutex_);
-  MGC_TRY(Status(lost_));
-  const Deadline latest = deadline.value_or(Clock::now()) + patience_;
-  if (const Status sent = sendMessage(connection_, message, latest); !sent.isOk())
-    return lost_ = isNoStore(endpoint_, "it " + sent.message());
-  return receive(latest);
-}
-
-Result<Message> Store::receive(Deadline latest) {
-  Result<Message> answer = receiveMessage(connection_, latest);
-  if (!answer.isOk())
-    return lost_ = isNoStore(endpoint_, "it " + answer.status().message());
-  if (answer->kind != static_cast<uint8_t>(StoreKind::refused))
-    return answer;
-  MessageReader reader(*answer);
-  const std::string why = reader.text();
-  return reader.isWhole() ? Status::error(why) : isNoStore(endpoint_, "a refusal without a reason");
-}
-
-Status Store::set(std::string_view key, std::string_view value) {
-  return ask(Message::of(StoreKind::set).with(key).with(value)).status();
-}
-
-Result<std::string> Store::get(std::string_view key, Deadline deadline) {
-  MGC_ASSIGN(answer, ask(Message::of(StoreKind::get).with(key).with(millisecondsTo(deadline)), deadline));
-  return MessageReader(answer).text();
-}
-
-Result<int64_t> Store::add(std::string_view key, int64_t delta) {
-  MGC_ASSIGN(answer, ask(Message::of(StoreKind::add).with(key).with(delta)));
-  return static_cast<int64_t>(std::atoll(MessageReader(answer).text().c_str()));
-}
-
-Status Store::wait(const std::vector<std::string> &keys, Deadline deadline) {
-  for (const std::string &key : keys)
-    MGC_TRY(ask(Message::of(StoreKind::wait).with(key).with(millisecondsTo(deadline)), deadline).status());
+  for (const auto &[expected, latest] :
+       {std::pair(StoreKind::heard, deadline), {StoreKind::welcome, deadline + patience_}}) {
+    const Result<Message> answer = connection_.receive(latest);
+    if (!answer.isOk())
+      return isNoStore(endpoint_, "it " + answer.status().message());
+    MessageReader reader(*answer);
+    if (answer->is(StoreKind::notice)) {
+      (void)reader.number();
+      return Status::error(reader.text());
+    }
+    if (!answer->is(expected))
+      return isNoStore(endpoint_, fmt::format("a message of kind {}", answer->kind));
+  }
   return Status::ok();
 }
 
-Status Store::forget(std::string_view beginning) {
-  return ask(Message::of(StoreKind::forget).with(beginning)).status();
+Status Store::send(const Message &message, Deadline deadline) {
+  const std::lock_guard lock(sendMutex_);
+  return connection_.send(message, deadline);
 }
 
-Status Store::barrier(std::string_view name, int64_t count, Deadline deadline) {
-  const std::string open = fmt::format("barrier/{}/open", name);
-  MGC_ASSIGN(come, add(fmt::format("barrier/{}/count", name), 1));
-  if (come == count)
-    MGC_TRY(set(open, ""));
-  return wait({open}, deadline);
+Result<Store::Values> Store::ask(const Message &message, const std::string &key, int64_t values,
+                                 Deadline deadline) {
+  if (std::ssize(message.body) >= kMaxMessageBytes)
+    return errorf("the store was to be sent a message of {} bytes, expected fewer than {}",
+                  message.body.size(), kMaxMessageBytes);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!answers_.emplace(key, std::nullopt).second)
+      return errorf("'{}': another thread waits for it; expected a key of its own for each", printable(key));
+  }
+  const Deadline latest = std::max(deadline, Clock::now()) + patience_;
+  const Status sent = send(message, latest);
+  if (!sent.isOk()) // perhaps a part of the message
+    endBecause(-1, isNoStore(endpoint_, "it " + sent.message()).message());
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, latest, [&] { return cause_ || answers_[key]; });
+  const std::optional<Result<Values>> answer = std::move(answers_.extract(key).mapped());
+  if (!answer)
+    return cause_ ? Status::error(cause_->text) : isNoStore(endpoint_, "it does not answer in time");
+  if (answer->isOk() && std::ssize(**answer) != values)
+    return isNoStore(endpoint_, fmt::format("not {} values of '{}'", values, key));
+  return *answer;
 }
 
-Result<std::vector<std::string>> Store::gather(std::string_view key, int64_t place, int64_t places,
-                                               std::string_view value, Deadline deadline) {
-  const Message message = Message::of(StoreKind::gather)
-                              .with(key)
-                              .with(value)
-                              .with(millisecondsTo(deadline))
-                              .with(place)
-                              .with(places);
-  MGC_ASSIGN(answer, ask(message, deadline));
-  MessageReader reader(answer);
-  std::vector<std::string> values;
-  for (int64_t i = 0; i < places; ++i)
-    values.push_back(reader.text());
-  if (!reader.isWhole())
-    return isNoStore(endpoint_, fmt::format("not {} values of '{}'", places, key));
-  return values;
+void Store::receiveAll() {
+  while (true) {
+    const Result<Message> message = connection_.receive(Deadline::max(), kMaxAnswerBytes);
+    if (!message.isOk())
+      return endBecause(-1, fmt::format("rank 0, which holds the store at {}, {}", toString(endpoint_),
+                                        message.status().message()));
+    handle(*message);
+  }
+}
+
+// An answer that nobody awaits any more is dropped.
+void Store::handle(const Message &message) {
+  MessageReader reader(message);
+  if (message.is(StoreKind::notice)) {
+    const int64_t rank = reader.number();
+    return endBecause(rank, reader.text());
+  }
+  const std::string key = reader.text();
+  const std::lock_guard lock(mutex_);
+  const auto awaited = answers_.find(key);
+  if (awaited == answers_.end())
+    return;
+  const bool isRefused = message.is(StoreKind::refused);
+  awaited->second = isRefused ? Result<Values>(Status::error(reader.text())) : Result<Values>(reader.texts());
+  isOver_ |= key == kEndOfRun && !isRefused;
+  changed_.notify_all();
+}
+
+void Store::endBecause(int64_t rank, const std::string &text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (isOver_ || cause_)
+      return;
+    cause_ = {rank, text};
+    changed_.notify_all();
+  }
+  const std::lock_guard lock(listenerMutex_);
+  if (listener_)
+    listener_(Status::error(text));
+}
+
+void Store::setAbortListener(AbortListener listener) {
+  const std::lock_guard lock(listenerMutex_);
+  listener_ = std::move(listener);
+  if (const auto why = awaitCause(0ms); listener_ && why)
+    listener_(Status::error(why->text));
+}
+
+// Where it cannot be sent the store is gone, and all end anyway.
+void Store::abort(const Status &cause) {
+  if (!awaitCause(0ms))
+    (void)send(
+        Message::of(StoreKind::abort).with(std::string_view(cause.message()).substr(0, kMaxCauseBytes)),
+        Clock::now() + kWord);
+}
+
+std::optional<Store::Cause> Store::awaitCause(std::chrono::milliseconds most) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [&] { return cause_ || isOver_; });
+  return cause_;
+}
+
+Result<Store::Values> Store::gather(std::string_view key, int64_t place, int64_t places,
+                                    std::string_view value, Deadline deadline) {
+  return ask(requestOf(StoreKind::gather, key, deadline, place, places, value), std::string(key), places,
+             deadline);
+}
+
+Result<Store::Values> Store::gatherToFirst(std::string_view key, int64_t place, int64_t places,
+                                           std::string_view value, Deadline deadline) {
+  return ask(requestOf(StoreKind::gatherToFirst, key, deadline, place, places, value), std::string(key),
+             place == 0 ? places : 0, deadline);
 }
 
 Result<std::string> Store::share(std::string_view key, bool isMaker,
                                  const std::function<Result<std::string>()> &make, Deadline deadline) {
-  if (!isMaker)
-    return get(key, deadline);
-  MGC_ASSIGN(made, make());
-  MGC_TRY(set(key, made));
-  return made;
+  std::string made;
+  if (isMaker) {
+    MGC_ASSIGN(own, make());
+    made = std::move(own);
+  }
+  MGC_ASSIGN(values, ask(requestOf(isMaker ? StoreKind::share : StoreKind::get, key, deadline, 0, 1, made),
+                         std::string(key), 1, deadline));
+  return std::move(values[0]);
 }
 
 std::optional<std::string> whoListensOn(const Endpoint &at) {
   const Deadline deadline = Clock::now() + 1s;
-  const Result<Descriptor> connection = connectTo(at, deadline);
-  const Message question = Message::of(StoreKind::who).with(kStoreMagic).with(kStoreProtocol);
-  if (!connection.isOk() || !sendMessage(*connection, question, deadline).isOk())
+  Result<Descriptor> socket = connectTo(at, deadline);
+  if (!socket.isOk())
     return std::nullopt;
-  const Result<Message> answer = receiveMessage(*connection, deadline);
-  if (!answer.isOk() || answer->kind != static_cast<uint8_t>(StoreKind::value))
+  Connection connection(socket.take());
+  if (!connection.send(Message::of(StoreKind::who).with(kStoreMagic), deadline).isOk())
+    return std::nullopt;
+  const Result<Message> answer = connection.receive(deadline);
+  if (!answer.isOk() || !answer->is(StoreKind::values))
     return std::nullopt;
   return printable(MessageReader(*answer).text());
 }

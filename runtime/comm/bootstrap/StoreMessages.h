@@ -1,43 +1,34 @@
-// The messages between a process and the store. For runtime/comm only.
-//
-//     process                    store
-//     hello  ----------------->  keeps it until all ranks have come
-//            <-----------------  heard at once, or refused
-//            <-----------------  welcome, or refused
-//     watch  ----------------->  on a second connection, which stays silent until the end
-//     set, get, add, wait, gather, forget ---->
-//            <-----------------  value, or refused
-//     abort, finished -------->  on the second one
-//            <-----------------  notice: why all end; over: all have finished
+// The messages between a process and the store: docs/processes.md, Store. For runtime/comm only.
 #pragma once
 
-#include "runtime/comm/tcp/Messages.h"
+#include "runtime/comm/tcp/Connection.h"
 
 namespace mgc {
 
 enum class StoreKind : uint8_t {
+  // From a process. Key, ms to wait, place, places and value are the body of all four requests.
   hello,  // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
-  heard,  // that this is a store; without it nobody waits beyond its deadline
-  who,    // magic, protocol
-  watch,  // token, rank
-  set,    // key, value
-  get,    // key, ms to wait
-  add,    // key, delta
-  wait,   // key, ms to wait: as get, without the value
-  gather, // key, value, ms to wait, place, number of places
-  forget, // the beginning of keys
-  abort,  // cause
-  finished,
-  welcome, // token
-  value,   // value; of a gather, that of each place
-  refused, // why
-  notice,  // rank or -1, cause
-  over
+  who,    // magic
+  gather, // gives the value, waits for those of all places
+  gatherToFirst, // the same, but only place 0 waits; the others are answered at once, without values
+  share,         // gives the one value of a key
+  get,           // waits for it
+  abort,         // cause
+  // From the store.
+  heard,   // at once after a hello
+  welcome, // all have come
+  values,  // key, values by place
+  refused, // key, why
+  notice   // rank or -1, cause: why all end
 };
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
-inline constexpr int64_t kStoreProtocol = 4;
+inline constexpr int64_t kStoreProtocol = 5;
 inline constexpr int64_t kMaxHelloBytes = 16384;
-inline constexpr size_t kMaxCauseBytes = 16384;
+inline constexpr size_t kMaxCauseBytes = 16384, kMaxKeyBytes = 1024;
+inline constexpr int64_t kMaxStoreBytes = 64 << 20;            // of the values that the store holds
+inline constexpr int64_t kMaxAnswerBytes = 2 * kMaxStoreBytes; // with keys and lengths
+// The gather that ends a run: a process that has given its value may go.
+inline constexpr std::string_view kEndOfRun = "the end of the run";
 
 } // namespace mgc

@@ -1,8 +1,8 @@
-// StoreServer: the store itself, a thread of rank 0's process. Besides keys and values it knows which processes live:
+// StoreServer: the store itself, a thread of rank 0's process. Besides values by key it knows which processes live:
 // when one ends without having finished, or says that it failed, all others are told why at once.
 #pragma once
 
-#include "runtime/comm/bootstrap/Store.h"
+#include "runtime/comm/bootstrap/Handshake.h"
 
 namespace mgc {
 

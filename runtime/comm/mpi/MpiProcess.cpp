@@ -2,9 +2,8 @@
 #include "runtime/comm/mpi/MpiProcess.h"
 
 #include "runtime/comm/bootstrap/StoreServer.h"
-#include "runtime/comm/tcp/Messages.h"
+#include "runtime/comm/tcp/Connection.h"
 
-#include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
@@ -73,12 +72,6 @@ constexpr auto kLastWords = 1s;
 constexpr auto kAbandonment = 5s;
 constexpr int64_t kMostBytes = 1024; // size of the message that says where the store is
 constexpr int32_t kStoreTag = 0;
-
-std::string hostName() {
-  char name[HOST_NAME_MAX + 1] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 } // namespace
 

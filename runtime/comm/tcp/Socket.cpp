@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fmt/ranges.h>
 #include <memory>
@@ -11,10 +12,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace mgc {
 
@@ -66,24 +67,17 @@ void tune(const Descriptor &connection) {
 
 using NameCall = int (*)(int, sockaddr *, socklen_t *);
 
-// A name of one end: numbers of host and port.
-std::pair<std::string, std::string> endOf(const Descriptor &socket, NameCall call) {
+sockaddr_storage addressOf(const Descriptor &socket, NameCall call) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
-  if (call(socket.number(), reinterpret_cast<sockaddr *>(&address), &size) == 0)
-    getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-  constexpr std::string_view kMapped = "::ffff:"; // an IPv4 address on a socket for both
-  std::string_view text = host;
-  if (text.starts_with(kMapped) && text.find('.') != text.npos)
-    text.remove_prefix(kMapped.size());
-  return {std::string(text), port};
+  (void)call(socket.number(), reinterpret_cast<sockaddr *>(&address), &size);
+  return address;
 }
 
 // Where nobody listens, a connection to a port of this machine may by chance come from that same port.
 bool isConnectedToItself(const Descriptor &connection) {
-  return endOf(connection, getsockname) == endOf(connection, getpeername);
+  const sockaddr_storage own = addressOf(connection, getsockname), peer = addressOf(connection, getpeername);
+  return std::memcmp(&own, &peer, sizeof own) == 0;
 }
 
 // Closed: errno says why not.
@@ -105,15 +99,6 @@ Descriptor connectOnce(const addrinfo &address, Deadline deadline) {
     error = ECONNREFUSED;
   errno = error;
   return error == 0 ? std::move(connection) : Descriptor();
-}
-
-Status waitFor(const Descriptor &connection, short events, Deadline deadline) {
-  pollfd waiting{connection.number(), events, 0};
-  int ready = 0;
-  do
-    ready = poll(&waiting, 1, untilDeadline(deadline));
-  while (ready < 0 && errno == EINTR);
-  return ready > 0 ? Status::ok() : Status::error("does not answer in time");
 }
 
 // Says what became of the other end, by the error of a call; 0: it has closed the connection.
@@ -171,7 +156,9 @@ Result<Descriptor> listenOn(const Endpoint &at) {
 }
 
 int64_t portOf(const Descriptor &listening) {
-  return std::atoll(endOf(listening, getsockname).second.c_str());
+  const sockaddr_storage address =
+      addressOf(listening, getsockname); // the port of IPv6 lies where that of IPv4 does
+  return ntohs(reinterpret_cast<const sockaddr_in &>(address).sin_port);
 }
 
 Descriptor acceptOn(const Descriptor &listening) {
@@ -181,7 +168,7 @@ Descriptor acceptOn(const Descriptor &listening) {
   return connection;
 }
 
-Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline, const std::function<bool()> &isGivenUp) {
+Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline) {
   const auto start = Clock::now();
   while (true) {
     MGC_ASSIGN(addresses, resolve(to, 0));
@@ -194,31 +181,26 @@ Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline, const std::f
       }
       error = errno;
     }
-    if (error == EMFILE || Clock::now() + kPauseBetweenTries >= deadline || (isGivenUp && isGivenUp()))
+    if (error == EMFILE || Clock::now() + kPauseBetweenTries >= deadline)
       return errorf("no connection to {} in {:.1f} s: {}", toString(to),
                     std::chrono::duration<double>(Clock::now() - start).count(), std::strerror(error));
     std::this_thread::sleep_for(kPauseBetweenTries);
   }
 }
 
-std::string localHostOf(const Descriptor &connection) { return endOf(connection, getsockname).first; }
-std::string peerHostOf(const Descriptor &connection) { return endOf(connection, getpeername).first; }
-
-bool isLoopback(const std::string &host) {
-  const Result<Addresses> addresses = resolve({host, 0}, 0);
-  if (host.empty() || !addresses.isOk())
-    return false;
-  const addrinfo &first = **addresses;
-  if (first.ai_family == AF_INET6)
-    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(first.ai_addr)->sin6_addr);
-  return ntohl(reinterpret_cast<const sockaddr_in *>(first.ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+bool isLoopbackEverywhere(const std::string &host) {
+  in_addr ipv4{};
+  in6_addr ipv6{};
+  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1)
+    return ntohl(ipv4.s_addr) >> 24 == IN_LOOPBACKNET;
+  return host == "localhost" ||
+         (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6));
 }
 
-bool isLoopbackEverywhere(const std::string &host) {
-  in6_addr number{};
-  const bool isNumber =
-      inet_pton(AF_INET, host.c_str(), &number) == 1 || inet_pton(AF_INET6, host.c_str(), &number) == 1;
-  return (isNumber || host == "localhost") && isLoopback(host);
+std::string hostName() {
+  char name[HOST_NAME_MAX + 1] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 Status verifyIsHere(const std::string &host) {
@@ -263,26 +245,12 @@ Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, D
   return Status::ok();
 }
 
-Status receiveAll(const Descriptor &connection, std::span<std::byte> bytes, Deadline deadline) {
-  while (!bytes.empty()) {
-    MGC_ASSIGN(received, receiveSome(connection, bytes));
-    if (received == 0)
-      MGC_TRY(waitFor(connection, POLLIN, deadline));
-    bytes = bytes.subspan(received);
-  }
+Status waitFor(const Descriptor &connection, short events, Deadline deadline) {
+  pollfd waiting{connection.number(), events, 0};
+  while (poll(&waiting, 1, untilDeadline(deadline)) <= 0)
+    if (Clock::now() >= deadline)
+      return Status::error("does not answer in time");
   return Status::ok();
-}
-
-Waker::Waker() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-
-void Waker::wake() const {
-  const uint64_t one = 1;
-  (void)!::write(number(), &one, sizeof one);
-}
-
-void Waker::clear() const {
-  uint64_t count = 0;
-  (void)!::read(number(), &count, sizeof count);
 }
 
 } // namespace mgc

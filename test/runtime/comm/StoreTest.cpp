@@ -1,7 +1,8 @@
-// The store and the processes around it: keys and values, who belongs to a run, and how the end of one reaches all.
+// The store and the processes around it: gathers and shares, who belongs to a run, and how the end of one reaches all.
 #include "runtime/comm/bootstrap/StoreMessages.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/comm/StoreOfTest.h"
+#include "test/runtime/comm/StorePeers.h"
 
 #include <random>
 #include <thread>
@@ -25,26 +26,12 @@ Joined joinAll(const StoreOfTest &store, int64_t ranks) {
   return joined;
 }
 
-TEST(Store, keysAreSharedByAll) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
-  onThreads(3, [&](int64_t rank) {
-    Store &mine = joined[rank]->store();
-    const Deadline deadline = Clock::now() + 30s;
-    std::this_thread::sleep_for(20ms * rank); // some wait for what others set later
-    EXPECT_TRUE(isOk(mine.set(fmt::format("key {}", rank), fmt::format("value {}", rank))));
-    for (int64_t other = 0; other < 3; ++other) {
-      const Result<std::string> value = mine.get(fmt::format("key {}", other), deadline);
-      ASSERT_TRUE(isOk(value));
-      EXPECT_EQ(*value, fmt::format("value {}", other));
-    }
-    EXPECT_TRUE(isOk(mine.wait({"key 0", "key 1", "key 2"}, deadline)));
-    EXPECT_TRUE(isOk(mine.add("sum", rank + 1)));
-    EXPECT_TRUE(isOk(mine.barrier("all have added", 3, deadline)));
-    EXPECT_EQ(*mine.add("sum", 0), 6);
-    EXPECT_TRUE(isOk(mine.set("zeros", std::string("a\0b", 3))));
-    EXPECT_EQ(*mine.get("zeros", deadline), std::string("a\0b", 3));
-  });
+Status share(Store &store, const std::string &key, const std::string &value) {
+  return store.share(key, true, [&]() -> Result<std::string> { return value; }, Clock::now() + 30s).status();
+}
+
+Result<std::string> get(Store &store, const std::string &key, std::chrono::milliseconds most) {
+  return store.share(key, false, nullptr, Clock::now() + most);
 }
 
 TEST(Store, whatOneMakesAllOfTheGroupGet) {
@@ -57,8 +44,8 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
       ++made;
       return std::string(128, static_cast<char>('a' + rank));
     };
-    const Result<std::string> bytes =
-        joined[rank]->store().share(keyOf("id", group), group[0] == rank, make, Clock::now() + 30s);
+    const Result<std::string> bytes = joined[rank]->store().share(fmt::format("id/{}", rank % 2),
+                                                                  group[0] == rank, make, Clock::now() + 30s);
     ASSERT_TRUE(isOk(bytes));
     EXPECT_EQ(*bytes, std::string(128, static_cast<char>('a' + rank % 2)));
   });
@@ -81,20 +68,49 @@ TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
   });
 }
 
-// More than it holds at once.
-TEST(Store, whatIsForgottenMakesRoom) {
+TEST(Store, onlyTheFirstPlaceWaitsForAGatherToIt) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  for (int64_t rank : {2, 1})
+    EXPECT_TRUE(isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank),
+                                                         Clock::now() + 30s)));
+  const auto values =
+      joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
+  ASSERT_TRUE(isOk(values));
+  EXPECT_EQ(*values, (std::vector<std::string>{std::string("a\0b", 3), "of 1", "of 2"}));
+}
+
+// More than the store holds at once.
+TEST(Store, aGatherThatIsAnsweredMakesRoom) {
   const StoreOfTest store(1);
   const auto joined = store.join(0);
-  Store &mine = joined->store();
   const std::string value(kMaxMessageBytes / 2, 'x');
-  ASSERT_TRUE(isOk(mine.set("kept", "value")));
-  for (int64_t bytes = 0, save = 0; bytes <= 2 * kMaxStoreBytes; bytes += std::ssize(value), ++save) {
-    ASSERT_TRUE(isOk(mine.set(fmt::format("save {}: rank 0", save), value)));
-    ASSERT_TRUE(isOk(mine.set(fmt::format("save {}: rank 1", save), "")));
-    ASSERT_TRUE(isOk(mine.forget(fmt::format("save {}:", save))));
+  for (int64_t bytes = 0; bytes <= 2 * kMaxStoreBytes; bytes += std::ssize(value)) {
+    const auto values = joined->store().gather("save", 0, 1, value, Clock::now() + 30s);
+    ASSERT_TRUE(isOk(values));
+    ASSERT_EQ(*values, std::vector<std::string>{value});
   }
-  EXPECT_EQ(*mine.get("kept", Clock::now() + 30s), "value");
-  EXPECT_FALSE(mine.wait({"save 0: rank 1"}, Clock::now()).isOk());
+}
+
+// The answer has more bytes than a message from a process may have.
+TEST(Store, anAnswerMayBeLong) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  onThreads(3, [&](int64_t rank) {
+    const auto values = joined[rank]->store().gather(
+        "long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
+    ASSERT_TRUE(isOk(values));
+    for (int64_t place = 0; place < 3; ++place)
+      EXPECT_EQ((*values)[place], std::string(1'000'000, char('a' + place)));
+  });
+}
+
+TEST(Store, manyProcessesGather) {
+  constexpr int64_t kMany = 256;
+  const StoreOfTest store(kMany);
+  const Result<StorePeers::Times> times =
+      StorePeers::gather(store.endpoint(), store.run(), std::string(64, 'x'));
+  EXPECT_TRUE(isOk(times));
 }
 
 TEST(Store, aGatherThatIsNotCompleteSaysWhoIsMissing) {
@@ -113,65 +129,68 @@ TEST(Store, aWaitEndsAtItsDeadlineAndTheStoreGoesOn) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);
   Store &mine = joined[0]->store();
-  EXPECT_TRUE(
-      fails(mine.get("never", Clock::now() + 50ms).status(), {"waited 0.05 s for 'never', which nobody"}));
-  EXPECT_TRUE(isOk(mine.set("never", "after all")));
-  EXPECT_EQ(*mine.get("never", Clock::now()), "after all");
+  EXPECT_TRUE(fails(get(mine, "never", 50ms).status(), {"waited 0.05 s for 'never', which nobody"}));
+  EXPECT_TRUE(isOk(share(mine, "never", "after all")));
+  EXPECT_EQ(*get(mine, "never", 0ms), "after all");
+  EXPECT_TRUE(fails(share(mine, "never", "again"), {"it has its value; expected each once"}));
 }
 
-// A thread that waits long holds up another's question; that is no time of its answer.
-TEST(Store, whoWaitsForItsTurnIsNotTooLate) {
+TEST(Store, aWaitOfOneThreadHoldsUpNoOther) {
   const StoreOfTest store(1);
-  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, Clock::now() + 5s, 100ms);
+  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, Clock::now() + 5s);
   ASSERT_TRUE(isOk(joined));
   Store &mine = **joined;
   onThreads(2, [&](int64_t thread) {
-    std::this_thread::sleep_for(100ms * thread);
-    if (thread == 0)
-      EXPECT_TRUE(fails(mine.get("never", Clock::now() + 500ms).status(), {"never"}));
-    else
-      EXPECT_TRUE(isOk(mine.set("key", "value")));
+    if (thread == 0) {
+      EXPECT_TRUE(fails(get(mine, "never", 3s).status(), {"waited 3 s for 'never'"}));
+      return;
+    }
+    std::this_thread::sleep_for(50ms);
+    const auto start = Clock::now();
+    EXPECT_TRUE(isOk(share(mine, "key", "value")));
+    EXPECT_LT(Clock::now() - start, 2s);
   });
 }
 
-// Its answer would be taken for that of the next question.
-TEST(Store, anAnswerThatIsLateEndsTheConnection) {
+TEST(Store, anAnswerThatIsLateIsNotTakenForAnothers) {
   const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
   std::jthread slow([&] {
     Descriptor socket;
     while (!socket.isOpen())
       socket = acceptOn(*listening);
+    Connection connection(std::move(socket));
     const Deadline deadline = Clock::now() + 10s;
-    const auto say = [&](const Message &message) { (void)sendMessage(socket, message, deadline); };
-    (void)receiveMessage(socket, deadline);
+    const auto say = [&](const Message &message) { (void)connection.send(message, deadline); };
+    (void)connection.receive(deadline);
     say(Message::of(StoreKind::heard));
-    say(Message::of(StoreKind::welcome).with(int64_t(1)));
-    (void)receiveMessage(socket, deadline);
-    std::this_thread::sleep_for(300ms);
-    say(Message::of(StoreKind::value).with("of the first"));
-    std::this_thread::sleep_for(300ms);
+    say(Message::of(StoreKind::welcome));
+    for (int i = 0; i < 2; ++i)
+      (void)connection.receive(deadline);
+    say(Message::of(StoreKind::values).with("first").with("of the first"));
+    std::this_thread::sleep_for(100ms);
+    say(Message::of(StoreKind::values).with("second").with("of the second"));
+    (void)connection.receive(deadline);
   });
-  const auto joined =
-      Store::join({"127.0.0.1", portOf(*listening)}, {0, "the test", {}}, Clock::now() + 5s, 100ms);
+  auto joined = Store::join({"127.0.0.1", portOf(*listening)}, {0, "the test", {}}, Clock::now() + 5s, 100ms);
   ASSERT_TRUE(isOk(joined));
-  EXPECT_TRUE(fails((*joined)->get("first", Clock::now()).status(), {"does not answer in time"}));
-  std::this_thread::sleep_for(300ms);
-  EXPECT_TRUE(fails((*joined)->get("second", Clock::now() + 1s).status(), {"does not answer in time"}));
+  EXPECT_TRUE(fails(get(**joined, "first", 0ms).status(), {"does not answer in time"}));
+  EXPECT_EQ(*get(**joined, "second", 5s), "of the second");
+  joined->reset();
 }
 
 TEST(Store, whatIsTooLargeIsRefused) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);
   Store &mine = joined[0]->store();
-  EXPECT_TRUE(fails(mine.set(std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
+  EXPECT_TRUE(
+      fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
   const std::string large(1'000'000, 'v');
   Status status;
   for (int i = 0; i < 100 && status.isOk(); ++i)
-    status = mine.set(fmt::format("key {}", i), large);
+    status = share(mine, fmt::format("key {}", i), large);
   EXPECT_TRUE(fails(status, {"the store is full: 'key 67'", "expected at most 67108864"}));
-  EXPECT_TRUE(isOk(mine.set("key 0", "small again")));
-  EXPECT_TRUE(isOk(mine.set("key 67", large)));
-  EXPECT_TRUE(fails(mine.set("larger", std::string(2 << 20, 'v')),
+  EXPECT_TRUE(isOk(share(mine, "key 68", "small")));
+  EXPECT_TRUE(fails(share(mine, "larger", std::string(2 << 20, 'v')),
                     {"a message of 2097", "expected fewer than 1048576"}));
 }
 
@@ -242,7 +261,7 @@ TEST(Store, aLateSecondOneDoesNotDisturbTheRun) {
   const Joined joined = joinAll(store, 2);
   EXPECT_TRUE(fails(store.tryJoin(1, store.run()).status(), {"two processes are rank 1"}));
   EXPECT_TRUE(isOk(joined[0]->cause()));
-  EXPECT_TRUE(isOk(joined[1]->store().set("key", "value")));
+  EXPECT_TRUE(isOk(share(joined[1]->store(), "key", "value")));
 }
 
 // --- Connections that are not the run's -------------------------------------------------------------------------
@@ -253,10 +272,10 @@ bool isSentAway(const Endpoint &at, std::string_view bytes) {
   Result<Descriptor> socket = connectTo(at, deadline);
   if (!socket.isOk() || !sendAll(*socket, std::as_bytes(std::span(bytes)), deadline).isOk())
     return false;
-  std::byte byte;
+  Connection connection(socket.take());
   Status status;
   while (status.isOk())
-    status = receiveAll(*socket, {&byte, 1}, deadline);
+    status = connection.receive(deadline).status();
   return status.message().starts_with("ended without a word");
 }
 
@@ -269,8 +288,8 @@ TEST(Store, garbageIsSentAway) {
   EXPECT_TRUE(isSentAway(at, std::string(100, '\0')));
   EXPECT_TRUE(isSentAway(at, lengthOf(0xFFFFFFFF) + "x"));
   EXPECT_TRUE(isSentAway(at, lengthOf(kMaxHelloBytes + 1) + "x"));
-  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::watch).with(int64_t(1)).with(int64_t(0)).bytes()));
-  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::set).with("key").with("value").bytes()));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::abort).with("cause").bytes()));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::share).with("key").with("value").bytes()));
   EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with("torch").bytes()));
   EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with(kStoreMagic).with(kStoreProtocol).bytes()));
   const Joined joined = joinAll(store, 2);
@@ -320,13 +339,15 @@ TEST(Store, aCrowdOfStrangersHoldsUpNobody) {
 TEST(Store, anotherProtocolIsNamed) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 5s;
-  const Result<Descriptor> socket = connectTo(store.endpoint(), deadline);
-  ASSERT_TRUE(isOk(
-      sendMessage(*socket, Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
-  const Result<Message> answer = receiveMessage(*socket, deadline);
+  Connection connection(connectTo(store.endpoint(), deadline).take());
+  ASSERT_TRUE(
+      isOk(connection.send(Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
+  const Result<Message> answer = connection.receive(deadline);
   ASSERT_TRUE(answer.isOk());
-  EXPECT_EQ(answer->kind, static_cast<uint8_t>(StoreKind::refused));
-  EXPECT_NE(MessageReader(*answer).text().find(fmt::format(
+  EXPECT_TRUE(answer->is(StoreKind::notice));
+  MessageReader reader(*answer);
+  EXPECT_EQ(reader.number(), -1);
+  EXPECT_NE(reader.text().find(fmt::format(
                 "speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)),
             std::string::npos);
 }
@@ -404,6 +425,64 @@ TEST(Store, rank0FindsAtOnceThatTheAddressIsAnotherMachines) {
     EXPECT_TRUE(isOk(verifyIsHere(address))) << address;
 }
 
+// It has shaken hands and gives its values, but reads none of the answers, which are more than the system keeps.
+TEST(Store, aProcessThatDoesNotReadHoldsUpNobody) {
+  const StoreOfTest store(2);
+  const Deadline deadline = Clock::now() + 30s;
+  Connection slow(connectTo(store.endpoint(), deadline).take());
+  ASSERT_TRUE(isOk(slow.send(helloOf({1, "the slow one", store.run()}, deadline), deadline)));
+  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
+  ASSERT_TRUE(isOk(joined));
+  const std::string value(1'000'000, 'x');
+  for (int round = 0; round < 20; ++round)
+    ASSERT_TRUE(isOk((*joined)->share(
+        fmt::format("key {}", round), true, [&]() -> Result<std::string> { return value; }, deadline)));
+  for (int round = 0; round < 20; ++round) {
+    const Message get = Message::of(StoreKind::get)
+                            .with(fmt::format("key {}", round))
+                            .with(int64_t(1000))
+                            .with(int64_t(0))
+                            .with(int64_t(1))
+                            .with("");
+    ASSERT_TRUE(isOk(slow.send(get, deadline)));
+  }
+  const auto start = Clock::now();
+  for (int round = 0; round < 20; ++round)
+    ASSERT_TRUE(isOk((*joined)->gather("alone", 0, 1, "value", deadline)));
+  EXPECT_LT(Clock::now() - start, 10s);
+  EXPECT_FALSE((*joined)->awaitCause(0ms));
+}
+
+TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
+  const Deadline deadline = Clock::now() + 30s;
+  for (const std::string &garbage : {Message::of(StoreKind::notice).bytes(), lengthOf(0xFFFFFFFF) + "x"}) {
+    const StoreOfTest store(2);
+    Connection broken(connectTo(store.endpoint(), deadline).take());
+    ASSERT_TRUE(isOk(broken.send(helloOf({1, "the broken one", store.run()}, deadline), deadline)));
+    const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
+    ASSERT_TRUE(isOk(joined));
+    ASSERT_TRUE(isOk(sendAll(broken.socket(), std::as_bytes(std::span(garbage)), deadline)));
+    const auto cause = (*joined)->awaitCause(10s);
+    ASSERT_TRUE(cause);
+    EXPECT_NE(cause->text.find("rank 1 (the broken one) sen"), std::string::npos) << cause->text;
+  }
+}
+
+TEST(Store, aProcessThatDiesBeforeAllHaveComeIsNamed) {
+  const StoreOfTest store(3);
+  Connection dying(connectTo(store.endpoint(), Clock::now() + 5s).take());
+  ASSERT_TRUE(
+      isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
+  std::jthread waiting([&] {
+    EXPECT_TRUE(
+        fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
+  });
+  std::this_thread::sleep_for(100ms);
+  {
+    const Connection gone = std::move(dying);
+  }
+}
+
 // --- The end ----------------------------------------------------------------------------------------------------
 
 TEST(Processes, allFinishTogether) {
@@ -455,7 +534,7 @@ TEST(Processes, oneThatGoesWithoutAWordEndsAll) {
     EXPECT_TRUE(
         fails(joined[rank]->awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
   EXPECT_LT(Clock::now() - start, 5s);
-  EXPECT_TRUE(fails(joined[1]->store().set("key", "value"), {"ended without a word"}));
+  EXPECT_TRUE(fails(share(joined[1]->store(), "key", "value"), {"ended without a word"}));
   EXPECT_TRUE(fails(joined[0]->end(Status::ok()), {"rank 0: rank 2 (process "}));
   while (!isTold && Clock::now() - start < 30s)
     std::this_thread::sleep_for(1ms); // the cause is there a moment before the listener is called

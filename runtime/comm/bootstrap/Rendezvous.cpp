@@ -1,0 +1,117 @@
+// See Rendezvous.h.
+#include "runtime/comm/bootstrap/Rendezvous.h"
+
+#include "runtime/base/Json.h"
+#include "runtime/comm/bootstrap/Handshake.h"
+
+#include <algorithm>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kMaxWaits = 64; // of one process
+
+} // namespace
+
+void Rendezvous::refuse(int64_t rank, const std::string &key, const std::string &why) const {
+  send_(rank, bytesOf(Message::of(StoreKind::refused).with(key).with(why)));
+}
+
+Status Rendezvous::verify(const StoreRequest &request) const {
+  const std::string key = printable(request.key);
+  if (request.key.size() > kMaxKeyBytes)
+    return errorf("a key of {} bytes, expected at most {}", request.key.size(), kMaxKeyBytes);
+  if (request.places > processes_)
+    return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places,
+                  processes_);
+  if (request.place < 0 || request.place >= request.places)
+    return errorf("'{}': place {} of {}; expected one of them", key, request.place, request.places);
+  if (waits_ >= kMaxWaits * processes_)
+    return errorf("'{}': {} requests wait already; expected at most {} of a process", key, waits_, kMaxWaits);
+  return Status::ok();
+}
+
+Status Rendezvous::give(const StoreRequest &request) {
+  const auto bytes = std::ssize(request.key) + std::ssize(request.value);
+  if (bytes_ + bytes > kMaxStoreBytes)
+    return errorf("the store is full: '{}' would make it {} bytes, expected at most {}",
+                  printable(request.key), bytes_ + bytes, kMaxStoreBytes);
+  Meeting &meeting = meetings_[request.key];
+  if (meeting.values.empty())
+    meeting.values.resize(static_cast<size_t>(request.places));
+  const auto place = static_cast<size_t>(request.place);
+  if (std::ssize(meeting.values) != request.places || meeting.values[place])
+    return errorf("'{}': place {} of {} was given where there are {} and {}; expected each once",
+                  printable(request.key), place, request.places, meeting.values.size(),
+                  place < meeting.values.size() && meeting.values[place] ? "it has its value"
+                                                                         : "not so many");
+  meeting.values[place] = request.value;
+  ++meeting.come;
+  meeting.bytes += bytes, bytes_ += bytes;
+  return Status::ok();
+}
+
+void Rendezvous::handle(const StoreRequest &request) {
+  Status given = verify(request);
+  if (given.isOk() && request.kind != StoreKind::get)
+    given = give(request);
+  if (!given.isOk())
+    return refuse(request.rank, request.key, given.message());
+  if (request.kind == StoreKind::gatherToFirst && request.place > 0) {
+    send_(request.rank, bytesOf(Message::of(StoreKind::values).with(request.key)));
+  } else {
+    meetings_[request.key].waits.push_back({request.rank, request.milliseconds, request.deadline});
+    ++waits_;
+  }
+  answer(request.key, request.kind == StoreKind::share || request.kind == StoreKind::get);
+}
+
+// What was shared stays for those that ask later.
+void Rendezvous::answer(const std::string &key, bool isKept) {
+  Meeting &meeting = meetings_[key];
+  if (!meeting.isComplete())
+    return;
+  Message all = Message::of(StoreKind::values).with(key);
+  for (const std::optional<std::string> &value : meeting.values)
+    (void)std::move(all).with(*value); // in place
+  const Connection::Bytes bytes = bytesOf(all);
+  const std::vector<Wait> waits = std::move(meeting.waits);
+  meeting.waits.clear();
+  if (!isKept) {
+    bytes_ -= meeting.bytes;
+    meetings_.erase(key);
+  }
+  waits_ -= std::ssize(waits);
+  for (const Wait &wait : waits)
+    send_(wait.rank, bytes);
+}
+
+Deadline Rendezvous::expire(Deadline now) {
+  Deadline next = Deadline::max();
+  for (auto meeting = meetings_.begin(); meeting != meetings_.end();) {
+    auto &[key, found] = *meeting;
+    std::vector<std::string> missing;
+    for (size_t place = 0; place < found.values.size(); ++place)
+      if (!found.values[place])
+        missing.push_back(std::to_string(place));
+    std::erase_if(found.waits, [&](const Wait &wait) {
+      if (now < wait.deadline) {
+        next = std::min(next, wait.deadline);
+        return false;
+      }
+      --waits_;
+      const double seconds = static_cast<double>(wait.milliseconds) / 1000;
+      refuse(wait.rank, key,
+             found.values.empty()
+                 ? fmt::format("waited {} s for '{}', which nobody has set", seconds, printable(key))
+                 : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing),
+                               printable(key)));
+      return true;
+    });
+    meeting = found.come == 0 && found.waits.empty() ? meetings_.erase(meeting) : std::next(meeting);
+  }
+  return next;
+}
+
+} // namespace mgc
