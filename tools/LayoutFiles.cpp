@@ -1,8 +1,8 @@
 // See LayoutFiles.h.
 #include "tools/LayoutFiles.h"
 
-#include "compiler/assemble/schedule/Text.h"
-#include "compiler/cost/Machine.h"
+#include "compiler/schedule/Text.h"
+#include "plan/cost/Machine.h"
 #include "runtime/base/File.h"
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 // See RunFlags.h.
 #include "tools/RunFlags.h"
 
-#include "compiler/cost/Machine.h"
-#include "compiler/cost/ModelFlops.h"
+#include "plan/cost/Machine.h"
+#include "plan/cost/ModelFlops.h"
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
-#include "tools/explain/Page.h"
+#include "tools/page/Page.h"
 
 namespace mgc::tools {
 

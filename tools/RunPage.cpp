@@ -6,7 +6,7 @@
 #include "runtime/base/File.h"
 #include "runtime/train/LossLog.h"
 #include "tools/MeasuredRun.h"
-#include "tools/explain/Page.h"
+#include "tools/page/Page.h"
 
 namespace mgc::tools {
 

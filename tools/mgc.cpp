@@ -1,7 +1,7 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
 #include "compiler/Phases.h"
-#include "compiler/assemble/schedule/Schedule.h"
-#include "compiler/cost/Machine.h"
+#include "compiler/schedule/Schedule.h"
+#include "plan/cost/Machine.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
 #include "compiler/tune/ProductCache.h"

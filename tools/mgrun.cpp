@@ -9,7 +9,7 @@
 #include "tools/RunFlags.h"
 #include "tools/RunPage.h"
 #include "tools/RunScreen.h"
-#include "tools/explain/Page.h"
+#include "tools/page/Page.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/process/Process.h"

@@ -12,7 +12,7 @@
 //   forwardFlow  the same of activations between instances that no backward reads, as in front of frozen layers
 #pragma once
 
-#include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/schedule/Schedule.h"
 #include "compiler/program/Blocks.h"
 
 namespace mgc {

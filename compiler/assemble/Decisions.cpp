@@ -2,7 +2,7 @@
 #include "compiler/assemble/Decisions.h"
 
 #include "compiler/assemble/TaskTimes.h"
-#include "compiler/assemble/schedule/Text.h"
+#include "compiler/schedule/Text.h"
 #include "compiler/stage/PipelineShape.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 
 #include "compiler/assemble/ChunkLayout.h"
 #include "compiler/assemble/Frame.h"
-#include "compiler/assemble/schedule/Periodic.h"
+#include "compiler/schedule/Periodic.h"
 
 namespace mgc {
 

@@ -1,7 +1,7 @@
 // See Stages.h.
 #include "compiler/assemble/Stages.h"
 
-#include "compiler/assemble/schedule/FindRepeats.h"
+#include "compiler/schedule/FindRepeats.h"
 #include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/StepEnd.h"
 

@@ -1,6 +1,6 @@
 #include "compiler/assemble/TaskTimes.h"
 
-#include "compiler/cost/ProgramTime.h"
+#include "plan/cost/ProgramTime.h"
 #include "dialects/mg/Target.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // The shape of the pipeline that mg.training describes.
 #pragma once
 
-#include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/schedule/Schedule.h"
 #include "compiler/program/Blocks.h"
 
 namespace mgc {

@@ -1,4 +1,4 @@
-// The cost of an instruction, whatever the machine: its kind states it, compiler/cost makes seconds of it, profiles compare it
+// The cost of an instruction, whatever the machine: its kind states it, plan/cost makes seconds of it, profiles compare it
 // with what they measure.
 #pragma once
 

@@ -4,8 +4,8 @@
 //                                        compiled up to the plan in memory, predicted
 #include "compiler/Phases.h"
 #include "compiler/assemble/Assemble.h"
-#include "compiler/cost/PlanWalk.h"
-#include "compiler/cost/StepTime.h"
+#include "plan/cost/PlanWalk.h"
+#include "plan/cost/StepTime.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
 #include "plan/json/PlanJson.h"

@@ -13,7 +13,7 @@ import json
 import pathlib
 import subprocess
 
-CPU = pathlib.Path(__file__).parents[2] / "compiler/cost/machines/cpu.json"
+CPU = pathlib.Path(__file__).parents[2] / "plan/cost/machines/cpu.json"
 PARTS = [  # names in the profile, names in the prediction
     (("products",), ("products",)),
     (("attention",), ("attention",)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Group J of docs/composition-bugs.md: schedules, streams, hangs.
-# The compiler proves its schedules (test/compiler/assemble/schedule sweeps them and mutates plans); here they run.
+# The compiler proves its schedules (test/compiler/schedule sweeps them and mutates plans); here they run.
 import copy
 
 import models

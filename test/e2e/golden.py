@@ -39,6 +39,7 @@ EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_frozen", "deepseek_v3_mtp"
            "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 PREDICTED_TOO = ("bert", "mixtral")  # norms behind sums, and experts
 MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS
+GROUPS = {"dense": DENSE + ("llama_packed_mtp",), "experts": EXPERTS, "predicted": PREDICTED}
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -295,7 +296,7 @@ def options_of_runs():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      parents=[options_of_runs()])
-    parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
+    parser.add_argument("--model", action="append", choices=MODELS + tuple(GROUPS), help="default: all; may be repeated")
     parser.add_argument("--sample", type=int, default=1, help="one of so many of the models (samples.py); default: all")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--deal", action="store_true", help="each layout is trained by one of the models, which take turns")
@@ -303,7 +304,8 @@ def parse_arguments():
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else PREDICTED + PREDICTED_TOO
-    options.model = samples.sample(options.model or list(possible), options.sample)
+    named = [model for word in options.model or possible for model in GROUPS.get(word, (word,))]
+    options.model = samples.sample(list(dict.fromkeys(named)), options.sample)
     if not set(options.model) <= set(possible):
         parser.error("what rounding to bf16 does to choices of experts and to later tokens is not predicted; expected --model "
                      f"{', '.join(possible)}")

@@ -1,18 +1,18 @@
 // See Explain.h.
 #include "tools/explain/Explain.h"
 
-#include "compiler/assemble/schedule/Text.h"
-#include "compiler/cost/PlanFacts.h"
-#include "compiler/cost/PlanOrders.h"
-#include "compiler/cost/StepTime.h"
+#include "compiler/schedule/Text.h"
+#include "plan/cost/PlanFacts.h"
+#include "plan/cost/PlanOrders.h"
+#include "plan/cost/StepTime.h"
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/ProvePlan.h"
 #include "runtime/base/File.h"
-#include "tools/explain/FactsJson.h"
-#include "tools/explain/Page.h"
-#include "tools/explain/Prediction.h"
+#include "tools/page/FactsJson.h"
+#include "tools/page/Page.h"
+#include "tools/page/Prediction.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // values that travel between stages, and the memory that runs of task gradients touch.
 #include "test/plan/prove/VerifySchedule.h"
 
-#include "compiler/assemble/schedule/Happens.h"
+#include "compiler/schedule/Happens.h"
 #include "test/plan/prove/Match.h"
 
 #include "plan/Expand.h"

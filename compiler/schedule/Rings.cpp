@@ -1,0 +1,242 @@
+// Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go
+// around the slots of a ring. There are two assignments for chunks whose buffers have the same size; the one with fewer
+// slots is taken:
+//   apart     each chunk has a ring of its own, as large as its peak
+//   together  they share slots: the n-th buffer to begin takes the slot of the (n - R)-th to end, of all chunks, where R is
+//             the most that live at one time. Interleaved schedules need it: while one chunk fills, another drains. With
+//             groups of g microbatches that pass all chunks, buffers begin and end in the same order in each group; so
+//             there is a permutation `next` of the slots that gives the slot of (chunk, m + g) for that of (chunk, m), and
+//             each cycle of it is what a turn of plan::Ring goes around.
+// Areas of slots are then placed as buffers that live from their first use to their last.
+#include "compiler/schedule/Rings.h"
+
+#include "compiler/assemble/memory/MemorySolver.h"
+#include "runtime/base/Rounding.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace mgc::schedule {
+namespace {
+
+using Turns = std::vector<plan::Ring::Turn>;
+using Buffers = std::vector<ScheduledBuffer *>; // one chunk's, by microbatch
+
+struct SharedSlots {
+  int64_t slots = 0;
+  std::vector<Turns> turns; // by chunk
+};
+
+// The buffers of several chunks in the order in which they begin. A last group that is not full is filled with buffers that do
+// not exist: they keep the order of the groups, and take no memory.
+class SlotQueue {
+public:
+  SlotQueue(const std::vector<Buffers> &chunks, int64_t group) : chunks_(chunks), group_(group) {
+    for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+      for (int64_t m = 0; m < int64_t(roundUp(chunks[chunk].size(), size_t(group))); ++m) {
+        const bool isReal = m < int64_t(chunks[chunk].size());
+        const ScheduledBuffer &buffer = isReal ? *chunks[chunk][m] : *chunks[chunk].back();
+        items_.push_back({buffer.begin, buffer.end, int64_t(chunk), m, isReal});
+      }
+    std::ranges::stable_sort(items_, {}, &Item::begin);
+    ends_.resize(items_.size());
+    for (size_t i = 0; i < ends_.size(); ++i)
+      ends_[i] = i;
+    std::ranges::stable_sort(ends_, {}, [&](size_t i) { return items_[i].end; });
+  }
+
+  int64_t mostAlive() const {
+    std::map<int64_t, int64_t> change; // by step
+    for (const Item &item : items_)
+      if (item.isReal)
+        ++change[item.begin], --change[item.end];
+    int64_t alive = 0, most = 0;
+    for (const auto &[step, by] : change)
+      most = std::max(most, alive += by);
+    return most;
+  }
+
+  // Turns around so many slots; nothing where they do not suffice, or do not repeat with groups.
+  std::optional<std::vector<Turns>> turns(int64_t slots) {
+    if (!assign(slots))
+      return std::nullopt;
+    const auto group = size_t(group_);
+    std::vector<int64_t> next(slots, -1), before(slots, -1);
+    for (const std::vector<int64_t> &chunk : slotOf_)
+      for (size_t m = 0; m + group < chunk.size(); ++m) {
+        int64_t &to = next[chunk[m]], &from = before[chunk[m + group]];
+        if ((to >= 0 && to != chunk[m + group]) || (from >= 0 && from != chunk[m]))
+          return std::nullopt;
+        to = chunk[m + group], from = chunk[m];
+      }
+    return turnsAround(cyclesOf(next, before));
+  }
+
+private:
+  struct Item {
+    int64_t begin, end, chunk, microbatch;
+    bool isReal;
+  };
+  struct Cycles { // by slot: where its cycle begins, how long it is, and the slot's place in it
+    Turns of;
+  };
+
+  bool assign(int64_t slots) {
+    std::vector<int64_t> bySlot(items_.size());
+    slotOf_.assign(chunks_.size(), {});
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk)
+      slotOf_[chunk].resize(roundUp(chunks_[chunk].size(), size_t(group_)));
+    for (size_t n = 0; n < items_.size(); ++n) {
+      const bool isFirst = int64_t(n) < slots;
+      if (!isFirst && items_[n].isReal && items_[ends_[n - slots]].end > items_[n].begin)
+        return false;
+      bySlot[n] = isFirst ? int64_t(n) : bySlot[ends_[n - slots]];
+      slotOf_[items_[n].chunk][items_[n].microbatch] = bySlot[n];
+    }
+    return true;
+  }
+
+  // A list that never repeats ends a cycle too: its continuation is unknown.
+  static Cycles cyclesOf(const std::vector<int64_t> &next, const std::vector<int64_t> &before) {
+    Cycles cycles{Turns(next.size(), {-1, 0, 0})};
+    int64_t begin = 0;
+    const auto follow = [&](int64_t slot) {
+      std::vector<int64_t> members;
+      for (; slot >= 0 && cycles.of[slot].first < 0; slot = next[slot]) {
+        cycles.of[slot] = {begin, 0, int64_t(members.size())};
+        members.push_back(slot);
+      }
+      for (int64_t member : members)
+        cycles.of[member].slots = int64_t(members.size());
+      begin += int64_t(members.size());
+    };
+    for (size_t slot = 0; slot < next.size(); ++slot)
+      if (before[slot] < 0)
+        follow(int64_t(slot));
+    for (size_t slot = 0; slot < next.size(); ++slot)
+      follow(int64_t(slot));
+    return cycles;
+  }
+
+  std::vector<Turns> turnsAround(const Cycles &cycles) const {
+    std::vector<Turns> turns;
+    for (const std::vector<int64_t> &chunk : slotOf_) {
+      turns.emplace_back();
+      for (size_t m = 0; m < std::min(size_t(group_), chunks_[turns.size() - 1].size()); ++m)
+        turns.back().push_back(cycles.of[chunk[m]]);
+    }
+    return turns;
+  }
+
+  const std::vector<Buffers> &chunks_;
+  const int64_t group_;
+  std::vector<Item> items_;
+  std::vector<size_t> ends_;                 // into items_
+  std::vector<std::vector<int64_t>> slotOf_; // by chunk and microbatch
+};
+
+constexpr int64_t kFewGroups = 2;
+
+SharedSlots ringOf(const Buffers &buffers) {
+  const std::vector<Buffers> one = {buffers};
+  const int64_t slots = SlotQueue(one, 1).mostAlive();
+  return {slots, {Turns{{0, slots, 0}}}};
+}
+
+// With fewer slots than `most`. Nothing where sharing does not pay, or the slots do not repeat.
+std::optional<SharedSlots> sharedRings(const std::vector<Buffers> &chunks, int64_t group, int64_t most) {
+  SlotQueue queue(chunks, group);
+  for (int64_t slots = queue.mostAlive(); slots < most; ++slots)
+    if (std::optional<std::vector<Turns>> turns = queue.turns(slots))
+      return SharedSlots{slots, *std::move(turns)};
+  return std::nullopt;
+}
+
+// Where there are few groups, one of which is not full, a turn for each microbatch needs fewer slots.
+std::optional<SharedSlots> sharedRings(const std::vector<Buffers> &chunks, int64_t group) {
+  int64_t apart = 0, microbatches = 0;
+  for (const Buffers &buffers : chunks) {
+    apart += ringOf(buffers).slots;
+    microbatches = std::max(microbatches, int64_t(buffers.size()));
+  }
+  std::optional<SharedSlots> best = sharedRings(chunks, group, apart);
+  if (microbatches % group == 0 || microbatches > kFewGroups * group)
+    return best;
+  std::optional<SharedSlots> single = sharedRings(chunks, microbatches, best ? best->slots : apart);
+  return single ? single : best;
+}
+
+class Placer {
+public:
+  Placer(StageSchedule &stage, int64_t group) : stage_(stage), group_(group) {}
+
+  Status place() {
+    std::map<std::tuple<BufferKind, int64_t, int64_t>, Buffers> chunks; // by kind, bytes, chunk
+    for (ScheduledBuffer &buffer : stage_.buffers)
+      chunks[{buffer.kind, buffer.bytes, buffer.chunk}].push_back(&buffer);
+    std::map<std::pair<BufferKind, int64_t>, std::vector<Buffers>> alike;
+    for (auto &[key, buffers] : chunks) {
+      std::ranges::sort(buffers, {}, &ScheduledBuffer::microbatch);
+      alike[{std::get<0>(key), std::get<1>(key)}].push_back(std::move(buffers));
+    }
+    for (const auto &[key, list] : alike)
+      addRings(list);
+    return setOffsets();
+  }
+
+private:
+  void addRings(const std::vector<Buffers> &chunks) {
+    if (const std::optional<SharedSlots> shared = sharedRings(chunks, group_)) {
+      areas_.push_back({});
+      for (size_t i = 0; i < chunks.size(); ++i)
+        addRing(chunks[i], shared->slots, shared->turns[i]);
+      return;
+    }
+    for (const Buffers &buffers : chunks) {
+      const SharedSlots ring = ringOf(buffers);
+      areas_.push_back({});
+      addRing(buffers, ring.slots, ring.turns.front());
+    }
+  }
+
+  // In the last area, which has so many slots.
+  void addRing(const Buffers &buffers, int64_t slots, Turns turns) {
+    const ScheduledBuffer &first = *buffers.front();
+    plan::Ring ring;
+    ring.name = fmt::format("{}.{}", nameOf(first.kind), first.chunk);
+    ring.bytes = first.bytes;
+    ring.stride = plan::aligned(ring.bytes);
+    ring.turns = std::move(turns);
+    memory::LiveBuffer &area = areas_.back();
+    area.size = ring.stride * slots;
+    for (ScheduledBuffer *buffer : buffers) {
+      buffer->ring = int64_t(stage_.rings.size());
+      area.begin = area.end == 0 ? buffer->begin : std::min(area.begin, buffer->begin);
+      area.end = std::max(area.end, buffer->end);
+    }
+    areaOf_.push_back(areas_.size() - 1);
+    stage_.rings.push_back(std::move(ring));
+  }
+
+  Status setOffsets() {
+    MGC_ASSIGN(assignment, memory::solve(areas_));
+    for (size_t i = 0; i < stage_.rings.size(); ++i)
+      stage_.rings[i].offset = assignment.offsets[areaOf_[i]];
+    for (ScheduledBuffer &buffer : stage_.buffers)
+      buffer.offset = stage_.rings[buffer.ring].offsetOf(buffer.microbatch);
+    stage_.bytes = assignment.peak;
+    return Status::ok();
+  }
+
+  StageSchedule &stage_;
+  int64_t group_;
+  std::vector<memory::LiveBuffer> areas_; // areas of a ring, or of the rings that share slots
+  std::vector<size_t> areaOf_;            // by ring
+};
+
+} // namespace
+
+Status placeBuffers(StageSchedule &stage, int64_t group) { return Placer(stage, group).place(); }
+
+} // namespace mgc::schedule

@@ -1,0 +1,205 @@
+// The text of a machine file -> a Machine. See Machine.h.
+#include "plan/cost/Machine.h"
+#include "plan/json/JsonReader.h"
+
+#include <cmath>
+
+namespace mgc::cost {
+
+// --- Fields, as plan/json/Fields.h has those of plans ---------------------------------------------------------
+
+using plan::Of;
+
+template <typename V> void fields(V &v, Of<PeakRates>) {
+  v.required("f32", &PeakRates::f32);
+  v.required("bf16", &PeakRates::bf16);
+}
+
+template <typename V> void fields(V &v, Of<ProductTile>) {
+  v.required("m", &ProductTile::m);
+  v.required("n", &ProductTile::n);
+  v.required("fraction", &ProductTile::fraction);
+}
+
+template <typename V> void fields(V &v, Of<ProductRates>) {
+  v.required("units", &ProductRates::units);
+  v.required("start_depth", &ProductRates::startDepth);
+  v.required("tiles", &ProductRates::tiles);
+}
+
+template <typename V> void fields(V &v, Of<AttentionRates>) {
+  v.required("forward", &AttentionRates::forward);
+  v.required("backward", &AttentionRates::backward);
+}
+
+template <typename V> void fields(V &v, Of<MemoryRates>) {
+  v.required("bytes", &MemoryRates::bytes);
+  v.required("bandwidth", &MemoryRates::bandwidth);
+  v.required("fraction", &MemoryRates::fraction);
+}
+
+template <typename V> void fields(V &v, Of<LinkLevel>) {
+  v.optional("ranks", &LinkLevel::ranks);
+  v.required("bandwidth", &LinkLevel::bandwidth);
+  v.required("fraction", &LinkLevel::fraction);
+  v.required("latency", &LinkLevel::latency);
+}
+
+template <typename V> void fields(V &v, Of<Machine>) {
+  v.required("name", &Machine::name);
+  v.required("device", &Machine::device);
+  v.required("target", &Machine::target);
+  v.required("flops", &Machine::flops);
+  v.required("products", &Machine::products);
+  v.required("attention", &Machine::attention);
+  v.required("rows", &Machine::rows);
+  v.required("memory", &Machine::memory);
+  v.required("launch", &Machine::launch);
+  v.required("links", &Machine::links);
+  v.required("sources", &Machine::sources);
+}
+
+namespace {
+
+using plan::Place;
+
+// --- Values ------------------------------------------------------------------------------------------------
+
+// Larger rates and smaller times and fractions are no machine's, and would make quotients that no double holds.
+constexpr double kMostRate = 1e24, kMostSeconds = 1, kLeastFraction = 1e-9;
+constexpr int64_t kMostRanks = int64_t(1) << 31, kMostTile = 1 << 16;
+constexpr size_t kMostLinks = 8, kMostTiles = 32;
+
+class MachineChecks {
+public:
+  explicit MachineChecks(plan::Violations &violations) : violations_(violations) {}
+
+  void check(const Machine &machine, const Place &place) {
+    text(machine.name, place.field("name"));
+    text(machine.device, place.field("device"));
+    target(machine.target, place.field("target"));
+    rates(machine.flops, place.field("flops"));
+    products(machine.products, place.field("products"));
+    attention(machine.attention, place.field("attention"));
+    fraction(machine.rows, place.field("rows"));
+    memory(machine.memory, place.field("memory"));
+    number(machine.launch, 0, kMostSeconds, place.field("launch"));
+    links(machine.links, place.field("links"));
+    sources(machine.sources, place.field("sources"));
+  }
+
+private:
+  void number(double value, double least, double most, const Place &place) {
+    violations_.expect(std::isfinite(value) && value >= least && value <= most, place,
+                       "found {}, expected a number from {} to {}", value, least, most);
+  }
+  void rate(double value, const Place &place) { number(value, 1, kMostRate, place); }
+  void fraction(double value, const Place &place) {
+    violations_.expect(value >= kLeastFraction && value <= 1, place,
+                       "found {}, expected a fraction: from {} to 1", value, kLeastFraction);
+  }
+  void whole(int64_t value, int64_t most, const Place &place) {
+    violations_.expect(value >= 1 && value <= most, place, "found {}, expected a whole number from 1 to {}",
+                       value, most);
+  }
+  void text(const std::string &value, const Place &place) {
+    violations_.expect(!value.empty(), place, "found an empty string, expected some text");
+  }
+
+  void target(const std::string &value, const Place &place) {
+    std::vector<std::string> names = {std::string(nameOf(plan::Target::cpu))};
+    for (const plan::KernelLevelFacts &level : plan::kKernelLevels)
+      if (level.target != plan::Target::cpu)
+        names.push_back(fmt::format("{}:{}", nameOf(level.target), level.name));
+    violations_.expect(std::ranges::find(names, value) != names.end(), place,
+                       "found \"{}\", expected one of {}", printable(value), fmt::join(names, ", "));
+  }
+  void rates(const PeakRates &flops, const Place &place) {
+    rate(flops.f32, place.field("f32"));
+    rate(flops.bf16, place.field("bf16"));
+  }
+  void products(const ProductRates &products, const Place &place) {
+    whole(products.units, kMostTile, place.field("units"));
+    number(products.startDepth, 0, kMostTile, place.field("start_depth"));
+    const Place tiles = place.field("tiles");
+    violations_.expect(!products.tiles.empty() && products.tiles.size() <= kMostTiles, tiles,
+                       "found {} tiles, expected 1 to {}", products.tiles.size(), kMostTiles);
+    for (size_t i = 0; i < products.tiles.size(); ++i)
+      tile(products.tiles[i], tiles.element(i));
+  }
+  void tile(const ProductTile &tile, const Place &place) {
+    whole(tile.m, kMostTile, place.field("m"));
+    whole(tile.n, kMostTile, place.field("n"));
+    fraction(tile.fraction, place.field("fraction"));
+  }
+  void attention(const AttentionRates &attention, const Place &place) {
+    fraction(attention.forward, place.field("forward"));
+    fraction(attention.backward, place.field("backward"));
+  }
+  void memory(const MemoryRates &memory, const Place &place) {
+    rate(memory.bytes, place.field("bytes"));
+    rate(memory.bandwidth, place.field("bandwidth"));
+    fraction(memory.fraction, place.field("fraction"));
+  }
+
+  void links(const std::vector<LinkLevel> &links, const Place &place) {
+    violations_.expect(!links.empty() && links.size() <= kMostLinks, place,
+                       "found {} levels, expected 1 to {}", links.size(), kMostLinks);
+    for (size_t i = 0; i < links.size(); ++i) {
+      const Place at = place.element(i);
+      rate(links[i].bandwidth, at.field("bandwidth"));
+      fraction(links[i].fraction, at.field("fraction"));
+      number(links[i].latency, 0, kMostSeconds, at.field("latency"));
+      domain(links, i, at.field("ranks"));
+    }
+  }
+  // Domains of a level are made of whole domains of the level before.
+  void domain(const std::vector<LinkLevel> &links, size_t i, const Place &place) {
+    const int64_t ranks = links[i].ranks, before = i > 0 ? links[i - 1].ranks : 1;
+    if (i + 1 == links.size()) {
+      violations_.expect(ranks == 0, place, "found {}, expected nothing: the last level joins all ranks",
+                         ranks);
+      return;
+    }
+    violations_.expect(ranks != 0, place,
+                       "is not there; expected how many ranks the level joins, from 1 to {}", kMostRanks);
+    if (ranks != 0)
+      whole(ranks, kMostRanks, place);
+    if (ranks > 0 && before > 0)
+      violations_.expect(ranks % before == 0 && ranks > (i > 0 ? before : 1), place,
+                         "found {}, expected a larger multiple of the {} ranks of the level before", ranks,
+                         before);
+  }
+
+  void sources(const std::map<std::string, std::string> &sources, const Place &place) {
+    static constexpr std::string_view kSourced[] = {"flops",  "products", "attention", "rows",
+                                                    "memory", "launch",   "links"};
+    for (std::string_view name : kSourced)
+      violations_.expect(sources.contains(std::string(name)), place,
+                         "\"{}\" is missing; expected where its numbers come from", name);
+    for (const auto &[name, source] : sources) {
+      violations_.expect(std::ranges::find(kSourced, name) != std::end(kSourced), place,
+                         "\"{}\" is no field with numbers; expected one of {}", printable(name),
+                         fmt::join(kSourced, ", "));
+      violations_.expect(!source.empty(), place.field(name), "found an empty string, expected some text");
+    }
+  }
+
+  plan::Violations &violations_;
+};
+
+} // namespace
+
+Result<Machine> parseMachine(std::string_view text) {
+  MGC_ASSIGN(json, parseJson(text));
+  plan::Violations violations;
+  Machine machine;
+  const Place root, place = root.field("machine");
+  plan::JsonReader(violations).read(json, machine, place);
+  if (violations.count() == 0)
+    MachineChecks(violations).check(machine, place);
+  MGC_TRY(violations.status());
+  return machine;
+}
+
+} // namespace mgc::cost

@@ -1,0 +1,161 @@
+// See ParameterBindings.h.
+#include "plan/cost/ParameterBindings.h"
+
+#include "plan/cost/PlanOrders.h"
+#include "plan/cost/PlanWalk.h"
+
+#include <algorithm>
+
+using namespace mgc;
+using namespace mgc::plan;
+using namespace mgc::cost;
+
+namespace {
+
+// Calls visit(segment, range) for each segment of the call that lies in the rank's allocation itself, as parameters do.
+template <typename Visit> void forEachRange(const Call &call, int64_t runs, Visit &&visit) {
+  for (size_t segment = 0; segment < call.segments.size(); ++segment)
+    if (const Binding &binding = call.segments[segment]; binding.slot < 0)
+      visit(segment, BoundRange{binding.offset, binding.stride, runs});
+}
+
+bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
+  return std::ranges::any_of(call.segments, [&](const Binding &binding) {
+    return binding.slot >= 0 && chunk.slots[binding.slot] == ring;
+  });
+}
+
+bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call &call) {
+  return std::ranges::any_of(stage.inputs, [&](const Input &input) {
+    return input.kind == Input::Kind::tokens && !input.ofEncoder && bindsRing(call, chunk, input.ring);
+  });
+}
+
+// The forward chunk of a virtual stage; null: the stage has none.
+const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
+  const auto found = std::ranges::find_if(stage.chunks, [&](const Chunk &chunk) {
+    return chunk.task == Task::forward && chunk.virtualStage == virtualStage;
+  });
+  return found == stage.chunks.end() ? nullptr : &*found;
+}
+
+// For each segment that is a matrix of parameters, the rows of its matrix products: their FLOPs are 2 x rows x
+// elements. A matrix of which several products read a part each has as many rows as one product with all of it.
+std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
+  std::vector<double> rows(program.segments.size());
+  forEachInstruction(program, [&](const Instruction &instruction) {
+    if (kindOf(instruction.body) != WorkKind::product)
+      return;
+    const OperandInfos infos = operandsOf(plan.mesh, instruction.body);
+    const double flops = workOf(plan.mesh, instruction.body).flops;
+    for (size_t i = 0; i < infos.size(); ++i)
+      if (const int64_t segment = instruction.operands[i].segment; infos[i].isRead())
+        rows[segment] += flops * double(infos[i].elementBytes) / (2 * double(program.segmentBytes[segment]));
+  });
+  return rows;
+}
+
+int64_t addressOf(const Plan &plan, const Parameter::Place &place, int64_t instance) {
+  const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
+  return bucket.valueOffset +
+         (place.elementOffset + instance * place.stride) * sizeInBytes(valueType(plan, bucket));
+}
+
+bool isSplit(const Mesh &mesh, const Parameter &parameter) {
+  return std::ranges::any_of(parameter.dims,
+                             [&](const ParameterDim &dim) { return groupSize(mesh, dim.axes) > 1; });
+}
+
+} // namespace
+
+bool BoundRange::contains(int64_t address) const {
+  const int64_t distance = address - offset;
+  return distance == 0 ||
+         (stride != 0 && distance % stride == 0 && distance / stride > 0 && distance / stride < count);
+}
+
+ParameterBindings::ParameterBindings(const Plan &plan)
+    : plan_(plan), forward_(plan.stages.size()), backward_(plan.stages.size()) {
+  if (plan.encoderLength > 0)
+    addForward();
+  addBackward();
+}
+
+// Calls are visited in the order in which a microbatch passes them.
+void ParameterBindings::addForward() {
+  std::vector<std::vector<double>> rows;
+  for (const Program &program : plan_.programs)
+    rows.push_back(rowsOfSegments(plan_, program));
+  const schedule::Shape shape = shapeOf(plan_);
+  bool isOfEncoder = true;
+  for (int64_t global = 0; global < shape.chunks(); ++global) {
+    const int64_t stage = shape.stageOf(global);
+    const Chunk *chunk = forwardChunk(plan_.stages[stage], shape.chunkOf(global));
+    if (!chunk)
+      continue;
+    forEachCall(*chunk, [&](const Call &call, int64_t runs) {
+      isOfEncoder = isOfEncoder && !readsTokensOfDecoder(plan_.stages[stage], *chunk, call);
+      forEachRange(call, runs, [&](size_t segment, const BoundRange &range) {
+        forward_[stage].push_back({range, isOfEncoder, rows[call.program][segment]});
+      });
+    });
+  }
+}
+
+void ParameterBindings::addBackward() {
+  for (size_t stage = 0; stage < plan_.stages.size(); ++stage)
+    for (const Chunk &chunk : plan_.stages[stage].chunks)
+      if (isPerMicrobatch(chunk.task) && chunk.task != Task::forward)
+        forEachCall(chunk, [&](const Call &call, int64_t runs) {
+          forEachRange(call, runs,
+                       [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
+        });
+}
+
+// Instances are alike, so the first of each place is asked.
+std::vector<const ParameterBindings::ForwardUse *>
+ParameterBindings::forwardUsesOf(const Parameter &parameter) const {
+  std::vector<const ForwardUse *> uses;
+  for (const Parameter::Place &place : parameter.places)
+    for (const ForwardUse &use : forward_[place.stage])
+      if (use.range.contains(addressOf(plan_, place, 0)))
+        uses.push_back(&use);
+  return uses;
+}
+
+bool ParameterBindings::isOfEncoder(const Parameter &parameter) const {
+  const std::vector<const ForwardUse *> uses = forwardUsesOf(parameter);
+  return !uses.empty() && std::ranges::all_of(uses, &ForwardUse::isOfEncoder);
+}
+
+// A matrix product with a matrix that tensor ranks share has all rows on each of them; of others they may share the
+// rows.
+bool ParameterBindings::hasRowsOfEncoder(const Parameter &parameter, double rows) const {
+  const auto rowsOf = [&](int64_t positions) { return double(positions * plan_.microBatchSize); };
+  const auto sharers = isSplit(plan_.mesh, parameter)
+                           ? 1.0
+                           : double(groupSize(plan_.mesh, axesOf(plan_.mesh, AxisRole::tensor)));
+  const double own = rowsOf(plan_.sequenceLength), others = rowsOf(plan_.encoderLength);
+  const bool isOfDecoder = rows == own || rows * sharers == own;
+  return !isOfDecoder && (rows == others || rows * sharers == others);
+}
+
+int64_t ParameterBindings::positionsOf(const Parameter &parameter) const {
+  const bool hasImages = readsImages(plan_);
+  if (isOfEncoder(parameter))
+    return hasImages ? plan_.images.positions() : plan_.encoderLength;
+  const bool meetsEncoder = std::ranges::any_of(forwardUsesOf(parameter), [&](const ForwardUse *use) {
+    return hasRowsOfEncoder(parameter, use->rows);
+  });
+  return !meetsEncoder ? plan_.sequenceLength : hasImages ? plan_.images.features() : plan_.encoderLength;
+}
+
+double ParameterBindings::sharePassedByGradients(const Parameter &parameter) const {
+  double passed = 0, instances = 0;
+  for (const Parameter::Place &place : parameter.places)
+    for (int64_t instance = 0; instance < place.count; ++instance, ++instances)
+      passed += std::ranges::any_of(backward_[place.stage], [&](const BoundRange &range) {
+        return range.contains(addressOf(plan_, place, instance));
+      });
+  return passed / instances;
+}

@@ -1,0 +1,42 @@
+// How often a plan runs what: the one place of this library that walks programs, chunks and schedules.
+#pragma once
+
+#include "plan/play/Solution.h"
+#include "plan/Expand.h"
+
+namespace mgc::cost {
+
+template <typename Visit> void forEachInstruction(const plan::Program &program, Visit &&visit) {
+  plan::forEachRun(program.instructions.size(), program.repeats,
+                   [&](int64_t number, int64_t) { visit(program.instructions[number]); });
+}
+
+// Calls visit(call, runs) for each call of the list once. Its instance and what it binds are those of its first run; the others
+// are strides away (plan::inIteration).
+template <typename Visit> void forEachCall(const plan::Chunk &chunk, Visit &&visit) {
+  auto repeat = chunk.repeats.begin();
+  for (int64_t number = 0; number < std::ssize(chunk.calls); ++number) {
+    while (repeat != chunk.repeats.end() && number >= repeat->end)
+      ++repeat;
+    const bool isRepeated = repeat != chunk.repeats.end() && number >= repeat->begin;
+    visit(chunk.calls[number], isRepeated ? repeat->count : int64_t(1));
+  }
+}
+
+template <typename Visit> void forEachStep(const plan::StagePlan &stage, Visit &&visit) {
+  for (const plan::ExpandedStep &step : plan::expandedSchedule(stage))
+    visit(step);
+}
+
+// How often a training step runs all of each chunk.
+std::vector<int64_t> runsOfChunks(const plan::StagePlan &stage);
+
+// The parameter's elements in all its instances, without padding.
+int64_t elementsOf(const plan::Parameter &parameter);
+
+schedule::ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch);
+
+// The schedule as its solver has it, without buffers.
+schedule::Solution solutionOf(const plan::Plan &plan);
+
+} // namespace mgc::cost

@@ -1,0 +1,273 @@
+// See ProgramTime.h.
+#include "plan/cost/ProgramTime.h"
+
+#include "plan/cost/InstructionTime.h"
+#include "plan/cost/PlanWalk.h"
+#include "plan/EvenLoad.h"
+#include "plan/PairTurns.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace mgc::cost {
+
+using plan::Instruction;
+using plan::OperandInfo;
+
+ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
+  products += other.products;
+  attention += other.attention;
+  rows += other.rows;
+  moves += other.moves;
+  for (size_t use = 0; use < exposed.size(); ++use) {
+    exposed[use] += other.exposed[use];
+    hidden[use] += other.hidden[use];
+  }
+  flops += other.flops;
+  return *this;
+}
+
+ProgramTime ProgramTime::operator*(double times) const {
+  ProgramTime product = *this;
+  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops})
+    *value *= times;
+  for (size_t use = 0; use < exposed.size(); ++use) {
+    product.exposed[use] *= times;
+    product.hidden[use] *= times;
+  }
+  return product;
+}
+
+namespace {
+
+// --- Bytes that an instruction touches -------------------------------------------------------------------------
+
+struct TouchedBytes {
+  int64_t segment = 0, begin = 0, end = 0;
+  bool isWritten = false;
+};
+
+std::vector<TouchedBytes> bytesTouched(const plan::Mesh &mesh, const Instruction &instruction) {
+  const std::vector<OperandInfo> infos = operandsOf(mesh, instruction.body);
+  std::vector<TouchedBytes> touched;
+  for (size_t i = 0; i < instruction.operands.size(); ++i) {
+    const plan::Operand &operand = instruction.operands[i];
+    touched.push_back({operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0),
+                       infos[i].isWritten()});
+  }
+  return touched;
+}
+
+bool collide(const TouchedBytes &a, const TouchedBytes &b) {
+  return a.segment == b.segment && (a.isWritten || b.isWritten) &&
+         std::max(a.begin, b.begin) < std::min(a.end, b.end);
+}
+
+bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedBytes> &others) {
+  return std::ranges::any_of(some, [&](const TouchedBytes &a) {
+    return std::ranges::any_of(others, [&](const TouchedBytes &b) { return collide(a, b); });
+  });
+}
+
+// --- Collectives parallel to products --------------------------------------------------------------------------
+
+size_t useOf(const plan::Mesh &mesh, const plan::InstructionBody &body, const plan::RankGroup &group) {
+  if (std::holds_alternative<plan::ExchangeRows>(body))
+    return kRowExchanges;
+  if (!group.stages.empty())
+    return size_t(plan::AxisRole::stage);
+  size_t outermost = 0;
+  const plan::Axes names = primitiveAxes(mesh, group.axes);
+  for (const plan::Axis &axis : mesh.axes)
+    if (std::ranges::find(names, axis.name) != names.end())
+      outermost = std::max(outermost, size_t(axis.role));
+  return outermost;
+}
+
+double &partOf(ProgramTime &time, plan::WorkKind kind) {
+  switch (kind) {
+  case plan::WorkKind::product:
+    return time.products;
+  case plan::WorkKind::attention:
+    return time.attention;
+  case plan::WorkKind::row:
+    return time.rows;
+  default:
+    return time.moves;
+  }
+}
+
+// An instruction with its price, or the end of a call, which waits for the call's collectives.
+struct PricedWork {
+  plan::WorkKind kind = plan::WorkKind::move;
+  double seconds = 0, flops = 0;
+  std::optional<size_t> use = {}; // collectives only
+  std::vector<TouchedBytes> touched = {};
+  int64_t call = 0; // no two calls touch the same bytes here
+  bool endsCall = false;
+};
+
+// A collective in progress.
+struct PendingWork {
+  double left;
+  size_t use;
+  std::vector<TouchedBytes> touched;
+  int64_t call;
+  bool isInWayOf(const PricedWork &work) const {
+    return call == work.call && (work.endsCall || collide(touched, work.touched));
+  }
+};
+
+// How many of the first are done when the work, which none of them hides, begins: those that it must wait for, and
+// those before them.
+int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &work) {
+  const auto last = std::find_if(pending.rbegin(), pending.rend(),
+                                 [&](const PendingWork &one) { return one.isInWayOf(work); });
+  return pending.rend() - last;
+}
+
+// Plays works one after the other, with concurrent collectives if the target allows.
+class ProgramPlayer {
+public:
+  ProgramPlayer(const Cluster &cluster, ProgramTime &time)
+      : isBeside_(plan::leavesCoresToProducts(cluster.target)), time_(time) {}
+
+  bool needsTouched(bool isCollective) const { return isBeside_ && (isCollective || !pending_.empty()); }
+  void play(PricedWork work) {
+    if (work.use && isBeside_)
+      return pending_.push_back({work.seconds, *work.use, std::move(work.touched), work.call});
+    if (work.use) {
+      time_.exposed[*work.use] += work.seconds;
+      return;
+    }
+    for (int64_t left = countJoined(pending_, work); left > 0; --left)
+      expose();
+    if (work.endsCall)
+      return;
+    partOf(time_, work.kind) += work.seconds;
+    if (hidesCollectives(work.kind)) {
+      hide(work.seconds);
+      time_.flops += work.flops;
+    }
+  }
+
+private:
+  // A matrix product or attention takes so long.
+  void hide(double seconds) {
+    while (seconds > 0 && !pending_.empty()) {
+      PendingWork &first = pending_.front();
+      const double part = std::min(seconds, first.left);
+      time_.hidden[first.use] += part;
+      first.left -= part;
+      seconds -= part;
+      if (first.left <= 0)
+        pending_.pop_front();
+    }
+  }
+  void expose() {
+    time_.exposed[pending_.front().use] += pending_.front().left;
+    pending_.pop_front();
+  }
+
+  const bool isBeside_;
+  ProgramTime &time_;
+  std::deque<PendingWork> pending_;
+};
+
+PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load) {
+  const plan::Work work = load.workOf(instruction);
+  PricedWork priced{kindOf(instruction.body), secondsOf(cluster, instruction.body, work), work.flops};
+  if (const std::optional<plan::RankGroup> group = groupOf(instruction.body))
+    priced.use = useOf(cluster.mesh, instruction.body, *group);
+  return priced;
+}
+
+// --- Pairs ------------------------------------------------------------------------------------------------------
+
+std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
+                                int64_t firstCall) {
+  std::vector<PricedWork> works;
+  for (const plan::Call &call : plan::expandedCalls(chunk)) {
+    const plan::Program &program = plan.programs[call.program];
+    const plan::EvenLoad load(cluster.mesh, program);
+    forEachInstruction(program, [&](const Instruction &instruction) {
+      works.push_back(priced(cluster, instruction, load));
+      works.back().touched = bytesTouched(cluster.mesh, instruction);
+      works.back().call = firstCall;
+    });
+    works.push_back({.call = firstCall++, .endsCall = true});
+  }
+  return works;
+}
+
+// Where the turns of a run begin (plan/PairTurns.h), as the runtime finds them at load.
+std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
+  std::vector<size_t> turns = {0};
+  std::deque<PendingWork> pending;
+  for (size_t i = 0; i < works.size(); ++i) {
+    if (works[i].endsCall)
+      continue;
+    if (works[i].use) {
+      pending.push_back({0, *works[i].use, works[i].touched, works[i].call});
+      continue;
+    }
+    bool waits = false;
+    for (int64_t left = countJoined(pending, works[i]); left > 0; --left, pending.pop_front())
+      waits |= pending.front().use == kRowExchanges;
+    if (waits && i > 0)
+      turns.push_back(i);
+  }
+  return turns;
+}
+
+} // namespace
+
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
+  ProgramTime time;
+  ProgramPlayer player(cluster, time);
+  const plan::EvenLoad load(cluster.mesh, program);
+  forEachInstruction(program, [&](const Instruction &instruction) {
+    PricedWork work = priced(cluster, instruction, load);
+    if (player.needsTouched(work.use.has_value()))
+      work.touched = bytesTouched(cluster.mesh, instruction);
+    player.play(std::move(work));
+  });
+  player.play({.endsCall = true});
+  return time;
+}
+
+std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Program &program) {
+  const plan::EvenLoad load(cluster.mesh, program);
+  std::vector<double> seconds;
+  for (const Instruction &instruction : program.instructions)
+    seconds.push_back(priced(cluster, instruction, load).seconds);
+  return seconds;
+}
+
+ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
+                          const plan::Chunk &second) {
+  std::array<std::vector<PricedWork>, 2> works = {
+      worksOf(cluster, plan, first, 0),
+      worksOf(cluster, plan, second, plan::runCount(first.calls.size(), first.repeats))};
+  const std::array<std::vector<size_t>, 2> turns = {turnsOf(works[0]), turnsOf(works[1])};
+  std::array<size_t, 2> next = {};
+  ProgramTime time;
+  ProgramPlayer player(cluster, time);
+  for (const bool isSecond : plan::pairTurns(std::ssize(turns[0]), std::ssize(turns[1]))) {
+    const size_t turn = next[isSecond]++;
+    const size_t end =
+        turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];
+    for (size_t i = turns[isSecond][turn]; i < end; ++i)
+      player.play(std::move(works[isSecond][i]));
+  }
+  return time;
+}
+
+ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs) {
+  ProgramTime time;
+  forEachCall(chunk,
+              [&](const plan::Call &call, int64_t runs) { time += programs[call.program] * double(runs); });
+  return time;
+}
+
+} // namespace mgc::cost

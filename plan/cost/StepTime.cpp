@@ -1,0 +1,235 @@
+// See StepTime.h.
+#include "plan/cost/StepTime.h"
+
+#include "plan/cost/ModelFlops.h"
+#include "plan/cost/PlanOrders.h"
+#include "plan/cost/PlanWalk.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mgc::cost {
+
+using plan::Chunk;
+using plan::Plan;
+using plan::StagePlan;
+using plan::Task;
+
+namespace {
+
+// [stage][chunk]: of one run.
+using ChunkTimes = std::vector<std::vector<ProgramTime>>;
+
+ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
+  const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
+  ChunkTimes times;
+  for (const StagePlan &stage : plan.stages) {
+    times.emplace_back();
+    for (const Chunk &chunk : stage.chunks)
+      times.back().push_back(secondsOf(chunk, programs));
+  }
+  return times;
+}
+
+// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
+void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seconds) {
+  if (double schedule::ChunkCost::*field = schedule::costOf(task)) {
+    costs.chunks[globalChunk].*field = seconds;
+  } else {
+    double &slowest = costs.*schedule::stepCostOf(task);
+    slowest = std::max(slowest, seconds);
+  }
+}
+
+schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTimes &times) {
+  const schedule::Shape shape = shapeOf(plan);
+  schedule::Costs costs;
+  costs.chunks.assign(shape.chunks(), {0, 0, 0, 0, 0});
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
+      const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
+      const int64_t chunk = task.chunk < 0 ? -1 : shape.globalChunk(int64_t(stage), task.chunk);
+      setCost(costs, chunk, task.kind, times[stage][i].seconds());
+    }
+  const MessageRates messages = messageRates(cluster);
+  costs.messageLatency = messages.latency;
+  costs.secondsPerByte = messages.secondsPerByte;
+  return costs;
+}
+
+// --- Pairs ------------------------------------------------------------------------------------------------------
+
+// The pairs of runs of a stage, by first and second chunk.
+struct ChunkPair {
+  ProgramTime time, alone; // the pair's; the two chunks' one after the other
+  double runs = 0;
+};
+using ChunkPairs = std::map<std::pair<int64_t, int64_t>, ChunkPair>;
+
+ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const ChunkTimes &times) {
+  const std::vector<Chunk> &chunks = plan.stages[stage].chunks;
+  ChunkPairs pairs;
+  int64_t before = -1;
+  forEachStep(plan.stages[stage], [&](const plan::ExpandedStep &step) {
+    if (step.paired) {
+      const auto [pair, isNew] = pairs.try_emplace({before, step.chunk});
+      if (isNew) {
+        pair->second.time = secondsOfPair(cluster, plan, chunks[before], chunks[step.chunk]);
+        (pair->second.alone += times[stage][before]) += times[stage][step.chunk];
+      }
+      ++pair->second.runs;
+    }
+    before = step.chunk;
+  });
+  return pairs;
+}
+
+void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const ChunkPairs &pairs) {
+  const schedule::Shape shape = shapeOf(plan);
+  const auto taskAt = [&](int64_t chunk) {
+    const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[chunk], 0);
+    return std::pair(task.kind, shape.globalChunk(int64_t(stage), task.chunk));
+  };
+  for (const auto &[chunks, pair] : pairs)
+    costs.pairs[{taskAt(chunks.first), taskAt(chunks.second)}] = pair.time.seconds();
+}
+
+// --- The work of a stage in a step -----------------------------------------------------------------------------
+
+struct StageWork {
+  ProgramTime layers;    // forward and backward
+  ProgramTime step;      // begin, reduce, update
+  ProgramTime gradients; // on a stream of its own
+  double busy() const { return layers.seconds() + step.seconds(); }
+};
+
+StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks, const ChunkPairs &pairs) {
+  const std::vector<int64_t> runs = runsOfChunks(stage);
+  StageWork work;
+  for (size_t i = 0; i < stage.chunks.size(); ++i) {
+    const Task task = stage.chunks[i].task;
+    ProgramTime &sum = isPerMicrobatch(task)     ? work.layers
+                       : task == Task::gradients ? work.gradients
+                                                 : work.step;
+    sum += chunks[i] * double(runs[i]);
+  }
+  for (const auto &[ofChunks, pair] : pairs) {
+    work.layers += pair.time * pair.runs;
+    work.layers += pair.alone * -pair.runs;
+  }
+  return work;
+}
+
+// Adds a stage's seconds to the means over the stages. `share`: 1 / stages.
+void addParts(StepCost &cost, const StageWork &work, double share) {
+  StepParts &parts = cost.parts;
+  const auto context = size_t(plan::AxisRole::sequence);
+  parts.products += share * work.layers.products;
+  parts.attention += share * work.layers.attention;
+  parts.rows += share * work.layers.rows;
+  parts.moves += share * work.layers.moves;
+  parts.context += share * work.layers.exposed[context];
+  // Layers talk over the ranks of data for their experts alone, whose tokens are gathered where rows do not travel.
+  const auto ofExperts = [](const auto &seconds) {
+    return seconds[kRowExchanges] + seconds[size_t(plan::AxisRole::data)];
+  };
+  const double exposed = ofExperts(work.layers.exposed), hidden = ofExperts(work.layers.hidden);
+  parts.experts += share * exposed;
+  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] - exposed);
+  parts.gradients += share * total(work.step.exposed);
+  parts.optimizer += share * work.step.compute();
+  cost.hiddenExchanges += share * hidden;
+  cost.hiddenLayers += share * (total(work.layers.hidden) - hidden);
+  cost.hiddenGradients +=
+      share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
+}
+
+// --- Waiting ----------------------------------------------------------------------------------------
+
+bool hasGradients(const schedule::Costs &costs) {
+  return std::ranges::any_of(costs.chunks,
+                             [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
+}
+
+// The schedule is played again without messages, then without the gradients' stream too: each costs the seconds by which
+// the step gets shorter.
+void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Costs costs, double busy) {
+  double left = cost.seconds;
+  if (solution.stages.size() > 1) {
+    costs.messageLatency = costs.secondsPerByte = 0;
+    const double without = simulate(solution, costs).makespan;
+    cost.parts.messages = left - without;
+    left = without;
+  }
+  if (hasGradients(costs)) {
+    for (schedule::ChunkCost &chunk : costs.chunks)
+      chunk.gradients = 0;
+    const double without = simulate(solution, costs).makespan;
+    cost.parts.gradients += left - without;
+    // The mean over the stages less what the slowest exposes, which may have more than the mean.
+    cost.hiddenGradients = std::max(0.0, cost.hiddenGradients - (left - without));
+    left = without;
+  }
+  cost.parts.bubble = std::max(0.0, left - busy);
+}
+
+void addUtilisation(StepCost &cost, const Plan &plan, const Machine &machine) {
+  const auto ranks = double(plan.mesh.worldSize());
+  const double peak = plan.dtype == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
+  cost.modelFlops = modelFlops(plan);
+  if (cost.seconds <= 0)
+    return;
+  cost.tokensPerSecond = double(plan.globalBatchSize) * double(plan.sequenceLength) / cost.seconds / ranks;
+  cost.modelUtilisation = cost.modelFlops / (cost.seconds * ranks * peak);
+  cost.hardwareUtilisation = cost.hardwareFlops / (cost.seconds * ranks * peak);
+}
+
+} // namespace
+
+std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &plan) {
+  std::vector<ProgramTime> times;
+  for (const plan::Program &program : plan.programs)
+    times.push_back(secondsOf(cluster, program));
+  return times;
+}
+
+schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
+  return costsOf(cluster, plan, chunkTimes(cluster, plan));
+}
+
+StepCost predict(const Plan &plan, const Machine &machine) {
+  const Cluster cluster{machine, plan.mesh, plan.target};
+  const ChunkTimes times = chunkTimes(cluster, plan);
+  const schedule::Solution solution = solutionOf(plan);
+  schedule::Costs costs = costsOf(cluster, plan, times);
+  std::vector<ChunkPairs> pairs;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    pairs.push_back(pairsOf(cluster, plan, stage, times));
+    addPairs(costs, plan, stage, pairs.back());
+  }
+  const auto stages = double(plan.stages.size());
+  StepCost cost;
+  cost.timing = simulate(solution, costs);
+  cost.seconds = cost.timing.makespan;
+  double busy = 0;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
+    addParts(cost, work, 1 / stages);
+    cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
+    cost.stages.push_back(
+        {work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
+    busy += work.busy() / stages;
+  }
+  addWaits(cost, solution, costs, busy);
+  addUtilisation(cost, plan, machine);
+  return cost;
+}
+
+Machine machineOf(const Plan &plan) {
+  std::string target(nameOf(plan.target));
+  if (plan.target != plan::Target::cpu && !plan.kernels.empty())
+    target += fmt::format(":{}", factsOf(plan.kernels.back().level).name);
+  return machineForTarget(target);
+}
+
+} // namespace mgc::cost

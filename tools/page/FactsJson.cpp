@@ -1,0 +1,90 @@
+// See FactsJson.h.
+#include "tools/page/FactsJson.h"
+
+#include "tools/page/Prediction.h"
+
+#include <array>
+
+using namespace mgc;
+using namespace mgc::cost;
+using Json = nlohmann::json;
+
+std::vector<std::string_view> mgc::tools::termsOf(const plan::Plan &plan) {
+  std::vector<std::string_view> names;
+  for (const size_t term : plan::lossTermsOf(plan))
+    names.push_back(plan::kResults[term]);
+  return names;
+}
+
+const plan::DropChoices *mgc::tools::dropsOf(const plan::Plan &plan) {
+  for (const plan::Program &program : plan.programs)
+    for (const plan::Instruction &instruction : program.instructions)
+      if (const auto *drops = std::get_if<plan::DropChoices>(&instruction.body))
+        return drops;
+  return nullptr;
+}
+
+namespace {
+
+// [[first, one behind the last], ..]
+Json jsonOf(const std::vector<LayerRange> &layers) {
+  Json ranges = Json::array();
+  for (const LayerRange &range : layers)
+    ranges.push_back({range.begin, range.end});
+  return ranges;
+}
+
+Json jsonOf(const StageFacts &stage, const StageTime &time) {
+  Json memory = Json::object(), traffic = Json::array();
+  for (const auto &[kind, bytes] : stage.memory)
+    memory[kind] = bytes;
+  for (const Traffic &one : stage.traffic)
+    traffic.push_back({{"operation", one.operation},
+                       {"over", one.over},
+                       {"ranks", one.ranks},
+                       {"count", one.count},
+                       {"bytes", one.bytes}});
+  return {{"layers", jsonOf(stage.layers)},
+          {"encoder_layers", jsonOf(stage.encoderLayers)},
+          {"bytes", stage.bytes},
+          {"least_bytes", stage.leastBytes},
+          {"memory", memory},
+          {"parameters", stage.parameters},
+          {"flops", stage.flops},
+          {"attention_shares", stage.attentionShares},
+          {"traffic", traffic},
+          {"idle", time.idle}};
+}
+
+} // namespace
+
+nlohmann::json mgc::tools::factsJson(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
+                                     const StepCost &step) {
+  Json mesh = Json::array(), stages = Json::array();
+  const plan::DropChoices *drops = dropsOf(plan);
+  for (const plan::Axis &axis : plan.mesh.axes)
+    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
+  for (size_t stage = 0; stage < facts.stages.size(); ++stage)
+    stages.push_back(jsonOf(facts.stages[stage], step.stages[stage]));
+  return {{"model", plan.modelType},
+          {"mesh", mesh},
+          {"ranks", plan.mesh.worldSize()},
+          {"sequence_length", plan.sequenceLength},
+          {"micro_batch_size", plan.microBatchSize},
+          {"global_batch_size", plan.globalBatchSize},
+          {"microbatches", plan.microbatches},
+          {"schedule", plan.schedule},
+          {"virtual_stages", plan.virtualStages},
+          {"zero", plan.zero},
+          {"target", plan::describeTarget(plan)},
+          {"dtype", plan::nameOf(plan.dtype)},
+          {"gradient_dtype", plan::nameOf(plan.gradientType)},
+          {"parameters", facts.parameters},
+          {"active_parameters", facts.activeParameters},
+          {"trained_parameters", facts.trainedParameters},
+          {"loss_terms", termsOf(plan)},
+          {"expert_capacity", drops ? Json(drops->capacity) : Json()},
+          {"flops", facts.flops},
+          {"prediction", predictionJson(machine, step)},
+          {"stages", stages}};
+}

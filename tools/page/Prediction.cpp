@@ -1,0 +1,108 @@
+// See Prediction.h.
+#include "tools/page/Prediction.h"
+
+#include <algorithm>
+
+using namespace mgc;
+using namespace mgc::cost;
+
+namespace {
+
+struct NamedPart {
+  const char *key, *text;
+  double StepParts::*seconds;
+};
+constexpr NamedPart kParts[] = {
+    {"products", "products", &StepParts::products},
+    {"attention", "attention", &StepParts::attention},
+    {"row_kernels", "row kernels", &StepParts::rows},
+    {"moves", "moves", &StepParts::moves},
+    {"tensor", "collectives of tensor parallelism", &StepParts::tensor},
+    {"context", "collectives of context parallelism", &StepParts::context},
+    {"experts", "exchanges of experts", &StepParts::experts},
+    {"gradients", "collectives of gradients and parameters", &StepParts::gradients},
+    {"optimizer", "optimizer", &StepParts::optimizer},
+    {"messages", "messages between stages", &StepParts::messages},
+    {"bubble", "bubble: waiting for other stages", &StepParts::bubble},
+};
+
+// "1.23 s", "4.56 ms".
+std::string secondsText(double seconds) {
+  if (seconds >= 1)
+    return fmt::format("{:.2f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
+}
+
+constexpr double kLeastShare = 0.0005; // of the step: smaller parts are not printed
+
+std::string partsText(const StepCost &step) {
+  std::string text;
+  for (const NamedPart &part : kParts)
+    if (const double seconds = step.parts.*part.seconds; seconds > kLeastShare * step.seconds)
+      text += fmt::format("  {:<40} {:>10}  {:>5.1f} %\n", part.text, secondsText(seconds),
+                          100 * seconds / step.seconds);
+  return text;
+}
+
+// The collectives that the parts leave out.
+std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
+  if (!plan::leavesCoresToProducts(plan.target) && step.hiddenGradients <= 0)
+    return "";
+  const double exchanges = step.hiddenExchanges + step.parts.experts;
+  const std::string ofExchanges = exchanges > 0
+                                      ? fmt::format("{} of the {} of exchanges of experts behind products, ",
+                                                    secondsText(step.hiddenExchanges), secondsText(exchanges))
+                                      : "";
+  return fmt::format(
+      "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {}{} of the "
+      "gradients' behind the backward pass\n",
+      secondsText(step.hiddenLayers), ofExchanges, secondsText(step.hiddenGradients));
+}
+
+std::string memoryText(const plan::Plan &plan, const Machine &machine) {
+  const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
+  if (double(needed) <= machine.memory.bytes)
+    return "";
+  return fmt::format("  a rank needs {:.3g} GB, a device has {:.3g} GB: the plan does not fit\n",
+                     1e-9 * double(needed), 1e-9 * machine.memory.bytes);
+}
+
+// Warns where the user named a machine that runs plans of another target.
+std::string targetText(const plan::Plan &plan, const Machine &machine) {
+  if (machine.target.starts_with(nameOf(plan.target)))
+    return "";
+  return fmt::format(
+      "  the machine runs plans for {}, this one is for {}: its kernels and its order of collectives are "
+      "others\n",
+      machine.target, describeTarget(plan));
+}
+
+} // namespace
+
+std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
+  return fmt::format(
+      "predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
+      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
+      machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
+      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step), hiddenText(plan, step),
+      memoryText(plan, machine), targetText(plan, machine));
+}
+
+nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {
+  nlohmann::json parts = nlohmann::json::object();
+  for (const NamedPart &part : kParts)
+    parts[part.key] = step.parts.*part.seconds;
+  return {{"machine", machine.name},
+          {"seconds", step.seconds},
+          {"parts", parts},
+          {"hidden",
+           {{"layers", step.hiddenLayers},
+            {"exchanges", step.hiddenExchanges},
+            {"gradients", step.hiddenGradients}}},
+          {"bubble", step.bubble()},
+          {"tokens_per_second_per_device", step.tokensPerSecond},
+          {"model_flops", step.modelFlops},
+          {"hardware_flops", step.hardwareFlops},
+          {"mfu", step.modelUtilisation},
+          {"hfu", step.hardwareUtilisation}};
+}
