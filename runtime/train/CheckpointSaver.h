@@ -15,8 +15,8 @@ namespace mgc {
 
 class CheckpointSaver {
 public:
-  // `folder` is --save's, `completes` the one that completes checkpoints, of rank 0 alone. Without processes all ranks are here. What
-  // is passed outlives the saver.
+  // `folder` is --save's, `completes` the one that completes checkpoints, of rank 0 alone. Without processes all ranks
+  // are here. The arguments outlive the saver.
   CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
                   std::optional<CheckpointFolder> completes);
   ~CheckpointSaver(); // ends a save that runs, as finish()
@@ -47,7 +47,7 @@ private:
   Status collectReports(CheckpointRecord &record);
   void forgetKeys();
   std::string keyOf(int64_t save, std::string_view what) const;
-  std::string keyOf(std::string_view what) const; // of this save
+  std::string keyOf(std::string_view what) const; // key of this save
   bool isWriter() const { return completes_.has_value(); }
 
   Engine &engine_;
@@ -58,7 +58,7 @@ private:
   int64_t saves_ = 0, forgotten_ = 0;            // the saves begun; those whose keys the store has forgotten
   std::thread thread_;
   std::atomic<bool> hasEnded_{false};
-  Status status_; // of the thread's save
+  Status status_; // status of the thread's save
 };
 
 } // namespace mgc

@@ -8,7 +8,7 @@ namespace mgc::frontend {
 
 namespace {
 
-// What a class has, and takes where the object is silent.
+// The defaults of a class for fields that the object lacks.
 struct Tower {
   std::string_view activation;
   double epsilon;

@@ -85,7 +85,7 @@ void Server::wait() {
     admit();
 }
 
-// Those for which there is no room wait in the system's list: a process of the run may be among them.
+// Connections for which there is no room wait in the system's list: a process of the run may be among them.
 void Server::admit() {
   while (desk_.hasRoom()) {
     Descriptor socket = acceptOn(listening_);

@@ -51,7 +51,7 @@ Descriptor openSocket(const addrinfo &address) {
   return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 }
 
-constexpr auto kSilence = 30s; // of a machine, before it counts as gone
+constexpr auto kSilence = 30s; // silence after which a machine counts as gone
 
 // Small messages go at once; a machine that is cut off is noticed, whether it was being sent something or not: TCP_USER_TIMEOUT
 // bounds keepalive probes too (tcp(7)).
@@ -81,7 +81,7 @@ std::pair<std::string, std::string> endOf(const Descriptor &socket, NameCall cal
   return {std::string(text), port};
 }
 
-// Where nobody listens, a connection to a port of this machine may by chance come from that same port.
+// Where no process listens, a connection to a port of this machine may by chance come from that same port.
 bool isConnectedToItself(const Descriptor &connection) {
   return endOf(connection, getsockname) == endOf(connection, getpeername);
 }
