@@ -16,13 +16,13 @@ struct CorpusFlags {
   CorpusOptions options;
 };
 
-// Megatron-LM's length of a training in samples. Steps follow from it, with the plan's global batch.
+// Megatron-LM's other way to say how long a training is. Steps follow from it, with the plan's global batch.
 struct SampleFlags {
   std::optional<int64_t> train, decay, warmup, wsdDecay;
   std::vector<int64_t> rampup; // three numbers, or none
 };
 
-// All flags. readCorpusFlags and readRunFlags move the rest into `training`, except mgrun's own flags.
+// All flags. What is not in `training` yet gets there by readCorpusFlags and readRunFlags, or is of mgrun itself.
 struct RunFlags {
   TrainingOptions training;
   CorpusFlags corpus;

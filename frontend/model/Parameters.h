@@ -81,12 +81,12 @@ struct TensorNames {
 class NestedNames {
 public:
   NestedNames(const TensorNames &names, std::string_view begin, std::string_view prefix);
-  void add(const TensorNames &others); // adds the rows of the other parts, unchanged
+  void add(const TensorNames &others); // of the other parts, as they are
   const std::vector<TensorRow> &rows() const { return rows_; }
   const std::vector<std::string_view> &ignored() const { return ignored_; }
 
 private:
-  std::deque<std::string> texts_; // the texts that the others point into
+  std::deque<std::string> texts_; // what the others point into
   std::vector<TensorRow> rows_;
   std::vector<std::string_view> ignored_;
 };

@@ -47,7 +47,7 @@ private:
   Status collectReports(CheckpointRecord &record);
   void forgetKeys();
   std::string keyOf(int64_t save, std::string_view what) const;
-  std::string keyOf(std::string_view what) const; // key of this save
+  std::string keyOf(std::string_view what) const; // of this save
   bool isWriter() const { return completes_.has_value(); }
 
   Engine &engine_;

@@ -55,8 +55,8 @@ void addSchedule(const OptimizerOptions &optimizer, int64_t length, SettingsMake
   addLength("--lr-wsd-decay", optimizer.lrWsdDecay);
 }
 
-// The order of the samples follows from how many are needed, so that the number of steps counts. Only the names of
-// files count: data may be moved.
+// The order of the samples follows from how many are needed, so that the number of steps counts. Of files the name alone: data
+// may be moved.
 void addCorpus(const CorpusOptions &corpus, const TrainingOptions &options, SettingsMaker &settings) {
   const BlendWords &blend =
       corpus.files.isPerSplit() ? corpus.files.perSplit[size_t(Split::train)] : corpus.files.blend;

@@ -40,7 +40,7 @@ struct TrainingOptions {
   std::string whyNoMpi;            // the condition that is missing
   std::optional<std::string> data; // none: see `corpus`
   std::optional<CorpusOptions> corpus;  // none, as is `data`: makeMockData
-  std::optional<std::string> validData; // in addition to `data`: the data to evaluate on
+  std::optional<std::string> validData; // beside `data`: what is evaluated on
   std::string binType;                  // see DataOptions
   bool textBytes = false;               // see DataOptions
   DocumentOptions documents;            // see DataOptions
@@ -63,7 +63,7 @@ struct TrainingOptions {
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false;       // in the log, of each router whose load is counted, the tokens of its experts
-  int timersLevel = 0;          // level of --timing-log-level; 0: no timers
+  int timersLevel = 0;          // of --timing-log-level; 0: no timers
   int64_t timersInterval = 100; // the steps whose number is a multiple of it have them
   bool timersInTensorboard = false;
   bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
@@ -93,7 +93,7 @@ struct TrainingOptions {
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   int64_t saveRetain = 1;              // checkpoints that stay; 0: all
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
-  bool savesState = true; // --save: a checkpoint of all training state, in addition to the weights
+  bool savesState = true;              // --save: a checkpoint of all training state, beside the weights
   uint64_t seed = 1234;
   CheckOptions checks;
   OptimizerOptions optimizer;

@@ -10,7 +10,7 @@ static constexpr NeutralField kNeutral[] = {
     {"is_encoder_decoder", "true"}, {"encoder_layerdrop", "0.0"},           {"decoder_layerdrop", "0.0"},
     {"normalize_before", "false"},  {"add_final_layer_norm", "false"},      {"normalize_embedding", "true"},
     {"add_bias_logits", "false"},   {"static_position_embeddings", "false"}};
-// Fields of other heads, of generation, and of older files.
+// Of other heads, of generation, and what older files have.
 static constexpr std::string_view kIgnored[] = {
     "classifier_dropout",  "classif_dropout",      "extra_pos_embeddings",
     "_num_labels",         "output_past",          "force_bos_token_to_be_generated",

@@ -75,7 +75,7 @@ static constexpr std::string_view kIgnoredTensors[] = {
     "bert.embeddings.position_ids", "cls.predictions.decoder.bias", "bert.pooler.dense.weight",
     "bert.pooler.dense.bias",       "cls.seq_relationship.weight",  "cls.seq_relationship.bias"};
 static constexpr NeutralField kNeutral[] = {{"position_embedding_type", "\"absolute\""}};
-static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // fields of other heads
+static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // of other heads
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   readBert(config, model, layers);

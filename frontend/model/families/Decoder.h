@@ -11,13 +11,13 @@ namespace mgc::frontend {
 // are not here are those of model.names, of which "" says that the class reads none: then what stands here holds.
 struct DecoderFields {
   bool hasHeadDim = true; // the class reads head_dim; else a head is hidden_size / num_attention_heads
-  int64_t headDim = 0;    // default of head_dim; 0: that too
+  int64_t headDim = 0;    // of head_dim; 0: that too
   bool groupsMayBeAbsent = false; // then num_attention_heads
-  // The norm of every branch and behind the layers, but for its epsilon, which the file may have.
-  Norm norm = rmsNorm(1e-6);
+  Norm norm =
+      rmsNorm(1e-6); // of every branch and behind the layers, but for its epsilon, which the file may have
   std::string_view activation = "silu";
-  int64_t ffnOverHidden = 0; // > 0: default of the mlp's width over hidden; else the width is required
-  double dropout = 0;        // dropout of the attention's probabilities
+  int64_t ffnOverHidden = 0; // > 0: of the mlp's width; else it is required
+  double dropout = 0;        // of the attention's probabilities
   int64_t positions = 0;     // 0: they are required
   bool isTied = false;
   double initializerRange = 0.02;
@@ -66,7 +66,7 @@ std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockD
 // How many modules that predict later tokens a checkpoint has, from num_nextn_predict_layers (DeepSeek).
 void readLaterTokens(Config &config, ModelDescription &model);
 
-// Finds the layers that have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
+// Which layers have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
 std::vector<bool> readSparseLayers(Config &config, int64_t layers);
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
 void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCoefficient = 0.001);

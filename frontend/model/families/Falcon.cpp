@@ -1,5 +1,5 @@
-// Falcon: attention and mlp in parallel or in sequence; keys of all heads, of one or of groups; rotary positions, or
-// scores that fall with distance. Queries of a group, its keys and its values lie together.
+// Falcon: attention and mlp side by side or in turn; keys of all heads, of one or of groups; rotary positions, or scores that
+// fall with distance. Queries of a group, its keys and its values lie together.
 #include "frontend/model/families/Bloom.h"
 #include "frontend/model/families/Slopes.h"
 

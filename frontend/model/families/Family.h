@@ -38,7 +38,7 @@ struct Family {
   // The factor of embeddings, where the class multiplies all that its layers are given by it, also what stands in the place of
   // tokens; empty: of tokens alone.
   std::string_view embeddingScaleKey = {};
-  // The defaults of an object of this family within a config.json: sizes above all.
+  // Of an object of this family within a config.json: sizes above all.
   std::span<const ClassDefault> classDefaults = {};
 };
 

@@ -4,7 +4,7 @@
 
 namespace mgc::frontend {
 
-// Fields of generation, of processors, and of older files.
+// Of generation, of processors, and what older files have.
 static constexpr std::string_view kIgnored[] = {"image_seq_length", "ignore_index", "vocab_size",
                                                 "image_grid_pinpoints"};
 

@@ -10,7 +10,7 @@ static constexpr NeutralField kNeutral[] = {{"pretraining_tp", "1"},
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
-  // Absent means 4096 to transformers, contrary to expectation.
+  // Absent means 4096 to transformers, which nobody who leaves it out expects.
   if (!config.has("sliding_window")) {
     config.report().add("sliding_window is missing, but required");
     config.report().hint("expected the size of the window, or null for none");

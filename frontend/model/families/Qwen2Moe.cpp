@@ -1,5 +1,5 @@
-// Qwen2 with experts on some layers and an additional shared expert, times the sigmoid of its gate. Its auxiliary loss
-// is part of the loss only where output_router_logits says so.
+// Qwen2 with experts on some layers and a shared expert beside them, times the sigmoid of its gate. Its auxiliary loss is
+// part of the loss only where output_router_logits says so.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {

@@ -14,7 +14,7 @@ static constexpr std::string_view kIgnoredTensors[] = {"roberta.embeddings.posit
                                                        "lm_head.decoder.bias", "roberta.pooler.dense.weight",
                                                        "roberta.pooler.dense.bias"};
 static constexpr NeutralField kNeutral[] = {{"position_embedding_type", "\"absolute\""}};
-static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // fields of other heads
+static constexpr std::string_view kIgnored[] = {"classifier_dropout"}; // of other heads
 
 // The table has rows for the positions of padding too, and for those before it.
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {

@@ -3,7 +3,7 @@
 
 namespace mgc::frontend {
 
-// The class reads none of these, which published files have in addition to hidden_act and norm_epsilon.
+// The class reads none of these, which published files have beside hidden_act and norm_epsilon.
 static constexpr std::string_view kIgnored[] = {"mlp_type",
                                                 "norm_type",
                                                 "activation_function",

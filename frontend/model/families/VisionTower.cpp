@@ -8,7 +8,7 @@ namespace mgc::frontend {
 
 namespace {
 
-// The defaults of a class for fields that the object lacks.
+// What a class has, and takes where the object is silent.
 struct Tower {
   std::string_view activation;
   double epsilon;

@@ -232,7 +232,7 @@ Status Processes::report(const Status &own) const {
   if (!cause_ || origin_ == rank_)
     return own;
   const bool hasPlace = own.message() != *cause_ && own.message().ends_with(*cause_);
-  if (origin_ < 0) // without an origin the only place is that of the ranks that waited
+  if (origin_ < 0) // what nobody has said has no place but that of those who waited
     return hasPlace ? own : errorf("rank {}: {}", rank_, *cause_);
   return errorf("rank {} ends because of rank {}: {}", rank_, origin_, firstLine(*cause_));
 }

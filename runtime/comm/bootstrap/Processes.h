@@ -84,11 +84,11 @@ private:
   mutable std::mutex mutex_;
   mutable std::condition_variable heard_;
   std::optional<std::string> cause_;
-  int64_t origin_ = -1; // rank whose cause it is; -1: not known
+  int64_t origin_ = -1; // whose cause it is; -1: of one that did not say
   bool isOver_ = false;
   std::mutex listenerMutex_; // held while it is told
   AbortListener listener_;
-  std::mutex sendMutex_; // guards watching_
+  std::mutex sendMutex_; // of watching_
 };
 
 } // namespace mgc

@@ -15,7 +15,7 @@ public:
   bool hasRank(int64_t rank) const { return rank >= 0 && rank < static_cast<int64_t>(members_.size()); }
   bool hasCome(int64_t rank) const { return hasRank(rank) && !members_[rank].who.empty(); }
 
-  // Records that the rank has called, whether it belongs here or not.
+  // That it has called, whether it belongs here or not.
   void call(int64_t rank);
   bool haveAllCalled() const { return called_ == static_cast<int64_t>(members_.size()); }
 

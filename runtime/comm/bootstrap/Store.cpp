@@ -66,7 +66,7 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
              : isNoStore(endpoint_, fmt::format("a message of kind {}", answer.kind));
 }
 
-// The timeout starts once this thread has the connection.
+// Patience begins when this thread's turn has come.
 Result<Message> Store::ask(const Message &message, std::optional<Deadline> deadline) {
   std::lock_guard lock(mutex_);
   MGC_TRY(Status(lost_));

@@ -1,7 +1,7 @@
 // Store: the keys and values by which the processes of a run find each other. Rank 0 listens (StoreServer.h), all
 // connect.
 //
-// share() distributes bytes at the start, such as NCCL's ncclUniqueId for each group of ranks:
+// Who needs bytes of its own at the start, as NCCL its ncclUniqueId for each group of ranks, takes share():
 //
 //     MGC_ASSIGN(id, processes.store().share(keyOf("nccl", group), group[0] == rank, [&] { return makeId(); }));
 //
@@ -34,7 +34,7 @@ struct RunIdentity {
       settings; // "--lr = 0.001": flags and what the machine decides, in one order everywhere
 };
 
-// A process that joins. `who` is for messages: "process 4711 on node1".
+// Who joins. `who` is for messages: "process 4711 on node1".
 struct Joining {
   int64_t rank = 0;
   std::string who;
@@ -58,7 +58,7 @@ public:
   Result<std::string> get(std::string_view key, Deadline deadline); // waits until it is there
   Result<int64_t> add(std::string_view key, int64_t delta);         // the sum, which begins at 0
   Status wait(const std::vector<std::string> &keys, Deadline deadline);
-  // The store forgets the keys that begin so; for a caller that knows that no process asks for them any more.
+  // The store forgets the keys that begin so; for who knows that nobody asks for them any more.
   Status forget(std::string_view beginning);
   // Returns once it was called `count` times under this name, which is used once.
   Status barrier(std::string_view name, int64_t count, Deadline deadline);
@@ -69,8 +69,9 @@ public:
   Result<std::string> share(std::string_view key, bool isMaker,
                             const std::function<Result<std::string>()> &make, Deadline deadline);
 
-  // The run's token: shows that a connection comes from one of its processes.
-  uint64_t token() const { return token_; }
+  uint64_t token() const {
+    return token_;
+  } // of the run: shows that a connection comes from one of its processes
   const Endpoint &endpoint() const { return endpoint_; }
   const Descriptor &connection() const { return connection_; }
 

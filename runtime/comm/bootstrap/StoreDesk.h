@@ -32,7 +32,7 @@ private:
   void handleHello(StoreConnection &connection, const Message &message);
   void enter(StoreConnection &connection, const Joining &found, int64_t milliseconds);
   void handleWatch(StoreConnection &connection, const Message &message);
-  void handleWord(StoreConnection &connection, const Message &message); // from a watching connection
+  void handleWord(StoreConnection &connection, const Message &message); // of a watching connection
   void handleRequest(StoreConnection &connection, const Message &message);
   void gather(StoreConnection &by, const std::string &key, const GatheredValue &value, int64_t milliseconds);
   void answer(StoreConnection &by, StoreKind kind, const std::string &key, const std::string &value,
@@ -46,7 +46,7 @@ private:
 
   std::list<StoreConnection> &connections_;
   Roll roll_;
-  const uint64_t token_; // token of watching connections
+  const uint64_t token_; // of watching connections
   StoreValues values_;
   StoreGathers gathers_;
   std::optional<Message> notice_; // why all end

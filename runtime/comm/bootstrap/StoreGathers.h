@@ -1,4 +1,4 @@
-// StoreGathers: values that processes store together, each at its place, until all are there.
+// StoreGathers: values that processes lay down together, each at its place, until all are there.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -17,7 +17,7 @@ namespace mgc {
 
 enum class StoreKind : uint8_t {
   hello,  // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
-  heard,  // answer that this is a store; without it no process waits beyond its deadline
+  heard,  // that this is a store; without it nobody waits beyond its deadline
   who,    // magic, protocol
   watch,  // token, rank
   set,    // key, value

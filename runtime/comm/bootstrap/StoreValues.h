@@ -15,7 +15,7 @@ public:
   // The number at the key, 0 where there is none, and delta; wraps around beyond 64 bits.
   Result<std::string> add(const std::string &key, int64_t delta);
   void forget(const std::string &beginning); // all keys that begin so
-  // Null where no process has set it.
+  // Null where nobody has set it.
   const std::string *find(const std::string &key) const;
 
 private:

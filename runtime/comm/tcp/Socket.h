@@ -35,8 +35,7 @@ int64_t portOf(const Descriptor &listening);
 // The next connection, or an object that is not open when there is none now. It does not block.
 Descriptor acceptOn(const Descriptor &listening);
 
-// Connects, again and again while no process listens, until the deadline or until `isGivenUp`, if set. The socket does
-// not block.
+// Connects, again and again while nobody listens, until the deadline or until `isGivenUp`, if set. The socket does not block.
 Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline,
                              const std::function<bool()> &isGivenUp = nullptr);
 
