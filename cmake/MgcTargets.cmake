@@ -133,7 +133,7 @@ endif()
 if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  add_library(mgc_test_options INTERFACE) # of tests, whose own code need not be fast
+  add_library(mgc_test_options INTERFACE) # options of tests, whose own code need not be fast
   target_link_libraries(mgc_test_options INTERFACE mgc_options fmt::fmt)
   target_compile_options(mgc_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
 endif()

@@ -8,7 +8,7 @@ namespace mgc::frontend {
 
 struct ModelFile {
   ModelDescription model;
-  LayoutOptions defaults; // of "mgc"
+  LayoutOptions defaults; // options of "mgc"
 };
 
 // `path` may name the folder that holds a config.json. Hostile input gives an error that lists all problems.

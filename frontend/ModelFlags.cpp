@@ -33,8 +33,8 @@ const BlockDescription *layerOf(const ModelDescription &model, bool hasExperts) 
 
 constexpr std::string_view kNone = "none";
 
-// Experts have the width of Megatron-LM's --ffn-hidden-size where no other is given, as in families with one key for both; a
-// width that no layer has is read by nobody: any is right.
+// Experts have the width of Megatron-LM's --ffn-hidden-size where no other is given, as in families with one key for
+// both; a width that no layer has is not read: any is right.
 std::string ffnOf(const ModelDescription &model, bool ofExperts) {
   const BlockDescription *layer = layerOf(model, ofExperts);
   if (!layer && model.names.ffn == model.names.expertFfn)
@@ -61,7 +61,7 @@ std::vector<ModelFlag> expertFlags() {
       {"--num-experts", &KeyNames::experts, of([](const Experts &e) { return e.count; })},
       {"--moe-ffn-hidden-size", &KeyNames::expertFfn, [](const Model &m) { return ffnOf(m, true); }},
       {"--moe-router-topk", "num_experts_per_tok", of([](const Experts &e) { return e.chosen; })},
-      {"--moe-router-score-function", "model_type", // of logits: the softmax of those chosen
+      {"--moe-router-score-function", "model_type", // applied to logits: the softmax of the chosen ones
        of([](const Experts &e) { return e.score == "none" ? e.post : e.score; })},
       {"--moe-router-pre-softmax", "norm_topk_prob", // else the weights of those chosen add up to 1
        isTrue([](const Experts &e) { return e.score != "none" && !(e.score == "softmax" && e.epsilon); }),

@@ -98,7 +98,7 @@ std::vector<std::string> differencesBetween(const ModelDescription &weights, con
   return lines;
 }
 
-// config.json in the folder, or beside the file where it is a whole checkpoint by its name; empty: there is none.
+// config.json in the folder, or next to the file where it is a whole checkpoint by its name; empty: there is none.
 static std::string configOf(const std::string &checkpoint) {
   namespace fs = std::filesystem;
   const fs::path path(checkpoint);

@@ -18,8 +18,8 @@ std::vector<ModelFact> factsOf(const ModelDescription &model);
 // One line per fact that differs, with both values; of facts of layers the first that differs.
 std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan);
 
-// `checkpoint` is a folder or a file of weights, whose config.json lies beside it. All well where there is none, or the plan
-// has none.
+// `checkpoint` is a folder or a file of weights, whose config.json lies next to it. All well where there is none, or
+// the plan has none.
 Status verifySameModel(const std::string &planConfig, const std::string &checkpoint);
 
 } // namespace mgc::frontend

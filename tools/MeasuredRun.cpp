@@ -27,7 +27,7 @@ struct StepSpan {
   int64_t step = 0, begin = 0, end = 0; // ns
 };
 
-// Of the first rank; a step that failed has an end too, but the traced steps behind it do not exist.
+// The median step of the first rank; a step that failed has an end too, but the traced steps behind it do not exist.
 std::optional<StepSpan> medianStep(const Recording &recording) {
   std::vector<StepSpan> steps;
   for (const Timeline::Record &record : recording.ranks.front().timeline->records())

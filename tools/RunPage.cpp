@@ -26,7 +26,7 @@ Json stepsOf(const std::vector<std::string> &lines) {
 
 } // namespace
 
-// Of the plan as it stands in its folder: the engine's has its parameters one by one.
+// Reads the plan as it stands in its folder: the engine's has its parameters one by one.
 Status RunPage::readPlan(const std::string &folder) {
   MGC_ASSIGN(plan, plan::readPlan(folder));
   MGC_TRY(plan::provePlan(plan).at(folder));
@@ -37,7 +37,7 @@ Status RunPage::readPlan(const std::string &folder) {
 
 void RunPage::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
   if (options.page) {
-    path_ = options.page->path; // of this rank, where ranks are processes
+    path_ = options.page->path; // this rank's, where ranks are processes
     data_ = data;
     read_ = readPlan(options.plan);
   }

@@ -23,9 +23,9 @@ private:
 
   TrainingObserver &screen_;
   std::string path_, data_;
-  nlohmann::json page_;            // of the plan
+  nlohmann::json page_;            // page of the plan
   Status read_;                    // whether it is there
-  std::vector<std::string> lines_; // of the log: of each stride_-th step
+  std::vector<std::string> lines_; // lines of the log: each stride_-th step
   std::optional<int64_t> first_;   // step of this run
   int64_t stride_ = 1;
 };

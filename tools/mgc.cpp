@@ -105,7 +105,7 @@ Result<std::vector<int64_t>> smallerBatches(const CompileFlags &flags, int64_t g
 
 struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::vector<int64_t> smaller; // batches whose plans stand beside its own
+  std::vector<int64_t> smaller; // batches whose plans stand next to its own
 };
 
 // The logical module of a model description or of a .mlir file, and the choices that were made, printed.
@@ -223,7 +223,7 @@ Status emitEvaluation(mlir::ModuleOp evaluation, const CompileFlags &flags, cons
 
 Status compile(const CompileFlags &flags);
 
-// Those that were there are of another plan.
+// Folders of smaller batches that were there belong to another plan.
 void removeSmallerBatches(const std::string &output) {
   std::error_code ignored;
   for (const auto &entry : std::filesystem::directory_iterator(output, ignored))

@@ -142,8 +142,8 @@ Value BlockBuilder::bounds(StringRef kind, StringRef contextType) {
 BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription &attention,
                                              StringRef contextType) {
   const bool isWhole = attention.rope && attention.rope->dim == attention.headDim;
-  Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u")
-                                : Value(); // of a token: the same for all heads
+  // Per token: the same for all heads.
+  Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u") : Value();
   Value ofQueries = attention.rope && attention.rope->queryGrowth > 0
                         ? angles(*attention.rope, "d", /*ofQueries=*/true)
                         : cosSin;

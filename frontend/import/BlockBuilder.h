@@ -16,10 +16,10 @@ mlir::ArrayAttr namesAttr(mlir::Builder &builder, const std::vector<std::string>
 // Data of the token `shift` positions later: "tokens+1".
 std::string shifted(llvm::StringRef data, int64_t shift);
 
-// Which data the embedding of positions, learned or rotary, reads.
+// The data that the embedding of positions, learned or rotary, reads.
 llvm::StringRef positionsRead(const Layout &layout);
 
-// Whose sequence, data and parameters a block has.
+// The stack whose sequence, data and parameters a block has.
 enum class Stack { decoder, encoder }; // decoder: of a model of one stack too
 
 class BlockBuilder {
@@ -34,10 +34,10 @@ public:
   // Arguments; in the order activation, data, parameters.
   // isResidual: of the residual stream's type; else of the model's.
   mlir::Value addActivation(bool isResidual = true);
-  // What the encoder has made: [t, b, h].
+  // Adds the encoder's output: [t, b, h].
   void addEncoded();
-  // Where the model has a loss that pools all layers (docs/experts.md): the load of experts and their probabilities, summed
-  // over the layers before the block. Of the first block zeros, of others activations.
+  // Where the model has a loss that pools all layers (docs/experts.md): the load of experts and their probabilities,
+  // summed over the layers before the block. Zeros in the first block, activations in the others.
   void beginPooled();
   void takePooled();
   void addData(llvm::StringRef kind, Names names, bool integer);
@@ -67,10 +67,10 @@ public:
   mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {},
                     int64_t offset = 0);
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). Of experts
-  // it adds the layout's terms of the loss.
+  // One layer. `contextType`: how attention sees the sequence where cp is more than 1 (frontend/layout/Context.h). With
+  // experts it adds the layout's terms of the loss.
   mlir::Value layer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
-  // What the decoder has of the encoder, split as x is: rows of the rule table for the tag.
+  // The encoder's positions as the decoder sees them, split as x is: rows of the rule table for the tag.
   mlir::Value asEncoded(mlir::Value x) { return renamed(x, "s", "t", "encoded"); }
   void passEncoded() { addResult(encoded); }
   // In the model's type, --dtype, and in that of the residual stream, which --fp32-residual-connection sets. Sums over ranks
@@ -79,9 +79,9 @@ public:
   mlir::Value asResidual(mlir::Value x) { return inElement(x, residualType()); }
   // Where the encoder's positions stand in the decoder's sequence: data of both.
   void addPlaces();
-  // Of the encoder's hidden size: that of the decoder.
+  // Projects from the encoder's hidden size to the decoder's.
   mlir::Value projected(mlir::Value x, const Projector &projector);
-  // What the encoder has made, at the decoder's positions where it stands; 0 elsewhere.
+  // The encoder's output at the decoder's positions where it stands; 0 elsewhere.
   mlir::Value placed(mlir::Value x);
   // Both added before either is reduced: a row of the rule table for the tag.
   mlir::Value addPlaced(mlir::Value embedded, mlir::Value placed);
@@ -140,15 +140,16 @@ private:
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   mlir::Value transformed(mlir::Value x, const HeadTransform &transform); // before the logits
   mlir::Value logits(mlir::Value x);
-  mlir::Value bounds(llvm::StringRef kind,
-                     llvm::StringRef contextType); // of documents, for each query: [s, b]
+  // Bounds of documents, for each query: [s, b].
+  mlir::Value bounds(llvm::StringRef kind, llvm::StringRef contextType);
   // The sum over tokens of weight * cross-entropy: a scalar.
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels, mlir::Value weights);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);
   struct Heads {
     mlir::Value q, k, v; // [s, b, g, r, d], [s, b, g, d], [s, b, g, w]
   };
-  // Which keys a query sees: positions of both, and where the query's document begins and ends (null: anywhere).
+  // The data that decide which keys a query sees: positions of both, and where the query's document begins and ends
+  // (null: anywhere).
   struct Sight {
     mlir::Value positions, keyPositions, starts, ends;
   };
@@ -183,9 +184,9 @@ private:
   double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
   // Rows of experts, and the operands that ops on them share.
   struct Rows {
-    mlir::Value experts;        // that each token goes to: [s, b, k]
-    mlir::IntegerAttr count;    // of all experts
-    mlir::IntegerAttr capacity; // of an expert, for rows of all tokens; null: there is none
+    mlir::Value experts;        // experts that each token goes to: [s, b, k]
+    mlir::IntegerAttr count;    // number of all experts
+    mlir::IntegerAttr capacity; // room per expert, for rows of all tokens; null: there is none
     int64_t size = 0;           // c: a row for each choice, or as many as experts have room for
     mlir::Value ones, weights;  // [c]: 1 at each row; the weight of its choice
   };
@@ -203,8 +204,8 @@ private:
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
                                  mlir::Value weight); // like, h replaced by the weight's other names
-  mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // of attention
-  mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: what is kept of the rows
+  mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // type of attention's output
+  mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: a value kept per row
   mlir::Value inElement(mlir::Value x, llvm::StringRef dtype);
   std::string residualType() const { return layout.fp32Residual ? "f32" : layout.dtype; }
   std::string ofStack(llvm::StringRef name) const; // "encoder.attn.q.weight"

@@ -187,10 +187,10 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
 // Layers of one kind are instances of one block: equal layers of the model with equal attention over cp, of which the same
 // parameters are frozen.
 struct LayerKind {
-  int64_t model = 0;            // of ModelDescription::kinds
+  int64_t model = 0;            // index in ModelDescription::kinds
   std::string contextType;      // empty: cp is 1
-  bool isLastOfDecoder = false; // which does not give on what the encoder has made
-  std::vector<bool> frozen;     // of the kind's parameters
+  bool isLastOfDecoder = false; // the last layer of the decoder does not pass on the encoder's output
+  std::vector<bool> frozen;     // by parameter of the kind
   bool operator==(const LayerKind &) const = default;
 };
 
@@ -408,7 +408,7 @@ template <typename Kind> struct LayerBlocks {
     return distinct.size() == 1 ? name : name + std::to_string(llvm::find(distinct, kind) - distinct.begin());
   }
 };
-using EncoderBlocks = LayerBlocks<std::vector<bool>>; // which parameters are frozen
+using EncoderBlocks = LayerBlocks<std::vector<bool>>; // by parameter: whether it is frozen
 
 static EncoderBlocks encoderBlocks(const ModelDescription &model, const Layout &layout) {
   const FrozenParameters frozen(model, layout);

@@ -78,12 +78,12 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   if (auto types = training ? training.getAs<ArrayAttr>(kContextTypes) : ArrayAttr())
     for (auto type : types.getAsRange<StringAttr>())
       layout.contextTypes.push_back(type.str());
-  layout.contextTypes.resize(model.layers.size()); // of an edited module
+  layout.contextTypes.resize(model.layers.size()); // an edited module may lack some
   if (training)
     readBlockFields(training, layout);
-  layout.encoderLength =
-      model.encoder ? std::max<int64_t>(1, layout.encoderLength) : 0; // of an edited module
-  if (model.later.parameters.empty())                                 // of an edited module
+  // An edited module may have other values here.
+  layout.encoderLength = model.encoder ? std::max<int64_t>(1, layout.encoderLength) : 0;
+  if (model.later.parameters.empty())
     layout.laterTokens = 0;
   layout.resetPositionIds = reads(module, "position_ids");
   layout.resetAttentionMask = reads(module, "document_starts") || reads(module, "key_document_starts");

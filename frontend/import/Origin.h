@@ -1,5 +1,5 @@
-// Whether a program is still the one that the config.json in its mg.model describes. Weights trained by another program (an
-// epsilon, a theta or an activation edited in the .mlir) must not be saved beside that config.json.
+// Whether a program is still the one that the config.json in its mg.model describes. Weights trained by another program
+// (an epsilon, a theta or an activation edited in the .mlir) must not be saved next to that config.json.
 #pragma once
 
 #include "dialects/mg/Mg.h"

@@ -1,5 +1,4 @@
-// Terms that keep the load of experts even, beside the cross-entropy (docs/experts.md): which there are, by the names of
-// Megatron-LM.
+// The terms of the loss that keep the load of experts even (docs/experts.md), by the names of Megatron-LM.
 #pragma once
 
 #include "frontend/layout/Layout.h"

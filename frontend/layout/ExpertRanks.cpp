@@ -8,7 +8,8 @@
 
 namespace mgc::frontend {
 
-static int64_t tokenRanks(const Layout &layout) { // of tp and cp, which share tokens out whose rows travel
+// Ranks of tp and cp that share tokens out whose rows travel.
+static int64_t tokenRanks(const Layout &layout) {
   return layout.tp / std::gcd(layout.tp, layout.etp) * layout.cp;
 }
 bool tokensDivide(const Layout &layout) { return layout.sequenceLength % tokenRanks(layout) == 0; }
@@ -48,7 +49,7 @@ bool fitsRanks(const Layout &layout) {
 
 struct ExpertRule {
   std::string what;
-  bool isOfColumns; // of an expert, which etp shares out; else of ep
+  bool isOfColumns; // columns of an expert, which etp shares out; else the experts of ep
   int64_t size;
   bool fits(const Layout &layout) const { return size % (isOfColumns ? layout.etp : layout.ep) == 0; }
 };
@@ -87,7 +88,7 @@ std::vector<int64_t> possible(const ModelDescription &model, Layout layout, int6
 
 void checkExpertRanks(const ModelDescription &model, const Layout &layout, Problems &problems) {
   const int64_t mostRanks = optionOf(&LayoutOptions::world).most;
-  if (!layout.hasExperts || layout.world() > mostRanks) // which is said elsewhere
+  if (!layout.hasExperts || layout.world() > mostRanks) // another check reports it
     return;
   const auto hint = [&](int64_t Layout::*size, const char *flag) {
     const std::vector<int64_t> values = possible(model, layout, size);

@@ -15,7 +15,7 @@ namespace mgc::frontend {
 
 namespace {
 
-// Which block has a parameter: one of those around the layers, a layer of either stack, a module that predicts a later token.
+// The place of a parameter: outside the layers, in a layer of either stack, or in a module that predicts a later token.
 enum class ParameterSite { outside, layer, encoderLayer, laterToken };
 using enum ParameterSite;
 
@@ -167,7 +167,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-// Of a stack: one of its tensors.
+// A stack matches by any one of its tensors.
 bool matchesTensor(const std::string &pattern, const PlacedParameter &at, int64_t inStack = 0) {
   const plan::Parameter &parameter = at.parameter.parameter;
   const auto isNamed = [&](const std::string &name) {
@@ -185,7 +185,7 @@ bool freezes(const FrozenWord &word, const ModelDescription &model, const Placed
 
 } // namespace
 
-// --- Which are frozen --------------------------------------------------------------------------------------
+// --- Frozen parameters -------------------------------------------------------------------------------------
 
 FrozenParameters::FrozenParameters(const ModelDescription &model, const Layout &layout) {
   for (std::string_view text : wordsIn(layout.freeze))

@@ -17,7 +17,7 @@ public:
 
   // instance: the number in its names: the layer; modules that predict later tokens are numbered on.
   bool has(const ModelParameter &parameter, int64_t instance) const;
-  // Of each of the parameters.
+  // Whether each of the parameters is frozen.
   std::vector<bool> of(const std::vector<ModelParameter> &parameters, int64_t instance = 0) const;
 
 private:

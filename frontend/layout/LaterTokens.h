@@ -5,7 +5,7 @@
 
 namespace mgc::frontend {
 
-inline constexpr double kStandardLaterFactor = 0.1; // of --mtp-loss-scaling-factor
+inline constexpr double kStandardLaterFactor = 0.1; // default of --mtp-loss-scaling-factor
 
 // Records what is wrong with the layout's modules for the model, and warns of a checkpoint's modules that are not trained.
 void checkLaterTokens(const ModelDescription &model, Layout &layout, Problems &problems);

@@ -11,7 +11,7 @@
 
 namespace mgc::frontend {
 
-struct LayoutOptions { // what was given
+struct LayoutOptions { // the options that were given
   std::optional<int64_t> ep = {}, etp = {};
   std::optional<std::string> dispatcher = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
@@ -40,9 +40,9 @@ struct ScheduleInfo {
   std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) {
     return INT64_MAX;
   };
-  bool chunksInV = false; // of several chunks: chunk 1 of the first stage is the last chunk
+  bool chunksInV = false; // with several chunks: chunk 1 of the first stage is the last chunk
   bool byTime = false;    // planned under a cap on memory
-  // Of a schedule that a file gives: its name and text in the program, and the numbers it is for; 0: any.
+  // For a schedule that a file gives: its name and text in the program, and the numbers it is for; 0: any.
   std::string nameInProgram = {}, text = {};
   int64_t stages = 0, microbatches = 0;
   bool takes(int64_t virtualStages) const {
@@ -59,7 +59,7 @@ struct MachineInfo {
 struct TargetInfo {
   std::string name;
   int64_t balance;            // operations of a product per byte of memory traffic, where both take as long
-  bool leavesCoresToProducts; // collectives that run beside them
+  bool leavesCoresToProducts; // for concurrent collectives
 };
 
 struct Supported { // by the caller
@@ -81,8 +81,8 @@ struct Layout {
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
-  // Of experts, if the model has them: ep ranks share them out, and etp ranks the columns of each. Both are taken from the
-  // ranks of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
+  // If the model has experts, ep ranks share them out, and etp ranks the columns of each. Both are taken from the ranks
+  // of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
   int64_t ep = 1, etp = 1;
   bool hasExperts = false;
   bool exchangesRows =
@@ -91,34 +91,36 @@ struct Layout {
       false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
   bool sequenceParallel = false;
-  int64_t encoderLength =
-      0; // of the encoder's sequences; sequenceLength is then of the decoder's; 0: the model has none
+  // Length of the encoder's sequences; sequenceLength is then the decoder's. 0: the model has no encoder.
+  int64_t encoderLength = 0;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
-  int64_t bucketElements =
-      0; // of parameters whose gradients are completed together, at least; 0: all, at the end
+  // The least number of parameters whose gradients are completed together; 0: all, at the end.
+  int64_t bucketElements = 0;
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
-  // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/ExpertBalance.h).
+  // For models with experts: the terms of the loss in addition to the cross-entropy (frontend/layout/ExpertBalance.h).
   std::string balanceType = "none";
   double auxLossCoefficient = 0, zLossCoefficient = 0;
-  double capacityFactor = 0; // of the room that experts have (docs/experts.md, Capacity); 0: none is dropped
+  // Factor of the room that experts have (docs/experts.md, Capacity); 0: no token is dropped.
+  double capacityFactor = 0;
   std::string dropPolicy = "probs";
-  bool countsLoad = false; // of each router, also where no bias needs it (docs/experts.md, Routers)
+  // Counts each router's load, also where no bias needs it (docs/experts.md, Routers).
+  bool countsLoad = false;
   // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
   int64_t laterTokens = 0;
   double laterTokensFactor = 0;
-  std::string
-      freeze; // what is not trained: words of --freeze, with commas between (frontend/layout/Frozen.h)
+  // The parameters that are not trained: words of --freeze, separated by commas (frontend/layout/Frozen.h).
+  std::string freeze;
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own
   std::string machine; // as the program names it, whose times the schedule plans by; empty: by the target
   bool chunksInV = false;
   TargetInfo target = {};
-  std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
+  std::string dtype, gradientType; // types of parameters and activations; of parameters' gradients
   bool fp32Residual = false;       // where dtype is bf16: the residual stream is f32
   bool splitBackward = false;
   std::vector<Choice> choices;
@@ -144,7 +146,7 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
 // Nothing when the query heads of a group do not divide over tpr.
 std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp);
 
-// The split of n ranks that exchange heads, beside tp: over groups of keys (the first), and queries of a group.
+// The split of n ranks that exchange heads, in addition to tp: over groups of keys (the first), and queries of a group.
 std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
                                                       const Layout &layout, int64_t ranks);
 

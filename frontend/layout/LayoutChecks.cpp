@@ -95,8 +95,8 @@ static std::vector<const AttentionDescription *> attentionsOf(const ModelDescrip
   return all;
 }
 
-// The first whose groups tp splits in another way than those of the first layer; null: none. Heads that tp does not divide are
-// refused by rules of their own.
+// The first whose groups tp splits differently from those of the first layer; null: none. Heads that tp does not divide
+// are refused by rules of their own.
 static const AttentionDescription *splitOtherwise(const ModelDescription &model, int64_t tp) {
   const std::vector<const AttentionDescription *> all = attentionsOf(model);
   const auto first = splitTensorAxis(*all.front(), tp);
@@ -170,7 +170,7 @@ static void checkFrequencies(const ModelDescription &model, const Layout &layout
   }
 }
 
-// What needs one sequence, and the encoder's own length.
+// Checks features that need one sequence, and the encoder's own length.
 static void checkEncoder(const ModelDescription &model, const Layout &layout, Problems &problems) {
   if (!model.encoder)
     return;
@@ -304,7 +304,7 @@ static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
   return width;
 }
 
-static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on one rank
+static int64_t sequencesOf(const Layout &layout) { // sequences of a logical value, or on one rank
   return std::max(layout.microBatchSize * layout.dp, layout.globalBatchSize / layout.dp);
 }
 

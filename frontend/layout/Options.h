@@ -24,19 +24,19 @@ struct LayoutOption {
   std::string flag; // "--tp"
   AnyOptionField field;
   std::vector<std::string> aliases = {}; // Megatron-LM's: of its flags, or of the arguments it prints
-  int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
-  int mostValues = std::numeric_limits<int>::max();               // of a list
-  std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible
+  int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // range of a number
+  int mostValues = std::numeric_limits<int>::max();               // length of a list
+  std::vector<std::string> (*words)(const Supported &) = nullptr; // possible words
   std::string (*whyNot)(const std::string &word) =
       nullptr;                  // it is not possible, of a word that Megatron-LM knows
   std::string_view orFile = ""; // behind the words in a message: what else there may be
   std::string help = {};
   std::optional<int64_t> chosen = {}; // a number that is taken where nothing is given; of words the first
-  std::string standard = {};          // what is taken otherwise, for people
+  std::string standard = {};          // the default otherwise, for people
   std::string reason = {};            // why it is taken, where the row knows
-  bool hasNegation = false;           // of a switch: --no-.. is a flag too
+  bool hasNegation = false;           // a switch that has --no-.. too
   std::string training = {};          // field of mg.training (docs/ir.md); empty: none
-  ResolvedField resolved = {};        // what it holds
+  ResolvedField resolved = {};        // the resolved value
   // A field that blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
   ResolvedField ofBlocks = {};
 

@@ -1,4 +1,4 @@
-// resolveLayout of Layout.h: each option in its turn, from a flag, the file or a rule.
+// resolveLayout of Layout.h: each option one after the other, from a flag, the file or a rule.
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/Frozen.h"
@@ -403,8 +403,8 @@ void LayoutResolver::resolveMachine() {
     layout.machine = machine->inProgram;
 }
 
-// Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, beside 6 N operations
-// of its three products: balance * 8 / (6 N) of their time for parts of N tokens.
+// Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, compared with
+// 6 N operations of its three products: balance * 8 / (6 N) of their time for parts of N tokens.
 void LayoutResolver::resolveLossTile() {
   constexpr double kShare = 0.02; // to twice that, by rounding down
   const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
@@ -531,7 +531,7 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   return idle;
 }
 
-// Without what a flag says by another name: the file's layers of a chunk, where the flag is chunks, and the other way round.
+// Without what a flag says by another name: the file's layers of a chunk, where the flag is chunks, and the reverse.
 static LayoutOptions withoutRenamed(LayoutOptions defaults, const LayoutOptions &flags) {
   if (flags.vpp)
     defaults.layersPerChunk.reset();

@@ -1,6 +1,6 @@
-// Config: one JSON object of a model description, read field by field. Every accessor checks the type and the
-// range, records a problem instead of failing, and marks the field as understood; finish() reports the fields
-// nobody asked for. So a description is either understood completely or refused, with all reasons at once.
+// Config: one JSON object of a model description, read field by field. Every accessor checks the type and the range,
+// records a problem instead of failing, and marks the field as understood; finish() reports the fields that were not
+// read. So a description is either understood completely or refused, with all reasons at once.
 #pragma once
 
 #include "frontend/model/Lists.h"

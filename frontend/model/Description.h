@@ -1,6 +1,6 @@
 // ModelDescription: a transformer of one stack of layers, or of an encoder and a decoder, as validated data, whatever
-// family it came from. Everything the importer, the layout and the checkpoint reader ask about a model is here; nobody
-// behind the frontend knows families. Vocabulary.h names the fields for files.
+// family it came from. Everything the importer, the layout and the checkpoint reader ask about a model is here; nothing
+// after the frontend knows families. Vocabulary.h names the fields for files.
 //
 //   x = project(dropout(norm(scale * tokens(ids) + positions(pos) + types(type))))
 //   layer:  x = sum(x + scale * dropout(after(attention(before(x)))))     before, after, sum: norms that may be absent
@@ -8,8 +8,9 @@
 //   parallel layer:  x += scale * (attention(before(x)) + mlp(before(x)))
 //   logits = cap(scale * head(transform(dropout(norm(x)))))
 //
-// With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image; the
-// other is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of two ways:
+// With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image;
+// the other is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of
+// two forms:
 //   cross       its layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and
 //               keys and values of e
 //   imageTokens positions of e stand where the decoder's sequence has image tokens, in the place of their embeddings
@@ -56,14 +57,14 @@ struct BranchDescription {
 struct LatentAttention {
   int64_t queryRank = 0; // 0: queries are products of the token itself
   int64_t keyRank = 0, rotaryDim = 0, valueDim = 0;
-  Norm norm; // of the latents
+  Norm norm; // norm of the latents
   bool operator==(const LatentAttention &) const = default;
 };
 
 // A learned number of each head is added to scores, by the bucket of the distance from query to key (T5). One table serves all
 // layers of a stack.
 struct RelativeBias {
-  int64_t buckets = 32;      // of both directions where attention is not causal
+  int64_t buckets = 32;      // buckets of both directions where attention is not causal
   int64_t maxDistance = 128; // from which on all distances share a bucket (plan/RelativeBuckets.h)
   bool operator==(const RelativeBias &) const = default;
 };
@@ -83,9 +84,10 @@ struct AttentionDescription {
       slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
   std::optional<RelativeBias> relativeBias;
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
-  double scale = 0; // of the scores, before softmax; 0, until the description is complete: 1 / sqrt(headDim)
+  // Factor of the scores, before softmax; 0, until the description is complete: 1 / sqrt(headDim).
+  double scale = 0;
   double softcap = 0; // > 0: scores become softcap * tanh(score / softcap)
-  double dropout = 0; // of the probabilities
+  double dropout = 0; // dropout of the probabilities
   bool operator==(const AttentionDescription &) const = default;
 };
 
@@ -112,12 +114,12 @@ struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   bool gated = false, bias = false;
   double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative
   bool upPlusOne = false; // gated: act(gate(x)) * (up(x) + 1)
-  double dropout = 0;     // of what down reads
+  double dropout = 0;     // dropout of down's input
   int64_t ffn = 0;
   bool operator==(const Mlp &) const = default;
 };
 
-// An mlp of all tokens beside the experts, whose output is added to theirs.
+// An mlp for all tokens in addition to the experts; its output is added to theirs.
 struct SharedExpert {
   int64_t ffn = 0;
   bool gated = false; // times sigmoid(gate x), one number for each token
@@ -129,8 +131,8 @@ struct SharedExpert {
 struct Experts {
   int64_t count = 0, chosen = 0;
   std::string score = "softmax", post = "gather";
-  bool bias = false;      // of the choice
-  bool logitBias = false; // of the logits: of the choice and of the weights
+  bool bias = false;      // a bias of the choice
+  bool logitBias = false; // a bias of the logits: of the choice and of the weights
   bool isZipped = false;  // gate and up are one matrix, whose columns alternate
   int64_t groups = 1, keptGroups = 1, groupTop = 1;
   std::optional<double> epsilon; // weights are divided by their sum + epsilon
@@ -140,7 +142,7 @@ struct Experts {
 };
 
 // A parameter, named by its role for the importer; per layer, its name, tensor and aliases hold "{}" for the layer
-// number. Of a layer's parameters those without it are one for all layers of the stack.
+// number. A layer's parameters without it are shared by all layers of the stack.
 struct ModelParameter {
   std::string role; // "attn.q.weight"; the list is in Parameters.h
   std::string part; // "q" when several parameters are views of one tensor, else empty
@@ -148,25 +150,25 @@ struct ModelParameter {
   bool movedByLoad = false; // as its TensorRow
 };
 
-struct BlockDescription { // what makes two layers equal
+struct BlockDescription { // layers with equal descriptions are equal
   BranchDescription attentionBranch, mlpBranch;
   AttentionDescription attention;
   BranchDescription crossBranch;
-  std::optional<AttentionDescription> cross; // of a decoder's layer: to what the encoder has made
+  std::optional<AttentionDescription> cross; // a decoder layer's attention to the encoder's output
   Mlp mlp;                                   // with experts: of one of them
   std::optional<Experts> experts;
   bool parallel = false; // the mlp reads what the layer reads; without a norm before it, what attention reads
-  double residualScale = 1; // of both branches
+  double residualScale = 1; // factor of both branches
   bool operator==(const BlockDescription &) const = default;
 };
 
 struct Embedding {
-  double scale = 1;  // of the embeddings of tokens
-  int64_t width = 0; // of the tables; 0: hidden; else a product with a bias follows (ELECTRA)
+  double scale = 1;  // factor of the token embeddings
+  int64_t width = 0; // width of the tables; 0: hidden; else a product with a bias follows (ELECTRA)
   bool learnedPositions = false;
   int64_t positionOffset = 0;    // rows of the table of positions before that of position 0 (BART, RoBERTa)
   int64_t types = 0;             // kinds of tokens, a row for each (BERT's sentences); 0: none
-  std::optional<Norm> norm = {}; // of the sum
+  std::optional<Norm> norm = {}; // norm of the sum
   double dropout = 0;
   bool operator==(const Embedding &) const = default;
 };
@@ -175,7 +177,7 @@ struct Embedding {
 // class token the first position is that, and has no patch.
 struct Patches {
   int64_t channels = 3, size = 0, rows = 0, columns = 0; // size: pixels of an edge
-  bool bias = false;                                     // of the product
+  bool bias = false;                                     // bias of the matrix product
   bool classToken = false;
   int64_t positions() const { return rows * columns + (classToken ? 1 : 0); }
   bool operator==(const Patches &) const = default;
@@ -228,7 +230,7 @@ struct Head {
   std::optional<HeadTransform> transform = {};
   bool tied = false; // its matrix is the table of tokens
   bool bias = false;
-  double scale = 1;   // of the logits
+  double scale = 1;   // factor of the logits
   double softcap = 0; // > 0: logits become softcap * tanh(logit / softcap)
   bool operator==(const Head &) const = default;
 };
@@ -244,10 +246,10 @@ inline constexpr int64_t kMaxLaterTokens = 64; // far more than any model has
 // Modules that each predict a token further ahead (docs/multi-token-prediction.md): a layer like the last one, and what joins
 // the hidden state and the embedding of a later token before it. They are numbered behind the layers.
 struct LaterTokens {
-  std::vector<ModelParameter>
-      parameters;                   // of one, beside its layer's; none: the family has no names for them
+  // The parameters of one module, in addition to its layer's; none: the family has no names for them.
+  std::vector<ModelParameter> parameters;
   int64_t inFile = 0;               // how many a checkpoint has, as config.json says
-  std::vector<std::string> tensors; // of one in a checkpoint; the first "{}" is its number
+  std::vector<std::string> tensors; // tensors of one in a checkpoint; the first "{}" is its number
 };
 
 // The file's keys of facts, for messages.
@@ -274,16 +276,16 @@ struct ModelDescription {
   int64_t vocabulary = 0, hidden = 0, maxPositions = 0;
   Embedding embedding;
   std::vector<BlockKind> kinds; // distinct blocks
-  std::vector<int64_t> layers;  // of each layer, its index into kinds
+  std::vector<int64_t> layers;  // by layer: its index into kinds
   std::optional<Norm> finalNorm;
   double finalDropout = 0; // behind it
   Head head;
   std::optional<EncoderDescription> encoder;
-  std::vector<ModelParameter> encoderLayer; // of a layer of the encoder
-  int64_t encoderLayersInFile =
-      0; // of a checkpoint, where it has more than encoder->layerCount: nobody reads the last
-  // What the decoder reads if data have labels alone: this first, then the labels, and the padding where there is none; none:
-  // data must say what it reads.
+  std::vector<ModelParameter> encoderLayer; // parameters of a layer of the encoder
+  // Encoder layers of a checkpoint that has more than encoder->layerCount: the last ones are not read.
+  int64_t encoderLayersInFile = 0;
+  // The decoder's input if data have labels alone: this first, then the labels, and the padding where there is none;
+  // none: data must have the input.
   std::optional<int64_t> startToken, paddingOfLabels;
   double initializerRange = 0.02;
   std::vector<ModelParameter> parameters; // outside the layers
@@ -296,7 +298,7 @@ struct ModelDescription {
 
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
-  // Of both stacks, which a pipeline's stages share out.
+  // The layers of both stacks, which a pipeline's stages share out.
   int64_t allLayerCount() const { return layerCount() + encoderLayerCount(); }
   std::string allLayersName() const {
     return encoder ? names.encoderLayers + " + " + names.layers : names.layers;

@@ -146,7 +146,7 @@ void complete(ModelDescription &model, std::vector<BlockDescription> &layers) {
 
 namespace {
 
-constexpr double kLeastBound = 1e-6; // of values that are divided by it
+constexpr double kLeastBound = 1e-6; // least value of a divisor
 
 class DescriptionChecks {
 public:

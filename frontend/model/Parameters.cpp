@@ -17,7 +17,7 @@ struct Role {
 
 class Roles {
 public:
-  explicit Roles(std::string_view stack = "") : stack_(stack) {} // what all names begin with
+  explicit Roles(std::string_view stack = "") : stack_(stack) {} // stack: the beginning of all names
   void add(const std::string &name, plan::InitKind init = plan::InitKind::normal) {
     roles_.push_back({stack_ + name, init});
   }
@@ -43,7 +43,7 @@ private:
 
 } // namespace
 
-// `of`: what names of roles begin with: "attn".
+// `of`: the beginning of the roles' names: "attn".
 static void addLatents(Roles &roles, const std::string &of, const AttentionDescription &attention) {
   const bool isLow = attention.latent->queryRank > 0;
   if (isLow) {
@@ -184,13 +184,13 @@ std::string normRole(std::string_view role, const HeadNorms &norms) {
   return fmt::format("{}_{}", role, norms.span == NormSpan::head ? "norm" : "norms");
 }
 
-// What a row's letters are the sizes of.
+// The sizes that a row's letters stand for.
 struct Sizes {
   const ModelDescription &model;
   const BlockDescription &block;
   const AttentionDescription &attention;
   int64_t hidden, positions, types, width, ffn;
-  int64_t number = 0; // of buckets of distances, or of an image's channels
+  int64_t number = 0; // number of buckets of distances, or of an image's channels
   Sizes(std::string_view role, const ModelDescription &model, const BlockDescription &block)
       : model(model), block(block), attention(role.starts_with("cross") ? *block.cross : block.attention) {
     const bool isOfEncoder = role.starts_with(kOfEncoderRole);
@@ -233,15 +233,15 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
     return full(attention.heads / attention.groups);
   case 'd':
     return full(attention.headDim);
-  case 'w': // what a head's values have: as many as its keys, but for latents
+  case 'w': // size of a head's values: that of its keys, except with latents
     return attention.latent ? full(attention.valueDim()) : dimOf('d', sizes);
   case 'q':
     return full(attention.latent->queryRank);
   case 'l':
     return full(attention.latent->keyRank);
-  case 'z': // the latent of keys and values, and what rotates of keys
+  case 'z': // the latent of keys and values, and the rotating part of keys
     return full(attention.latent->keyRank + attention.latent->rotaryDim);
-  case 'x': // what does not rotate of keys, and values
+  case 'x': // the part of keys that does not rotate, and values
     return full(attention.headDim - attention.latent->rotaryDim + attention.latent->valueDim);
   case 'f':
     return full(ffn);
@@ -486,7 +486,7 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
   return Status::ok();
 }
 
-// Those outside its layers stand beside the model's.
+// Parameters outside the encoder's layers join the model's.
 static Status bindEncoder(ModelDescription &model, const TensorNames &names) {
   const EncoderDescription &encoder = *model.encoder;
   MGC_TRY(bindRoles(rolesOf(encoder.layer, kOfEncoderRole), names, model, encoder.layer, model.encoderLayer));

@@ -1,11 +1,12 @@
-// Which tensor of a checkpoint holds which parameter: a family's table of rows -> the model's parameters.
+// Maps the tensors of a checkpoint to parameters: a family's table of rows -> the model's parameters.
 //
-// Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query heads of one,
-// size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is the file's;
-// the importer reads names, never positions. Of latent attention (Description.h): q l: ranks of the latents of queries, of
-// keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value head, whose size is w.
-// Without latents w in a row is d. a: types of tokens; i: width of embeddings, which have it in the place of h where it is another.
-// Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it lies with the expert.
+// Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query heads of
+// one, size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is
+// the file's; the importer reads names, never positions. Latent attention (Description.h) has q l: ranks of the latents
+// of queries, of keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value
+// head, whose size is w. Without latents w in a row is d. a: types of tokens; i: width of embeddings, which have it in
+// the place of h where it is another. Experts have j, gate and up, and y: hidden of what each expert has of its own, so
+// that it lies with the expert.
 //   embed.tokens v h          embed.positions p h        embed.types a h
 //   head.weight v h           head.bias v                embed_norm.*, final_norm.{weight,bias} h
 //   embed.project.weight h i  embed.project.bias h       head.transform.weight i h, .bias i; head.transform_norm.* i
@@ -67,8 +68,8 @@ struct TensorNames {
   std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
   // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
   std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};
-  // What stands before the names of an encoder's tensors, which else are those of the same roles without "encoder."; empty: all of
-  // them have rows.
+  // The beginning of an encoder's tensor names, which otherwise are those of the same roles without "encoder."; empty:
+  // all of them have rows.
   std::string_view ofEncoder = {};
   // The same of beginnings: every name that begins with the first has an alias that begins with the second.
   std::span<const std::pair<std::string_view, std::string_view>> otherBegins = {};

@@ -158,7 +158,7 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t
   scaling.kind =
       config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", ropeKinds());
   if (config.report().count() != before)
-    return scaling; // what else stands there belongs to a kind nobody here knows
+    return scaling; // the other fields belong to a kind that is not known here
   switch (scaling.kind) {
   case RopeKind::none:
     break;

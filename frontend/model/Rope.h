@@ -37,7 +37,7 @@ struct Rope {
   int64_t dim = 0;          // 0, until the description is complete: all of the head
   bool interleaved = false; // neighbours
   RopeScaling scaling = {};
-  double scale = 1; // what is rotated is multiplied by it
+  double scale = 1; // factor of the rotated part
   // Queries at position p are multiplied by 1 + queryGrowth ln(1 + floor(p / scaling.originalPositions)) (Llama 4).
   double queryGrowth = 0;
   bool operator==(const Rope &) const = default;
@@ -46,7 +46,7 @@ struct Rope {
 // The frequency of each pair, for sequences of so many positions: dim / 2 numbers.
 std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
 
-// How a file says it. Of what a config.json leaves out there are defaults.
+// The names in a file. Fields that a config.json leaves out have defaults.
 struct RopeFields {
   double theta = 0; // 0: it is required
   std::optional<double> part =

@@ -1,6 +1,6 @@
-// The vocabulary of descriptions: the name, the range and the meaning of each field of ModelDescription, beside none of which
-// stands a second list. Read by the reader of "mgc": {"model": {..}} (Overrides.h), the comparison of two models
-// (SameModel.h) and the page of the vocabulary (docs/model-vocabulary.md).
+// The vocabulary of descriptions: the name, the range and the meaning of each field of ModelDescription, the only such
+// list. Read by the reader of "mgc": {"model": {..}} (Overrides.h), the comparison of two models (SameModel.h) and the
+// page of the vocabulary (docs/model-vocabulary.md).
 //
 // A struct T has `template <typename V> void fields(V &v, Of<T>)`, which calls v(Field, member pointer) for each field. A
 // member is a number, a switch, a word, a struct with fields, or an optional of these, which null leaves out.
@@ -20,8 +20,8 @@ using plan::Of;
 struct Field {
   std::string_view key;
   std::string_view help;
-  double least = 0, most = 0;                   // of numbers
-  std::span<const std::string_view> words = {}; // of texts
+  double least = 0, most = 0;                   // range of a number
+  std::span<const std::string_view> words = {}; // words of a text
   bool mayChange = false;                       // a run may go on with weights that were trained with another
 };
 
@@ -31,7 +31,7 @@ Words<NormKind> wordsOf(Of<NormKind>);
 Words<NormSpan> wordsOf(Of<NormSpan>);
 Words<RopeKind> wordsOf(Of<RopeKind>);
 Words<Objective> wordsOf(Of<Objective>);
-Words<Activation> wordsOf(Of<Activation>); // those of transformers
+Words<Activation> wordsOf(Of<Activation>); // as transformers names them
 
 template <typename E> std::string_view wordOf(E value) {
   for (const auto &[word, meaning] : wordsOf(Of<E>()))

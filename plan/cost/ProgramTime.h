@@ -13,6 +13,7 @@
 // as come then. Row kernels are priced over all places, which is more than the rows that come.
 #pragma once
 
+#include "plan/Plan.h"
 #include "plan/cost/Cluster.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// See CheckpointSaver.h. Processes talk over the store alone, so a thread beside the ranks' can save while they train.
+// See CheckpointSaver.h. Processes talk over the store alone, so an extra thread can save while the ranks train.
 #include "runtime/train/CheckpointSaver.h"
 
 #include <sstream>

@@ -15,8 +15,8 @@ namespace mgc {
 
 class CheckpointSaver {
 public:
-  // `folder` is --save's, `completes` the one that completes checkpoints, of rank 0 alone. Without processes all ranks are here. What
-  // is passed outlives the saver.
+  // `folder` is --save's, `completes` the one that completes checkpoints, of rank 0 alone. Without processes all ranks
+  // are here. The arguments outlive the saver.
   CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
                   std::optional<CheckpointFolder> completes);
   ~CheckpointSaver(); // ends a save that runs, as finish()
@@ -56,7 +56,7 @@ private:
   int64_t saves_ = 0;                            // begun
   std::thread thread_;
   std::atomic<bool> hasEnded_{false};
-  Status status_; // of the thread's save
+  Status status_; // status of the thread's save
 };
 
 } // namespace mgc

@@ -16,7 +16,7 @@ Result<plan::Plan> readEvaluationPlan(const std::string &folder, const plan::Pla
 
 class Evaluation {
 public:
-  // What is passed by reference outlives it. `options`: of its engine. An error: there are no data to evaluate on.
+  // The references outlive the object. `options`: of its engine. An error: there are no data to evaluate on.
   static Result<std::unique_ptr<Evaluation>> open(const TrainingOptions &options, const TrainingStart &start,
                                                   const Engine &trained, plan::Plan plan,
                                                   const EngineOptions &engine, const DataReading &reading);
@@ -28,7 +28,7 @@ public:
   struct Outcome {
     EvaluationResult result; // complete unless it was interrupted or something failed
     bool isComplete = false;
-    Status failure; // of this process's data; of another's it is ok
+    Status failure; // failure of this process's data; ok if another's failed
   };
   // All processes call it between the same two steps. An error: of the engine.
   Result<Outcome> run(Engine &trained, Split split, int64_t stepsDone, const Interrupt &interrupt);

@@ -14,16 +14,16 @@ Result<plan::Plan> readProvedPlan(const std::string &folder);
 
 class RunPlans {
 public:
-  // Reads and proves all, so that none is missing when its turn comes. An error names the folder.
+  // Reads and proves all, so that none is missing when it is needed. An error names the folder.
   static Result<RunPlans> open(const TrainingOptions &options);
 
   const plan::BatchSizes &sizes() const { return sizes_; }
-  // Plans have their parameters expanded. That of the global batch, in the folder that the options name.
+  // Plans have their parameters expanded. This one is for the global batch, in the folder that the options name.
   const plan::Plan &whole() const { return whole_; }
   // The folder and the plan of a step's batch.
   std::string folderOf(int64_t step) const;
   Result<plan::Plan> planOf(int64_t step) const;
-  uint64_t hash() const { return hash_; } // of all, and of what was added
+  uint64_t hash() const { return hash_; } // hash of all plans, and of what was added
   // Adds the plan to what hash() is of. The plan's own hash.
   Result<uint64_t> addHash(const plan::Plan &plan);
 
@@ -35,7 +35,7 @@ private:
   plan::Plan whole_;
   plan::BatchSizes sizes_{whole_.globalBatchSize};
   uint64_t hash_ = 0;
-  std::map<int64_t, uint64_t> hashes_; // of the plans of smaller batches, by size
+  std::map<int64_t, uint64_t> hashes_; // hashes of the plans of smaller batches, by size
 };
 
 } // namespace mgc

@@ -10,12 +10,12 @@ namespace mgc {
 
 class RunSaves {
 public:
-  // What is passed outlives it.
+  // The references outlive the object.
   RunSaves(const TrainingOptions &options, const TrainingStart &start, TrainingObserver &observer)
       : options_(options), start_(start), observer_(observer) {}
 
-  // Before there is an engine: whether the folder can hold what will be saved. Locks it. Of rank 0 alone. `changes`: of the batch
-  // that are still to come, each with a checkpoint.
+  // Before there is an engine: whether the folder can hold what will be saved. Locks it. For rank 0 alone. `changes`:
+  // changes of the batch that are still to come, each with a checkpoint.
   Status prepare(const plan::Plan &plan, int64_t changes);
   // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
   Status begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
@@ -52,7 +52,7 @@ private:
   const plan::BatchSizes *sizes_ = nullptr;
   const StepChecks *checks_ = nullptr;
   const DataSource *data_ = nullptr;
-  Descriptor lock_;                        // of the folder of --save
+  Descriptor lock_;                        // lock of the folder of --save
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it
   std::unique_ptr<CheckpointSaver> saver_; // null: weights alone
 };

@@ -8,10 +8,10 @@
 
 namespace mgc {
 
-// Which samples come, and what is drawn for them. The file of the data is not among them.
+// The settings that decide which samples come, and what is drawn for them. The file of the data is not among them.
 Settings dataSettings(const TrainingOptions &options);
 
-// Of AdamW and of the learning rate, those that count in this run; of --lr-list the first `rates`.
+// The settings of AdamW and of the learning rate that count in this run; of --lr-list the first `rates`.
 Settings optimizerSettings(const TrainingOptions &options, int64_t rates);
 
 // Adds a line for each of `found` that is not as in `expected`.

@@ -38,9 +38,9 @@ public:
 
   // Whether a bad step can still be without its update, so that judge() must be called before it.
   bool skips() const { return options_.skips > 0; }
-  // Of each step once. Whether it is good.
+  // Judges each step once. Whether it is good.
   bool judge(const StepResult &result);
-  // Of the last step: what is wrong, "loss nan, gradient norm 3: not finite"; empty: nothing.
+  // The problem of the last step: "loss nan, gradient norm 3: not finite"; empty: none.
   const std::string &finding() const { return finding_; }
   bool isFinite() const { return isFinite_; }
   // As many bad steps came one after the other as may be skipped, and one more.

@@ -12,8 +12,9 @@ class StepData {
 public:
   struct Request {
     Split split = Split::train;
-    int64_t steps = 0;            // up to this one batches will be read
-    int64_t samples = 0;          // that the data must have an order for: of all steps of the training
+    int64_t steps = 0; // up to this one batches will be read
+    // Samples that the data must have an order for: those of all steps of the training.
+    int64_t samples = 0;
     plan::BatchSizes::Range from; // steps of the plan's batches; other plans read those before it
     DataReading reading = {};
   };
@@ -43,7 +44,7 @@ private:
   std::unique_ptr<DataSource> source_;
   Request request_;
   bool isMasked_ = false;
-  std::vector<Batch> batches_; // two, used in turn
+  std::vector<Batch> batches_; // two, used alternately
 };
 
 } // namespace mgc

@@ -17,7 +17,7 @@ public:
   Status finish(); // after the last step: which files lack steps, or were deleted
 
 private:
-  // What one of the files lacks.
+  // The steps that one of the files lacks.
   struct Missing {
     int64_t steps = 0;
     Status last;

@@ -7,9 +7,9 @@
 
 namespace mgc {
 
-// What utilisation is reckoned with.
+// The work that utilisation is computed from.
 struct StepWork {
-  double modelFlops = 0; // of all devices in a step (docs/cost.md, Utilisation)
+  double modelFlops = 0; // all devices' in a step (docs/cost.md, Utilisation)
   double peakFlops = 0;  // a second, of one device; 0: not known
 };
 using FindStepWork = std::function<StepWork(const plan::Plan &plan)>;
@@ -17,7 +17,7 @@ using FindStepWork = std::function<StepWork(const plan::Plan &plan)>;
 struct Throughput {
   double tokens = 0;      // a second, of one device; that went in, counted in the loss or not
   double flops = 0;       // the same of the model's
-  double utilisation = 0; // of the peak; 0: that is not known
+  double utilisation = 0; // share of the peak; 0: not known
 };
 
 inline Throughput throughputOf(const StepWork &work, const plan::Plan &plan, double seconds,

@@ -37,7 +37,7 @@ struct TrainingOptions {
   std::string plan;                // folder
   Launch launch;                   // alone: all ranks are threads of this process; else each is a process
   MpiProcess *mpi = nullptr;       // carries the data of CPU ranks that are processes; null: there is none
-  std::string whyNoMpi;            // what would have to be otherwise
+  std::string whyNoMpi;            // the condition that is missing
   std::optional<std::string> data; // none: see `corpus`
   std::optional<CorpusOptions> corpus;  // none, as is `data`: makeMockData
   std::optional<std::string> validData; // beside `data`: what is evaluated on
@@ -54,11 +54,11 @@ struct TrainingOptions {
       false; // from the latest checkpoint in the folder of `save`, if there is one, instead of `load`
   bool finetune = false;           // a checkpoint's weights begin a new training
   bool overridesOptimizer = false; // the optimizer's options may be others than those of the checkpoint
-  bool ignoreExtraWeights = false; // of Hugging Face: see loadWeights
-  // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
-  // it is taken to be.
+  bool ignoreExtraWeights = false; // Hugging Face's: see loadWeights
+  // Whether the config.json of a folder, or next to a file of weights, is of the model whose config.json the plan has;
+  // null: it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
-  bool ignoreConfig = false; // what --load names may be of whatever model
+  bool ignoreConfig = false; // the weights of --load may be of any model
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
@@ -97,9 +97,8 @@ struct TrainingOptions {
   uint64_t seed = 1234;
   CheckOptions checks;
   OptimizerOptions optimizer;
-  int threads = 0; // per rank; 0: see EngineOptions. Plans for the CPU only
-  std::optional<Bf16Product>
-      bf16Product; // of plans of bf16 for the CPU; none: the faster one, see Bf16Choice.h
+  int threads = 0;                        // per rank; 0: see EngineOptions. Plans for the CPU only
+  std::optional<Bf16Product> bf16Product; // for bf16 plans on the CPU; none: the faster one, see Bf16Choice.h
   // Options of plans for a device; each is refused where it means nothing.
   std::optional<int> device; // its number; none: that of the process on its machine
   std::optional<std::string> devicePlugin;
@@ -128,25 +127,25 @@ struct TrainingStep {
   std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
 };
 
-// Of the weights after `step`, which counts from 0.
+// The result for the weights after `step`, which counts from 0.
 struct EvaluationResult {
   int64_t step = 0;
   std::string_view what; // "validation", "test"
   double loss = 0;       // the cross-entropy, mean over all tokens that count
-  double tokens = 0;     // that count
+  double tokens = 0;     // tokens that count
   double seconds = 0;
   int64_t batches = 0;
   double perplexity() const; // e^loss; of a loss beyond 20 that of 20, as Megatron-LM has it
 };
 
 struct TrainingSummary {
-  int64_t trainIters = 0; // of the training
+  int64_t trainIters = 0; // iterations of the training
   int64_t steps = 0;      // done by this run
-  int64_t skipped = 0;    // of them, without an update
+  int64_t skipped = 0;    // steps without an update
   bool interrupted = false;
   bool endedEarly = false;                  // by exitInterval or exitMinutes
-  double firstLoss = 0, lastLoss = 0;       // of steps that were not skipped
-  double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
+  double firstLoss = 0, lastLoss = 0;       // losses of steps that were not skipped
+  double tokens = 0, seconds = 0;           // totals of all steps; tokens read, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
   bool isTraced = false, isProfileWritten = false, isPageWritten = false; // into their files
@@ -161,7 +160,7 @@ public:
   virtual void evaluated(const EvaluationResult &) {}
   // After all else, before the engine goes: writes TrainingOptions::page.
   virtual Status ended(const TrainingSummary &, const Engine &) { return Status::ok(); }
-  virtual void noted(const std::string &) {} // for people: what went wrong beside the training, which goes on
+  virtual void noted(const std::string &) {} // for people: a problem that does not stop the training
 };
 
 // Lets another thread end a run: request() after the step that runs, abort() in the middle of it.

@@ -95,7 +95,7 @@ private:
   Status readTimers(std::vector<StepTimer> &timers); // all processes
   Status readNorms(std::vector<LayerNorm> &norms) const;
   double scaleOfMean() const { return 1.0 / std::max(1.0, engine_->results().tokens); }
-  int64_t devices() const; // that compute a step
+  int64_t devices() const; // devices that compute a step
   void account(const TrainingStep &step);
   bool isExitDue() const;
   // After the steps: whether no part follows.
@@ -121,7 +121,7 @@ private:
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
-  Status failure_;             // beside the training: of the data; too many bad steps
+  Status failure_;             // outside the engine: of the data; too many bad steps
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
@@ -177,7 +177,7 @@ Status TrainingPart::openData() {
   return loadEvaluation();
 }
 
-// Ranks that compute the same must split it in the same way.
+// Ranks that compute the same must split it equally.
 Status TrainingPart::verifyThreads() {
   const std::string own = std::to_string(engine_->threadsPerRank());
   MGC_ASSIGN(all, processes()->store().gather("threads", processes()->rank(), processes()->size(), own,
@@ -257,13 +257,13 @@ void TrainingPart::readAhead() {
   engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
     if (step >= end_ || interrupt_.isRequested())
       return nullptr;
-    const Result<const GlobalBatch *> batch =
-        data_->batchOf(step); // what is wrong with it is said when its turn has come
+    // An error of the batch is reported when its step comes.
+    const Result<const GlobalBatch *> batch = data_->batchOf(step);
     return batch.isOk() ? *batch : nullptr;
   });
 }
 
-// A failure beside the training ends it between two steps, in all processes at the same one.
+// A failure outside the engine ends the training between two steps, in all processes at the same one.
 Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
   const Vote own = !failure.isOk()            ? failed
                    : interrupt_.isRequested() ? interrupted
@@ -307,7 +307,7 @@ Status TrainingPart::runSteps() {
   }
 }
 
-// A failure beside the engine ends the training before the next step, in all processes.
+// A failure outside the engine ends the training before the next step, in all processes.
 Result<bool> TrainingPart::evaluate(Split split) {
   interrupt_.watch(&evaluation_->engine());
   Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
@@ -383,7 +383,8 @@ Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time
   return isGood ? Status::ok() : concludeBadStep(step, result.isUpdated);
 }
 
-// An error: its update happened, and nothing of it may be saved. What ends a run whose weights are good is one of failure_.
+// An error: its update happened, and nothing of it may be saved. A failure that ends a run with good weights is in
+// failure_.
 Status TrainingPart::concludeBadStep(int64_t step, bool isUpdated) {
   const std::string finding =
       fmt::format("step {}: {}", step,
@@ -474,8 +475,8 @@ Status TrainingPart::trace() const {
 Status TrainingPart::profile() {
   if (!options_.isProfiled() || engine_->recording().steps == 0)
     return Status::ok();
-  MGC_ASSIGN(after,
-             engine_->measureRates()); // what else the machine does comes and goes: the better one counts
+  // Other work of the machine varies: the better measurement counts.
+  MGC_ASSIGN(after, engine_->measureRates());
   rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
             std::max(rates_.bytes, after.bytes)};
   summary_.profile = profileOf(*engine_, rates_);
@@ -490,10 +491,10 @@ Result<PartResult> TrainingPart::run() {
   const Status ran = runSteps();
   summary_.deviceMemory = engine_->deviceMemory();
   const Status logged = logs_.finish();
-  const Status traced = trace(); // of a run that failed too
+  const Status traced = trace(); // also if the run failed
   const Status saved = !ran.isOk() || otherFailed_ ? saveAfter(ran) : saveAtTheEnd();
   const Status profiled = saved.isOk() ? profile() : Status::ok();
-  const Status shown = observer_.ended(summary_, *engine_); // of a run that failed too
+  const Status shown = observer_.ended(summary_, *engine_); // also if the run failed
   MGC_TRY(saved);
   summary_.isTraced = options_.trace && traced.isOk();
   summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
@@ -502,7 +503,7 @@ Result<PartResult> TrainingPart::run() {
   return PartResult{summary_, stepsDone(), isOver()};
 }
 
-// Trained weights are not lost because something beside the training failed.
+// Trained weights are not lost if something other than the training failed.
 Status TrainingPart::saveAfter(const Status &failure) {
   const bool haveAllEnded = !processes() || !failure_.isOk() || otherFailed_; // here, to save together
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)

@@ -10,23 +10,23 @@
 
 namespace mgc {
 
-// What the parts of a run share.
+// The state that the parts of a run share.
 struct RunShared {
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   std::vector<MemoryLimit> limits;          // before anything of the run was allocated
   std::unique_ptr<Processes> processes;     // null: this one is alone
-  std::unique_ptr<MpiWorld> world;          // of CPU ranks
-  std::unique_ptr<Communicator> storeHosts; // of ranks on devices
+  std::unique_ptr<MpiWorld> world;          // for CPU ranks
+  std::unique_ptr<Communicator> storeHosts; // for ranks on devices
   StepChecks checks;
   TokenizedLines texts;
-  int64_t parts = 0; // that have begun
+  int64_t parts = 0; // parts that have begun
   // The last one, whose engine goes after the last word to the other processes: until then they may wait for its ranks.
   std::shared_ptr<void> part;
 };
 
 struct PartResult {
-  TrainingSummary summary; // of the part's steps
-  int64_t stepsDone = 0;   // of the training
+  TrainingSummary summary; // summary of the part's steps
+  int64_t stepsDone = 0;   // steps of the training
   bool isOver = false;     // no other part follows
 };
 

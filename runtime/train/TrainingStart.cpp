@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char *kRestart = "--restart-from-latest";
 
-// Of the file the name alone: data may be moved.
+// Only the name of a file: data may be moved.
 std::string describeData(const TrainingOptions &options, const DataSource &data) {
   std::string text = data.describe();
   if (options.data && text.starts_with(*options.data))

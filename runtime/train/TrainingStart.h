@@ -21,7 +21,7 @@ struct TrainingStart {
   }
   // The weights or the checkpoint; none: weights are drawn.
   std::optional<std::string> path() const { return checkpoint ? checkpoint : weights; }
-  // What all processes must have alike.
+  // The description that all processes must have alike.
   std::string describe() const;
   std::string note(const TrainingOptions &options) const; // for people; empty: nothing is to be said
 };

@@ -107,7 +107,7 @@ void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional
       files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
 }
 
-// The files that no output may replace; those of --save too, which is written beside the outputs.
+// The files that no output may replace; those of --save too, which is written in addition to the outputs.
 NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
@@ -193,7 +193,7 @@ Status verifyLoggable(const std::optional<std::string> &path) {
   return errorf("--log: {}: is a pipe, expected a regular file, a device or a new name", *path);
 }
 
-// A config.json beside weights that it does not describe would be believed.
+// A config.json next to weights that it does not describe would be believed.
 Status verifyConfigOfSave(const std::string &folder, const plan::Plan &plan) {
   const std::filesystem::path config = std::filesystem::path(folder) / "config.json";
   std::error_code ignored;

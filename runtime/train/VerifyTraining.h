@@ -16,7 +16,7 @@ Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan)
 // Flags that mean nothing for the plan's model.
 Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan);
 
-// That every output can be written, is none of the run's inputs, and no other output's file.
+// Requires that every output can be written, and is neither an input of the run nor another output's file.
 Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan);
 
 } // namespace mgc

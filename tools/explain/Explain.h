@@ -10,7 +10,7 @@ namespace mgc::tools {
 // Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output, or writes its page.
 Status explain(const ExplainFlags &flags);
 
-// To standard error: the bytes of each stage's ranks beside the least that could be; a line for equal neighbours.
+// To standard error: the bytes of each stage's ranks next to the least possible; a line for equal neighbours.
 void sayMemory(const plan::Plan &plan);
 
 } // namespace mgc::tools

@@ -10,7 +10,7 @@ struct CompileFlags {
   std::string model;  // config.json, model.json, a folder with one, or .mlir
   std::string output; // PLAN/
   frontend::LayoutOptions layout;
-  std::vector<frontend::GivenModelFlag> facts; // of the model, as Megatron-LM's flags say them
+  std::vector<frontend::GivenModelFlag> facts; // facts of the model, as Megatron-LM's flags say them
   std::string rules;                           // --rules F: a placement table
   std::string cpu;                             // --target-cpu; empty: kernels for every level
   bool force = false;                          // --force: replace a plan.json that is none of ours
@@ -36,7 +36,7 @@ struct Flags {
   enum class Command { compile, explain, options } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
-  bool schema = false, vocabulary = false; // of options
+  bool schema = false, vocabulary = false; // flags of `mgc options`
 };
 
 // Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.

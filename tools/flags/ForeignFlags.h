@@ -14,7 +14,7 @@ enum class Tool { mgc, mgrun };
 struct SortedFlags {
   std::vector<std::string> words;              // for the parser
   std::vector<std::string> notes;              // for people: what was left out
-  std::vector<frontend::GivenModelFlag> facts; // of the model
+  std::vector<frontend::GivenModelFlag> facts; // facts of the model
 };
 // `words` follow the name of the program, or of its command, whose flags are those of `app`.
 Result<SortedFlags> sortFlags(const CLI::App &app, const std::vector<std::string> &words, Tool tool);

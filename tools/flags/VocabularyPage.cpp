@@ -15,7 +15,7 @@ using frontend::Field;
 using frontend::Of;
 using Json = nlohmann::ordered_json;
 
-// What a member of a struct is: the type without std::optional.
+// The type of a struct's member, without std::optional.
 template <typename M> struct Inner {
   using Type = M;
   static constexpr bool isOptional = false;

@@ -11,10 +11,10 @@ namespace mgc::tools {
 nlohmann::json factsJson(const plan::Plan &plan, const cost::PlanFacts &facts, const cost::Machine &machine,
                          const cost::StepCost &step);
 
-// What the loss has beside the cross-entropy, by name.
+// The terms of the loss in addition to the cross-entropy, by name.
 std::vector<std::string_view> termsOf(const plan::Plan &plan);
 
-// Of a layer's experts, where choices are dropped; all layers have the same. Null: none are.
+// The DropChoices of a layer's experts; all layers have the same. Null: no choice is dropped.
 const plan::DropChoices *dropsOf(const plan::Plan &plan);
 
 } // namespace mgc::tools

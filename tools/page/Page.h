@@ -15,7 +15,7 @@ OutputKind pageKind();
 // Refuses a place that cannot be written, a file of the plan, and unless `force` a file that is no page.
 Status verifyPage(const std::string &path, const std::string &folder, const plan::Plan &plan, bool force);
 
-// What the page shows, by its sections:
+// The data of the page, by its sections:
 //   facts      factsJson
 //   ranks      of each stage: [rank, [its coordinate along each axis, ..]]; none where the mesh is too large to draw each rank
 //   pipeline   pipelineJson

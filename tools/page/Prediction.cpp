@@ -33,7 +33,7 @@ std::string secondsText(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
 }
 
-constexpr double kLeastShare = 0.0005; // of the step: smaller parts are not printed
+constexpr double kLeastShare = 0.0005; // share of the step: smaller parts are not printed
 
 std::string partsText(const StepCost &step) {
   std::string text;

@@ -7,10 +7,11 @@
 
 namespace mgc::tools {
 
-// As prepareProcess(). A compilation takes 50 to 100 MiB beside the libraries, hardly more for 400 billion parameters.
+// As prepareProcess(). A compilation takes 50 to 100 MiB in addition to the libraries, hardly more for 400 billion
+// parameters.
 inline void prepareCompiler(const char *program) {
   constexpr int64_t kLeastMebibytes = 512;
-  constexpr int64_t kLeastStackKibibytes = 512; // of recursion in LLVM and MLIR
+  constexpr int64_t kLeastStackKibibytes = 512; // for recursion in LLVM and MLIR
   prepareProcess(program, kLeastMebibytes);
   verifyStack(kLeastStackKibibytes);
   llvm::install_bad_alloc_error_handler([](void *, const char *cause, bool) { leaveWithoutMemory(cause); });

@@ -49,7 +49,7 @@ void verifyAddressSpace(int64_t leastMebibytes) {
   std::_Exit(1);
 }
 
-// An exception that nobody catches; another than these is a mistake in this program, and leaves a core.
+// An uncaught exception; another than these is a mistake in this program, and leaves a core.
 [[noreturn]] void terminated() {
   try {
     if (std::current_exception())

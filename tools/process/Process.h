@@ -10,11 +10,11 @@
 
 namespace mgc::tools {
 
-// Call first, with the name that is on messages. Standard streams that were closed become /dev/null: else the next file opened
-// takes their number, and messages go into it. Into that of the output nothing can be written: results that nobody gets are an
-// error. A file over the limit of its size is an error of the write, not a signal. Memory or threads that the system does not
-// give are an error that ends the program: less address space than `leastMebibytes` (ulimit -v, -d) at once, for libraries do
-// not look at what malloc gives them.
+// Call first, with the name that is on messages. Standard streams that were closed become /dev/null: else the next file
+// opened takes their number, and messages go into it. Into that of the output nothing can be written: results that are
+// lost are an error. A file over the limit of its size is an error of the write, not a signal. Memory or threads that
+// the system does not give are an error that ends the program: less address space than `leastMebibytes` (ulimit -v, -d)
+// at once, for libraries do not look at what malloc gives them.
 void prepareProcess(const char *program, int64_t leastMebibytes);
 
 // Ends the program with a message where the main thread's stack may not have so much (ulimit -s).

@@ -126,8 +126,8 @@ static std::optional<Activation> activationOf(std::string_view name) {
   return row == words.end() ? std::nullopt : std::optional(row->second);
 }
 
-// feed_forward_proj is "relu", or "gated-" before the word of an activation; of GELU a gate has the form with tanh. What newer
-// files say of the two parts wins.
+// feed_forward_proj is "relu", or "gated-" before the word of an activation; of GELU a gate has the form with tanh. The
+// fields of newer files for the two parts win.
 static void readMlp(Config &config, Mlp &mlp) {
   constexpr std::string_view kGated = "gated-";
   const std::string text = config.word("feed_forward_proj", "relu");

@@ -70,7 +70,8 @@ bool LaunchReader::isInSlurmStep() const {
   return false;
 }
 
-// srun --mpi=pmi2 sets MPICH's variables to what its own say. Those of an mpiexec that starts its helpers by srun differ.
+// srun --mpi=pmi2 sets MPICH's variables to the values of its own. An mpiexec that starts its helpers by srun sets
+// others.
 bool LaunchReader::isSrunForMpich() const {
   return isSet(kMpich.rank) && isSet(kMpich.size) && isInSlurmStep() &&
          variables_(kMpich.rank) == variables_(kSrun.rank) &&

@@ -29,13 +29,13 @@ namespace mgc {
 enum class MpiKind { none, openMpi, mpich };
 
 struct Launch {
-  std::string by = "nothing";  // what said so
-  MpiKind mpi = MpiKind::none; // of the launcher
+  std::string by = "nothing";  // the launcher or flag that said so
+  MpiKind mpi = MpiKind::none; // MPI of the launcher
   int64_t rank = 0, size = 1;
   std::optional<int64_t> localRank; // nothing: it was not said
-  Endpoint
-      master; // where rank 0 listens; of more than one process. With an MPI host and port may still be missing
-  std::shared_ptr<Descriptor> listening; // of rank 0, where it listens already
+  // Where rank 0 listens, if there are several processes. With an MPI host and port may still be missing.
+  Endpoint master;
+  std::shared_ptr<Descriptor> listening; // rank 0 only: its socket, where it listens already
   bool isAlone() const { return size == 1; }
   bool isMasterKnown() const { return !master.host.empty() && master.port > 0; }
 };

@@ -56,9 +56,9 @@ private:
     Group(const std::vector<int64_t> &ranks, int64_t index)
         : terms(ranks), index(index),
           hash(hashName({reinterpret_cast<const char *>(ranks.data()), ranks.size() * sizeof(int64_t)})) {}
-    ThreadGroup terms; // of a reduction
+    ThreadGroup terms; // for reductions
     const int64_t index;
-    const uint64_t hash; // of its ranks
+    const uint64_t hash; // hash of its ranks
     int64_t meetings = 0;
   };
   static Status refuse(std::string_view what) {

@@ -1,5 +1,5 @@
-// StoreHosts: the hosts of ranks on devices, which are processes and have no MPI. What they say to each other between steps is
-// little, and goes over the store; it moves no tensors.
+// StoreHosts: the hosts of ranks on devices, which are processes and have no MPI. The few messages between steps go
+// over the store; it moves no tensors.
 #pragma once
 
 #include "runtime/comm/Communicator.h"

@@ -52,7 +52,7 @@ Descriptor openSocket(const addrinfo &address) {
   return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
 }
 
-constexpr auto kSilence = 30s; // of a machine, before it counts as gone
+constexpr auto kSilence = 30s; // silence after which a machine counts as gone
 
 // Small messages go at once; a machine that is cut off is noticed, whether it was being sent something or not: TCP_USER_TIMEOUT
 // bounds keepalive probes too (tcp(7)).
@@ -74,7 +74,7 @@ sockaddr_storage addressOf(const Descriptor &socket, NameCall call) {
   return address;
 }
 
-// Where nobody listens, a connection to a port of this machine may by chance come from that same port.
+// Where no process listens, a connection to a port of this machine may by chance come from that same port.
 bool isConnectedToItself(const Descriptor &connection) {
   const sockaddr_storage own = addressOf(connection, getsockname), peer = addressOf(connection, getpeername);
   return std::memcmp(&own, &peer, sizeof own) == 0;
