@@ -1,4 +1,5 @@
-// What a run of mgrun adds to the page of its plan (tools/page/Page.h): nothing that --log, --trace and --profile-json do not say.
+// The data that a run of mgrun adds to the page of its plan (tools/page/Page.h), all of it also in --log, --trace
+// and --profile-json.
 //   done      number of steps; end: why they are not all, or empty
 //   steps     the lines of --log, each `stride`-th; tokens_per_step: that went in, counted in the loss or not
 //   trace     of the traced step of median length: its number and, of each rank in this process, stage and
