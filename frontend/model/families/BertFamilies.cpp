@@ -223,8 +223,8 @@ std::span<const Family> bertFamilies() {
                   .paddingToken = 50283},
        .prepare = readNormBias,
        .read = readModernBert},
-      {.modelType =
-           "roberta", // positions begin behind that of the padding token; the head has GELU whatever the layers have
+      // Positions begin behind that of the padding token; the head has GELU whatever the layers have
+      {.modelType = "roberta",
        .architecture = "RobertaForMaskedLM",
        .ignoredFields = {"classifier_dropout"}, // of other heads
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},

@@ -142,8 +142,8 @@ std::span<const Family> gptFamilies() {
        .names = gptNames(),
        .fields = gptFields("gelu_new"),
        .read = readGpt2},
-      {.modelType =
-           "gpt_bigcode", // SantaCoder, StarCoder: one head of keys and values, or as many as of queries; [out, in]
+      // SantaCoder, StarCoder: one head of keys and values, or as many as of queries; [out, in]
+      {.modelType = "gpt_bigcode",
        .architecture = "GPTBigCodeForCausalLM",
        // Softmax is in f32 anyway; the head of classifiers; serving.
        .ignoredFields = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "summary_activation",
@@ -174,8 +174,8 @@ std::span<const Family> gptFamilies() {
             .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
             .hasPadding = false},
        .read = readNeoX},
-      {.modelType =
-           "gptj", // attention and mlp side by side behind one layer norm; neighbours of a part of each head rotate
+      // Attention and mlp side by side behind one layer norm; neighbours of a part of each head rotate
+      {.modelType = "gptj",
        .architecture = "GPTJForCausalLM",
        // The summary_* head of classifiers.
        .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_proj_to_labels",

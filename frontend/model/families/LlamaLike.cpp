@@ -112,8 +112,8 @@ std::span<const Family> llamaFamilies() {
                   .isTied = true,
                   .rope = {.theta = 500000, .interleaved = true},
                   .paddingToken = 0}},
-      {.modelType =
-           "glm", // GLM-4 in its first form: neighbours of a half of each head rotate; gate and up are one matrix
+      // GLM-4 in its first form: neighbours of a half of each head rotate; gate and up are one matrix
+      {.modelType = "glm",
        .architecture = "GlmForCausalLM",
        .tensors = withRows(kGlmRows),
        .fields = glmFields()},
@@ -138,8 +138,8 @@ std::span<const Family> llamaFamilies() {
        .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
        .classSizes =
            {.vocabulary = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32, .positions = 2048}},
-      {.modelType =
-           "ministral3", // text: Mistral with yarn, and queries that grow with their distance from the beginning
+      // Text: Mistral with yarn, and queries that grow with their distance from the beginning
+      {.modelType = "ministral3",
        .architecture = "Ministral3ForCausalLM",
        .ignoredFields = {"layer_types"}, // the class reads none
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}},
@@ -150,13 +150,7 @@ std::span<const Family> llamaFamilies() {
                   .hasWindow = true,
                   .paddingToken = 11},
        .read = requireYarn,
-       .classSizes = {.vocabulary = 131072,
-                      .hidden = 4096,
-                      .ffn = 14336,
-                      .layers = 34,
-                      .heads = 32,
-                      .groups = 8,
-                      .positions = 262144}},
+       .classSizes = {131072, 4096, 14336, 34, 32, 8, 262144}},
       {.modelType = "mistral", // no biases, and one sliding window for all layers
        .architecture = "MistralForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"},
@@ -165,15 +159,9 @@ std::span<const Family> llamaFamilies() {
                          {"mlp_bias", "false"}},
        .fields = {.rope = {.theta = 10000}, .hasWindow = true},
        .read = requireWindow,
-       .classSizes = {.vocabulary = 32000,
-                      .hidden = 4096,
-                      .ffn = 14336,
-                      .layers = 32,
-                      .heads = 32,
-                      .groups = 8,
-                      .positions = 131072}},
-      {.modelType =
-           "nemotron", // layer norms by 1 + weight, squared relu without a gate; a part of each head rotates
+       .classSizes = {32000, 4096, 14336, 32, 32, 8, 131072}},
+      // Layer norms by 1 + weight, squared relu without a gate; a part of each head rotates
+      {.modelType = "nemotron",
        .architecture = "NemotronForCausalLM",
        .names = {.normEpsilon = "norm_eps"},
        .fields = {.biases = {kAttentionBias, kMlpBias},
@@ -196,8 +184,8 @@ std::span<const Family> llamaFamilies() {
            [](Reading &reading) {
              reading.block.attention.clip = reading.config.number("clip_qkv", 0, 1e-6, 1e15);
            }},
-      {.modelType =
-           "phi", // 1, 1.5 and 2: parallel branches behind one layer norm, biases; a part of each head rotates
+      // 1, 1.5 and 2: parallel branches behind one layer norm, biases; a part of each head rotates
+      {.modelType = "phi",
        .architecture = "PhiForCausalLM",
        .tensors = withRows(kPhiRows),
        .names = {.normEpsilon = "layer_norm_eps"},

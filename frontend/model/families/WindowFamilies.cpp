@@ -18,10 +18,15 @@ static constexpr TensorRow kNormAfterRows[] = {
     {"attn_after_norm.weight", "model.layers.{}.post_attention_layernorm.weight", "h"},
     {"mlp_after_norm.weight", "model.layers.{}.post_feedforward_layernorm.weight", "h"}};
 
-static void setWindow(Reading &reading, const std::vector<bool> &layers, int64_t window) {
+// These layers may have frequencies of their own.
+static void setWindow(Reading &reading, const std::vector<bool> &layers, int64_t window,
+                      const std::optional<Rope> &rope = {}) {
   reading.each([&](BlockDescription &block, int64_t layer) {
-    if (layers[layer])
-      block.attention.window = window;
+    if (!layers[layer])
+      return;
+    block.attention.window = window;
+    if (rope)
+      block.attention.rope = rope;
   });
 }
 
@@ -142,22 +147,13 @@ static void readGemma2(Reading &reading) {
   setWindow(reading, readSlidingLayers(reading, 2), window);
 }
 
-// Layers with the window have frequencies of their own.
-static void setWindowAndRope(Reading &reading, const std::vector<bool> &layers, int64_t window,
-                             const Rope &rope) {
-  setWindow(reading, layers, window);
-  for (size_t layer = 0; layer < reading.layers.size(); ++layer)
-    if (layers[layer])
-      reading.layers[layer].attention.rope = rope;
-}
-
 static void readGemma3Text(Reading &reading) {
   readGemma2Block(reading, 0);
   reading.block.attention.qkNorm = {*reading.model.finalNorm};
   const int64_t window = readWindow(reading.config);
   const std::vector<bool> sliding = readSlidingLayers(reading, readWindowPattern(reading.config, 6));
-  setWindowAndRope(reading, sliding, window,
-                   readRopeOf(reading, "sliding_attention", 10000, "rope_local_base_freq"));
+  setWindow(reading, sliding, window,
+            readRopeOf(reading, "sliding_attention", 10000, "rope_local_base_freq"));
 }
 
 // --- OLMo
@@ -187,7 +183,7 @@ static void readOlmo3(Reading &reading) {
     config.refuse("rope_theta",
                   "is of all layers in transformers 4, and not of those with a window in transformers 5",
                   "expected rope_parameters with full_attention and sliding_attention");
-  setWindowAndRope(reading, sliding, window, readRopeOf(reading, "sliding_attention", kTheta));
+  setWindow(reading, sliding, window, readRopeOf(reading, "sliding_attention", kTheta));
 }
 
 // --- Ministral, Qwen
@@ -246,16 +242,16 @@ static void readSmolLm3(Reading &reading) {
 
 std::span<const Family> windowFamilies() {
   static const Family kFamilies[] = {
-      {.modelType =
-           "cohere", // Command R: parallel branches behind one layer norm without bias, neighbours rotate, scaled logits
+      // Command R: parallel branches behind one layer norm without bias, neighbours rotate, scaled logits
+      {.modelType = "cohere",
        .architecture = "CohereForCausalLM",
        .ignoredFields = {"model_max_length"}, // a limit of the tokenizer
        .tensors = withRows(kCohereRows),
        .names = {.normEpsilon = "layer_norm_eps"},
        .fields = cohereFields(/*theta=*/0), // versions of transformers have other defaults
        .read = readCohere},
-      {.modelType =
-           "cohere2", // Command R7B and A: a window and rotary positions on three of four layers, neither on the fourth
+      // Command R7B and A: a window and rotary positions on three of four layers, neither on the fourth
+      {.modelType = "cohere2",
        .architecture = "Cohere2ForCausalLM",
        // The class reads none of these.
        .ignoredFields = {"cache_implementation", "layer_switch", "order_of_interleaved_layers",
@@ -275,14 +271,14 @@ std::span<const Family> windowFamilies() {
        .tensors = withRows(kNormAfterRows),
        .fields = {.norm = rmsNorm(1e-5), .rope = {.theta = 10000}},
        .read = readExaone4},
-      {.modelType =
-           "gemma", // norms that multiply by 1 + weight, scaled embeddings, and heads of a size of their own
+      // Norms that multiply by 1 + weight, scaled embeddings, and heads of a size of their own
+      {.modelType = "gemma",
        .architecture = "GemmaForCausalLM",
        .neutralFields = {{"use_bidirectional_attention", "false"}},
        .fields = gemmaFields({.theta = 10000}),
        .read = readGemma},
-      {.modelType =
-           "gemma2", // a norm before and one after each branch, bounded scores and logits, a window on every other layer
+      // A norm before and one after each branch, bounded scores and logits, a window on every other layer
+      {.modelType = "gemma2",
        .architecture = "Gemma2ForCausalLM",
        // A field of generation; the class does not read the others.
        .ignoredFields = {"cache_implementation", "hidden_act", "sliding_window_size"},
@@ -301,27 +297,21 @@ std::span<const Family> windowFamilies() {
        .names = {.activation = "hidden_activation"},
        .fields = gemmaFields({.theta = 1e6, .ofLayers = "full_attention"}),
        .read = readGemma3Text,
-       .classSizes = {.vocabulary = 262208,
-                      .hidden = 2304,
-                      .ffn = 9216,
-                      .layers = 26,
-                      .heads = 8,
-                      .groups = 4,
-                      .positions = 131072}},
+       .classSizes = {262208, 2304, 9216, 26, 8, 4, 131072}},
       {.modelType = "ministral", // Mistral with a window on the layers that layer_types names
        .architecture = "MinistralForCausalLM",
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}},
        .fields = {.rope = {.theta = 10000}},
        .read = readMinistral},
-      {.modelType =
-           "olmo2", // a norm after each branch and none before; queries and keys are normed over all their heads together
+      // A norm after each branch and none before; queries and keys are normed over all their heads together
+      {.modelType = "olmo2",
        .architecture = "Olmo2ForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
        .tensors = withRows(kNormAfterRows),
        .fields = olmoFields({.theta = 10000}),
        .read = readOlmo2},
-      {.modelType =
-           "olmo3", // OLMo 2 with a window on three of four layers, whose rotary frequencies are not scaled
+      // OLMo 2 with a window on three of four layers, whose rotary frequencies are not scaled
+      {.modelType = "olmo3",
        .architecture = "Olmo3ForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
        .tensors = withRows(kNormAfterRows),
@@ -332,15 +322,9 @@ std::span<const Family> windowFamilies() {
        .neutralFields = {{"use_mrope", "false"}, {"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {{kQkv}}},
        .read = readQwen2,
-       .classSizes = {.vocabulary = 151936,
-                      .hidden = 4096,
-                      .ffn = 22016,
-                      .layers = 32,
-                      .heads = 32,
-                      .groups = 32,
-                      .positions = 32768}},
-      {.modelType =
-           "qwen3", // an RMS norm on each head of q and k, a head size of its own, and a sliding window on some layers
+       .classSizes = {151936, 4096, 22016, 32, 32, 32, 32768}},
+      // An RMS norm on each head of q and k, a head size of its own, and a sliding window on some layers
+      {.modelType = "qwen3",
        .architecture = "Qwen3ForCausalLM",
        .neutralFields = {{"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {kAttentionBias}, .headDim = 128},
