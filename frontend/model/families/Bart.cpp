@@ -94,7 +94,7 @@ static void read(Reading &reading) {
 std::span<const Family> bartFamilies() {
   static const Family kFamily = {.modelType = "bart",
                                  .architecture = "BartForConditionalGeneration",
-                                 // Of other heads, of generation, and what older files have.
+                                 // Fields of other heads, of generation, and of older files.
                                  .ignoredFields = {"classifier_dropout", "classif_dropout",
                                                    "extra_pos_embeddings", "_num_labels", "output_past",
                                                    "force_bos_token_to_be_generated", "forced_bos_token_id",

@@ -16,6 +16,9 @@ KeyNames gptNames();
 // Attention and the mlp read the same norm.
 void setParallel(BlockDescription &block);
 
+// How many experts a layer has and a token chooses.
+Experts readExperts(Config &config, std::string_view countKey);
+
 // layer_types, checked: full_attention or sliding_attention; empty when absent or wrong.
 std::vector<std::string> readLayerTypes(Reading &reading);
 

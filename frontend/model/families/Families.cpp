@@ -23,8 +23,8 @@ std::span<const Family *const> families() {
   static const std::vector<const Family *> kAll = [] {
     std::vector<const Family *> all;
     for (std::span<const Family> table :
-         {llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), expertFamilies(), bertFamilies(),
-          bartFamilies(), t5Families(), imageFamilies()})
+         {llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), deepseekFamilies(),
+          expertFamilies(), bertFamilies(), bartFamilies(), t5Families(), imageFamilies()})
       for (const Family &family : table)
         all.push_back(&family);
     std::ranges::sort(all, {}, &Family::modelType);

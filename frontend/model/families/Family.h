@@ -110,8 +110,8 @@ struct Family {
 };
 
 // The tables of families, each in its own file.
-std::span<const Family> llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), expertFamilies(),
-    bertFamilies(), bartFamilies(), t5Families(), imageFamilies();
+std::span<const Family> llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), deepseekFamilies(),
+    expertFamilies(), bertFamilies(), bartFamilies(), t5Families(), imageFamilies();
 
 std::span<const Family *const> families(); // all of them, in the order of model_type; mgc is last
 

@@ -1,4 +1,4 @@
-// Which layers have a window, and which frequencies.
+// Readers of facts that layers differ in: a window, and rotary frequencies.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {

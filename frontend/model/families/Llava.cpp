@@ -81,7 +81,7 @@ std::span<const Family> imageFamilies() {
        .decoder = kLlavaDecoder},
       {.modelType = "llava",
        .architecture = "LlavaForConditionalGeneration",
-       // Of generation, of processors, and what older files have.
+       // Fields of generation, of processors, and of older files.
        .ignoredFields = {"image_seq_length", "ignore_index", "vocab_size", "image_grid_pinpoints"},
        .tensors = {.rows = kVisionTowerRows,
                    .ignored = kVisionTowerIgnored,

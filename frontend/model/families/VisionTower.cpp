@@ -8,7 +8,7 @@ namespace mgc::frontend {
 
 namespace {
 
-// What a class has, and takes where the object is silent.
+// The facts of a class, and what it takes if the object is silent.
 struct Tower {
   std::string_view activation;
   double epsilon;

@@ -40,7 +40,7 @@ static void setWindowOrNoRope(Reading &reading, const std::vector<bool> &layers,
   });
 }
 
-// Of so many layers the last sees all. Some files have the key behind an underscore.
+// The last of each so many layers sees all. Some files have the key behind an underscore.
 static int64_t readWindowPattern(Config &config, int64_t fallback) {
   constexpr std::string_view key = "sliding_window_pattern", own = "_sliding_window_pattern";
   const int64_t pattern = config.sizeOr(key, config.sizeOr(own, fallback, kMaxLayers), kMaxLayers);
