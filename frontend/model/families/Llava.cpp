@@ -68,7 +68,7 @@ static void readLlava(Reading &reading) {
 
 std::span<const Family> imageFamilies() {
   static const Family kFamilies[] = {
-      {.modelType = "gemma3", // of 4B and more
+      {.modelType = "gemma3", // Gemma 3 from 4B on
        .architecture = "Gemma3ForConditionalGeneration",
        .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
                          "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id",
