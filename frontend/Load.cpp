@@ -1,9 +1,9 @@
 #include "frontend/Load.h"
 #include "frontend/layout/Options.h"
 #include "frontend/model/families/Family.h"
+#include "runtime/base/Json.h"
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace mgc::frontend {
@@ -11,41 +11,6 @@ namespace mgc::frontend {
 using nlohmann::json;
 
 static constexpr size_t kMaxFileBytes = 16 << 20;
-static constexpr int kMaxDepth = 64;
-
-// Refuses duplicate keys, of which a reader would silently take one, and nesting no description has.
-class StructureCheck {
-public:
-  bool operator()(int depth, json::parse_event_t event, json &value) {
-    if (depth > kMaxDepth)
-      throw std::runtime_error(fmt::format("nested deeper than {} levels", kMaxDepth));
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      throw std::runtime_error(fmt::format("the key {} stands there twice", value.dump()));
-    return true;
-  }
-
-private:
-  std::vector<std::set<std::string>> keys;
-};
-
-static Result<json> parseJson(const std::string &text) {
-  try {
-    StructureCheck check;
-    return json::parse(
-        text, [&](int depth, json::parse_event_t event, json &value) { return check(depth, event, value); });
-  } catch (const json::exception
-               &error) { // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-    std::string_view what = error.what();
-    size_t end = what.find("] ");
-    return errorf("is not JSON: {}", end == what.npos ? what : what.substr(end + 2));
-  } catch (const std::exception &error) {
-    return errorf("is not usable JSON: {}", error.what());
-  }
-}
 
 static void read(Config &mgc, const LayoutOption &row, std::optional<int64_t> &option) {
   option = mgc.integer(row.key(), row.least, row.most);
@@ -86,7 +51,7 @@ static LayoutOptions readDefaults(std::optional<Config> &mgc) {
 Result<ModelFile> parseModel(const std::string &text, const std::string &name) {
   Result<json> parsed = parseJson(text);
   if (!parsed.isOk())
-    return Status(parsed.status()).at(name);
+    return errorf("{}: is {}", name, parsed.status().message());
   if (!parsed->is_object())
     return errorf("{}: holds {} {}, not an object of fields", name, parsed->is_array() ? "an" : "a",
                   parsed->type_name());

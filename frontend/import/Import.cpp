@@ -109,13 +109,13 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
 // --- Blocks ------------------------------------------------------------------------------------------------
 
 // Adds parameters outside the layers.
-static void addOutside(BlockBuilder &block, const ModelDescription &model, const Layout &layout,
+static void addOutside(BlockBuilder &block, const ModelDescription &model, const FrozenParameters &frozen,
                        llvm::ArrayRef<StringRef> roles) {
   std::vector<ModelParameter> selected;
   for (const ModelParameter &entry : model.parameters)
     if (llvm::is_contained(roles, entry.role))
       selected.push_back(entry);
-  block.addParameters(selected, FrozenParameters(model, layout).of(selected));
+  block.addParameters(selected, frozen.of(selected));
 }
 
 // As a class that keeps the factor in the type of its weights.
@@ -159,23 +159,24 @@ static Value embedded(BlockBuilder &block, const Embedding &embedding, const Mod
 }
 
 // Those of the embedding, of the encoder's behind "encoder.".
-static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model, const Layout &layout,
-                               Stack stack) {
+static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model,
+                               const FrozenParameters &frozen, Stack stack) {
   static constexpr StringRef kOwn[] = {"embed.positions", "embed.types",          "embed_norm.weight",
                                        "embed_norm.bias", "embed.project.weight", "embed.project.bias"};
   std::vector<std::string> roles = {"embed.tokens"};
   for (StringRef role : kOwn)
     roles.push_back((stack == Stack::encoder ? StringRef(kOfEncoderRole) + role : Twine(role)).str());
-  addOutside(block, model, layout, llvm::to_vector_of<StringRef>(roles));
+  addOutside(block, model, frozen, llvm::to_vector_of<StringRef>(roles));
 }
 
-static void buildEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+static void buildEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout,
+                       const FrozenParameters &frozen) {
   BlockBuilder block(module, "embed", model, layout);
   addEmbedData(block, model.embedding, layout);
   const bool pools = model.pooledAuxLoss != 0;
   if (pools)
     block.addData("step_tokens", {}, /*integer=*/false);
-  addEmbedParameters(block, model, layout, Stack::decoder);
+  addEmbedParameters(block, model, frozen, Stack::decoder);
   block.addResult(embedded(block, model.embedding, model, layout));
   if (pools) {
     block.beginPooled();
@@ -194,8 +195,8 @@ struct LayerKind {
   bool operator==(const LayerKind &) const = default;
 };
 
-static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const Layout &layout) {
-  const FrozenParameters frozen(model, layout);
+static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const Layout &layout,
+                                            const FrozenParameters &frozen) {
   std::vector<LayerKind> kinds;
   for (int64_t layer = 0; layer < model.layerCount(); ++layer)
     kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : "",
@@ -266,14 +267,15 @@ static void buildLayer(ModuleOp module, StringRef name, const LayerKind &layer, 
 // --- Encoder -----------------------------------------------------------------------------------------------
 
 // The class token is a table of one row, which position 0 alone finds; where there is no patch, pixels are zeros.
-static void buildPatchEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+static void buildPatchEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout,
+                            const FrozenParameters &frozen) {
   const EncoderDescription &encoder = *model.encoder;
   BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
   block.addData("patches", {"s", "b", "n", "o", "u"}, /*integer=*/false);
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (encoder.embedding.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
-  addOutside(block, model, layout,
+  addOutside(block, model, frozen,
              {"encoder.embed.patches.weight", "encoder.embed.patches.bias", "encoder.embed.class",
               "encoder.embed.positions", "encoder.embed_norm.weight", "encoder.embed_norm.bias"});
   Value x = block.linear(block.asValue(block.data("patches")), "embed.patches");
@@ -283,12 +285,13 @@ static void buildPatchEmbed(ModuleOp module, const ModelDescription &model, cons
   block.finish();
 }
 
-static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, const Layout &layout,
+                              const FrozenParameters &frozen) {
   if (model.readsImages())
-    return buildPatchEmbed(module, model, layout);
+    return buildPatchEmbed(module, model, layout, frozen);
   BlockBuilder block(module, "encoder_embed", model, layout, Stack::encoder);
   addEmbedData(block, model.encoder->embedding, layout);
-  addEmbedParameters(block, model, layout, Stack::encoder);
+  addEmbedParameters(block, model, frozen, Stack::encoder);
   block.addResult(embedded(block, model.encoder->embedding, model, layout));
   block.finish();
 }
@@ -305,7 +308,8 @@ static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescri
 }
 
 // From the encoder's last layer to the decoder's first: the end of one, the embedding of the other.
-static void buildBridge(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+static void buildBridge(ModuleOp module, const ModelDescription &model, const Layout &layout,
+                        const FrozenParameters &frozen) {
   const EncoderDescription &encoder = *model.encoder;
   BlockBuilder block(module, "bridge", model, layout, Stack::encoder);
   Value x = block.addActivation();
@@ -317,10 +321,10 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
     block.addData("samples", {"b"}, /*integer=*/true);
   if (encoder.imageTokens)
     block.addPlaces();
-  addOutside(block, model, layout,
+  addOutside(block, model, frozen,
              {"encoder.final_norm.weight", "encoder.final_norm.bias", "project.up.weight", "project.up.bias",
               "project.down.weight", "project.down.bias"});
-  addEmbedParameters(block, model, layout, Stack::decoder);
+  addEmbedParameters(block, model, frozen, Stack::decoder);
   const auto made = [&] {
     block.enter(Stack::encoder);
     x = block.dropout(block.read(x, "final_norm", encoder.finalNorm), encoder.dropout, "final");
@@ -341,7 +345,8 @@ static StringRef tableOfHead(const ModelDescription &model) {
   return model.head.tied ? "embed.tokens" : "head.weight";
 }
 
-static void buildHead(ModuleOp module, const ModelDescription &model, const Layout &layout) {
+static void buildHead(ModuleOp module, const ModelDescription &model, const Layout &layout,
+                      const FrozenParameters &frozen) {
   BlockBuilder block(module, "head", model, layout);
   Value x = block.addActivation();
   const bool pools = model.pooledAuxLoss != 0;
@@ -355,7 +360,7 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
     block.addData("positions", {"s", "b"}, /*integer=*/true);
     block.addData("samples", {"b"}, /*integer=*/true);
   }
-  addOutside(block, model, layout,
+  addOutside(block, model, frozen,
              {"final_norm.weight", "final_norm.bias", "head.transform.weight", "head.transform.bias",
               "head.transform_norm.weight", "head.transform_norm.bias", tableOfHead(model), "head.bias"});
   Value normed = block.dropout(block.read(x, "final_norm", model.finalNorm), model.finalDropout, "final");
@@ -370,7 +375,8 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
 // The module that predicts the token `depth` ahead of the next one: a layer like the last one, between what joins the hidden
 // state and the embedding of a later token, and a loss.
 static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, const LayerKind &last,
-                            const ModelDescription &model, const Layout &layout) {
+                            const ModelDescription &model, const Layout &layout,
+                            const FrozenParameters &frozen) {
   const BlockKind &kind = model.kinds[last.model];
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation(/*isResidual=*/false); // behind a norm
@@ -379,8 +385,7 @@ static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, cons
   block.addData(shifted("loss_shares", depth), {"s", "b"}, /*integer=*/false);
   addLayerData(block, kind.block, last.contextType, layout);
   block.addData("step_tokens", {}, /*integer=*/false);
-  addOutside(block, model, layout, {"embed.tokens", tableOfHead(model), "head.bias"});
-  const FrozenParameters frozen(model, layout);
+  addOutside(block, model, frozen, {"embed.tokens", tableOfHead(model), "head.bias"});
   const int64_t number = model.layerCount() + depth - 1;
   block.addParameters(model.later.parameters, frozen.of(model.later.parameters, number));
   addLayerParameters(block, kind, frozen.of(kind.parameters, number));
@@ -410,8 +415,7 @@ template <typename Kind> struct LayerBlocks {
 };
 using EncoderBlocks = LayerBlocks<std::vector<bool>>; // by parameter: whether it is frozen
 
-static EncoderBlocks encoderBlocks(const ModelDescription &model, const Layout &layout) {
-  const FrozenParameters frozen(model, layout);
+static EncoderBlocks encoderBlocks(const ModelDescription &model, const FrozenParameters &frozen) {
   std::vector<std::vector<bool>> layers;
   for (int64_t layer = 0; layer < model.encoderLayerCount(); ++layer)
     layers.push_back(frozen.of(model.encoderLayer, layer));
@@ -458,21 +462,22 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
   context.loadDialect<MgDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setAttributes(*module, model, layout);
-  const EncoderBlocks encoder = encoderBlocks(model, layout);
+  const FrozenParameters frozen(model, layout);
+  const EncoderBlocks encoder = encoderBlocks(model, frozen);
   if (model.encoder) {
-    buildEncoderEmbed(*module, model, layout);
-    for (const std::vector<bool> &frozen : encoder.distinct)
-      buildEncoderLayer(*module, encoder.nameOf(frozen), model, layout, frozen);
-    buildBridge(*module, model, layout);
+    buildEncoderEmbed(*module, model, layout, frozen);
+    for (const std::vector<bool> &kind : encoder.distinct)
+      buildEncoderLayer(*module, encoder.nameOf(kind), model, layout, kind);
+    buildBridge(*module, model, layout, frozen);
   } else {
-    buildEmbed(*module, model, layout);
+    buildEmbed(*module, model, layout, frozen);
   }
-  const LayerBlocks blocks("layer", kindsOfLayers(model, layout));
+  const LayerBlocks blocks("layer", kindsOfLayers(model, layout, frozen));
   for (const LayerKind &kind : blocks.distinct)
     buildLayer(*module, blocks.nameOf(kind), kind, model, layout);
-  buildHead(*module, model, layout);
+  buildHead(*module, model, layout, frozen);
   for (int64_t depth = 1; depth <= layout.laterTokens; ++depth)
-    buildLaterToken(*module, nameOfLaterToken(depth), depth, blocks.ofLayers.back(), model, layout);
+    buildLaterToken(*module, nameOfLaterToken(depth), depth, blocks.ofLayers.back(), model, layout, frozen);
   buildChain(*module, encoder, blocks, layout.laterTokens);
   setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))

@@ -237,8 +237,9 @@ public:
       check(text);
     if (!problems_.empty() || words_.empty())
       return;
-    checkSomethingTrains();
-    warnOfTied();
+    const FrozenParameters frozen(model_, layout_);
+    checkSomethingTrains(frozen);
+    warnOfTied(frozen);
   }
 
 private:
@@ -254,10 +255,10 @@ private:
     words_.push_back(*word);
     if (word->part && word->part->hasNumbers && word->last != INT64_MAX && !checkLayers(*word))
       return;
+    if (!word->part && hasPartOfStack(*word))
+      return;
     if (std::ranges::none_of(all_, [&](const PlacedParameter &at) { return freezes(*word, model_, at); }))
       refuseNothing(*word);
-    else if (!word->part)
-      checkStacks(*word);
   }
 
   bool checkLayers(const FrozenWord &word) {
@@ -293,8 +294,8 @@ private:
     return fmt::format("{}, or tensors, such as {}", fmt::join(names, ", "), tensor);
   }
 
-  // A pattern has all tensors of a stack or none: they are one parameter.
-  void checkStacks(const FrozenWord &word) {
+  // A pattern has all tensors of a stack or none: they are one parameter. Others are refused.
+  bool hasPartOfStack(const FrozenWord &word) {
     for (const PlacedParameter &at : all_) {
       const int64_t stacked = at.parameter.parameter.stacked;
       int64_t matched = 0;
@@ -306,12 +307,12 @@ private:
                     matched, stacked,
                     plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, at.instance), 0));
       problems_.hint("expected all experts of a layer or none: one parameter holds them");
-      return;
+      return true;
     }
+    return false;
   }
 
-  void checkSomethingTrains() {
-    const FrozenParameters frozen(model_, layout_);
+  void checkSomethingTrains(const FrozenParameters &frozen) {
     if (std::ranges::any_of(all_, [&](const PlacedParameter &at) {
           return !frozen.has(at.parameter, at.instance) && !at.parameter.movedByLoad;
         }))
@@ -321,8 +322,7 @@ private:
   }
 
   // Parts that have a tensor which is frozen, though no word freezes it there.
-  void warnOfTied() {
-    const FrozenParameters frozen(model_, layout_);
+  void warnOfTied(const FrozenParameters &frozen) {
     std::map<std::string, std::vector<std::string_view>> others; // by tensor
     for (const PlacedParameter &at : all_) {
       if (!frozen.has(at.parameter, at.instance))

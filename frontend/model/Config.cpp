@@ -205,11 +205,11 @@ std::map<std::string, std::string> Config::allWords() {
   return words;
 }
 
-void Config::setDefaults(std::span<const ClassDefault> defaults) {
+void Config::setDefaults(std::span<const std::pair<std::string_view, int64_t>> defaults) {
   json whole = *object;
   for (const auto &[key, value] : defaults)
     if (!has(key))
-      whole[std::string(key)] = json::parse(value);
+      whole[std::string(key)] = value;
   completed = std::make_shared<const json>(std::move(whole));
   object = completed.get();
 }

@@ -15,13 +15,6 @@
 
 namespace mgc::frontend {
 
-// A key that an object within a config.json may leave out, and what the class of transformers has then: older versions wrote
-// only what differs from it there.
-struct ClassDefault {
-  std::string_view key;
-  std::string_view value; // JSON text
-};
-
 class Config {
 public:
   // `object` must be a JSON object; `prefix` stands before the keys in messages: "rope_scaling.".
@@ -76,7 +69,7 @@ public:
   }
 
   // Keys that are absent have these values, as if they stood there.
-  void setDefaults(std::span<const ClassDefault> defaults);
+  void setDefaults(std::span<const std::pair<std::string_view, int64_t>> defaults);
   // Fields without effect on what is trained.
   void ignore(std::span<const std::string_view> keys);
   // A feature that is not supported, switched off by `neutral` (JSON text; null is always neutral).

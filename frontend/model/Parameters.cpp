@@ -517,27 +517,49 @@ Status bindParameters(ModelDescription &model, const TensorNames &names) {
   return bindLater(model, names);
 }
 
-NestedNames::NestedNames(const TensorNames &names, std::string_view begin, std::string_view prefix) {
-  const auto nested = [&](std::string_view tensor) -> std::string_view {
-    if (tensor.starts_with('.'))
-      return texts_.emplace_back(fmt::format("{}{}", prefix, tensor.substr(1)));
-    if (tensor.starts_with(names.prefix))
-      return texts_.emplace_back(fmt::format("{}{}", prefix, tensor.substr(names.prefix.size())));
-    return texts_.emplace_back(fmt::format("{}{}", begin, tensor));
+// The first row of a role counts.
+void TensorTable::addRows(const TensorNames &names, const auto &spell) {
+  constexpr std::string_view kBoth = ".*", kBetween = "; ";
+  const auto add = [&](TensorRow row, std::string_view tensor) {
+    if (std::ranges::find(rows_, row.role, &TensorRow::role) != rows_.end())
+      return;
+    row.tensor = keep(spell(tensor));
+    rows_.push_back(row);
+  };
+  const auto addHalf = [&](TensorRow row, std::string_view end, std::string_view dims) {
+    const auto whole = [&](std::string_view text) {
+      return fmt::format("{}{}", text.substr(0, text.size() - kBoth.size()), end);
+    };
+    row.role = keep(whole(row.role)), row.dims = dims;
+    add(row, whole(row.tensor));
   };
   for (std::span<const TensorRow> some : {names.ownRows, names.rows})
-    for (const TensorRow &row : some)
-      if (std::ranges::find(rows_, row.role, &TensorRow::role) == rows_.end()) {
-        rows_.push_back(row);
-        rows_.back().tensor = nested(row.tensor);
+    for (const TensorRow &row : some) {
+      const size_t between = row.dims.find(kBetween);
+      if (between == row.dims.npos) {
+        add(row, row.tensor);
+        continue;
       }
-  for (std::string_view tensor : names.ignored)
-    ignored_.push_back(nested(tensor));
+      addHalf(row, ".weight", row.dims.substr(0, between));
+      addHalf(row, ".bias", row.dims.substr(between + kBetween.size()));
+    }
 }
 
-void NestedNames::add(const TensorNames &others) {
-  for (std::span<const TensorRow> some : {others.ownRows, others.rows})
-    rows_.insert(rows_.end(), some.begin(), some.end());
+TensorTable::TensorTable(const TensorNames &names, std::string_view begin, std::string_view prefix) {
+  const auto spell = [&](std::string_view tensor) {
+    if (tensor.starts_with('.'))
+      return fmt::format("{}{}", prefix, tensor.substr(1));
+    if (tensor.starts_with(names.prefix))
+      return fmt::format("{}{}", prefix, tensor.substr(names.prefix.size()));
+    return fmt::format("{}{}", begin, tensor);
+  };
+  addRows(names, spell);
+  for (std::string_view tensor : names.ignored)
+    ignored_.push_back(keep(spell(tensor)));
+}
+
+void TensorTable::add(const TensorNames &others) {
+  addRows(others, [](std::string_view tensor) { return std::string(tensor); });
   ignored_.insert(ignored_.end(), others.ignored.begin(), others.ignored.end());
 }
 

@@ -45,6 +45,7 @@ namespace mgc::frontend {
 // parameters lists all of them in one of its words, behind each other, and each row says which of them it is:
 //   "h grd|gd|gd"   q, k and v are columns of [h, (r + 2) g d]; k has part 1, and columns from g r d on
 //   "g(rd|d|d) h"   rows of [g (r + 2) d, h], in which every group has its r queries, its key and its value
+// A row of tables may stand for a weight and its bias, whose dims follow: {"attn.q.*", "layers.{}.q_proj.*", "grd h; grd"}.
 struct TensorRow {
   std::string_view role;
   // "{}" is the layer, "{#}" the expert: the first of dims. A name that begins with a dot follows the family's prefix.
@@ -75,17 +76,22 @@ struct TensorNames {
   std::span<const std::pair<std::string_view, std::string_view>> otherBegins = {};
 };
 
-// A family's names as those of a part of another model: behind `begin`, and those with the family's prefix behind `prefix`.
+// A family's names, each row of a weight and its bias as two; also as those of a part of another model: behind `begin`, and those
+// with the family's prefix behind `prefix`.
 //   begin "language_model.", prefix "language_model.model.": model.norm.weight   language_model.model.norm.weight
 //                                                            lm_head.weight      language_model.lm_head.weight
-class NestedNames {
+class TensorTable {
 public:
-  NestedNames(const TensorNames &names, std::string_view begin, std::string_view prefix);
+  explicit TensorTable(const TensorNames &names) : TensorTable(names, "", names.prefix) {}
+  TensorTable(const TensorNames &names, std::string_view begin, std::string_view prefix);
   void add(const TensorNames &others); // of the other parts, as they are
   const std::vector<TensorRow> &rows() const { return rows_; }
   const std::vector<std::string_view> &ignored() const { return ignored_; }
 
 private:
+  std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+  void addRows(const TensorNames &names, const auto &spell);
+
   std::deque<std::string> texts_; // what the others point into
   std::vector<TensorRow> rows_;
   std::vector<std::string_view> ignored_;

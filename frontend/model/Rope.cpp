@@ -221,6 +221,7 @@ RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields) {
   RopeOfFile file;
   Rope &rope = file.rope;
   size_t before = config.report().count();
+  rope.interleaved = fields.interleaved;
   rope.theta = readTheta(config, fields.thetaKey);
   std::optional<Config> scaling = fields.hasScaling ? config.child("rope_scaling") : std::nullopt;
   std::optional<Config> parameters = readParameters(config, fields);

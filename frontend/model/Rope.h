@@ -50,7 +50,8 @@ std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
 struct RopeFields {
   double theta = 0; // 0: it is required
   std::optional<double> part =
-      {}; // how much of a head rotates; none: all, and the file may not say otherwise
+      {};                   // how much of a head rotates; none: all, and the file may not say otherwise
+  bool interleaved = false; // neighbours rotate
   std::string_view thetaKey = "rope_theta", partKey = "partial_rotary_factor";
   std::string_view ofLayers =
       {}; // the key in rope_parameters of these layers, where it may have several: "full_attention"

@@ -55,7 +55,7 @@ private:
   }
   bool open(nlohmann::json empty) {
     if (opened_.size() >= kMaxDepth) {
-      refusal = fmt::format("brackets are nested deeper than {}", kMaxDepth);
+      refusal = fmt::format("nested deeper than {} levels", kMaxDepth);
       return false;
     }
     nlohmann::json *value = place();
@@ -87,7 +87,7 @@ Result<nlohmann::json> parseJson(std::string_view text) {
     if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
       return std::move(builder.document);
     if (!builder.refusal.empty())
-      return errorf("not acceptable JSON: {}", builder.refusal);
+      return errorf("not usable JSON: {}", builder.refusal);
     return errorf("not JSON: {}", printable(withoutTag(builder.error)));
   } catch (const nlohmann::json::exception &error) {
     return errorf("not JSON: {}", printable(withoutTag(error.what())));

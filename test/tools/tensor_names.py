@@ -10,7 +10,7 @@ import sys
 # Words of English or of the code itself.
 COMMON = {"attention", "attn", "bias", "blocks", "decoder", "dense", "encoder", "experts", "h", "head", "layers", "mlp", "model", "norm",
           "router", "shared", "sinks", "transformer", "weight"}
-TENSOR = re.compile(r'"((?:transformer|model|lm_head)\.[\w.{}]+)"')
+TENSOR = re.compile(r'"((?:transformer|model|lm_head)\.[\w.{}*]+)"')
 COMMENT = re.compile(r"//.*")
 
 
@@ -18,7 +18,7 @@ def words_of(root):
     words = set()
     for path in sorted((root / "frontend/model/families").glob("*.cpp")):
         for name in TENSOR.findall(path.read_text()):
-            words |= {word for word in name.split(".") if word and word != "{}"}
+            words |= {word for word in name.split(".") if word not in ("", "{}", "*")}
     return words - COMMON
 
 

@@ -153,7 +153,8 @@ is that of the decoder behind `encoder.`, and so is its tensor. Letters of shape
 
 std::string roleRows() {
   std::string rows;
-  for (const frontend::TensorRow &row : frontend::kDecoderTensors.rows) {
+  const frontend::TensorTable table(frontend::kDecoderTensors);
+  for (const frontend::TensorRow &row : table.rows()) {
     std::string shape(row.dims); // "|" would end a cell
     for (size_t at = 0; (at = shape.find('|', at)) != shape.npos; at += 2)
       shape.insert(at, "\\");

@@ -7,17 +7,32 @@
 
 namespace mgc::frontend {
 
-#define FAMILY(family) extern const Family family;
-#include "frontend/model/families/Families.def"
-#undef FAMILY
+// A model that no family describes: all of it stands under "mgc": {"model": {..}} (Overrides.h).
+static Family written() {
+  Family family = {.modelType = "mgc", .isWritten = true};
+  family.tensors.ofEncoder = kOfEncoderRole;
+  family.read = [](Reading &reading) {
+    if (!reading.config.isSet("mgc"))
+      reading.config.report().add("mgc.model is missing, but of model_type mgc it is required");
+  };
+  return family;
+}
 
-static constexpr const Family *kFamilies[] = {
-#define FAMILY(family) &family,
-#include "frontend/model/families/Families.def"
-#undef FAMILY
-};
-
-std::span<const Family *const> families() { return kFamilies; }
+std::span<const Family *const> families() {
+  static const Family kWritten = written();
+  static const std::vector<const Family *> kAll = [] {
+    std::vector<const Family *> all;
+    for (std::span<const Family> table :
+         {llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), deepseekFamilies(),
+          expertFamilies(), bertFamilies(), bartFamilies(), t5Families(), imageFamilies()})
+      for (const Family &family : table)
+        all.push_back(&family);
+    std::ranges::sort(all, {}, &Family::modelType);
+    all.push_back(&kWritten);
+    return all;
+  }();
+  return kAll;
+}
 
 // Names, special tokens, generation, storage and output options.
 static constexpr std::string_view kIgnoredFields[] = {"model_type",
@@ -70,7 +85,7 @@ static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"
 
 static std::vector<std::string> supportedFamilies() {
   std::vector<std::string> names;
-  for (const Family *family : kFamilies)
+  for (const Family *family : families())
     names.emplace_back(family->modelType);
   return names;
 }
@@ -83,7 +98,7 @@ static const Family *findFamily(Config &config) {
     config.report().hint("supported: {}", listOf(supportedFamilies()));
     return nullptr;
   }
-  for (const Family *family : kFamilies)
+  for (const Family *family : families())
     if (family->modelType == type)
       return family;
   if (config.report().count() == before) // it is a text
@@ -146,13 +161,12 @@ static void rename(TensorRow &row, std::string_view tensor, const std::vector<Te
 }
 
 // Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file gives.
-static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const NamedTensors &named,
+static std::vector<TensorRow> renamedRows(std::vector<TensorRow> rows, const NamedTensors &named,
                                           Config &overrides) {
-  std::vector<TensorRow> rows;
-  for (std::span<const TensorRow> some : {tensors.ownRows, tensors.rows, kDecoderTensors.rows})
-    for (const TensorRow &row : some)
-      if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
-        rows.push_back(row);
+  static const TensorTable kDecoderTable(kDecoderTensors);
+  for (const TensorRow &row : kDecoderTable.rows())
+    if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
+      rows.push_back(row);
   for (const auto &[role, tensor] : named) {
     auto row = std::ranges::find(rows, role, &TensorRow::role);
     const bool isOfEncoder = role.starts_with(kOfEncoderRole);
@@ -171,6 +185,38 @@ static std::vector<TensorRow> renamedRows(const TensorNames &tensors, const Name
     rename(*row, tensor, rows, overrides.report());
   }
   return rows;
+}
+
+// Reads what the family's rows and functions say; `layers` stays as it is after a problem.
+static void readLayers(const Family &family, Config &config, ModelDescription &model,
+                       std::vector<BlockDescription> &layers) {
+  Reading reading{config, model};
+  const bool hasLayers = family.decoder.field.empty() && !family.isWritten;
+  if (hasLayers) {
+    model.names = family.names;
+    DecoderFields fields = family.fields;
+    if (family.prepare)
+      family.prepare(reading, fields);
+    readDecoder(reading, fields);
+  }
+  if (family.read)
+    family.read(reading);
+  if (!hasLayers || !config.report().empty())
+    return;
+  layers = std::move(reading.layers);
+  if (layers.empty())
+    layers.assign(reading.count, reading.block);
+}
+
+static std::vector<std::pair<std::string_view, int64_t>> defaultsOf(const Family &family) {
+  const auto &[vocabulary, hidden, ffn, layers, heads, groups, positions] = family.classSizes;
+  const KeyNames &names = family.names;
+  std::vector<std::pair<std::string_view, int64_t>> defaults = {
+      {"vocab_size", vocabulary},  {names.hidden, hidden}, {names.ffn, ffn},
+      {names.layers, layers},      {names.heads, heads},   {names.groups, groups},
+      {names.positions, positions}};
+  std::erase_if(defaults, [](const auto &entry) { return entry.second == 0; });
+  return defaults;
 }
 
 // Reads the decoder that the family's NestedDecoder names. Null after a problem.
@@ -192,8 +238,8 @@ static const Family *readNested(Config &config, const Family &family, ModelDescr
   checkCommon(*part, *nested);
   if (part->isSet("mgc"))
     part->refuse("mgc", "is of the whole model", "expected it beside model_type of the whole, not of a part");
-  part->setDefaults(nested->classDefaults);
-  nested->read(*part, model, layers);
+  part->setDefaults(defaultsOf(*nested));
+  readLayers(*nested, *part, model, layers);
   model.head = {.tied = model.head.tied}; // the joined class has a head of its own: a product without more
   part->finish(nested->modelType);
   if (!nested->embeddingScaleKey.empty() && model.embedding.scale != 1)
@@ -223,22 +269,22 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   const Family *nested = isNested ? readNested(config, *family, model, layers) : nullptr;
   if (isNested && !nested) // the problems of the decoder come first
     return;
-  family->read(config, model, layers);
+  readLayers(*family, config, model, layers);
   config.finish(model.family);
   if (!config.report().empty())
     return;
-  TensorNames tensors = namesOf(*family, layers);
-  std::optional<NestedNames> joined; // owns names
-  if (nested) {
-    joined.emplace(namesOf(*nested, layers), family->decoder.begin, family->decoder.prefix);
-    joined->add(tensors);
-    tensors.ownRows = joined->rows(), tensors.ignored = joined->ignored();
-  }
+  TensorTable table =
+      nested ? TensorTable(namesOf(*nested, layers), family->decoder.begin, family->decoder.prefix)
+             : TensorTable(namesOf(*family, layers));
+  if (nested)
+    table.add(namesOf(*family, layers));
+  TensorNames tensors = family->tensors;
+  tensors.rows = table.rows(), tensors.ownRows = {}, tensors.ignored = table.ignored();
   std::vector<TensorRow> renamed;
   const NamedTensors named = overrides ? readOverrides(*overrides, model, layers) : NamedTensors();
   if (overrides) {
-    renamed = renamedRows(tensors, named, *overrides);
-    tensors.ownRows = renamed;
+    renamed = renamedRows(table.rows(), named, *overrides);
+    tensors.rows = renamed;
     if (tensors.ofEncoder.empty())
       tensors.ofEncoder = kOfEncoderRole;
   }

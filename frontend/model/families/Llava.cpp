@@ -1,18 +1,28 @@
-// LLaVA: a vision tower, a projector of two products, and a decoder of another family, whose image tokens are what the tower
-// makes.
-#include "frontend/model/families/Llava.h"
+// Models of a vision tower, a projector and a decoder of another family, whose image tokens are what the tower makes, as
+// transformers joins them: LLaVA; and the decoder alone of Gemma 3 and Mistral 3, whose towers are neither read nor trained: the
+// decoder's numbers do not depend on them without an image.
+#include "frontend/model/families/VisionTower.h"
 
 namespace mgc::frontend {
 
-// Of generation, of processors, and what older files have.
-static constexpr std::string_view kIgnored[] = {"image_seq_length", "ignore_index", "vocab_size",
-                                                "image_grid_pinpoints"};
+static constexpr NestedDecoder kLlavaDecoder = {
+    .field = "text_config", .begin = "language_model.", .prefix = "language_model.model."};
+
+// Names in memory of transformers 5, and what towers were called before.
+static constexpr std::pair<std::string_view, std::string_view> kLlavaBegins[] = {
+    {"language_model.model.", "model.language_model."},
+    {"language_model.lm_head.", "lm_head."},
+    {"vision_tower.", "vision_tower.vision_model."},
+    {"vision_tower.", "model.vision_tower."},
+    {"vision_tower.", "model.vision_tower.vision_model."},
+    {"multi_modal_projector.", "model.multi_modal_projector."}};
+
+// Tensors of the tower that families whose decoder alone is trained leave unread.
+static constexpr std::string_view kUnreadTowerTensors[] = {"vision_tower.*", "multi_modal_projector.*"};
 
 static constexpr TensorRow kProjectorRows[] = {
-    {"project.up.weight", "multi_modal_projector.linear_1.weight", "f i"},
-    {"project.up.bias", "multi_modal_projector.linear_1.bias", "f"},
-    {"project.down.weight", "multi_modal_projector.linear_2.weight", "h f"},
-    {"project.down.bias", "multi_modal_projector.linear_2.bias", "h"}};
+    {"project.up.*", "multi_modal_projector.linear_1.*", "f i; f"},
+    {"project.down.*", "multi_modal_projector.linear_2.*", "h f; h"}};
 
 static TowerFeatures readFeatures(Config &config) {
   constexpr std::pair<std::string_view, bool> kStrategies[] = {{"default", true}, {"full", false}};
@@ -22,7 +32,8 @@ static TowerFeatures readFeatures(Config &config) {
   return features;
 }
 
-static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &) {
+static void readLlava(Reading &reading) {
+  auto &[config, model, block, count, layers] = reading;
   constexpr int64_t kImageToken = 32000;
   model.head.tied = config.flag("tie_word_embeddings", false) || model.head.tied;
   KeyNames &names = model.names;
@@ -55,15 +66,43 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   model.encoder->projector = Projector{.ffn = model.hidden, .activation = activation, .bias = bias};
 }
 
-extern const Family kLlava;
-const Family kLlava = {.modelType = "llava",
-                       .architecture = "LlavaForConditionalGeneration",
-                       .ignoredFields = kIgnored,
-                       .tensors = {.rows = kVisionTowerRows,
-                                   .ignored = kVisionTowerIgnored,
-                                   .ownRows = kProjectorRows,
-                                   .otherBegins = kLlavaBegins},
-                       .read = read,
-                       .decoder = kLlavaDecoder};
+std::span<const Family> imageFamilies() {
+  static const Family kFamilies[] = {
+      {.modelType = "gemma3", // Gemma 3 from 4B on
+       .architecture = "Gemma3ForConditionalGeneration",
+       .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
+                         "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id",
+                         "initializer_range"},
+       .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
+       .read =
+           [](Reading &reading) {
+             reading.model.head.tied = reading.config.flag("tie_word_embeddings", true);
+           },
+       .decoder = kLlavaDecoder},
+      {.modelType = "llava",
+       .architecture = "LlavaForConditionalGeneration",
+       // Fields of generation, of processors, and of older files.
+       .ignoredFields = {"image_seq_length", "ignore_index", "vocab_size", "image_grid_pinpoints"},
+       .tensors = {.rows = kVisionTowerRows,
+                   .ignored = kVisionTowerIgnored,
+                   .ownRows = kProjectorRows,
+                   .otherBegins = kLlavaBegins},
+       .read = readLlava,
+       .decoder = kLlavaDecoder},
+      // Mistral Small 3.1 and later, and Ministral 3. The class ties where its config.json is silent; published checkpoints, whose
+      // decoder's part says whether, have two tensors.
+      {.modelType = "mistral3",
+       .architecture = "Mistral3ForConditionalGeneration",
+       .ignoredFields = {"vision_config", "image_token_index", "image_token_id", "projector_hidden_act",
+                         "multimodal_projector_bias", "spatial_merge_size", "vision_feature_layer"},
+       .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
+       .read =
+           [](Reading &reading) {
+             reading.model.head.tied = reading.config.flag("tie_word_embeddings", reading.model.head.tied);
+           },
+       .decoder = kLlavaDecoder},
+  };
+  return kFamilies;
+}
 
 } // namespace mgc::frontend

@@ -6,110 +6,46 @@
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}};
-// Heads of other classes, and what the class does not read.
-static constexpr std::string_view kIgnored[] = {"classifier_dropout", "n_positions", "output_past"};
-
+static constexpr TensorRow begun(std::string_view role, std::string_view tensor, std::string_view dims,
+                                 std::string_view fan) {
+  return {.role = role, .tensor = tensor, .dims = dims, .fan = fan};
+}
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "shared.weight", "v h"},
-    {.role = "encoder.attn.relative_bias",
-     .tensor = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-     .dims = "n gr",
-     .fan = "h"},
+    begun("encoder.attn.relative_bias",
+          "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr", "h"),
     {"encoder.attn_norm.weight", "encoder.block.{}.layer.0.layer_norm.weight", "h"},
-    {.role = "encoder.attn.q.weight",
-     .tensor = "encoder.block.{}.layer.0.SelfAttention.q.weight",
-     .dims = "grd h",
-     .fan = "hd"},
-    {.role = "encoder.attn.k.weight",
-     .tensor = "encoder.block.{}.layer.0.SelfAttention.k.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "encoder.attn.v.weight",
-     .tensor = "encoder.block.{}.layer.0.SelfAttention.v.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "encoder.attn.o.weight",
-     .tensor = "encoder.block.{}.layer.0.SelfAttention.o.weight",
-     .dims = "h grw",
-     .fan = "grw"},
+    begun("encoder.attn.q.weight", "encoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
+    begun("encoder.attn.k.weight", "encoder.block.{}.layer.0.SelfAttention.k.weight", "gd h", "h"),
+    begun("encoder.attn.v.weight", "encoder.block.{}.layer.0.SelfAttention.v.weight", "gd h", "h"),
+    begun("encoder.attn.o.weight", "encoder.block.{}.layer.0.SelfAttention.o.weight", "h grw", "grw"),
     {"encoder.mlp_norm.weight", "encoder.block.{}.layer.1.layer_norm.weight", "h"},
-    {.role = "encoder.mlp.gate.weight",
-     .tensor = "encoder.block.{}.layer.1.DenseReluDense.wi_0.weight",
-     .dims = "f h",
-     .fan = "h"},
-    {.role = "encoder.mlp.up.weight",
-     .tensor = "encoder.block.{}.layer.1.DenseReluDense.wi_1.weight",
-     .dims = "f h",
-     .fan = "h"},
-    {.role = "encoder.mlp.down.weight",
-     .tensor = "encoder.block.{}.layer.1.DenseReluDense.wo.weight",
-     .dims = "h f",
-     .fan = "f"},
+    begun("encoder.mlp.gate.weight", "encoder.block.{}.layer.1.DenseReluDense.wi_0.weight", "f h", "h"),
+    begun("encoder.mlp.up.weight", "encoder.block.{}.layer.1.DenseReluDense.wi_1.weight", "f h", "h"),
+    begun("encoder.mlp.down.weight", "encoder.block.{}.layer.1.DenseReluDense.wo.weight", "h f", "f"),
     {"encoder.final_norm.weight", "encoder.final_layer_norm.weight", "h"},
-    {.role = "attn.relative_bias",
-     .tensor = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-     .dims = "n gr",
-     .fan = "h"},
+    begun("attn.relative_bias", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+          "n gr", "h"),
     {"attn_norm.weight", "decoder.block.{}.layer.0.layer_norm.weight", "h"},
-    {.role = "attn.q.weight",
-     .tensor = "decoder.block.{}.layer.0.SelfAttention.q.weight",
-     .dims = "grd h",
-     .fan = "hd"},
-    {.role = "attn.k.weight",
-     .tensor = "decoder.block.{}.layer.0.SelfAttention.k.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "attn.v.weight",
-     .tensor = "decoder.block.{}.layer.0.SelfAttention.v.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "attn.o.weight",
-     .tensor = "decoder.block.{}.layer.0.SelfAttention.o.weight",
-     .dims = "h grw",
-     .fan = "grw"},
+    begun("attn.q.weight", "decoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
+    begun("attn.k.weight", "decoder.block.{}.layer.0.SelfAttention.k.weight", "gd h", "h"),
+    begun("attn.v.weight", "decoder.block.{}.layer.0.SelfAttention.v.weight", "gd h", "h"),
+    begun("attn.o.weight", "decoder.block.{}.layer.0.SelfAttention.o.weight", "h grw", "grw"),
     {"cross_norm.weight", "decoder.block.{}.layer.1.layer_norm.weight", "h"},
-    {.role = "cross.q.weight",
-     .tensor = "decoder.block.{}.layer.1.EncDecAttention.q.weight",
-     .dims = "grd h",
-     .fan = "hd"},
-    {.role = "cross.k.weight",
-     .tensor = "decoder.block.{}.layer.1.EncDecAttention.k.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "cross.v.weight",
-     .tensor = "decoder.block.{}.layer.1.EncDecAttention.v.weight",
-     .dims = "gd h",
-     .fan = "h"},
-    {.role = "cross.o.weight",
-     .tensor = "decoder.block.{}.layer.1.EncDecAttention.o.weight",
-     .dims = "h grw",
-     .fan = "grw"},
+    begun("cross.q.weight", "decoder.block.{}.layer.1.EncDecAttention.q.weight", "grd h", "hd"),
+    begun("cross.k.weight", "decoder.block.{}.layer.1.EncDecAttention.k.weight", "gd h", "h"),
+    begun("cross.v.weight", "decoder.block.{}.layer.1.EncDecAttention.v.weight", "gd h", "h"),
+    begun("cross.o.weight", "decoder.block.{}.layer.1.EncDecAttention.o.weight", "h grw", "grw"),
     {"mlp_norm.weight", "decoder.block.{}.layer.2.layer_norm.weight", "h"},
-    {.role = "mlp.gate.weight",
-     .tensor = "decoder.block.{}.layer.2.DenseReluDense.wi_0.weight",
-     .dims = "f h",
-     .fan = "h"},
-    {.role = "mlp.up.weight",
-     .tensor = "decoder.block.{}.layer.2.DenseReluDense.wi_1.weight",
-     .dims = "f h",
-     .fan = "h"},
-    {.role = "mlp.down.weight",
-     .tensor = "decoder.block.{}.layer.2.DenseReluDense.wo.weight",
-     .dims = "h f",
-     .fan = "f"},
+    begun("mlp.gate.weight", "decoder.block.{}.layer.2.DenseReluDense.wi_0.weight", "f h", "h"),
+    begun("mlp.up.weight", "decoder.block.{}.layer.2.DenseReluDense.wi_1.weight", "f h", "h"),
+    begun("mlp.down.weight", "decoder.block.{}.layer.2.DenseReluDense.wo.weight", "h f", "f"),
     {"final_norm.weight", "decoder.final_layer_norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
-
 // An mlp without a gate has its one matrix under another name.
-static constexpr TensorRow kPlainRows[] = {{.role = "encoder.mlp.up.weight",
-                                            .tensor = "encoder.block.{}.layer.1.DenseReluDense.wi.weight",
-                                            .dims = "f h",
-                                            .fan = "h"},
-                                           {.role = "mlp.up.weight",
-                                            .tensor = "decoder.block.{}.layer.2.DenseReluDense.wi.weight",
-                                            .dims = "f h",
-                                            .fan = "h"}};
+static constexpr TensorRow kPlainRows[] = {
+    begun("encoder.mlp.up.weight", "encoder.block.{}.layer.1.DenseReluDense.wi.weight", "f h", "h"),
+    begun("mlp.up.weight", "decoder.block.{}.layer.2.DenseReluDense.wi.weight", "f h", "h")};
 
 static std::span<const TensorRow> rowsOf(const std::vector<BlockDescription> &layers) {
   return layers.front().mlp.gated ? std::span<const TensorRow>() : kPlainRows;
@@ -161,29 +97,21 @@ static RelativeBias readBias(Config &config) {
   return bias;
 }
 
-static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
-  KeyNames &names = model.names;
-  names.heads = names.groups = names.encoderHeads = "num_heads", names.headDim = "d_kv";
-  names.ffn = names.encoderFfn = "d_ff", names.hidden = "d_model", names.positions = names.activation = "";
-  names.encoderLayers = "num_layers", names.normEpsilon = "layer_norm_epsilon";
-  names.attentionDropout = names.hiddenDropout = "dropout_rate";
-  const int64_t encoderCount = config.size(names.encoderLayers, kMaxLayers),
-                count = config.sizeOr("num_decoder_layers", encoderCount, kMaxLayers);
-  names.layers = config.isSet("num_decoder_layers") ? "num_decoder_layers" : names.encoderLayers;
-  constexpr double kDropout = 0.1;
-  BlockDescription block;
-  const bool isUsable = readDecoder(config, model, block,
-                                    {.headDim = 64,
-                                     .norm = rmsNorm(1e-6),
-                                     .activation = "relu",
-                                     .dropout = kDropout,
-                                     .isTied = true,
-                                     .initializerRange = 1,
-                                     .hasRope = false,
-                                     .hasPadding = false});
+static constexpr double kDropout = 0.1;
+
+static void setLayersKey(Reading &reading, DecoderFields &) {
+  if (reading.config.isSet("num_decoder_layers"))
+    reading.model.names.layers = "num_decoder_layers";
+  reading.config.ignore(std::array{std::string_view("num_decoder_layers")});
+}
+
+static void read(Reading &reading) {
+  auto &[config, model, block, count, layers] = reading;
+  const bool isEqual = model.names.layers == model.names.encoderLayers;
+  const int64_t encoderCount = isEqual ? count : config.size(model.names.encoderLayers, kMaxLayers);
   if (config.has("tie_word_embeddings") && !config.isSet("tie_word_embeddings"))
     model.head.tied = true; // null to the class
-  const double dropout = config.probability("dropout_rate", kDropout);
+  const double dropout = block.attention.dropout;
   block.attention.scale = 1;
   block.cross = block.attention;
   block.cross->causal = false;
@@ -191,8 +119,6 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   readMlp(config, block.mlp);
   block.mlp.dropout = dropout;
   block.crossBranch = block.attentionBranch;
-  for (BranchDescription *branch : {&block.attentionBranch, &block.crossBranch, &block.mlpBranch})
-    branch->dropout = dropout;
   model.embedding.dropout = model.finalDropout = dropout;
   if (config.flag("scale_decoder_outputs", model.head.tied) && model.hidden > 0)
     model.head.scale = 1 / std::sqrt(static_cast<double>(model.hidden));
@@ -200,8 +126,6 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     model.startToken = config.integer("decoder_start_token_id", 0, model.vocabulary - 1);
   model.paddingOfLabels = config.has("pad_token_id") ? config.integer("pad_token_id", 0, model.vocabulary - 1)
                                                      : std::optional<int64_t>(0);
-  if (!isUsable || !config.report().empty())
-    return;
   BlockDescription ofEncoder = block;
   ofEncoder.cross.reset(), ofEncoder.crossBranch = {};
   ofEncoder.attention.causal = false;
@@ -210,12 +134,43 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
                                      .layerCount = encoderCount,
                                      .finalNorm = model.finalNorm,
                                      .dropout = dropout};
-  layers.assign(count, block);
 }
 
-extern const Family kT5;
-const Family kT5 = {"t5",     "T5ForConditionalGeneration", kIgnored,
-                    kNeutral, {"", kRows, kIgnoredTensors}, read,
-                    rowsOf,   "T5WithLMHeadModel"};
+std::span<const Family> t5Families() {
+  static const Family kFamily = {
+      .modelType = "t5",
+      .architecture = "T5ForConditionalGeneration",
+      .oldArchitecture = "T5WithLMHeadModel",
+      // Heads of other classes, and what the class does not read.
+      .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
+      .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
+      .tensors = {"", kRows, kIgnoredTensors},
+      .rowsOf = rowsOf,
+      .names = {.heads = "num_heads",
+                .groups = "num_heads",
+                .headDim = "d_kv",
+                .ffn = "d_ff",
+                .layers = "num_layers",
+                .positions = "",
+                .hidden = "d_model",
+                .normEpsilon = "layer_norm_epsilon",
+                .activation = "",
+                .attentionDropout = "dropout_rate",
+                .hiddenDropout = "dropout_rate",
+                .encoderHeads = "num_heads",
+                .encoderFfn = "d_ff",
+                .encoderLayers = "num_layers"},
+      .fields = {.headDim = 64,
+                 .activation = "relu",
+                 .dropout = kDropout,
+                 .hiddenDropout = kDropout,
+                 .isTied = true,
+                 .initializerRange = 1,
+                 .hasRope = false,
+                 .hasPadding = false},
+      .prepare = setLayersKey,
+      .read = read};
+  return {&kFamily, 1};
+}
 
 } // namespace mgc::frontend

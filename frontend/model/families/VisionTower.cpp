@@ -8,7 +8,7 @@ namespace mgc::frontend {
 
 namespace {
 
-// What a class has, and takes where the object is silent.
+// The facts of a class, and what it takes if the object is silent.
 struct Tower {
   std::string_view activation;
   double epsilon;
@@ -92,28 +92,18 @@ void readVisionTower(Config &config, const TowerFeatures &features, ModelDescrip
 }
 
 static constexpr TensorRow kRows[] = {
-    {"encoder.embed.patches.weight", "vision_tower.embeddings.patch_embedding.weight", "h n o u"},
-    {"encoder.embed.patches.bias", "vision_tower.embeddings.patch_embedding.bias", "h"},
+    {"encoder.embed.patches.*", "vision_tower.embeddings.patch_embedding.*", "h n o u; h"},
     {"encoder.embed.class", "vision_tower.embeddings.class_embedding", "ah"},
     {"encoder.embed.positions", "vision_tower.embeddings.position_embedding.weight", "p h"},
-    {"encoder.embed_norm.weight", "vision_tower.pre_layrnorm.weight", "h"},
-    {"encoder.embed_norm.bias", "vision_tower.pre_layrnorm.bias", "h"},
-    {"encoder.attn.q.weight", "vision_tower.encoder.layers.{}.self_attn.q_proj.weight", "grd h"},
-    {"encoder.attn.q.bias", "vision_tower.encoder.layers.{}.self_attn.q_proj.bias", "grd"},
-    {"encoder.attn.k.weight", "vision_tower.encoder.layers.{}.self_attn.k_proj.weight", "gd h"},
-    {"encoder.attn.k.bias", "vision_tower.encoder.layers.{}.self_attn.k_proj.bias", "gd"},
-    {"encoder.attn.v.weight", "vision_tower.encoder.layers.{}.self_attn.v_proj.weight", "gd h"},
-    {"encoder.attn.v.bias", "vision_tower.encoder.layers.{}.self_attn.v_proj.bias", "gd"},
-    {"encoder.attn.o.weight", "vision_tower.encoder.layers.{}.self_attn.out_proj.weight", "h grw"},
-    {"encoder.attn.o.bias", "vision_tower.encoder.layers.{}.self_attn.out_proj.bias", "h"},
-    {"encoder.attn_norm.weight", "vision_tower.encoder.layers.{}.layer_norm1.weight", "h"},
-    {"encoder.attn_norm.bias", "vision_tower.encoder.layers.{}.layer_norm1.bias", "h"},
-    {"encoder.mlp.up.weight", "vision_tower.encoder.layers.{}.mlp.fc1.weight", "f h"},
-    {"encoder.mlp.up.bias", "vision_tower.encoder.layers.{}.mlp.fc1.bias", "f"},
-    {"encoder.mlp.down.weight", "vision_tower.encoder.layers.{}.mlp.fc2.weight", "h f"},
-    {"encoder.mlp.down.bias", "vision_tower.encoder.layers.{}.mlp.fc2.bias", "h"},
-    {"encoder.mlp_norm.weight", "vision_tower.encoder.layers.{}.layer_norm2.weight", "h"},
-    {"encoder.mlp_norm.bias", "vision_tower.encoder.layers.{}.layer_norm2.bias", "h"}};
+    {"encoder.embed_norm.*", "vision_tower.pre_layrnorm.*", "h; h"},
+    {"encoder.attn.q.*", "vision_tower.encoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
+    {"encoder.attn.k.*", "vision_tower.encoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
+    {"encoder.attn.v.*", "vision_tower.encoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
+    {"encoder.attn.o.*", "vision_tower.encoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
+    {"encoder.attn_norm.*", "vision_tower.encoder.layers.{}.layer_norm1.*", "h; h"},
+    {"encoder.mlp.up.*", "vision_tower.encoder.layers.{}.mlp.fc1.*", "f h; f"},
+    {"encoder.mlp.down.*", "vision_tower.encoder.layers.{}.mlp.fc2.*", "h f; h"},
+    {"encoder.mlp_norm.*", "vision_tower.encoder.layers.{}.layer_norm2.*", "h; h"}};
 constinit const std::span<const TensorRow> kVisionTowerRows = kRows;
 
 static constexpr std::string_view kIgnoredTensors[] = {"vision_tower.embeddings.position_ids",

@@ -86,7 +86,7 @@ TEST(LayoutFrozen, ATiedTableIsFrozenByEitherPart) {
 TEST(LayoutFrozen, PartsOfAnEncoder) {
   const json bart = tinyBart();
   const ModelDescription described = model(bart);
-  const Layout resolved = layout(bart, {.freeze = Words{"encoder.layers:1", "encoder.norm"}});
+  const Layout resolved = layout(bart, {.freeze = Words{"encoder.layers:1", "encoder.embeddings"}});
   const FrozenParameters frozen(described, resolved);
   const auto isFrozen = [&](const std::vector<ModelParameter> &parameters, int64_t instance) {
     return std::ranges::count(frozen.of(parameters, instance), true) > 0;
@@ -94,7 +94,10 @@ TEST(LayoutFrozen, PartsOfAnEncoder) {
   EXPECT_FALSE(isFrozen(described.encoderLayer, 0));
   EXPECT_TRUE(isFrozen(described.encoderLayer, 1));
   EXPECT_FALSE(isFrozen(described.kinds[0].parameters, 1));
-  EXPECT_EQ(frozenOutside(bart, {"encoder.embeddings"}).find("embed.positions encoder."), std::string::npos);
+  EXPECT_EQ(frozenOutside(bart, {"encoder.embeddings"}),
+            "embed.tokens encoder.embed.positions encoder.embed_norm.weight encoder.embed_norm.bias");
+  EXPECT_NE(errorOf(bart, {.freeze = Words{"encoder.norm"}}).find("the model has no such part"),
+            std::string::npos);
   const Words warnings = layout(bart, {.freeze = Words{"encoder"}}).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("is tied, and so frozen for embeddings and head too"), std::string::npos)

@@ -126,6 +126,21 @@ TEST(TensorRows, PartsOfOneGroup) {
   EXPECT_EQ(timesHeld(bigcode, "{}.c_attn"), kOnce);
 }
 
+TEST(TensorRows, OneRowOfAWeightAndItsBias) {
+  static constexpr TensorRow kRows[] = {
+      {"attn.q.*", ".layers.{}.c_attn.*", "h grd|gd|gd; grd|gd|gd", "q", 0}};
+  const TensorTable table({"base.", kRows, {}});
+  ASSERT_EQ(table.rows().size(), 2u);
+  const TensorRow &weight = table.rows().front(), &bias = table.rows().back();
+  EXPECT_EQ(weight.role, "attn.q.weight");
+  EXPECT_EQ(weight.tensor, "base.layers.{}.c_attn.weight");
+  EXPECT_EQ(weight.dims, "h grd|gd|gd");
+  EXPECT_EQ(bias.role, "attn.q.bias");
+  EXPECT_EQ(bias.tensor, "base.layers.{}.c_attn.bias");
+  EXPECT_EQ(bias.dims, "grd|gd|gd");
+  EXPECT_EQ(bias.view, "q");
+}
+
 TEST(TensorRows, RefusedRows) {
   struct Case {
     TensorRow row;

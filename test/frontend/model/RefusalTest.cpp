@@ -309,7 +309,9 @@ TEST(Refusal, Windows) {
           "  expected one for each of num_hidden_layers = 4"},
          {"other kind", with(qwen, {{"layer_types", {"linear_attention"}}}),
           "config.json: layer_types = [\"linear_attention\"] is not supported\n"
-          "  supported: full_attention, sliding_attention"}});
+          "  supported: full_attention, sliding_attention"},
+         {"no interval", with(tinyDecoder("smollm3"), {{"pad_token_id", 0}, {"no_rope_layer_interval", 0}}),
+          "config.json: no_rope_layer_interval = 0 is not a whole number from 1 to 4096"}});
 }
 
 TEST(Refusal, Rope) {
@@ -391,7 +393,7 @@ TEST(Refusal, Json) {
   EXPECT_EQ(error("[1]"), "config.json: holds an array, not an object of fields");
   EXPECT_EQ(error("3"), "config.json: holds a number, not an object of fields");
   EXPECT_EQ(error("{\"a\": 1, \"a\": 2}"),
-            "config.json: is not usable JSON: the key \"a\" stands there twice");
+            "config.json: is not usable JSON: the name \"a\" is given twice in one object");
   EXPECT_EQ(error(std::string(100000, '[')), "config.json: is not usable JSON: nested deeper than 64 levels");
   std::string broken = "{\"model_type\": \"\xff\"}";
   EXPECT_NE(error(broken).find("is not JSON"), std::string::npos);
