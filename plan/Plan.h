@@ -18,6 +18,7 @@
 #include "plan/PlanParameters.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
+#include "plan/StepNumbers.h"
 
 namespace mgc::plan {
 
@@ -45,25 +46,10 @@ struct StagePlan {
   int64_t bytes = 0;
   // A lower bound of `bytes` over all placements, for people: the largest set of buffers that live at the same time.
   int64_t leastBytes = 0;
-  // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
-  // bias_correction1 (1 - beta1^t), bias_correction2, router_bias_rate. It reads results after: kResults.
+  // StepScalar and StepTotal, in bytes.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;
   bool operator==(const StagePlan &) const = default;
 };
-inline const std::vector<std::string> kStepScalars = {"lr",
-                                                      "beta1",
-                                                      "beta2",
-                                                      "eps",
-                                                      "weight_decay",
-                                                      "clip",
-                                                      "bias_correction1",
-                                                      "bias_correction2",
-                                                      "router_bias_rate"};
-// loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: the other terms of the loss, each already weighted, 0
-// where the model has no such term (docs/experts.md, docs/multi-token-prediction.md).
-inline const std::vector<std::string> kResults = {"loss_sum", "tokens",   "grad_norm", "seq_aux_loss",
-                                                  "z_loss",   "aux_loss", "mtp_loss"};
-inline constexpr size_t kFirstLossTerm = 3;
 
 // A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
 struct KernelFile {

@@ -7,3 +7,4 @@
 #include "plan/PlanParameters.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
+#include "plan/StepNumbers.h"

@@ -3,6 +3,7 @@
 
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
+#include "plan/StepNumbers.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -22,8 +23,7 @@ std::optional<int64_t> BlockFunction::Result::total() const {
     return index;
   if (kind != ResultKind::lossSum && kind != ResultKind::tokens)
     return std::nullopt;
-  const StringRef name = kind == ResultKind::lossSum ? "loss_sum" : "tokens";
-  return llvm::find(plan::kResults, name) - plan::kResults.begin();
+  return indexOf(kind == ResultKind::lossSum ? plan::StepTotal::lossSum : plan::StepTotal::tokens);
 }
 
 std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
@@ -139,7 +139,8 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
 
 // The number in plan::kResults of a term of the loss; -1: it is none.
 int64_t termNumber(StringRef name) {
-  const auto found = std::find(plan::kResults.begin() + plan::kFirstLossTerm, plan::kResults.end(), name);
+  const auto found =
+      std::find(plan::kResults.begin() + plan::kFirstLossTerm, plan::kResults.end(), std::string_view(name));
   return found == plan::kResults.end() ? -1 : found - plan::kResults.begin();
 }
 

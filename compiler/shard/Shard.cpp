@@ -21,6 +21,7 @@ using namespace mlir;
 namespace mgc {
 #define GEN_PASS_DEF_SHARD
 #include "compiler/program/Passes.h.inc"
+#include "plan/StepNumbers.h"
 } // namespace mgc
 
 using namespace mgc;
@@ -176,7 +177,7 @@ private:
   }
   // Sums over all microbatches stay pending until the step's end (P7).
   static bool isAddedUp(StringRef resultKind) {
-    return resultKind == "grad" || llvm::is_contained(plan::kResults, resultKind);
+    return resultKind == "grad" || llvm::is_contained(plan::kResults, std::string_view(resultKind));
   }
   bool isGradient(OpOperand &use) {
     if (!isa<func::ReturnOp>(use.getOwner()))

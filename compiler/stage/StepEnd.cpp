@@ -252,11 +252,11 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
     for (auto [total, sum] : llvm::zip(totals, sums))
       f.result(sum, "result", total.first);
   }
-  Value tokens = sums[std::distance(totals.begin(), totals.find(resultIndex("tokens")))];
+  Value tokens = sums[std::distance(totals.begin(), totals.find(resultIndex(plan::StepTotal::tokens)))];
   Value clip = f.argument(f.scalar(), "step_scalar",
-                          llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin());
+                          indexOf(plan::StepScalar::clip));
   auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), sums.back(), tokens, clip);
-  f.result(factor.getNorm(), "result", resultIndex("grad_norm"));
+  f.result(factor.getNorm(), "result", resultIndex(plan::StepTotal::gradNorm));
   f.result(factor.getFactor(), "factor");
   return f.finish();
 }
@@ -327,7 +327,7 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 } // namespace
 
-int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
+int64_t resultIndex(plan::StepTotal total) { return static_cast<int64_t>(indexOf(total)); }
 
 FailureOr<TotalAxes> totalAxesOf(ModuleOp module, const Blocks &blocks) {
   const MeshAttr mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);

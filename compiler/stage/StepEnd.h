@@ -26,7 +26,7 @@ using TotalAxes = std::map<int64_t, plan::Axes>;
 mlir::FailureOr<TotalAxes> totalAxesOf(mlir::ModuleOp module, const Blocks &blocks);
 
 // Where a result of the step lies: its number in plan::kResults.
-int64_t resultIndex(llvm::StringRef name);
+int64_t resultIndex(plan::StepTotal total);
 
 // parts: of the stage.
 StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,

@@ -141,7 +141,8 @@ public:
 private:
   // Whether verifyTotals checks the result: without axes the loss is complete, and no total is made of it.
   bool isTotal(const Bound &bound) const {
-    return bound.kind == "result" && (!mesh_.getNames().empty() || bound.index == resultIndex("grad_norm"));
+    return bound.kind == "result" &&
+           (!mesh_.getNames().empty() || bound.index == resultIndex(plan::StepTotal::gradNorm));
   }
 
   LogicalResult verifyWrites(const StepFunction &function, StringRef allowed,

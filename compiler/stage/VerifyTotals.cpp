@@ -34,7 +34,8 @@ public:
   }
 
   LogicalResult verify(const TotalAxes &totals) {
-    auto norm = reduce_.resultAt({"result", resultIndex("grad_norm")}), factor = reduce_.resultAt({"factor"});
+    auto norm = reduce_.resultAt({"result", resultIndex(plan::StepTotal::gradNorm)}),
+         factor = reduce_.resultAt({"factor"});
     if (failed(norm) || failed(factor))
       return failure();
     auto clip = madeBy<ClipFactorOp>(*norm);
@@ -42,12 +43,12 @@ public:
       return reduce_.error() << "the norm is " << reduce_.describe(*norm) << ", the factor "
                              << reduce_.describe(*factor) << "; expected the results of one "
                              << ClipFactorOp::getOperationName();
-    const Bound bound{"step_scalar", llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin()};
+    const Bound bound{"step_scalar", int64_t(indexOf(plan::StepScalar::clip))};
     if (reduce_.boundOf(clip.getClip()) != bound)
       return reduce_.error() << "clips at what is " << reduce_.describe(clip.getClip()) << "; expected "
                              << toString(bound);
     for (const auto &[number, pending] : totals) {
-      const Value used = number == resultIndex("tokens") ? clip.getTokens() : Value();
+      const Value used = number == resultIndex(plan::StepTotal::tokens) ? clip.getTokens() : Value();
       if (failed(verifyTotal(number, used, pending)))
         return failure();
     }
@@ -89,7 +90,8 @@ private:
   LogicalResult verifyResults(const TotalAxes &totals) {
     for (unsigned i = 0; i < func::FuncOp(reduce_.op()).getNumResults(); ++i)
       if (const Bound bound = reduce_.boundOfResult(i);
-          bound.kind == "result" && bound.index != resultIndex("grad_norm") && !totals.contains(bound.index))
+          bound.kind == "result" && bound.index != resultIndex(plan::StepTotal::gradNorm) &&
+          !totals.contains(bound.index))
         return reduce_.error() << "result " << i << " is bound to " << toString(bound)
                                << ", which no block adds to";
     return success();
@@ -98,7 +100,7 @@ private:
   // `used`: what the norm is made of, too; null: nothing is.
   LogicalResult verifyTotal(int64_t number, Value used, const plan::Axes &pending) {
     const Bound bound{"result", number};
-    const std::string &name = plan::kResults[number];
+    const std::string_view name = plan::kResults[number];
     if (!axes_.empty()) {
       auto result = reduce_.resultAt(bound);
       if (failed(result))

@@ -15,7 +15,7 @@ namespace {
 
 // Whether some number of the plan is of all tokens, padding or not: the balance, the load or the capacity of experts.
 bool countsAllTokens(const Plan &plan) {
-  const auto isOfRouters = [](size_t term) { return plan::kResults[term] != "mtp_loss"; };
+  const auto isOfRouters = [](size_t term) { return term != indexOf(plan::StepTotal::mtpLoss); };
   const auto counts = [](const plan::StagePlan &stage) {
     return std::ranges::any_of(stage.buckets, &plan::Bucket::receivesLoad);
   };

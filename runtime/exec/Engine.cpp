@@ -500,9 +500,11 @@ Status verifyAgreement(std::span<const StepValues> ranks) {
 
 StepResult resultOf(const StepValues &values, std::span<const size_t> terms) {
   StepResult result;
-  result.tokens = values[1];
-  result.gradientNorm = values[2];
-  result.loss = result.crossEntropy = static_cast<double>(values[0]) / std::max(1.0, result.tokens);
+  const auto of = [&](plan::StepTotal total) { return values[indexOf(total)]; };
+  result.tokens = of(plan::StepTotal::tokens);
+  result.gradientNorm = of(plan::StepTotal::gradNorm);
+  result.loss = result.crossEntropy =
+      static_cast<double>(of(plan::StepTotal::lossSum)) / std::max(1.0, result.tokens);
   for (size_t term : terms) {
     result.terms.push_back({plan::kResults[term], values[term]});
     result.loss += values[term];

@@ -90,10 +90,10 @@ struct Recording {
 inline constexpr size_t kMeasuredSteps = 4096;
 
 // Scalars that the update of a step reads: plan::kStepScalars.
-using StepScalars = std::array<float, 9>;
+using StepScalars = std::array<float, plan::kStepScalars.size()>;
 
 // Values that a step leaves in a rank: plan::kResults.
-using StepValues = std::array<float, 7>;
+using StepValues = std::array<float, plan::kResults.size()>;
 // terms: of the plan, numbers in plan::kResults.
 StepResult resultOf(const StepValues &values, std::span<const size_t> terms);
 // All ranks have the same, to the bit: they come out of sums over all ranks, in one order.

@@ -1,6 +1,7 @@
 // The row kernels of a plan on a device: the file that suits it, loaded, and what its kernels must be given.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/device/KernelNeeds.h"
 #include "runtime/device/Plugin.h"
 

@@ -2,6 +2,7 @@
 // (plan/prove/VerifyPlan.h) no plan, however it was edited, reaches beyond its memory.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/device/KernelNeeds.h"
 
 namespace mgc {

@@ -138,19 +138,19 @@ StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step
   const auto t = static_cast<double>(step + 1);
   // The betas as the update has them, in f32: corrections from the doubles would not undo what the update does.
   const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
-  const std::array values = {lr,
-                             beta1,
-                             beta2,
-                             options.eps,
-                             options.weightDecay,
-                             options.clipGrad,
-                             1 - std::pow(beta1, t),
-                             1 - std::pow(beta2, t),
-                             options.routerBiasRate};
-  StepScalars scalars;
-  static_assert(values.size() == std::tuple_size_v<StepScalars>);
-  std::transform(values.begin(), values.end(), scalars.begin(),
-                 [](double value) { return static_cast<float>(value); });
+  StepScalars scalars{};
+  const auto set = [&](plan::StepScalar scalar, double value) {
+    scalars[indexOf(scalar)] = static_cast<float>(value);
+  };
+  set(plan::StepScalar::lr, lr);
+  set(plan::StepScalar::beta1, beta1);
+  set(plan::StepScalar::beta2, beta2);
+  set(plan::StepScalar::eps, options.eps);
+  set(plan::StepScalar::weightDecay, options.weightDecay);
+  set(plan::StepScalar::clip, options.clipGrad);
+  set(plan::StepScalar::biasCorrection1, 1 - std::pow(beta1, t));
+  set(plan::StepScalar::biasCorrection2, 1 - std::pow(beta2, t));
+  set(plan::StepScalar::routerBiasRate, options.routerBiasRate);
   return scalars;
 }
 

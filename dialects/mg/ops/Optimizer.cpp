@@ -1,5 +1,6 @@
 // The step's end: row bodies.
 #include "dialects/mg/RowEmitter.h"
+#include "plan/StepNumbers.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -38,7 +39,7 @@ LogicalResult ClipFactorOp::emitRow(RowEmitter &e) {
 
 // The step scalar of the name.
 static Node stepScalar(RowEmitter &e, Value scalars, llvm::StringRef name) {
-  const auto it = llvm::find(plan::kStepScalars, name);
+  const auto it = llvm::find(plan::kStepScalars, std::string_view(name));
   return e.value(scalars, {layoutOf(scalars).getNames()[0], int64_t(it - plan::kStepScalars.begin())});
 }
 
