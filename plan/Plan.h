@@ -15,7 +15,7 @@
 
 #include "plan/KernelLevel.h"
 #include "plan/PlanInputs.h"
-#include "plan/PlanParameters.h"
+#include "plan/ParameterBuckets.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
 #include "plan/StepNumbers.h"

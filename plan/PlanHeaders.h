@@ -4,7 +4,7 @@
 #include "cmake/CommonHeaders.h"
 #include "plan/KernelLevel.h"
 #include "plan/PlanInputs.h"
-#include "plan/PlanParameters.h"
+#include "plan/ParameterBuckets.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
 #include "plan/StepNumbers.h"

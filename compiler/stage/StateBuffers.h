@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
-#include "plan/PlanParameters.h"
+#include "plan/ParameterBuckets.h"
 
 namespace mgc {
 

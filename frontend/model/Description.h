@@ -18,7 +18,7 @@
 
 #include "frontend/model/Rope.h"
 #include "plan/PlanInputs.h"
-#include "plan/PlanParameters.h"
+#include "plan/ParameterBuckets.h"
 
 #include <algorithm>
 
