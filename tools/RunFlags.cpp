@@ -260,7 +260,7 @@ void addProfileFlags(CLI::App &app, RunFlags &run) {
   app.add_option("--profile-json", training.profileJson, "File (.json) for the profile")->check(notEmpty());
 }
 
-// Of CPUs no peak is known. The description of a GPU is that of its target, whose cards have one peak.
+// CPUs have no known peak. The description of a GPU is that of its target, whose cards have one peak.
 StepWork stepWorkOf(const plan::Plan &plan) {
   StepWork work{cost::modelFlops(plan)};
   const cost::Machine machine = cost::machineOf(plan);

@@ -158,7 +158,7 @@ static Value embedded(BlockBuilder &block, const Embedding &embedding, const Mod
   return completed(block, placed ? block.addPlaced(x, placed) : x, embedding, layout);
 }
 
-// Those of the embedding, of the encoder's behind "encoder.".
+// Adds the parameters of the embedding; the encoder's have names behind "encoder.".
 static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model,
                                const FrozenParameters &frozen, Stack stack) {
   static constexpr StringRef kOwn[] = {"embed.positions", "embed.types",          "embed_norm.weight",

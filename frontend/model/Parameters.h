@@ -84,7 +84,7 @@ class TensorTable {
 public:
   explicit TensorTable(const TensorNames &names) : TensorTable(names, "", names.prefix) {}
   TensorTable(const TensorNames &names, std::string_view begin, std::string_view prefix);
-  void add(const TensorNames &others); // of the other parts, as they are
+  void add(const TensorNames &others); // adds the rows of the other parts, unchanged
   const std::vector<TensorRow> &rows() const { return rows_; }
   const std::vector<std::string_view> &ignored() const { return ignored_; }
 
@@ -92,7 +92,7 @@ private:
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
   void addRows(const TensorNames &names, const auto &spell);
 
-  std::deque<std::string> texts_; // what the others point into
+  std::deque<std::string> texts_; // the texts that the others point into
   std::vector<TensorRow> rows_;
   std::vector<std::string_view> ignored_;
 };

@@ -45,7 +45,7 @@ private:
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
   Status explain(const Status &missing) const; // why not all have reported
   Status collectReports(const std::vector<std::string> &reports, CheckpointRecord &record);
-  std::string keyOf(std::string_view what) const; // of this save
+  std::string keyOf(std::string_view what) const; // key of this save
   bool isWriter() const { return completes_.has_value(); }
 
   Engine &engine_;

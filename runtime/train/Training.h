@@ -63,7 +63,7 @@ struct TrainingOptions {
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false;       // in the log, of each router whose load is counted, the tokens of its experts
-  int timersLevel = 0;          // of --timing-log-level; 0: no timers
+  int timersLevel = 0;          // level of --timing-log-level; 0: no timers
   int64_t timersInterval = 100; // the steps whose number is a multiple of it have them
   bool timersInTensorboard = false;
   bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer

@@ -88,7 +88,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--bf16-products", !options.bf16Product                          ? "measured"
                          : *options.bf16Product == Bf16Product::native ? "native"
                                                                        : "panels");
-  // Which steps are captured as graphs: NCCL wants the same of all ranks.
+  // Steps that are captured as graphs: NCCL needs the same ones on all ranks.
   add("steps of --trace", options.isTraced() ? options.traceSteps : 0);
   add("--no-graphs", options.noGraphs);
   add("--non-deterministic", options.nonDeterministic);

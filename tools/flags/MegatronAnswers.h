@@ -16,7 +16,7 @@ namespace mgc::tools {
 struct MegatronAnswer {
   std::string text;
   bool goesOn = false;
-  size_t values = 0; // that follow the flag at most, where it goes on
+  size_t values = 0; // how many values follow the flag at most, where it goes on
 };
 // `value`: what follows the flag, if anything does. Nothing for flags that Megatron-LM does not have.
 std::optional<MegatronAnswer> answerOf(std::string_view flag, std::string_view value);

@@ -181,7 +181,7 @@ std::span<const Family> bertFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "bert",
        .architecture = "BertForMaskedLM",
-       .ignoredFields = {"classifier_dropout"}, // a field of other heads
+       .ignoredFields = {"classifier_dropout"}, // fields of other heads
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors = {.prefix = "bert.",
                    .rows = kStackRows,
@@ -226,7 +226,7 @@ std::span<const Family> bertFamilies() {
       // Positions begin behind that of the padding token; the head has GELU whatever the layers have
       {.modelType = "roberta",
        .architecture = "RobertaForMaskedLM",
-       .ignoredFields = {"classifier_dropout"}, // a field of other heads
+       .ignoredFields = {"classifier_dropout"}, // fields of other heads
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors =
            {.prefix = "roberta.", .rows = kStackRows, .ignored = kRobertaIgnored, .ownRows = kRobertaRows},

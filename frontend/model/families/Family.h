@@ -29,17 +29,17 @@ inline constexpr BiasField kAlwaysBiased = {}, kAttentionBias = {kQkv | kOut, "a
 struct DecoderFields {
   std::vector<BiasField> biases = {};
   bool hasHeadDim = true; // the class reads head_dim; else a head is hidden_size / num_attention_heads
-  int64_t headDim = 0;    // the class's head_dim; 0: that too
+  int64_t headDim = 0;    // default of head_dim; 0: that too
   bool nullHeadDimIsDerived = false; // a head_dim of null is that too, whatever stands above
   bool groupsMayBeAbsent = false;    // then num_attention_heads
-  Norm norm =
-      rmsNorm(1e-6); // the norm of every branch and behind the layers; the file may have another epsilon
+  // The norm of every branch and behind the layers, but for its epsilon, which the file may have.
+  Norm norm = rmsNorm(1e-6);
   std::string_view activation = "silu";
   bool gated = true; // the mlp
-  int64_t ffnOverHidden =
-      0;              // > 0: how often the mlp's width holds the hidden size; else the width is required
-  double dropout = 0; // the dropout of attention's probabilities
-  std::optional<double> hiddenDropout = {}; // the dropout of both branches; none: the class has none
+  // > 0: default of the mlp's width over hidden; else the width is required.
+  int64_t ffnOverHidden = 0;
+  double dropout = 0;                       // dropout of the attention's probabilities
+  std::optional<double> hiddenDropout = {}; // dropout of both branches; none: the class has no such dropout
   int64_t positions = 0;                    // 0: they are required
   bool isTied = false;
   double initializerRange = 0.02;
@@ -56,7 +56,7 @@ struct Reading {
   Config &config;
   ModelDescription &model;
   BlockDescription block = {};               // every layer, but for what `each` edits
-  int64_t count = 0;                         // how many layers
+  int64_t count = 0;                         // number of layers
   std::vector<BlockDescription> layers = {}; // empty: `count` times `block`
 
   // Edits each layer by edit(layer, its number). Nothing once a problem was recorded: sizes and lists may not be usable then.

@@ -15,7 +15,7 @@ struct RunIdentity {
       settings; // "--lr = 0.001": flags and what the machine decides, in one order everywhere
 };
 
-// Who joins. `who` is for messages: "process 4711 on node1".
+// A process that joins. `who` is for messages: "process 4711 on node1".
 struct Joining {
   int64_t rank = 0;
   std::string who;

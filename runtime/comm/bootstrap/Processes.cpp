@@ -127,7 +127,7 @@ Status Processes::report(const Status &own) const {
   if (!cause || cause->rank == rank_)
     return own;
   const bool hasPlace = own.message() != cause->text && own.message().ends_with(cause->text);
-  if (cause->rank < 0) // what nobody has said has no place but that of those who waited
+  if (cause->rank < 0) // a cause without a rank has no place but that of the ranks that waited
     return hasPlace ? own : errorf("rank {}: {}", rank_, cause->text);
   return errorf("rank {} ends because of rank {}: {}", rank_, cause->rank, firstLine(cause->text));
 }

@@ -10,7 +10,7 @@ namespace mgc {
 
 namespace {
 
-constexpr int64_t kMaxWaits = 64; // of one process
+constexpr int64_t kMaxWaits = 64; // limit per process
 
 } // namespace
 
@@ -67,7 +67,7 @@ void Rendezvous::handle(const StoreRequest &request) {
   answer(request.key, request.kind == StoreKind::share || request.kind == StoreKind::get);
 }
 
-// What was shared stays for those that ask later.
+// A shared value stays for processes that ask later.
 void Rendezvous::answer(const std::string &key, bool isKept) {
   Meeting &meeting = meetings_[key];
   if (!meeting.isComplete())

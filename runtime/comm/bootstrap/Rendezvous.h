@@ -54,7 +54,7 @@ private:
   const int64_t processes_;
   const Send send_;
   std::map<std::string, Meeting> meetings_;
-  int64_t waits_ = 0, bytes_ = 0; // of all keys
+  int64_t waits_ = 0, bytes_ = 0; // totals over all keys
 };
 
 } // namespace mgc

@@ -44,7 +44,7 @@ public:
   // Ends the run for all.
   void abort(const Status &cause);
   struct Cause {
-    int64_t rank = -1; // whose it is; -1: of one that did not say
+    int64_t rank = -1; // rank whose cause it is; -1: not known
     std::string text;
   };
   // Why all must end, if they must; waits a while for it.

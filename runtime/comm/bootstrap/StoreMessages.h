@@ -26,7 +26,7 @@ inline constexpr std::string_view kStoreMagic = "mgrun's store";
 inline constexpr int64_t kStoreProtocol = 5;
 inline constexpr int64_t kMaxHelloBytes = 16384;
 inline constexpr size_t kMaxCauseBytes = 16384, kMaxKeyBytes = 1024;
-inline constexpr int64_t kMaxStoreBytes = 64 << 20;            // of the values that the store holds
+inline constexpr int64_t kMaxStoreBytes = 64 << 20;            // limit of the values that the store holds
 inline constexpr int64_t kMaxAnswerBytes = 2 * kMaxStoreBytes; // with keys and lengths
 // The gather that ends a run: a process that has given its value may go.
 inline constexpr std::string_view kEndOfRun = "the end of the run";

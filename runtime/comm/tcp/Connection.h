@@ -45,7 +45,7 @@ private:
 // Errors are to be read behind the name of the other end. One thread may send while another receives.
 class Connection {
 public:
-  using Bytes = std::shared_ptr<const std::string>; // of a message; one copy for all its receivers
+  using Bytes = std::shared_ptr<const std::string>; // one message; one copy for all its receivers
 
   explicit Connection(Descriptor socket) : socket_(std::move(socket)) {}
   const Descriptor &socket() const { return socket_; }

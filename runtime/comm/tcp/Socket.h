@@ -39,7 +39,7 @@ Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline);
 // Whether the host is loopback on every machine: "localhost" and numbers. Debian's installer makes the name of a machine loopback
 // on that machine alone.
 bool isLoopbackEverywhere(const std::string &host);
-std::string hostName(); // of this machine
+std::string hostName(); // name of this machine
 // Ok where one of the host's addresses is one of this machine's, or of none in particular (0.0.0.0, ::).
 Status verifyIsHere(const std::string &host);
 

@@ -14,7 +14,7 @@ public:
   struct Times {
     double join = 0, gather = 0; // seconds
   };
-  // Of `run.processes` peers, each of which gives `value`. An error where one is not told the values of all.
+  // Gathers from `run.processes` peers, each of which gives `value`. An error where one is not told the values of all.
   static Result<Times> gather(const Endpoint &at, const RunIdentity &run, const std::string &value) {
     StorePeers peers(run.processes, value);
     const auto start = Clock::now();
