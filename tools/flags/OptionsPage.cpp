@@ -2,6 +2,8 @@
 #include "tools/flags/OptionsPage.h"
 
 #include "frontend/ModelFlags.h"
+#include "runtime/train/RunOptions.h"
+#include "tools/flags/FlagChecks.h"
 #include "tools/flags/MegatronAnswers.h"
 #include "tools/flags/VocabularyPage.h"
 
@@ -88,6 +90,65 @@ std::string wrapped(std::string_view paragraph) {
   return text + line + "\n";
 }
 
+std::string valuesOf(const OptionRange &range) {
+  switch (range.kind) {
+  case OptionRange::Kind::file:
+    return "a file that is there";
+  case OptionRange::Kind::path:
+    return "a path that is there";
+  case OptionRange::Kind::whole:
+    return fmt::format("whole numbers{}{}",
+                       range.least > OptionRange().least ? fmt::format(" from {}", range.least) : "",
+                       range.most < OptionRange().most ? fmt::format(" to {}", range.most) : "");
+  case OptionRange::Kind::number:
+    return range.lowest > OptionRange().lowest ? fmt::format("{} to {}", range.lowest, range.highest)
+                                               : "numbers";
+  case OptionRange::Kind::words:
+    return fmt::format("{}", fmt::join(range.words, ", "));
+  default:
+    return "";
+  }
+}
+
+// "`--lr`: Learning rate. Numbers; default 0.001; ..": what the row says.
+std::string lineOf(const RunOption &row) {
+  TrainingOptions standard;
+  std::vector<std::string> facts;
+  if (const std::string values = valuesOf(row.range); !values.empty())
+    facts.push_back("values: " + values);
+  if (const std::string value = row.textIn(standard).value_or("");
+      !row.isSwitch() && !value.empty() && value != row.details.none)
+    facts.push_back("default: " + value);
+  if (!row.details.needs.empty())
+    facts.push_back(fmt::format("with {}", fmt::join(row.details.needs, ", ")));
+  if (!row.details.excludes.empty())
+    facts.push_back(fmt::format("without {}", fmt::join(row.details.excludes, ", ")));
+  if (row.isCompared()) {
+    facts.push_back("the same in all processes");
+    if (row.agrees != Agrees::run)
+      facts.push_back("kept in a checkpoint");
+  }
+  std::vector<std::string> names;
+  for (std::string name : splitAtCommas(row.names))
+    names.push_back(fmt::format("`{}`", name.substr(name.find_first_not_of('!'))));
+  return wrapped(fmt::format("- {}: {}{}{}{}", fmt::join(names, ", "), row.help,
+                             row.help.empty() || facts.empty() ? "" : ". ", facts.empty() ? "" : "(",
+                             fmt::join(facts, "; ")) +
+                 (facts.empty() ? "" : ")"));
+}
+
+std::string runOptionsPage() {
+  std::string
+      text = "# Options of a run\n\nFlags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
+      group;
+  for (const RunOption &row : runOptions()) {
+    if (row.group != group)
+      text += fmt::format("\n## {}\n\n", group = row.group);
+    text += lineOf(row);
+  }
+  return text + "\n";
+}
+
 // Answers, each with the flags that have it.
 std::string answersPage(bool thatGoOn) {
   std::string text;
@@ -126,7 +187,8 @@ std::string optionsPage(const frontend::Supported &supported) {
       text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
     text += "\n";
   }
-  text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
+  text += runOptionsPage() +
+          "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
           "line of\n"
           "`mgc compile`; they are compared with config.json:\n\n";
   for (const frontend::ModelFlag &flag : frontend::modelFlags())
