@@ -2,9 +2,8 @@
 #include "tools/flags/OptionsPage.h"
 
 #include "frontend/ModelFlags.h"
-#include "runtime/train/RunOptions.h"
-#include "tools/flags/FlagChecks.h"
-#include "tools/flags/MegatronAnswers.h"
+#include "tools/flags/ForeignAnswers.h"
+#include "tools/flags/RunFlags.h"
 #include "tools/flags/VocabularyPage.h"
 
 #include <algorithm>
@@ -128,10 +127,7 @@ std::string lineOf(const RunOption &row) {
     if (row.agrees != Agrees::run)
       facts.push_back("kept in a checkpoint");
   }
-  std::vector<std::string> names;
-  for (std::string name : splitAtCommas(row.names))
-    names.push_back(fmt::format("`{}`", name.substr(name.find_first_not_of('!'))));
-  return wrapped(fmt::format("- {}: {}{}{}{}", fmt::join(names, ", "), row.help,
+  return wrapped(fmt::format("- `{}`: {}{}{}{}", fmt::join(flagsOf(row), "`, `"), row.help,
                              row.help.empty() || facts.empty() ? "" : ". ", facts.empty() ? "" : "(",
                              fmt::join(facts, "; ")) +
                  (facts.empty() ? "" : ")"));
@@ -150,9 +146,9 @@ std::string runOptionsPage() {
 }
 
 // Answers, each with the flags that have it.
-std::string answersPage(bool thatGoOn) {
+std::string answersPage(const Framework &framework, bool thatGoOn) {
   std::string text;
-  for (const MegatronRow &row : megatronRows()) {
+  for (const ForeignRow &row : framework.rows) {
     if (row.goesOn != thatGoOn)
       continue;
     std::vector<std::string> names;
@@ -193,8 +189,16 @@ std::string optionsPage(const frontend::Supported &supported) {
           "`mgc compile`; they are compared with config.json:\n\n";
   for (const frontend::ModelFlag &flag : frontend::modelFlags())
     text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());
-  return text + "\nThese may stay, and change nothing:\n\n" + answersPage(true) +
-         "\nThese are refused with an answer:\n\n" + answersPage(false);
+  for (const Framework &framework : frameworks()) {
+    if (&framework != &frameworks().front())
+      text += fmt::format(
+          "\n# Flags of {}\n\nWith dashes or underscores, and behind the name of a section and a dot.\n",
+          framework.name);
+    if (const std::string kept = answersPage(framework, true); !kept.empty())
+      text += "\nThese may stay, and change nothing:\n\n" + kept;
+    text += "\nThese are refused with an answer:\n\n" + answersPage(framework, false);
+  }
+  return text;
 }
 
 std::string optionsSchema(const frontend::Supported &supported) {

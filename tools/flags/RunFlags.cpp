@@ -108,6 +108,13 @@ Result<BlendWords> blendOf(std::string_view flag, const std::vector<std::string>
 
 } // namespace
 
+std::vector<std::string> flagsOf(const RunOption &row) {
+  std::vector<std::string> names = splitAtCommas(row.names);
+  for (std::string &name : names)
+    name.erase(0, name.find_first_not_of('!'));
+  return names;
+}
+
 void addRunFlags(CLI::App &app, TrainingOptions &options) {
   for (const RunOption &row : runOptions())
     std::visit(RunFlagMaker{app, options, row}, row.member)->required(!row.names.starts_with('-'));

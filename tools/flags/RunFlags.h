@@ -9,6 +9,9 @@
 
 namespace mgc::tools {
 
+// "--save-interval", "--persistent-save-interval": what a row is called on the command line.
+std::vector<std::string> flagsOf(const RunOption &row);
+
 void addRunFlags(CLI::App &app, TrainingOptions &options);
 // --data-path and its like; an error is one of usage.
 Status readCorpusFlags(TrainingOptions &options);
