@@ -109,7 +109,7 @@ std::string valuesOf(const OptionRange &range) {
   }
 }
 
-// "`--lr`: Learning rate. Numbers; default 0.001; ..": what the row says.
+// "- `--lr`: Learning rate (values: numbers; default: 0.001; ..)": what the row says.
 std::string lineOf(const RunOption &row) {
   TrainingOptions standard;
   std::vector<std::string> facts;
@@ -127,10 +127,8 @@ std::string lineOf(const RunOption &row) {
     if (row.agrees != Agrees::run)
       facts.push_back("kept in a checkpoint");
   }
-  return wrapped(fmt::format("- `{}`: {}{}{}{}", fmt::join(flagsOf(row), "`, `"), row.help,
-                             row.help.empty() || facts.empty() ? "" : ". ", facts.empty() ? "" : "(",
-                             fmt::join(facts, "; ")) +
-                 (facts.empty() ? "" : ")"));
+  const std::string details = facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, "; "));
+  return wrapped(fmt::format("- `{}`: {}{}", fmt::join(flagsOf(row), "`, `"), row.help, details));
 }
 
 std::string runOptionsPage() {
