@@ -31,12 +31,10 @@ template <auto Member> constexpr auto atLaunch = at<&T::typed, &Typed::launch, M
 template <auto Member> constexpr auto atOptimizer = at<&T::optimizer, Member>;
 
 const OptionRange kAny = {}, kNotEmpty = {Kind::notEmpty}, kFile = {Kind::file}, kPath = {Kind::path};
-OptionRange whole(int64_t least, int64_t most = std::numeric_limits<int64_t>::max()) {
+OptionRange whole(int64_t least = kAny.least, int64_t most = kAny.most) {
   return {.kind = Kind::whole, .least = least, .most = most};
 }
-OptionRange whole() { return {.kind = Kind::whole}; }
-OptionRange number() { return {.kind = Kind::number}; }
-OptionRange number(double lowest, double highest) {
+OptionRange number(double lowest = kAny.lowest, double highest = kAny.highest) {
   return {.kind = Kind::number, .lowest = lowest, .highest = highest};
 }
 OptionRange oneOf(std::vector<std::string> words) { return {.kind = Kind::words, .words = std::move(words)}; }
@@ -47,7 +45,7 @@ bool countsSamples(const T &options) { return options.optimizer.bySamples; }
 bool hasNoIterations(const T &options) { return hasRates(options) || countsSamples(options); }
 bool hasNoSampleSchedule(const T &options) { return hasRates(options) || !countsSamples(options); }
 bool isNotEvaluated(const T &options) { return options.evalInterval == 0; }
-bool isBlend(const T &options) { return !options.corpus.files.isPerSplit(); }
+bool isPerSplit(const T &options) { return options.corpus.files.isPerSplit(); }
 
 const IdleWhen kRates{hasRates, "--lr-list has the rate of each step"},
     kConstant{isConstant, "--lr-decay-style constant stays at --lr"},
@@ -96,14 +94,19 @@ std::string textOfBlend(const BlendWords &blend) {
                          nameOfFile(blend.prefixes[i]));
   return words;
 }
-template <Split split> std::string textOfSplit(const T &options) {
-  return textOfBlend(options.corpus.files.perSplit[size_t(split)]);
-}
-template <Split split> bool hasNoFiles(const T &options) {
-  return options.corpus.files.perSplit[size_t(split)].prefixes.empty();
-}
-template <Split split> std::vector<std::string> &filesOf(T &options) {
-  return options.typed.dataPaths[size_t(split)];
+// --train-data-path and its like.
+template <Split split>
+Row rowOfSplit(Agrees agrees, std::vector<std::string> needs, std::vector<IdleWhen> idle) {
+  return Row(
+      fmt::format("--{}-data-path", toString(split)),
+      +[](T &options) -> auto & { return options.typed.dataPaths[size_t(split)]; }, kAny, agrees,
+      fmt::format("Instead of --data-path and --split: those of {} alone", toString(split)),
+      {.needs = std::move(needs),
+       .excludes = {"--data-path", "--data", "--mock-data"},
+       .idle = std::move(idle),
+       .text = [](const T &options) { return textOfBlend(options.corpus.files.perSplit[size_t(split)]); },
+       .absent =
+           [](const T &options) { return options.corpus.files.perSplit[size_t(split)].prefixes.empty(); }});
 }
 
 // Lists may be long: their length and a hash.
@@ -127,7 +130,6 @@ std::vector<std::string> namesOfTokenizers() {
 }
 
 Rows dataOptions() {
-  const std::vector<std::string> others = {"--data", "--mock-data"};
   return {
       Row("plan", at<&T::plan>, kNotEmpty, elsewhere, "Folder that mgc compile wrote"),
       Row("--data", at<&T::data>, kFile, elsewhere,
@@ -148,12 +150,7 @@ Rows dataOptions() {
           "Elements of a .bin file without .idx: u8 u16 i32 u32 i64; needed where several would do",
           {.needs = {"--data"}}),
       Row("--tokenizer-type", at<&T::tokenizer, &TokenizerFiles::type>, oneOf(namesOfTokenizers()), data,
-          "What reads the texts of a .jsonl; else by the name of --tokenizer-model",
-          {.needs = {"--data"},
-           .text =
-               [](const T &options) {
-                 return options.tokenizer.type.empty() ? "none" : options.tokenizer.type;
-               }}),
+          "What reads the texts of a .jsonl; else by the name of --tokenizer-model", {.needs = {"--data"}}),
       Row("--tokenizer-model", at<&T::tokenizer, &TokenizerFiles::model>, kPath, data,
           "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of texts "
           "(\"text\" of each line), or of conversations with --sft",
@@ -165,13 +162,13 @@ Rows dataOptions() {
           {.needs = {"--data"}}),
       Row("--chat-template", at<&T::chatTemplate>, kFile, data,
           "File (.json): what is put around the messages of each role; else ChatML (docs/data.md)",
-          {.needs = {"--sft"}}),
+          {.needs = {"--sft"}, .none = ""}),
       Row("--data-path", atTyped<&Typed::dataPath>, kAny, corpus,
           "Files of indexed token sequences, as mgc-data and Megatron-LM's preprocess_data.py write them: "
           "PREFIX of PREFIX.bin and PREFIX.idx, several, or a blend: WEIGHT PREFIX ..",
-          {.excludes = others,
+          {.excludes = {"--data", "--mock-data"},
            .text = [](const T &options) { return textOfBlend(options.corpus.files.blend); },
-           .absent = [](const T &options) { return !isBlend(options); }}),
+           .absent = isPerSplit}),
       Row("--split", atTyped<&Typed::split>, kAny, corpus,
           "Parts of them that are for training, validation and test",
           {.needs = {"--data-path"},
@@ -182,27 +179,11 @@ Rows dataOptions() {
                },
            .absent =
                [](const T &options) {
-                 return !isBlend(options) || !options.corpus.files.split.parts[size_t(Split::train)];
+                 return isPerSplit(options) || !options.corpus.files.split.parts[size_t(Split::train)];
                }}),
-      Row("--train-data-path", filesOf<Split::train>, kAny, corpus,
-          "Instead of --data-path and --split: those of train alone",
-          {.excludes = {"--data-path", "--data", "--mock-data"},
-           .text = textOfSplit<Split::train>,
-           .absent = hasNoFiles<Split::train>}),
-      Row("--valid-data-path", filesOf<Split::valid>, kAny, run,
-          "Instead of --data-path and --split: those of valid alone",
-          {.needs = {"--train-data-path"},
-           .excludes = {"--data-path", "--data", "--mock-data"},
-           .idle = {kNotEvaluated},
-           .text = textOfSplit<Split::valid>,
-           .absent = hasNoFiles<Split::valid>}),
-      Row("--test-data-path", filesOf<Split::test>, kAny, run,
-          "Instead of --data-path and --split: those of test alone",
-          {.needs = {"--train-data-path"},
-           .excludes = {"--data-path", "--data", "--mock-data"},
-           .idle = {kNotEvaluated},
-           .text = textOfSplit<Split::test>,
-           .absent = hasNoFiles<Split::test>}),
+      rowOfSplit<Split::train>(corpus, {}, {}),
+      rowOfSplit<Split::valid>(run, {"--train-data-path"}, {kNotEvaluated}),
+      rowOfSplit<Split::test>(run, {"--train-data-path"}, {kNotEvaluated}),
       Row("--data-cache-path", at<&T::corpus, &C::cache>, kNotEmpty, no,
           "Folder that keeps the order of samples of --data-path, so that later runs, and the other "
           "processes, need not compute it",

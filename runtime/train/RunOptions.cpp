@@ -20,11 +20,11 @@ std::string shortened(const std::string &path) {
              : fmt::format("a name with the hash {:016x}", hashName(path));
 }
 
-template <typename Value> std::string textOf(const RunOption &, const Value &value) {
-  if constexpr (requires { value.front().size(); })
-    return fmt::format("{}", fmt::join(value, " "));
-  else
-    return fmt::format("{}", value);
+template <typename Value> std::string textOf(const RunOption &option, const Value &value) {
+  if constexpr (std::is_same_v<Value, std::string>)
+    if (value.empty())
+      return option.details.none;
+  return fmt::format("{}", value);
 }
 template <typename Value> std::string textOf(const RunOption &option, const std::optional<Value> &value) {
   if (!value)
