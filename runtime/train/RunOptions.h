@@ -1,6 +1,6 @@
-// The options of a run: what mgrun takes as flags. A row is all that is said of an option besides its use; the command line, its
-// help, docs/options.md, the comparison of ranks, the settings in a checkpoint and the refusal of options that would do nothing
-// are made of the rows.
+// The options of a run: what mgrun takes as flags. A row is all that is said of an option besides its use. The command
+// line, its help, docs/options.md, the comparison of ranks, the settings in a checkpoint and the refusal of options that
+// would do nothing are made of the rows.
 #pragma once
 
 #include "runtime/checkpoint/CheckpointRecord.h"
