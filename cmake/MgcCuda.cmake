@@ -1,6 +1,6 @@
 # The CUDA toolkit, for what is built with it. Nothing links its libraries: they are opened at run time.
 #   MGC_CUDA        ON: used where it is found; OFF; REQUIRED: an error where it is not
-#   MGC_CUDA_WHEELS folder with nvidia/*/include, as Python packages lay them down (site-packages): cuBLASLt, cuDNN and NCCL
+#   MGC_CUDA_WHEELS folder with nvidia/*/include, as Python packages store them (site-packages): cuBLASLt, cuDNN and NCCL
 #                   are looked for there first
 #   MGC_CUDA_FOUND  the toolkit is there and wanted. Then MGC_CUDA_BIN is the folder of nvcc and ptxas, mgc_cuda_headers an
 #                   interface target with the include directories, MGC_CUDA_LIBRARIES the folders of the libraries that belong

@@ -1,4 +1,4 @@
-# Finds MLIR 22 and offers mgc_mlir_library(): a library that may include MLIR, with the shared precompiled header.
+# Finds MLIR 22: the target mgc_mlir is for what includes and links it.
 list(PREPEND CMAKE_PREFIX_PATH /usr/lib/llvm-22)
 find_package(MLIR REQUIRED CONFIG)
 if(NOT LLVM_VERSION_MAJOR EQUAL 22)

@@ -68,6 +68,5 @@ endif()
 
 # mgc_mpi_test(NAME KIND RANKS COMMAND..): a ctest test of so many processes of the MPI.
 function(mgc_mpi_test name kind ranks)
-  add_test(NAME ${name} COMMAND ${MGC_MPIRUN_${kind}} -n ${ranks} ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS} PROCESSORS ${ranks})
+  mgc_test(${name} CORES ${ranks} USES runtime/comm/mpi COMMAND ${MGC_MPIRUN_${kind}} -n ${ranks} ${ARGN})
 endfunction()

@@ -1,16 +1,23 @@
 # The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
 # targets of others.
-#   mgc_library([FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
+#   mgc_library([HEADER ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
 #                                                  folders; a static library, an interface where there are none
+#   mgc_mlir_library(HEADER .. | HEADER_OF .. ..)  the same of code that includes MLIR
 #   mgc_pass(DEPS ..)                              the same of MLIR's passes
-#   mgc_program(NAME SOURCES .. DEPS ..)           an executable
-#   mgc_gtest(NAME SOURCES .. DEPS ..)             a GoogleTest binary and its ctest test
+#   mgc_program(NAME [HEADER_OF ..] SOURCES .. DEPS ..)        an executable
+#   mgc_gtest(NAME [MLIR] SOURCES .. [OPTIONS ..] DEPS ..)  a GoogleTest binary and its ctest test; MLIR: it includes MLIR; OPTIONS
+#                                                  of the compiler, with which it shares no precompiled header
+#   mgc_test(NAME ..)                              a ctest test of a script or program
+#   mgc_vectorized(SOURCE ..)                      sources of the folder whose loops are optimised in all builds
 #   mgc_folders(..)                                their CMakeLists.txt, too
+# A precompiled header is a folder's own HEADER. Code without MLIR shares that of plan if it depends on plan, else that of runtime/base;
+# code with MLIR shares that of the folder HEADER_OF; tests share one with GoogleTest.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# CMake's property POSITION_INDEPENDENT_CODE would compile programs with -fPIE, and a precompiled header serves either -fPIE or -fPIC.
+add_compile_options(-fPIC)
 
 add_library(mgc_options INTERFACE)
 target_include_directories(mgc_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
@@ -51,7 +58,8 @@ macro(mgc_folders)
   endforeach()
 endmacro()
 
-function(mgc_library)
+# The target of this folder, and its name in the variable `out`.
+function(mgc_folder_target out)
   cmake_parse_arguments(ARG "" "" "FOLDERS;EXCEPT;DEPS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   mgc_targets(name "${folder}")
@@ -69,43 +77,115 @@ function(mgc_library)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE mgc_options fmt::fmt ${deps})
   endif()
+  set(${out} ${name} PARENT_SCOPE)
+endfunction()
+
+function(mgc_library)
+  cmake_parse_arguments(ARG "" "HEADER" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  mgc_folder_target(name FOLDERS ${ARG_FOLDERS} EXCEPT ${ARG_EXCEPT} DEPS ${ARG_DEPS})
+  get_target_property(type ${name} TYPE)
+  if(ARG_HEADER)
+    target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
+  elseif(plan IN_LIST ARG_DEPS)
+    target_precompile_headers(${name} REUSE_FROM mgc_plan)
+  elseif(NOT type STREQUAL INTERFACE_LIBRARY)
+    target_precompile_headers(${name} REUSE_FROM mgc_runtime_base)
+  endif()
+endfunction()
+
+# A precompiled header is for one level of optimisation.
+function(mgc_vectorized)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno" SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+function(mgc_mlir_library)
+  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "" ${ARGN})
+  mgc_folder_target(name ${ARG_UNPARSED_ARGUMENTS})
+  if(ARG_HEADER)
+    target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
+  else()
+    mgc_targets(owner ${ARG_HEADER_OF})
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
+  set(name ${name} PARENT_SCOPE)
 endfunction()
 
 function(mgc_pass)
-  mgc_library(${ARGN})
-  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
-  mgc_targets(name "${folder}")
+  mgc_mlir_library(HEADER_OF dialects/mg ${ARGN})
   add_dependencies(${name} MgPassesTableGen)
-  target_precompile_headers(${name} REUSE_FROM mgc_dialects_mg)
 endfunction()
 
 function(mgc_program name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER_OF" "SOURCES;DEPS" ${ARGN})
   mgc_targets(deps ${ARG_DEPS})
+  mgc_targets(owner ${ARG_HEADER_OF})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE mgc_options ${deps})
+  if(owner)
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
 endfunction()
 
-set(MGC_TEST_SECONDS 300) # of a test program
+set(MGC_TEST_SECONDS 900) # timeout of a test
 if(MGC_SANITIZE)
-  set(MGC_TEST_SECONDS 1800) # code is up to twenty times as slow
+  set(MGC_TEST_SECONDS 3600) # code is up to twenty times as slow
 endif()
 if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+  add_library(mgc_test_options INTERFACE) # of tests, whose own code need not be fast
+  target_link_libraries(mgc_test_options INTERFACE mgc_options fmt::fmt)
+  target_compile_options(mgc_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
 endif()
-# SAMPLE: a test runs one of so many of its tests, others each day.
+# The target NAME owns the precompiled header of tests that link the DEPS.
+function(mgc_test_header name header)
+  mgc_targets(deps ${ARGN})
+  add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/test/NoCode.cpp")
+  target_link_libraries(${name} PRIVATE mgc_test_options GTest::gtest ${deps})
+  target_precompile_headers(${name} PRIVATE <${header}>)
+endfunction()
+# SAMPLE: of so many of its tests, one runs.
 function(mgc_gtest name)
-  cmake_parse_arguments(ARG "" "SAMPLE" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "SAMPLE;SECONDS" "SOURCES;OPTIONS;DEPS" ${ARGN})
   mgc_targets(deps ${ARG_DEPS})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE mgc_options GTest::gtest_main ${deps})
+  target_link_libraries(${name} PRIVATE mgc_test_options GTest::gtest_main ${deps})
+  if(ARG_OPTIONS)
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  elseif(ARG_MLIR)
+    target_precompile_headers(${name} REUSE_FROM mgc_mlir_test_header)
+  else()
+    target_precompile_headers(${name} REUSE_FROM mgc_test_header)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/unit")
   target_compile_definitions(${name} PRIVATE MGC_TEST_DIR="${PROJECT_SOURCE_DIR}/test")
   set(sampled)
   if(ARG_SAMPLE)
-    set(sampled /usr/bin/python3 ${PROJECT_SOURCE_DIR}/test/e2e/turns.py ${ARG_SAMPLE})
+    set(sampled ${PROJECT_SOURCE_DIR}/test/e2e/samples.py ${ARG_SAMPLE})
   endif()
-  add_test(NAME unit/${name} COMMAND ${sampled} $<TARGET_FILE:${name}>)
-  set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS})
+  mgc_test(unit/${name} SECONDS ${ARG_SECONDS} USES ${ARG_DEPS} COMMAND ${sampled} $<TARGET_FILE:${name}>)
+endfunction()
+
+# USES: the programs, folders and files whose change may break it, for scripts/test PATH. SECONDS of processor time: a worker takes the
+# longest test first. CORES: how many it keeps busy. EMULATED: it runs on the stand-ins of CUDA. A test that ends with 77 is skipped.
+function(mgc_test name)
+  cmake_parse_arguments(ARG "EMULATED" "SECONDS;CORES;CONFIGURATION" "USES;ENVIRONMENT;COMMAND" ${ARGN})
+  list(GET ARG_COMMAND 0 program)
+  if(program MATCHES "[.]py$")
+    cmake_path(ABSOLUTE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(REMOVE_AT ARG_COMMAND 0)
+    list(PREPEND ARG_COMMAND /usr/bin/python3 "${program}")
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND} CONFIGURATIONS ${ARG_CONFIGURATION})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS} SKIP_RETURN_CODE 77 LABELS "${ARG_USES}")
+  if(ARG_SECONDS)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_SECONDS})
+  endif()
+  if(ARG_CORES)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${ARG_CORES})
+  endif()
+  if(ARG_EMULATED)
+    list(APPEND ARG_ENVIRONMENT "LD_LIBRARY_PATH=path_list_prepend:${MGC_EMULATE_DIR}")
+  endif()
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION "${ARG_ENVIRONMENT}")
 endfunction()

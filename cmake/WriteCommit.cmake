@@ -1,5 +1,5 @@
-# cmake -DSOURCE=DIR -DHEADER=FILE -P WriteCommit.cmake: the commit of the tree as `#define MGC_COMMIT "0123456789ab-dirty"`. Writes
-# the file only where that changed, so that nothing is built anew for it.
+# cmake -DSOURCE=DIR -DHEADER=FILE -P WriteCommit.cmake: the commit of the tree as `#define MGC_COMMIT
+# "0123456789ab-dirty"`. Writes the file only where that changed, so that nothing is rebuilt for it.
 set(commit unknown)
 execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --exclude=* --abbrev=12 OUTPUT_VARIABLE described
   RESULT_VARIABLE result ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)

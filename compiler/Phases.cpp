@@ -80,7 +80,7 @@ static Result<size_t> phaseToStartFrom(ModuleOp module, const std::string &from)
                 namesOf(phases()));
 }
 
-// The last phase that gives a module on the way to the one named.
+// The last phase up to the named one that yields a module.
 static Result<size_t> phaseToStopAt(StringRef name) {
   for (auto [i, phase] : llvm::enumerate(phases()))
     if (phase.name == name)

@@ -18,7 +18,7 @@ struct Phase {
   void (*build)(mlir::OpPassManager &);
   // Proves what the phase adds to the form.
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
-  bool holdsLater = true; // what it proves, after all later phases too; grad replaces the logical blocks
+  bool holdsLater = true; // later phases keep the form too; false: grad replaces the logical blocks
   llvm::SmallVector<llvm::StringRef, 2> reads = {}; // attributes of the module that it decides by
 };
 
@@ -44,8 +44,8 @@ struct PhaseOptions {
 // The phase the module is in: `from`, or where that is empty, what the module says, or import.
 std::string phaseOf(mlir::ModuleOp module, const std::string &from);
 
-// That no phase that reads the attribute is done, so that the flag, which sets it, has its whole effect. `from` as in
-// PhaseOptions.
+// Refuses the flag, which sets the attribute, if a phase that reads the attribute is done: its effect would be partial.
+// `from` as in PhaseOptions.
 Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,
                     llvm::StringRef flag);
 
@@ -55,7 +55,8 @@ Status verifyReplaceableText(const std::string &path);
 // Writes into a file; an empty path is standard output. A file is replaced whole or not at all.
 Status writeText(const std::string &text, const std::string &path);
 
-// What `--compile-to` prints: the module, or the text of a text phase. The module is in the phase that runPhases reached.
+// The text that `--compile-to` prints: the module, or the text of a text phase. The module is in the phase that
+// runPhases reached.
 Result<std::string> printPhase(mlir::ModuleOp module, llvm::StringRef phase);
 
 // Runs the phases after `from` up to `to`. The module's form is proved before the first and after each.

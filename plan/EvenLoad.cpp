@@ -45,7 +45,7 @@ void EvenLoad::state(const Instruction &instruction) {
     know(1, double(order->rows) / double(groupSize(mesh_, order->axes)), order->places);
 }
 
-// Whether it is the first that is known of one of them.
+// Gives all of the values the known share of some of them. False: the shares of all or of none are known.
 bool EvenLoad::spread(const std::vector<int64_t> &values) {
   const auto isKnown = [&](int64_t value) { return shares_.contains(value); };
   if (std::ranges::none_of(values, isKnown) || std::ranges::all_of(values, isKnown))

@@ -10,13 +10,13 @@
 
 namespace mgc::plan {
 
-// The share of its places that each value with rows fills. Orders of rows state it, and exchanges of the side that has the experts
-// (GroupRows, ExchangeRows). What a product or a kernel counts (OperandInfo::isCounted) fills the same share in all its operands.
-// Where nothing says it, all places are filled.
+// The share of its places that each value with rows fills. Orders of rows state it, and so do exchanges for the side
+// that has the experts (GroupRows, ExchangeRows). The counted operands of a matrix product or kernel
+// (OperandInfo::isCounted) all fill the same share. Where nothing states it, all places are filled.
 class EvenLoad {
 public:
   EvenLoad(const Mesh &mesh, const Program &program);
-  Work workOf(const Instruction &instruction) const; // of one of the program
+  Work workOf(const Instruction &instruction) const; // for an instruction of the program
 
 private:
   void state(const Instruction &instruction);

@@ -1,5 +1,5 @@
 // The names of the values of the plan's enumerations, in plan.json and in messages (Reflection.h); those of
-// instructions stand beside their kinds.
+// instructions stand next to their kinds.
 #pragma once
 
 #include "plan/Plan.h"

@@ -1,5 +1,6 @@
-// In which order the instructions of two runs that are a pair (ScheduleStep) are enqueued on the one stream of a device. Each run
-// is cut into turns, which end where it would wait for an exchange of rows; while the exchange is under way the other has its turn:
+// The order in which the instructions of two runs that are a pair (ScheduleStep) are enqueued on the one stream of a
+// device. Each run is cut into turns, which end where it would wait for an exchange of rows; during the exchange the
+// other run has its turn:
 //
 //   forward   before | experts | combine, next layer ..        backward  shared | dx, dw | ..
 //   stream    before   shared   experts   dx, dw   combine ..
@@ -13,7 +14,7 @@
 
 namespace mgc::plan {
 
-// Whose turn is next, of a first run with so many turns and a second one: false, the first's. Both are spread out evenly.
+// Interleaves `first` steps of one run with `second` of another, both evenly spread. False: the first run's turn.
 inline std::vector<bool> pairTurns(int64_t first, int64_t second) {
   std::vector<bool> order;
   for (int64_t i = 0, j = 0; i < first || j < second;) {

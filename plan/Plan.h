@@ -28,14 +28,14 @@
 namespace mgc::plan {
 
 inline constexpr int64_t kVersion = 21;
-// The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
-// AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
+// The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before
+// has (v3 is AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
 struct KernelLevelFacts {
   std::string_view name;
   Target target;
-  int64_t
-      capability; // of a CPU its level of the x86-64 ABI; of a GPU its compute capability, 10 * major + minor
+  // A CPU's level of the x86-64 ABI, or a GPU's compute capability, 10 * major + minor.
+  int64_t capability;
 };
 inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
     {"x86-64-v3", Target::cpu, 3},
@@ -48,8 +48,8 @@ constexpr const KernelLevelFacts &factsOf(KernelLevel level) {
   return kKernelLevels[static_cast<size_t>(level)];
 }
 
-// Items [begin, end) of a list run `count` times before the item behind them; items in no repeat run once. Repeats are in
-// order and do not overlap. Numbers of an item that are called strides are added in each iteration after the first.
+// Items [begin, end) of a list run `count` times before the item behind them; items in no repeat run once. Repeats are
+// in order and do not overlap. Numbers of an item that are called strides are added in each iteration after the first.
 //   items a b c d, repeat {1, 3, 3}:  a b c b c b c d
 struct Repeat {
   int64_t begin = 0, end = 0, count = 1;
@@ -67,87 +67,100 @@ struct ParameterDim {
   std::string name;
   int64_t size = 0;
   int64_t valid = 0;
-  Axes axes; // that split it
+  // The axes that split the dimension.
+  Axes axes;
   bool operator==(const ParameterDim &) const = default;
 };
 
 enum class InitKind { normal, zeros, ones };
 
-// A logical parameter is a view of one tensor of the Hugging Face checkpoint: dimension j of fileShape, from
-// offset[j] on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight
-// [h, 3h] holds q, k and v: k is dims h g d, grouping [1, 2], offset [0, h]. Where each group has its q, k and v together, the
-// tensor [3 g d, h] is seen as fileShape [g, 3 d, h]: k is dims g d h, grouping [1, 1, 1], offset [0, d, 0]. Two parameters of
-// one name are tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their names have
-// the instance's number: expandedParameters() (Expand.h) lists them one by one.
+// A logical parameter is a view of one tensor of the Hugging Face checkpoint: dimension j of fileShape, from offset[j]
+// on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight [h, 3h] holds q, k and
+// v: k is dims h g d, grouping [1, 2], offset [0, h]. Where each group has its q, k and v together, the tensor [3 g d,
+// h] is seen as fileShape [g, 3 d, h]: k is dims g d h, grouping [1, 1, 1], offset [0, d, 0]. Two parameters of one
+// name are tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their
+// names have the instance's number: expandedParameters() (Expand.h) lists them one by one.
 struct Parameter {
   std::string name; // unique: "h.{}.attn.c_attn.weight[k]"
   std::string tensor;
-  std::vector<std::string>
-      aliases; // other names that a checkpoint may have for the tensor, tried in this order
-  // 0: the tensor is one of the file. n: it stands for n tensors of the file, which lie behind each other as its first
-  // dimension: "experts.{#}.w1.weight" [8, f, h] is experts.0.w1.weight [f, h] to experts.7.w1.weight.
+  // Other names that a checkpoint may have for the tensor, tried in this order.
+  std::vector<std::string> aliases;
+  // 0: the tensor is one of the file. n: the tensor is a stack of n tensors of the file along its first dimension:
+  // "experts.{#}.w1.weight" [8, f, h] is experts.0.w1.weight [f, h] to experts.7.w1.weight.
   int64_t stacked = 0;
   std::vector<int64_t> fileShape;
-  std::vector<int64_t>
-      tensorShape; // the tensor's own shape: fileShape with neighbours multiplied; empty: as fileShape
+  // The tensor's own shape, fileShape with neighbouring dimensions multiplied. Empty: fileShape.
+  std::vector<int64_t> tensorShape;
   std::vector<int64_t> grouping;
   std::vector<int64_t> offset;
   std::vector<ParameterDim> dims;
   InitKind init = InitKind::normal;
   double initStd = 0.02;
-  // The share of a step's tokens that meet it: of a stack of experts, of which the router chooses k among E, k / E.
+  // The share of a step's tokens that use the parameter. A stack of E experts of which the router chooses k: k / E.
   double activeShare = 1;
-  // Where a stage keeps instances first .. first + count - 1, each `stride` elements behind the one before; those of one
-  // instance, of a tied parameter, are several.
+  // The position in a stage of instances first .. first + count - 1, each `stride` elements after the one before. A
+  // tied parameter may have several places for one instance.
   struct Place {
     int64_t stage = 0;
-    int64_t bucket = 0; // index into StagePlan::buckets
+    // Index into StagePlan::buckets.
+    int64_t bucket = 0;
     int64_t elementOffset = 0;
     int64_t first = 0, count = 1, stride = 0;
     bool operator==(const Place &) const = default;
   };
   std::vector<Place> places;
-  // A parameter may be part of a larger matrix in the rank's memory: its local block is rows over its first `dims`
-  // dimensions, each the product of the others; they begin `extent` elements apart, each `offset` into its own row
-  // of the matrix. Place::elementOffset is where the matrix begins, so the parts of one have equal places.
+  // A parameter may be part of a larger matrix in the rank's memory. Its local block then consists of rows: one for
+  // each index of its first `dims` dimensions, as long as the product of the others. Rows begin `extent` elements
+  // apart, each `offset` elements into its row of the matrix. Place::elementOffset is where the matrix begins, so all
+  // parts of a matrix have equal places.
   //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; up [f, h] in W [2, f, h]: {0, 0, 2 f h}
-  // extent 0: rows follow each other, the parameter is by itself.
+  // extent 0: the parameter is not part of a matrix, its rows are contiguous.
   struct Rows {
     int64_t dims = 0, offset = 0, extent = 0;
     bool operator==(const Rows &) const = default;
   } rows;
-  // In the checkpoint: of the tensor, or of the stack.
+  // The shape in the checkpoint of the tensor, or of the stack.
   const std::vector<int64_t> &shapeOfTensor() const { return tensorShape.empty() ? fileShape : tensorShape; }
   bool operator==(const Parameter &) const = default;
 };
 
-// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
-// for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
-// bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
-// Parameters with a meanLoad have the load of experts, the tokens that chose each, in the place of gradients; values and gradients
-// are f32, and there are no moments. Biases of routers are moved by the load. Counters (counts) are there for their load alone: their
-// values are zero, and they are in no file. Frozen parameters are not trained: they have values alone, which no task writes.
+// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each for
+// values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are bf16, the
+// master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices. Parameters with a meanLoad
+// receive the load of experts, the number of tokens that chose each expert, instead of gradients. Their values and
+// loads are f32, and they have no moments. The load updates the biases of routers. Counters (counts) exist for their
+// load alone: their values are zero, and they are in no file. Frozen parameters are not trained: they have only values,
+// which no task writes.
 struct Bucket {
   std::string name;
-  int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
-  Axes splitAxes;  // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
-  Axes reduceAxes; // other pending axes: all-reduced before dataAxes
-  Axes dataAxes;   // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
-  bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
-  std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
-  // Bytes in the rank; -1: none.
+  // Per rank, padded so that it divides over dataAxes and alignment.
+  int64_t elements = 0;
+  // The axes that split the parameters. All other axes hold replicas; the norm counts coordinate 0.
+  Axes splitAxes;
+  // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
+  Axes reduceAxes;
+  // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered (ZeRO-1) over them.
+  Axes dataAxes;
+  // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes| of the bucket.
+  bool sharded = false;
+  // Gradients are summed over these stages before dataAxes. Empty: the parameters are not tied.
+  std::vector<int64_t> tiedStages;
+  // Bytes from the beginning of the rank's allocation; -1: none.
   int64_t valueOffset = 0, gradientOffset = 0;
   int64_t firstMomentOffset = 0, secondMomentOffset = 0;
-  int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
-  int64_t masterOffset = -1;       // the weights in f32, of which the values are the rounding
-  double meanLoad = 0; // tokens that an expert has in a step on average; 0: parameters that AdamW updates
+  // ZeRO-1: offset of the reduced slice. ZeRO-0: gradientOffset.
+  int64_t gradientShardOffset = 0;
+  // The f32 weights from which the values are rounded.
+  int64_t masterOffset = -1;
+  // Tokens that choose an expert in a step, on average. 0: AdamW updates the parameters.
+  double meanLoad = 0;
   bool counts = false;
   bool frozen = false;
   bool hasLoad() const { return meanLoad > 0; }
   bool isRouterBias() const { return hasLoad() && !counts; }
   bool receivesLoad() const { return hasLoad() && !frozen; }
   bool isMovedByLoad() const { return isRouterBias() && !frozen; }
-  bool hasGradients() const { return !frozen; } // or load in their place
+  bool hasGradients() const { return !frozen; } // or load instead
   bool hasMoments() const { return !frozen && !hasLoad(); }
   bool operator==(const Bucket &) const = default;
 };
@@ -155,114 +168,139 @@ struct Bucket {
 // --- Programs ----------------------------------------------------------------------------------------------
 
 struct Program {
-  std::string name; // "layer.fwd"
+  // Like "layer.fwd".
+  std::string name;
   std::vector<std::string> segments;
-  std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
-  int64_t frame = -1;                // the segment of values that live in a call only; -1: there are none
+  // The least size of each segment: all operands lie inside.
+  std::vector<int64_t> segmentBytes;
+  // The segment of the values that live only during a call; -1: there are none.
+  int64_t frame = -1;
   std::vector<Instruction> instructions;
-  std::vector<Repeat> repeats; // of instructions: the tiles of a loss
+  // Repeated instructions, such as the tiles of a loss.
+  std::vector<Repeat> repeats;
   bool operator==(const Program &) const = default;
 };
 
 // --- Chunks and schedule -----------------------------------------------------------------------------------
 
 struct Binding {
-  int64_t slot = -1;  // of the chunk; -1: the rank's allocation
-  int64_t offset = 0; // bytes
-  int64_t stride = 0; // bytes
+  // Index into Chunk::slots; -1: the rank's allocation.
+  int64_t slot = -1;
+  // In bytes.
+  int64_t offset = 0, stride = 0;
   bool operator==(const Binding &) const = default;
 };
 struct Call {
   int64_t program = 0;
-  int64_t instance = 0; // number of the block instance: the layer
+  // Number of the block instance: the layer.
+  int64_t instance = 0;
   int64_t instanceStride = 0;
   std::vector<Binding> segments;
   bool operator==(const Call &) const = default;
 };
-// The task of a chunk in the training step. begin zeroes the gradients; forward, backward and its halves input
-// and weight run once per microbatch and virtual stage; gradients completes those of some layers of a virtual stage,
-// a call for each part of its last backward, while what is before them is still computed; reduce completes the others;
-// update ends the step.
+// The task of a chunk in the training step. begin zeroes the gradients. forward, backward and the halves of backward,
+// input and weight, run once per microbatch and virtual stage. gradients completes the gradients of some layers of a
+// virtual stage, a call for each part of its last backward, while the gradients of earlier layers are still computed.
+// reduce completes the other gradients. update ends the step.
 enum class Task { begin, forward, backward, input, weight, gradients, reduce, update };
 constexpr bool isPerMicrobatch(Task task) {
   return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
 }
-// One function of each block; the other tasks are a stage's.
+// The tasks that run a function of each block; the other tasks run a function of the stage.
 inline constexpr std::array kBlockTasks{Task::forward, Task::backward, Task::input, Task::weight};
 constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || task == Task::gradients; }
 
 struct Chunk {
   Task task = Task::begin;
-  int64_t virtualStage = 0;   // of the stage's layers, which part; 0 for what is not per virtual stage
-  std::string name() const;   // "forward.0", "begin"
-  std::vector<int64_t> slots; // rings of the stage
+  // The part of the stage's layers that the chunk runs; 0 for a task that is not per virtual stage.
+  int64_t virtualStage = 0;
+  // Like "forward.0", "begin".
+  std::string name() const;
+  // The rings of the stage that the chunk uses.
+  std::vector<int64_t> slots;
   std::vector<Call> calls;
-  std::vector<Repeat> repeats; // of calls: equal layers
+  // Repeated calls, such as equal layers.
+  std::vector<Repeat> repeats;
   bool operator==(const Chunk &) const = default;
 };
 
-// Memory of a value of which each microbatch has its own: slots of `bytes` bytes, `stride` apart, which microbatches use in
-// turn. With p turns microbatch m takes turn m mod p, and m, m + p, m + 2p .. go around the slots of that turn:
+// The memory of a value that exists once per microbatch: slots of `bytes` bytes, `stride` apart, which microbatches use
+// cyclically. With p turns microbatch m belongs to turn m mod p, and m, m + p, m + 2p .. cycle through the slots of
+// that turn:
 //   one turn {0, 3, 0}                  microbatches 0 1 2 3 4 5 have slots 0 1 2 0 1 2
 //   two turns {0, 2, 0} and {2, 2, 1}   microbatches 0 1 2 3 4 5 have slots 0 3 1 2 0 3
 struct Ring {
   struct Turn {
-    int64_t first = 0, slots = 1; // slots first .. first + slots - 1
-    int64_t phase = 0;            // where the first microbatch of the turn begins among them
+    // The turn's slots are first .. first + slots - 1.
+    int64_t first = 0, slots = 1;
+    // The slot of the turn's first microbatch, counted from `first`.
+    int64_t phase = 0;
     bool operator==(const Turn &) const = default;
   };
-  std::string name;  // "activation.0", "tokens"
-  int64_t bytes = 0; // of one microbatch
+  // Like "activation.0", "tokens".
+  std::string name;
+  // Bytes of one microbatch.
+  int64_t bytes = 0;
   int64_t offset = 0, stride = 0;
   std::vector<Turn> turns = {{}};
-  int64_t peer = -1;  // the stage that its values come from or go to; -1: none
-  int64_t value = -1; // identity of what travels: both ends agree
+  // The stage that the values come from or go to; -1: none.
+  int64_t peer = -1;
+  // Number of the value that is sent, equal at both ends.
+  int64_t value = -1;
   int64_t slotOf(int64_t microbatch) const {
     const auto period = static_cast<int64_t>(turns.size());
     const Turn &turn = turns[microbatch % period];
     return turn.first + (turn.phase + microbatch / period) % turn.slots;
   }
   int64_t offsetOf(int64_t microbatch) const { return offset + stride * slotOf(microbatch); }
-  int64_t slots() const; // one past the last that a turn has
-  int64_t pitch() const {
-    return slots() == 1 ? bytes : stride;
-  } // from a slot to the next; of one slot, its own
+  // One past the last slot of any turn.
+  int64_t slots() const;
+  // Bytes from a slot to the next; the size of the slot if there is only one.
+  int64_t pitch() const { return slots() == 1 ? bytes : stride; }
   int64_t end() const { return offset + pitch() * (slots() - 1) + bytes; }
   bool operator==(const Ring &) const = default;
 };
 
-// One step of a stage's ordered list. run executes on stream "compute" in list order, one of task gradients on a
-// stream of its own, in list order too. send and recv are
-// asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
-// they match in list order, untagged. A step with waits starts after those events.
-// Two runs are a pair if the second is `paired`: they may run at the same time, as one step. Both begin behind the waits of the first,
-// the second has none; what comes after them, or waits for one of them, comes behind both. Neither uses bytes that the other writes.
+// One step of a stage's ordered list. Runs execute in list order on stream "compute", or, for task gradients, on a
+// stream of their own. send and recv are asynchronous: they start once their `waits` are done and complete when
+// matched. Messages from one stage to another match in list order, untagged. Two runs are a pair if the second is
+// `paired`: they may run concurrently, as one step. Both start after the waits of the first; the second has none. A
+// step after them, or one that waits for one of them, starts after both. Neither run uses bytes that the other writes.
 struct ScheduleStep {
   enum class Kind { run, send, recv } kind = Kind::run;
-  int64_t chunk = -1;      // run: which
-  int64_t ring = -1;       // send, recv: of what travels
-  int64_t microbatch = -1; // -1: once per training step
+  // run: the chunk.
+  int64_t chunk = -1;
+  // send, recv: the ring of the value that is sent.
+  int64_t ring = -1;
+  // -1: once per training step.
+  int64_t microbatch = -1;
   int64_t microbatchStride = 0;
-  int64_t firstCall = 0;      // run: of the chunk's calls, repeats run, from this one on,
-  int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
-  bool paired = false;        // run: with the run right before it in the list, see above
-  std::vector<int64_t> waits; // k: for the step that ran k steps before, repeats run
+  // run: calls firstCall .. firstCall + callCount - 1 of the chunk, counted with repeats unrolled; callCount -1: all.
+  // The runs of a chunk for one microbatch execute all its calls in order.
+  int64_t firstCall = 0, callCount = -1;
+  // run: paired with the run right before it in the list.
+  bool paired = false;
+  // k: the step starts after the step k places before it, counted with repeats unrolled.
+  std::vector<int64_t> waits;
   bool operator==(const ScheduleStep &) const = default;
 };
 
-// Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims], local. positions
-// are places in the sequence; positionIds count from the beginning of a document, which documentStarts has the place of.
-// documentEnds has the place behind its last token: attention that is not causal sees the keys before it. Where documents are
-// not kept apart, a sequence is one document, which ends where its padding begins. Kinds of keys have the whole sequence
-// where others may have a part of it. stepTokens is one number: how many labels of the whole step count, over all
-// microbatches and ranks. lossShares are 1 / n where a label counts, and else 0, with n labels that count in the whole step.
-// Shifted by n, position i has what i + n has; where that is behind the end of the sequence, or in another document of a plan
-// that reads documents, there is token 0 and no label. Of a model with an encoder a sample has two sequences: an input is of
-// the decoder's, unless it is `ofEncoder`. encoderEnds is of the decoder's: the place behind the last of the encoder's tokens
-// that is no padding, which cross-attention ends at. Of a model that reads images a sample has one or none: patches are the
-// pixels at each of the encoder's positions, zeros where there is no patch. imagePlaces say for each of the decoder's
-// positions which of the encoder's stands there, and for each of the encoder's where it stands, -1: none; a token in whose
-// place one stands is -1.
+// Data that the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims], local.
+//   positions        places in the sequence
+//   positionIds      places counted from the beginning of the document
+//   documentStarts   the place of the document's beginning
+//   documentEnds     the place after the document's last token; attention that is not causal sees the keys before it
+//   stepTokens       one number: how many labels count in the whole step, over all microbatches and ranks
+//   lossShares       1 / n where a label counts, else 0, with n labels that count in the whole step
+//   encoderEnds      for the decoder: the place after the encoder's last token that is no padding, where cross-attention ends
+//   patches          the pixels at each of the encoder's positions, zeros where there is no patch
+//   imagePlaces      for each of the decoder's positions the encoder's position whose feature stands there, and for each of
+//                    the encoder's positions the place of its feature; -1: none. A token that a feature replaces is -1.
+// Kinds of keys (keyPositions ..) cover the whole sequence where the others may cover a part of it. Where documents are
+// not kept apart, a sequence is one document, which ends where its padding begins. A shift by n gives position i the
+// data of position i + n; if that is after the end of the sequence, or in another document of a plan that reads
+// documents, token 0 and no label. A model with an encoder has two sequences per sample: an input is the decoder's
+// unless it is `ofEncoder`. A sample of a model that reads images has one image or none.
 struct Input {
   enum class Kind {
     tokens,
@@ -284,22 +322,28 @@ struct Input {
     imagePlaces
   } kind;
   DType type = DType::i32;
-  struct
-      Dim { // names are s (or t: key positions), b; of patches also n, o, u: channels, rows and columns of pixels
+  struct Dim {
+    // s (or t: key positions) or b; patches also have n, o, u: channels, rows and columns of pixels.
     std::string name;
-    int64_t size = 0; // global, of one microbatch over all data ranks
+    // The global size: one microbatch over all data ranks.
+    int64_t size = 0;
     Axes axes;
     bool operator==(const Dim &) const = default;
   };
   std::vector<Dim> dims = {};
-  int64_t ring = -1;      // its memory: a slot for each microbatch, or one for all of them
-  int64_t shift = 0;      // positions, of kinds that are shiftable
-  bool ofEncoder = false; // of its sequence, for kinds that it has (isOfEither)
+  // The memory: a slot for each microbatch, or one for all of them.
+  int64_t ring = -1;
+  // In positions, for kinds that are shiftable.
+  int64_t shift = 0;
+  // The input is for the encoder's sequence; only for kinds that both sequences have (isOfEither).
+  bool ofEncoder = false;
   bool operator==(const Input &) const = default;
 };
 
-struct Region {     // of the rank's allocation; together they cover it exactly
-  std::string kind; // parameters gradients optimizer activations frame inputs scalars
+// A part of the rank's allocation; together the regions cover it exactly.
+struct Region {
+  // One of: parameters gradients optimizer activations frame inputs scalars.
+  std::string kind;
   int64_t offset = 0, bytes = 0;
   bool operator==(const Region &) const = default;
 };
@@ -308,12 +352,16 @@ struct StagePlan {
   std::vector<Bucket> buckets;
   std::vector<Ring> rings;
   std::vector<Chunk> chunks;
-  std::vector<ScheduleStep> schedule; // one training step
-  std::vector<Repeat> repeats;        // of its steps
+  // One training step.
+  std::vector<ScheduleStep> schedule;
+  // Repeated steps of the schedule.
+  std::vector<Repeat> repeats;
   std::vector<Input> inputs;
   std::vector<Region> regions;
-  int64_t bytes = 0;      // the allocation
-  int64_t leastBytes = 0; // below which no placement can be, for people: the largest set that lives together
+  // Size of the allocation.
+  int64_t bytes = 0;
+  // A lower bound of `bytes` over all placements, for people: the largest set of buffers that live at the same time.
+  int64_t leastBytes = 0;
   // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
   // bias_correction1 (1 - beta1^t), bias_correction2, router_bias_rate. It reads results after: kResults.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;
@@ -328,8 +376,8 @@ inline const std::vector<std::string> kStepScalars = {"lr",
                                                       "bias_correction1",
                                                       "bias_correction2",
                                                       "router_bias_rate"};
-// loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: what the loss has beside it, each term as it counts there,
-// 0 where the model has no such term (docs/experts.md, docs/multi-token-prediction.md).
+// loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: the other terms of the loss, each already weighted, 0
+// where the model has no such term (docs/experts.md, docs/multi-token-prediction.md).
 inline const std::vector<std::string> kResults = {"loss_sum", "tokens",   "grad_norm", "seq_aux_loss",
                                                   "z_loss",   "aux_loss", "mtp_loss"};
 inline constexpr size_t kFirstLossTerm = 3;
@@ -337,20 +385,25 @@ inline constexpr size_t kFirstLossTerm = 3;
 // A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
 struct KernelFile {
   KernelLevel level = KernelLevel::v3;
-  std::string path;  // in the bundle: "kernels/x86-64-v3.so", "kernels/sm_90.ptx"
-  uint64_t hash = 0; // of the file's bytes
+  // In the bundle: "kernels/x86-64-v3.so", "kernels/sm_90.ptx".
+  std::string path;
+  // The hash of the file's bytes.
+  uint64_t hash = 0;
   bool operator==(const KernelFile &) const = default;
 };
 
-// What the label of a token is: causal: the token behind it; masked: the token itself, where it was chosen to be predicted.
+// The label of a token. causal: the next token; masked: the token itself, where it was chosen to be predicted.
 enum class Objective { causal, masked };
 
-// Images of a plan whose encoder reads them: squares of pixels, row by row, behind the class token if there is one. What the
-// decoder has of an image are the encoder's positions from firstFeature to its last patch.
+// The images of a plan whose encoder reads them: patches (squares of pixels) row by row, after the class token if there
+// is one. The decoder reads the features of an image: the encoder's positions from firstFeature to the last patch.
 struct Images {
-  int64_t channels = 0, patchSize = 0, rows = 0, columns = 0; // 0: none are read
-  int64_t classTokens = 0;                                    // 0 or 1
-  int64_t token = 0, firstFeature = 0; // of the decoder's tokens, in whose places they stand
+  // 0: no images are read.
+  int64_t channels = 0, patchSize = 0, rows = 0, columns = 0;
+  // 0 or 1.
+  int64_t classTokens = 0;
+  // Features replace the decoder's tokens that are equal to `token`.
+  int64_t token = 0, firstFeature = 0;
   int64_t positions() const { return classTokens + rows * columns; }
   int64_t features() const { return positions() - firstFeature; }
   int64_t height() const { return rows * patchSize; }
@@ -361,56 +414,61 @@ struct Images {
 
 struct Plan {
   int64_t version = kVersion;
-  std::string
-      modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights; empty: none fits
+  // The config.json that the plan was compiled from, verbatim; it is written next to saved weights. Empty: none fits.
+  std::string modelConfig;
   std::string modelType;
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
-  int64_t tokenTypes = 0; // token types are below it; 0: no stage reads them
-  int64_t encoderLength =
-      0; // of the encoder's sequences, sequenceLength is of the decoder's; 0: there is no encoder
-  // The decoder reads its labels a place later, behind startToken and with paddingToken where there is no label, if data do not
-  // say what it reads; -1: they must.
+  // The number of token types; 0: no stage reads them.
+  int64_t tokenTypes = 0;
+  // Length of the encoder's sequences (sequenceLength is the decoder's); 0: there is no encoder.
+  int64_t encoderLength = 0;
+  // If the data lack the decoder's tokens, it reads its labels shifted by one place: startToken first, paddingToken
+  // where there is no label. -1: the data must have the tokens.
   int64_t startToken = -1, paddingToken = -1;
-  Images images = {}; // of the encoder
+  // The images that the encoder reads.
+  Images images = {};
   Objective objective = Objective::causal;
-  int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
-  int64_t longestDocument =
-      0; // whose positionIds have a learned embedding; 0: any may be as long as a sequence
+  // The order of the positions of a sequence (SequenceOrder.h).
+  int64_t zigzag = 1;
+  // The longest document whose positionIds have a learned embedding; 0: a document may be as long as a sequence.
+  int64_t longestDocument = 0;
   int64_t zero = 0;
   std::string schedule;
   int64_t virtualStages = 1;
   Target target = Target::cpu;
-  DType dtype = DType::f32;        // of parameters' values and activations
-  DType gradientType = DType::f32; // of the buckets' gradients
-  std::vector<KernelFile>
-      kernels; // of the target, at most one per level; the highest that the device has is used
+  // The type of parameters' values and of activations.
+  DType dtype = DType::f32;
+  // The type of the buckets' gradients.
+  DType gradientType = DType::f32;
+  // At most one file per level of the target; the runtime uses the highest level that the device has.
+  std::vector<KernelFile> kernels;
   std::vector<Parameter> parameters;
-  // Names of tensors that a checkpoint may have besides the parameters; "{}" stands for a number: "h.{}.attn.bias", "*" at the
-  // end for any text: "vision_tower.*".
+  // Names of tensors that a checkpoint may have in addition to the parameters. "{}" stands for a number:
+  // "h.{}.attn.bias"; "*" at the end for any text: "vision_tower.*".
   std::vector<std::string> ignoredTensors;
   std::vector<Program> programs;
+  // By the coordinate along the axes of the role stage (0 when the mesh has none).
   std::vector<StagePlan> stages;
-  // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
 
-// Whether it only counts load: Bucket::counts. It has a place.
+// Whether the parameter only counts load: Bucket::counts. It has a place.
 bool isCounter(const Plan &plan, const Parameter &parameter);
-// Whether it is not trained: Bucket::frozen. It has a place.
+// Whether the parameter is not trained: Bucket::frozen. It has a place.
 bool isFrozen(const Plan &plan, const Parameter &parameter);
 
 // The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.
 DType valueType(const Plan &plan, const Bucket &bucket);
-// Whether it has f32 masters: of narrower values that are trained.
+// Whether the bucket has f32 masters: its values are narrower and trained.
 bool hasMasters(const Plan &plan, const Bucket &bucket);
 DType gradientType(const Plan &plan, const Bucket &bucket);
 
-// Whether it says where the elements of a sequence stand, whatever the data.
+// Whether inputs of the kind are places of a sequence's elements, whatever the data.
 bool isPosition(Input::Kind kind);
-// Whether it holds the same in every microbatch.
+// Whether the input is equal in every microbatch.
 bool isOneForAllMicrobatches(Input::Kind kind);
-// Whether it has a value of each token that may be read of a later one (Input::shift).
+// Whether the kind has a value per token, which Input::shift may take from a later one.
 bool isShiftable(Input::Kind kind);
 DType typeOf(Input::Kind kind);
 
@@ -427,7 +485,7 @@ bool readsDocuments(Input::Kind kind);
 // Whether attention keeps the documents of a sequence apart, as where they begin alone (positionIds) does not.
 bool separatesDocuments(Input::Kind kind);
 
-// Whether it says where documents end.
+// Whether the input holds the ends of documents.
 bool isEnd(Input::Kind kind);
 
 bool isTokenType(Input::Kind kind);

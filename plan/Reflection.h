@@ -1,7 +1,7 @@
-// Names of the fields of the plan's structs and of the values of its enumerations, beside their definitions: read by reader
-// and writer of plan.json, and the names of enumerators. A struct T has `template <typename V> void fields(V &v, Of<T>)`,
-// which calls v.required / optional / alternatives with the name and the member pointer of each field, in the order of the
-// file. A field that is optional and missing has its default.
+// Names of the fields of the plan's structs and of the values of its enumerations, next to their definitions: read by
+// reader and writer of plan.json, and the names of enumerators. A struct T has `template <typename V> void fields(V &v,
+// Of<T>)`, which calls v.required / optional / alternatives with the name and the member pointer of each field, in the
+// order of the file. A field that is optional and missing has its default.
 #pragma once
 
 #include <cstddef>

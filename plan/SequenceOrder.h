@@ -3,8 +3,8 @@
 //
 //   zigzag 1: 0 1 2 3 4 5 6 7      zigzag 2, two ranks: 0 1 6 7 | 2 3 4 5
 //
-// A sequence of zigzag z is cut in 2 z chunks, and chunk i stands beside its mirror image 2 z - 1 - i. Where queries see
-// the keys before them, each of z ranks has as many pairs to compute (Megatron-LM: get_batch_on_this_cp_rank).
+// A sequence of zigzag z is cut in 2 z chunks, and chunk i stands next to its mirror image 2 z - 1 - i. Where queries
+// see the keys before them, each of z ranks has as many pairs to compute (Megatron-LM: get_batch_on_this_cp_rank).
 #pragma once
 
 #include <cstdint>

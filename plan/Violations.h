@@ -11,7 +11,7 @@
 
 namespace mgc::plan {
 
-// A step of the way from the plan to one of its values. A place lives on the stack below its parent and costs
+// A step of the path from the plan to one of its values. A place lives on the stack below its parent and costs
 // nothing until somebody asks for its text.
 class Place {
 public:

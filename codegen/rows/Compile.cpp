@@ -119,7 +119,7 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
   for (const SharedObject &output : outputs)
     targets.push_back(output.target);
   const std::vector<std::vector<KernelCode>> modules = divide(shareCode(kernels.distinct));
-  std::vector<std::vector<std::string>> objects(modules.size()); // of each module, one per target
+  std::vector<std::vector<std::string>> objects(modules.size()); // by module, then by target
   MGC_TRY(compileAll(modules.size(), options, [&](size_t number, std::string *printed) {
     return compileModule(modules[number], targets, objects[number], printed);
   }));

@@ -19,7 +19,7 @@ struct SharedObject {
 //   .visible .entry symbol(.param .u64 operand.., .param .u64 scalar..)
 // with arrays symbol_needs and symbol_launch, as plan::RowKernel says; every symbol is defined in the text.
 struct PtxFile {
-  plan::KernelLevel level = plan::KernelLevel::sm90; // of target cuda
+  plan::KernelLevel level = plan::KernelLevel::sm90; // the lowest level of target cuda that runs it
   std::string path;
 };
 

@@ -51,7 +51,7 @@ bool savesActivation(const ModelBlock &block) {
                       [](const BlockFunction::Result &result) { return result.activation >= 0; });
 }
 
-// Of the gradients of what enters the block, and of what leaves it.
+// Offsets of the gradients of the values that enter the block and of those that leave it.
 std::vector<int64_t> offsetsOfDins(const ModelBlock &block) {
   SharedInput group;
   for (int64_t argument : block.activations)
@@ -83,7 +83,7 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
                  resultOffsets(block.input, Res::split)};
     }
     isKept_.push_back(i == 0 || savesActivation(block));
-    entering_.push_back(i == 0 ? 0 : isKept_[i] ? activation : int64_t(i % 2)); // of the flow: which half
+    entering_.push_back(i == 0 ? 0 : isKept_[i] ? activation : int64_t(i % 2)); // or the half of the flow
     if (i > 0) {
       if (isKept_[i])
         activation += plan::aligned(offsets.in.back());

@@ -7,8 +7,8 @@
 //   output       activations that leave it
 //   gradientIn   gradients of the output
 //   gradientOut  gradients of the input
-//   split        what input halves hand to weight halves
-//   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+//   split        values that input halves pass to weight halves
+//   flow         gradients between instances: lives only while a chunk runs; two halves, used alternately
 //   forwardFlow  the same of activations between instances that no backward reads, as in front of frozen layers
 #pragma once
 
@@ -40,9 +40,9 @@ public:
   Spot result(size_t instance, const BlockFunction &function, size_t result) const;
 
 private:
-  Spot activation(size_t instance, int64_t index) const; // what enters an instance
-  Spot out(size_t instance, int64_t index) const;        // what leaves it
-  // Of what enters it; those without gradient have no bytes.
+  Spot activation(size_t instance, int64_t index) const; // a value that enters an instance
+  Spot out(size_t instance, int64_t index) const;        // a value that leaves an instance
+  // The gradient of a value that enters an instance; a value without gradient has no bytes.
   Spot gradient(size_t instance, int64_t index) const;
   Spot saved(size_t instance, int64_t index) const;
 

@@ -18,7 +18,7 @@ struct StageDecisions {
 struct ProgramDecisions {
   std::vector<AssembledProgram> programs;
   std::map<std::string, int64_t> byFunction; // by its name; one that does nothing has none
-  KernelGraphs kernels;                      // of all programs
+  KernelGraphs kernels;                      // kernels of all programs
 };
 
 struct Decisions {

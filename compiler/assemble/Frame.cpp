@@ -42,7 +42,7 @@ bool mayWorkInPlace(Operation *op) {
     return false;
   Value source = reduce.getValue();
   if (!source.hasOneUse() || source != storageOf(source) ||
-      source.getDefiningOp<JoinOp>() || // whose parts are read besides
+      source.getDefiningOp<JoinOp>() || // its parts are read as well
       source.getParentBlock() != op->getBlock())
     return false;
   auto argument = dyn_cast<BlockArgument>(source);
@@ -168,7 +168,7 @@ private:
     bufferOf_[result] = buffer;
   }
 
-  // Whether a captured value that nobody reads later has a buffer, which then is the result's.
+  // Whether a captured value that is not read later has a buffer, which then is the result's.
   bool takeOver(KernelOp kernel, OpResult result) {
     mlir::Block &body = kernel.getBody().front();
     Value made = body.getTerminator()->getOperand(result.getResultNumber());

@@ -1,9 +1,9 @@
-// Where the values of a function lie while it runs, and which of its all-reduces work in place. A value that is no result
-// lives in the frame from its definition to its last use; a workspace while its op runs. A kernel's result lies where a
-// value of its type lay that the kernel reads for the last time, if there is one. A value that a tile reads or makes as a
-// whole lives while any of its parts is worked on; a value of the tile's body, once for all parts. Collectives
-// run beside the ops that follow: their operands live until an op needs their result, for only then they are known to be
-// done.
+// Where the values of a function lie while it runs, and which of its all-reduces work in place. A value that is no
+// result lives in the frame from its definition to its last use; a workspace while its op runs. A kernel's result lies
+// where a value of its type lay that the kernel reads for the last time, if there is one. A value that a tile reads or
+// makes as a whole lives while any of its parts is worked on; a value of the tile's body, once for all parts.
+// Collectives run concurrently with the ops that follow: their operands live until an op needs their result, for only
+// then they are known to be done.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -15,7 +15,7 @@ namespace mgc {
 
 struct FunctionFrame {
   int64_t bytes = 0;
-  int64_t leastBytes = 0; // of the largest set of values that live together: no placement takes less
+  int64_t leastBytes = 0; // the largest set of values that live together: a lower bound of any placement
   // Places in the frame. Views, parts of a joined value, results of the function and of tiles, and what is reduced in an
   // argument's place have none.
   llvm::DenseMap<mlir::Value, int64_t> offsets;

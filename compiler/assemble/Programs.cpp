@@ -103,7 +103,7 @@ private:
     return {segment, offset, stride, values_++};
   }
 
-  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
+  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a matrix product is known by its parameter, an op by its
   // name.
   std::string labelOf(Operation *op) {
     std::string label = fmt::format("{}/{}", out_.program.name, op->getName().stripDialect().str());
@@ -274,7 +274,7 @@ private:
   KernelGraphs &kernels_;
   AssembledProgram out_;
   std::string label_;
-  int64_t values_ = 0; // so far
+  int64_t values_ = 0; // number of values so far
   llvm::DenseMap<Value, Place> places_;
   llvm::DenseSet<Value> accumulated_; // results that are added to their place
 };

@@ -85,7 +85,7 @@ private:
     out_.resultsOffset = memory_.results;
   }
 
-  // Those of the inputs, then those of the schedule.
+  // Adds the rings of the inputs, then those of the schedule.
   void addRings() {
     for (const auto &[data, input] : memory_.inputs) {
       ringOfData_[data] = int64_t(out_.rings.size());
@@ -205,8 +205,8 @@ private:
   // A call of a function for one instance, while the slots of its chunk are collected.
   struct Caller {
     const ChunkLayout &layout;
-    size_t number;   // of the layout in the stage
-    size_t instance; // of the layout
+    size_t number;   // number of the layout in the stage
+    size_t instance; // instance in the layout
     const BlockFunction &function;
     plan::Chunk &chunk;
   };
@@ -316,7 +316,7 @@ private:
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
   std::map<std::string, int64_t> ringOfData_;
   std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
-  int64_t firstRing_ = 0;                                              // of the schedule
+  int64_t firstRing_ = 0;                                              // first ring of the schedule
   std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;          // by task and chunk of the stage
   // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
   std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;

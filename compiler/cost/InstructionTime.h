@@ -5,7 +5,7 @@
 
 namespace mgc::cost {
 
-// From the start of the instruction to that of the next, with nothing beside it; of the slowest rank where ranks
+// Time from the start of the instruction to that of the next, with nothing concurrent; of the slowest rank where ranks
 // have unequal work.
 //   product      max(FLOPs of whole waves of tiles / (peak x fraction), bytes / memory) + launch
 //   attention    max(FLOPs / (peak x fraction), bytes / memory) + launch

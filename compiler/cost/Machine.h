@@ -12,20 +12,20 @@
 
 namespace mgc::cost {
 
-// FLOP/s of one device at its dense peak, by the type of a product's operands.
+// FLOP/s of one device at its dense peak, by the type of a matrix product's operands.
 struct PeakRates {
   double f32 = 0, bf16 = 0;
 };
 
-// A tile of a product's result that one unit of the device makes at a time, and the fraction of the peak that the
-// device reaches when all units make such tiles of a product with a large k.
+// A tile of a matrix product's result that one unit of the device makes at a time, and the fraction of the peak that
+// the device reaches when all units make such tiles of a product with a large k.
 struct ProductTile {
   int64_t m = 1, n = 1;
   double fraction = 1;
 };
 
 struct ProductRates {
-  int64_t units = 1;              // that make tiles concurrently: multiprocessors of a GPU
+  int64_t units = 1;              // workers that compute tiles concurrently: multiprocessors of a GPU
   double startDepth = 0;          // a tile's start and end take as long as this many steps of k
   std::vector<ProductTile> tiles; // the library picks the fastest, in either orientation
 };
@@ -35,17 +35,17 @@ struct AttentionRates {
 };
 
 struct MemoryRates {
-  double bytes = 0;     // of one device
+  double bytes = 0;     // memory of one device
   double bandwidth = 0; // bytes/s, read and written
-  double fraction = 1;  // of the bandwidth that a kernel reaches
+  double fraction = 1;  // fraction of the bandwidth that a kernel reaches
 };
 
 // The links of a level join the devices of a domain: `ranks` of consecutive numbers. A device sends at the
 // bandwidth and receives at it concurrently.
 struct LinkLevel {
-  int64_t ranks = 0;    // of a domain; 0, for the last level alone: all
+  int64_t ranks = 0;    // ranks of a domain; 0, for the last level alone: all
   double bandwidth = 0; // bytes/s of one device in one direction
-  double fraction = 1;  // of the bandwidth that a collective reaches
+  double fraction = 1;  // fraction of the bandwidth that a collective reaches
   double latency = 0;   // seconds of one message
 };
 

@@ -92,7 +92,7 @@ private:
     deltas_[region][span.end] -= bytes;
   }
 
-  // Regions of one kind are one curve. A region that nothing takes in turn is held whole.
+  // Regions of one kind are one curve. A region that is not reused over time is held whole.
   void add(std::vector<MemoryCurve> &curves, size_t region) {
     std::map<double, int64_t> deltas = std::move(deltas_[region]);
     if (deltas.empty())

@@ -39,8 +39,8 @@ const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
   return found == stage.chunks.end() ? nullptr : &*found;
 }
 
-// For each segment that is a matrix of parameters, the rows of its products: their FLOPs are 2 x rows x elements. A matrix of
-// which several products read a part each has as many rows as one product with all of it.
+// For each segment that is a matrix of parameters, the rows of its matrix products: their FLOPs are 2 x rows x
+// elements. A matrix of which several products read a part each has as many rows as one product with all of it.
 std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
   std::vector<double> rows(program.segments.size());
   forEachInstruction(program, [&](const Instruction &instruction) {
@@ -128,7 +128,8 @@ bool ParameterBindings::isOfEncoder(const Parameter &parameter) const {
   return !uses.empty() && std::ranges::all_of(uses, &ForwardUse::isOfEncoder);
 }
 
-// A product with a matrix that tensor ranks share has all rows on each of them; of others they may share the rows.
+// A matrix product with a matrix that tensor ranks share has all rows on each of them; of others they may share the
+// rows.
 bool ParameterBindings::hasRowsOfEncoder(const Parameter &parameter, double rows) const {
   const auto rowsOf = [&](int64_t positions) { return double(positions * plan_.microBatchSize); };
   const auto sharers = isSplit(plan_.mesh, parameter)

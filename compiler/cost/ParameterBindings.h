@@ -1,6 +1,6 @@
-// Which calls of a plan bind which parameters. In: a plan that passed provePlan; it outlives the object. Out: which stack a
-// parameter is of, how many positions of a sample meet it, whether gradients pass it. The plan states none of the three; they
-// follow from its calls, and no name is read.
+// Finds the calls of a plan that bind a parameter. In: a plan that passed provePlan; it outlives the object. Out: which
+// stack a parameter is of, how many positions of a sample meet it, whether gradients pass it. The plan states none of
+// the three; they follow from its calls, and no name is read.
 #pragma once
 
 #include "plan/Plan.h"
@@ -20,12 +20,13 @@ public:
   explicit ParameterBindings(const plan::Plan &plan);
   const plan::Plan &plan() const { return plan_; }
 
-  // Whether it is one of the encoder's layers, embedding or norms: every forward call with it comes before the one that reads
-  // the decoder's tokens. False for a table that both stacks share, and in a plan without an encoder.
+  // Whether the parameter is one of the encoder's layers, embedding or norms: every forward call with it comes before
+  // the one that reads the decoder's tokens. False for a table that both stacks share, and in a plan without an
+  // encoder.
   bool isOfEncoder(const plan::Parameter &parameter) const;
 
-  // How many positions of a sample meet it. Of a parameter of the decoder those of the decoder's sequence, unless its products
-  // have the encoder's rows:
+  // How many positions of a sample use it. For a parameter of the decoder: the decoder's sequence, unless its matrix
+  // matrix products have the encoder's rows:
   //   BART, --encoder-seq-length 64 --seq 16    encoder 64; cross-attention's keys and values 64; all others 16
   //   LLaVA, 577 positions of an image          tower 577; projector 576, the class token is no feature; all others --seq
   int64_t positionsOf(const plan::Parameter &parameter) const;
@@ -37,7 +38,7 @@ private:
   struct ForwardUse {
     BoundRange range;
     bool isOfEncoder = false;
-    double rows = 0; // of the products with it, in a microbatch on one rank
+    double rows = 0; // rows of the matrix products with the parameter, in a microbatch on one rank
   };
   void addForward();
   void addBackward();
@@ -45,8 +46,8 @@ private:
   bool hasRowsOfEncoder(const plan::Parameter &parameter, double rows) const;
 
   const plan::Plan &plan_;
-  std::vector<std::vector<ForwardUse>> forward_;  // of each stage; none where there is no encoder
-  std::vector<std::vector<BoundRange>> backward_; // of each stage
+  std::vector<std::vector<ForwardUse>> forward_;  // by stage; empty where there is no encoder
+  std::vector<std::vector<BoundRange>> backward_; // by stage
 };
 
 } // namespace mgc::cost

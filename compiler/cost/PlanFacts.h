@@ -11,7 +11,7 @@ namespace mgc::cost {
 struct Traffic {
   std::string operation; // "all_reduce", ..., "send"
   std::string over;      // "tp", "dp", "stages 0, 1", "stage 1"
-  int64_t ranks = 0;     // of the group
+  int64_t ranks = 0;     // size of the group
   int64_t count = 0;
   double bytes = 0;
 };
@@ -25,11 +25,11 @@ struct LayerRange {
 struct StageFacts {
   // In order, with other stages' layers between them; the first of the decoder where there is an encoder.
   std::vector<LayerRange> layers, encoderLayers;
-  int64_t bytes = 0;                                   // of a rank's one allocation
+  int64_t bytes = 0;                                   // size of a rank's allocation
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
   int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
-  double flops = 0;       // of a rank in a training step; the mean where ranks differ
+  double flops = 0;       // one rank's in a training step; the mean where ranks differ
   // Attention work of each rank along the axes of the role sequence, relative to the mean. Empty: one rank.
   std::vector<double> attentionShares;
   std::vector<Traffic> traffic;
@@ -37,10 +37,10 @@ struct StageFacts {
 
 struct PlanFacts {
   std::vector<StageFacts> stages;
-  int64_t parameters = 0;        // of the model, tied ones once, without padding
-  int64_t activeParameters = 0;  // of them, those that a token meets (Parameter::activeShare)
-  int64_t trainedParameters = 0; // of them, those that are not frozen
-  double flops = 0;              // of all ranks in a training step
+  int64_t parameters = 0;        // the model's, tied ones once, without padding
+  int64_t activeParameters = 0;  // parameters that a token uses (Parameter::activeShare)
+  int64_t trainedParameters = 0; // parameters that are not frozen
+  double flops = 0;              // all ranks' in a training step
   std::string picture;           // the schedule, a backward two and everything else one unit long
 };
 

@@ -69,7 +69,7 @@ bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedByt
   });
 }
 
-// --- Collectives beside products -------------------------------------------------------------------------------
+// --- Collectives parallel to products --------------------------------------------------------------------------
 
 size_t useOf(const plan::Mesh &mesh, const plan::InstructionBody &body, const plan::RankGroup &group) {
   if (std::holds_alternative<plan::ExchangeRows>(body))
@@ -101,13 +101,13 @@ double &partOf(ProgramTime &time, plan::WorkKind kind) {
 struct PricedWork {
   plan::WorkKind kind = plan::WorkKind::move;
   double seconds = 0, flops = 0;
-  std::optional<size_t> use = {}; // of a collective
+  std::optional<size_t> use = {}; // collectives only
   std::vector<TouchedBytes> touched = {};
   int64_t call = 0; // no two calls touch the same bytes here
   bool endsCall = false;
 };
 
-// A collective under way.
+// A collective in progress.
 struct PendingWork {
   double left;
   size_t use;
@@ -118,14 +118,15 @@ struct PendingWork {
   }
 };
 
-// How many of the first are done when the work, which none of them hides, begins: those in its way, and those before them.
+// How many of the first are done when the work, which none of them hides, begins: those that it must wait for, and
+// those before them.
 int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &work) {
   const auto last = std::find_if(pending.rbegin(), pending.rend(),
                                  [&](const PendingWork &one) { return one.isInWayOf(work); });
   return pending.rend() - last;
 }
 
-// Plays works one after the other, collectives beside them if the target lets them.
+// Plays works one after the other, with concurrent collectives if the target allows.
 class ProgramPlayer {
 public:
   ProgramPlayer(const Cluster &cluster, ProgramTime &time)
@@ -151,7 +152,7 @@ public:
   }
 
 private:
-  // A product or attention takes so long.
+  // A matrix product or attention takes so long.
   void hide(double seconds) {
     while (seconds > 0 && !pending_.empty()) {
       PendingWork &first = pending_.front();

@@ -1,9 +1,10 @@
 // Seconds of a program on one rank, by kind of instruction. In: the program and the devices. Out: a ProgramTime.
 //
-// On a target whose collectives leave its cores to products (plan::leavesCoresToProducts), a collective is hidden by the
-// products and attention that follow it, second for second, up to the first instruction that touches its operands:
-// row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed, and takes
-// the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like others.
+// On a target whose collectives leave its cores to matrix products (plan::leavesCoresToProducts), a collective is
+// hidden by the products and attention that follow it, second for second, up to the first instruction that touches its
+// operands: row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed,
+// and takes the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like
+// others.
 //
 //   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result
 //               |----------- hidden ----3 s|1 s exposed|
@@ -20,8 +21,8 @@
 
 namespace mgc::cost {
 
-inline constexpr size_t kAxisRoles = 4;             // of plan::AxisRole
-inline constexpr size_t kRowExchanges = kAxisRoles; // behind them
+inline constexpr size_t kAxisRoles = 4;             // number of plan::AxisRole values
+inline constexpr size_t kRowExchanges = kAxisRoles; // index after the roles
 // Seconds of collectives, by the outermost role of their axes; and of exchanges of rows, whatever their axes.
 using SecondsByUse = std::array<double, kAxisRoles + 1>;
 inline double total(const SecondsByUse &seconds) {
@@ -31,7 +32,7 @@ inline double total(const SecondsByUse &seconds) {
 struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
   SecondsByUse exposed = {}, hidden = {};
-  double flops = 0; // of products and attention, the mean where ranks differ
+  double flops = 0; // matrix products and attention, the mean where ranks differ
 
   double compute() const { return products + attention + rows + moves; }
   double seconds() const { return compute() + total(exposed); } // from begin to end
@@ -47,7 +48,8 @@ std::vector<double> secondsOfInstructions(const Cluster &cluster, const plan::Pr
 // The cost of all calls of the chunk. `programs`: by program of the plan.
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
-// The cost of two chunks whose runs are a pair: turn by turn (plan/PairTurns.h), the collectives of each beside the products of both.
+// The cost of two chunks whose runs are a pair, in alternating turns (plan/PairTurns.h): the collectives of each
+// overlap the matrix products of both.
 ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
                           const plan::Chunk &second);
 

@@ -61,7 +61,7 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTim
 
 // The pairs of runs of a stage, by first and second chunk.
 struct ChunkPair {
-  ProgramTime time, alone; // as a pair; of the chunks one after the other
+  ProgramTime time, alone; // the pair's; the two chunks' one after the other
   double runs = 0;
 };
 using ChunkPairs = std::map<std::pair<int64_t, int64_t>, ChunkPair>;

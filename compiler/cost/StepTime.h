@@ -25,16 +25,17 @@ struct StageTime {
 };
 
 struct StepCost {
-  double seconds = 0; // of a training step
+  double seconds = 0; // one training step
   StepParts parts;
-  // Seconds of collectives, and of those of experts, beside other work, mean over the stages.
+  // Seconds of collectives, and of those of experts, hidden behind other work, mean over the stages.
   double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   std::vector<StageTime> stages;
-  schedule::Timing timing;    // of each step of the stages' lists, as plan::expandedSchedule has them
-  double tokensPerSecond = 0; // of one device; of the sequences that have labels
-  double modelFlops = 0;      // of all devices in a step: ModelFlops.h
-  double hardwareFlops = 0;   // the same as the plan runs them: products and attention
-  double modelUtilisation = 0, hardwareUtilisation = 0;                      // of the peak at the plan's type
+  schedule::Timing timing;    // times of each step of the stages' lists, as plan::expandedSchedule has them
+  double tokensPerSecond = 0; // per device, in tokens of the sequences that have labels
+  double modelFlops = 0;      // all devices' in a step: ModelFlops.h
+  double hardwareFlops = 0;   // the same as the plan runs them: matrix products and attention
+  // Fractions of the peak at the plan's type.
+  double modelUtilisation = 0, hardwareUtilisation = 0;
   double bubble() const { return seconds > 0 ? parts.bubble / seconds : 0; } // fraction of the step
 };
 
@@ -47,7 +48,7 @@ schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
 
 StepCost predict(const plan::Plan &plan, const Machine &machine);
 
-// The machine that a plan is predicted on where nobody names one: the first for its target.
+// The machine that a plan is predicted on where none is named: the first for its target.
 Machine machineOf(const plan::Plan &plan);
 
 } // namespace mgc::cost

@@ -4,10 +4,10 @@
 // after:   %1:2 = mg.kernel { %4 = mg.add ..  %5:3 = mg.layer_norm ..  mg.yield %4, %5#0 }  %3 = mg.einsum
 // %1#1, %w
 //
-// Each result gets a value of its own, so that later phases may give it the place it belongs to: what is
-// returned twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that
-// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add. The order gives collectives
-// products to run beside (OverlapOrder.h).
+// Each result gets a value of its own, so that later phases may place it: a value that is returned twice, or is an
+// argument, is copied (a saved activation is not: it is kept anyway). A result that is added to its place (gradients,
+// loss) is made by an einsum or a kernel, which can add. The order gives collectives matrix products to overlap
+// (OverlapOrder.h).
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/OverlapOrder.h"
 #include "compiler/fuse/RowCounts.h"
@@ -249,7 +249,7 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
       eraseDead(body);
       if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
         ownResults(*blocks->at(block).functionOf(*task));
-      copyViews(body); // of which a tile's ops may be dense uses
+      copyViews(body); // a tile's ops may use views densely
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);
         copyViews(tile.getBody().front());

@@ -1,12 +1,12 @@
-// mg-fuse-epilogues: biases and GELU in the call of the product, on targets whose library does it.
+// mg-fuse-epilogues: biases and GELU in the call of the matrix product, on targets whose library does it.
 //
 // before:  %0 = mg.einsum %x, %w  %1 = mg.add %0, %bias  %2 = mg.gelu %1 {form = "tanh"}
 // after:   %2, %1 = mg.linear %x, %w, %bias
 //
 // Row ops behind a product read its result and write theirs; the library does the same before it writes at all. That
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
-// costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the
-// queries) is no kernel with the add of all. GELU's operand is kept for the backward, and the library writes it too.
+// costs nothing there. A row op that reads only a part of mg.linear's result (mg.parts: rope of the queries) is not
+// fused with the add that reads all of it. GELU's operand is kept for the backward, and the library writes it too.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Target.h"
@@ -66,7 +66,7 @@ std::optional<FoundEpilogue> epilogueAt(AddOp add) {
   return fits ? std::optional(epilogue) : std::nullopt;
 }
 
-// It stands where the product stood: its results have no use before, and the bias is there from the begin.
+// It stands where the matrix product stood: its results have no use before, and the bias is there from the begin.
 void build(const FoundEpilogue &epilogue) {
   auto [product, bias, gelu] = epilogue;
   OpBuilder builder(product);

@@ -1,6 +1,5 @@
 // See Groups.h. State: a graph whose nodes are groups and the other ops. It has no cycle, and no join makes one: two
-// nodes are joined only when no way leads from one to the other over a third. Each join takes a node away, so it
-// ends.
+// nodes are joined only when no path leads from one to the other over a third. Each join takes a node away, so it ends.
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/KernelCost.h"
 
@@ -46,10 +45,10 @@ public:
 private:
   struct Node {
     RowGroup ops;              // empty: joined to another
-    Operation *next = nullptr; // of an op that is no row op: the one that stays behind it
+    Operation *next = nullptr; // for an op that is no row op: the one that stays behind it
     double cost = 0;
   };
-  using Pair = std::pair<size_t, size_t>; // of nodes, the smaller first
+  using Pair = std::pair<size_t, size_t>; // two nodes, the smaller number first
 
   // Nodes of row ops that share a value: one makes what the other reads, or both read it.
   void findPairs() {
@@ -90,7 +89,7 @@ private:
       if (best == savings_.end() || best->second <= 0)
         return false;
       auto [a, b] = best->first;
-      savings_.erase(best); // what a cycle forbids now, it forbids after more joins too
+      savings_.erase(best); // a cycle that forbids this join now also forbids it after later joins
       if (leadsAround(a, b) || leadsAround(b, a))
         continue;
       join(a, b);
@@ -114,7 +113,7 @@ private:
       addPair(x == b ? a : x, y == b ? a : y);
   }
 
-  // Whether a way leads from one node to the other over a third.
+  // Whether a path leads from one node to the other over a third.
   bool leadsAround(size_t from, size_t to) const {
     llvm::BitVector seen(nodes_.size());
     llvm::SmallVector<size_t> open;

@@ -1,4 +1,4 @@
-// Which row ops of a function become one kernel. In: a block of local ops. Out: groups of row ops. Decides;
+// Groups the row ops of a function that become one kernel. In: a block of local ops. Out: groups of row ops. Decides;
 // changes nothing.
 #pragma once
 

@@ -11,8 +11,8 @@
 
 namespace mgc {
 
-// A dear op takes 0.6 ns per element on one core with AVX2 (gelu, test/bench/row_kernels), in which a core moves as
-// many bytes at 20 GB/s.
+// An expensive op takes 0.6 ns per element on one core with AVX2 (gelu, test/bench/row_kernels), in which a core moves
+// as many bytes at 20 GB/s.
 inline constexpr double kDearBytes = 12;
 // Threads begin and end a kernel together: a few microseconds.
 inline constexpr double kStartBytes = 64 << 10;

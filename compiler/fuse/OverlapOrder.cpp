@@ -24,7 +24,7 @@ bool isProduct(Operation *op) { return isa<LibraryOpInterface>(op); }
 // --- A collective past one product
 
 struct ProductMove {
-  Ops ops;                    // in their order; empty: there is no product to run beside
+  Ops ops;                    // in their order; empty: there is no product to overlap
   Operation *after = nullptr; // null: the begin of the block
 };
 
@@ -102,7 +102,7 @@ Operation *collectiveBefore(Operation *op) {
   return op && isCollective(op) ? op : nullptr;
 }
 
-// Moves an exchange, with what it needs, up past products that it does not need: rule 1 of the header.
+// Moves an exchange, with what it needs, up past matrix products that it does not need: rule 1 of the header.
 void raise(Operation *exchange) {
   Operation *before = collectiveBefore(exchange);
   if (!before)
@@ -134,7 +134,7 @@ void raise(Operation *exchange) {
   exchange->moveBefore(begin);
 }
 
-// --- Products beside an exchange that has none
+// --- Products for an exchange that overlaps none
 
 // The ops behind `op` that need neither it nor an exchange behind it, in order.
 Ops independentBehind(Operation *op) {
@@ -153,7 +153,7 @@ Ops independentBehind(Operation *op) {
   return independent;
 }
 
-// The products among independent ops, but for the last of several, and the ops that products need; in order.
+// The matrix products among independent ops, but for the last of several, and the ops that products need; in order.
 Ops drawnOf(const Ops &independent) {
   const int64_t products = llvm::count_if(independent, isProduct);
   llvm::DenseSet<Value> reads;
@@ -170,7 +170,7 @@ Ops drawnOf(const Ops &independent) {
   return drawn;
 }
 
-// Moves products from behind an exchange beside it: rule 2 of the header.
+// Moves matrix products from behind an exchange so that they overlap it: rule 2 of the header.
 void drawProducts(Operation *exchange) {
   Operation *user = firstUser(exchange);
   if (!user)

@@ -1,8 +1,8 @@
-// Collectives run beside what follows them: an order that gives them a product to run beside.
+// Orders ops so that collectives, which run concurrently with the ops after them, overlap a matrix product.
 //
-// A collective moves up in front of the nearest product before it that it does not need, with the row ops that make what it
-// takes. So the weight's gradient is made while the input's is reduced, and the input that it needs is gathered while
-// the other product runs, as Megatron-LM does:
+// A collective moves up in front of the nearest product before it that it does not need, with the row ops that make its
+// operands. So the weight's gradient is computed while the input's is reduced, and the input that it needs is gathered
+// while the other product runs, as Megatron-LM does:
 //
 //   before:  dgrad         rms_norm  gather  wgrad  reduce_scatter  norm_grad
 //   after:   rms_norm  gather  dgrad  reduce_scatter  wgrad  norm_grad
@@ -17,10 +17,10 @@
 // 1. it passes every product that it does not need, up to the collective before it: in backward those of the shared
 //    expert, which stood in front of it. Where it needs a product itself, it and that rise to the first op that
 //    reads the collective before it: dx of the experts' rows is made, and goes back, in front of dw
-// 2. if it has no product beside it even so, those behind it that need neither it nor a later exchange are drawn beside it,
-//    with what they need, but for the last of several: in forward the shared expert's first product, so that the second stays
-//    beside the exchange back. Collectives that these products need, and that need none of them, come before the exchange:
-//    behind it on their stream they would wait for it
+// 2. if it still overlaps no product, products after it that need neither it nor a later exchange are moved next to it,
+//    with the ops that they need, except the last of several: in forward the shared expert's first product, so that
+//    the second overlaps the exchange back. Collectives that these products need, and that need none of them, come
+//    before the exchange: behind it on their stream they would wait for it
 //
 //   forward   before:  there                    gate up act down  back  s_gate_up s_act s_down  combine
 //             after:   there  s_gate_up  s_act  gate up act down  back  s_down  combine

@@ -1,5 +1,6 @@
-// Which values have rows of experts, and what counts these. In: a block of local ops. The counts of rows are known where rows
-// are ordered, multiplied and brought back to their tokens; row ops, and views, on rows of one first dimension have the same.
+// Finds the values with rows of experts, and the counts of these rows. In: a block of local ops. The counts of rows are
+// known where rows are ordered, multiplied and brought back to their tokens; row ops, and views, on rows of one first
+// dimension have the same.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -21,7 +22,7 @@ private:
   mlir::LogicalResult spread(mlir::Value rows);
 
   llvm::DenseMap<mlir::Value, mlir::Value> counts_;
-  llvm::SmallVector<mlir::Value> open_; // whose ops are to be looked at
+  llvm::SmallVector<mlir::Value> open_; // values whose ops are still to be visited
 };
 
 } // namespace mgc

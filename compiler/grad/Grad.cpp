@@ -18,8 +18,8 @@
 // Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
 // they are gradients of.
 //
-// Of frozen parameters there is no grad, of activations without gradients no dout and no din (GradientFlow.h). Gradients that
-// nobody needs are built nowhere, and what only they would read is not saved.
+// Frozen parameters have no grad, activations without gradients no dout and no din (GradientFlow.h). Gradients that
+// nobody needs are not built, and values that only they would read are not saved.
 //
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
@@ -127,7 +127,7 @@ private:
     return block_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
   }
 
-  // Whether the op has something to hand on: a cotangent, or load to count.
+  // Whether the op has something to pass on: a cotangent, or load to count.
   bool isBegun(Operation *op) {
     return llvm::any_of(op->getResults(),
                         [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
@@ -206,8 +206,8 @@ private:
   const TrainedValues trained_;
   llvm::DenseSet<Value> loads_; // parameters in the place of whose gradients load stands
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
-  llvm::DenseSet<Value> seeds_; // what it adds to the results of the step
-  llvm::DenseSet<Value> begun_; // whose gradients ops have begun
+  llvm::DenseSet<Value> seeds_; // gradients of the values added to the results of the step
+  llvm::DenseSet<Value> begun_; // values with gradient ops begun
 
 public:
   size_t firstGradient_ = 0; // number of the first op that backward has, of a loss or a gradient
@@ -271,7 +271,7 @@ private:
       return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
              llvm::all_of(op->getOperands(), isThere);
     };
-    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is made again costs nothing
+    for (Operation *op : llvm::reverse(forward)) // the cast of a result that is recomputed costs nothing
       if (Operation *source = sourceOfCast(op);
           source && isNeeded(op->getResult(0)) && isMadeOfWhatIsThere(source) &&
           savesMemory(source, [&](Value value) { return value == op->getOperand(0) || isNeeded(value); }))
@@ -280,12 +280,12 @@ private:
     for (Operation *op : forward)
       if (isMadeOfWhatIsThere(op) && savesMemory(op, isNeeded))
         again.push_back(op);
-    for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
+    for (Operation *op : llvm::reverse(again)) // its recomputed users are there already
       makeAgain(op, backward);
     makePartsAgain(forward, backward, isNeeded);
   }
 
-  // A value all of whose parts backward needs is saved whole; one of which it needs some is not.
+  // If backward reads every part of a joined value, the joined value is saved; otherwise only the parts it reads are.
   static void makePartsAgain(ArrayRef<Operation *> forward, llvm::DenseSet<Operation *> &backward,
                              llvm::function_ref<bool(Value)> isNeeded) {
     for (Operation *op : forward)
@@ -355,7 +355,8 @@ private:
       return;
     GradientTypes types(precision.gradients, dins_);
     for (auto [gradient, attributes] : llvm::zip(grads_, gradAttrs_))
-      if (meanLoadOf(cast<DictionaryAttr>(attributes.get(kParamAttr))) == 0) // which is of its own type, f32
+      // A parameter with load has its own gradient type, f32.
+      if (meanLoadOf(cast<DictionaryAttr>(attributes.get(kParamAttr))) == 0)
         gradient = types.make(gradient, forward_.getBody().front().getTerminator());
   }
 
@@ -416,7 +417,8 @@ private:
     return {input, weight};
   }
 
-  // The weight half takes the parts of what the input half joins and hands over anyway, not the parts too.
+  // The weight half reads the parts of a joined value that the input half passes on anyway, instead of receiving the
+  // parts too.
   void takeJoined(const Cut &input, Cut &weight) {
     llvm::SetVector<Operation *> taken;
     for (Operation *op : input.ops) {
@@ -506,8 +508,8 @@ private:
     function->moveAfter(forward_);
   }
 
-  // Drops the gradient ops and placeholders; returns the saved values too. Of a block with a loss over logits, backward returns
-  // what is added to the step's results.
+  // Drops the gradient ops and placeholders; returns the saved values too. In a block with a loss over logits, backward
+  // returns the values added to the step's results.
   void finishForward() {
     Block &body = forward_.getBody().front();
     Operation *terminator = body.getTerminator();

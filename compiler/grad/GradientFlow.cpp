@@ -55,7 +55,8 @@ bool isActivationResult(func::FuncOp block, unsigned result) {
   return !kind || kind == "out";
 }
 
-using FrozenSet = std::vector<bool>; // of the activations that cross from an instance to the next, in order
+// One flag per activation that crosses from an instance to the next, in order.
+using FrozenSet = std::vector<bool>;
 
 // A block for the activations that some of its instances take.
 struct Variant {
@@ -90,7 +91,7 @@ public:
   }
 
 private:
-  struct Run { // of instances
+  struct Run { // consecutive instances of a block
     func::FuncOp block;
     int64_t first, count;
     Location loc;
@@ -109,7 +110,7 @@ private:
     return known->second;
   }
 
-  // What the block gives, where it takes these.
+  // Marks the activations without gradient in a block that takes these, and returns those among its results.
   static FrozenSet mark(func::FuncOp block, const FrozenSet &takes) {
     const auto unit = UnitAttr::get(block.getContext());
     size_t next = 0;

@@ -1,4 +1,5 @@
-// Which values of a program have gradients (docs/frozen-parameters.md): those made of a trained parameter.
+// Finds the values of a program that have gradients (docs/frozen-parameters.md): those computed from a trained
+// parameter.
 #pragma once
 
 #include "dialects/mg/Mg.h"

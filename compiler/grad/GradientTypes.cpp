@@ -13,7 +13,8 @@ Value GradientTypes::inElement(Value value, Operation *user, unsigned uses) cons
   return CastOp::create(builder, user->getLoc(), tensorOf(value).clone(element_), value);
 }
 
-// What the value is rounded from, if that has the type; null: it is not. Nothing reads the cast afterwards.
+// The operand of the cast that rounds the value, if it has the type; null: there is none. Nothing reads the cast
+// afterwards.
 Value GradientTypes::unrounded(Value value, unsigned uses) const {
   auto cast = value.getDefiningOp<CastOp>();
   return cast && elementOf(cast.getValue()) == element_ && !kept_.contains(value) && value.hasNUses(uses)

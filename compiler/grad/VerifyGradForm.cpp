@@ -69,7 +69,7 @@ LogicalResult verifyFrozenResults(const ModelBlock &block) {
   return success();
 }
 
-// What an instance takes has a gradient if what the instance before it gives has one.
+// Requires that an activation which enters an instance has a gradient if the instance before gives it one.
 LogicalResult verifyChain(ChainOp chain, const Blocks &blocks) {
   const ModelBlock *before = nullptr;
   for (const Instance &instance : blocks.instancesOf(chain.getBody())) {

@@ -38,8 +38,8 @@ public:
       if (capacity)
         op.setAttr(kCapacityAttr, builder_.getI64IntegerAttr(*capacity));
     }
-    SmallVector<std::pair<ReshardOp, LayoutAttr>>
-        reshards; // and what they begin with, maybe another's result
+    // With the layout of each operand, which lowering an earlier reshard may change.
+    SmallVector<std::pair<ReshardOp, LayoutAttr>> reshards;
     for (ReshardOp reshard : body.getOps<ReshardOp>())
       reshards.push_back({reshard, layoutOf(reshard.getValue())});
     for (auto [reshard, from] : reshards)
@@ -83,7 +83,7 @@ private:
       function_.setResultAttr(i, kTypeAttr, TypeAttr::get(type));
   }
 
-  // Which axes split the factors whose global index the op reads.
+  // Records the axes that split the factors whose global index the op reads.
   void recordCoordinates(Operation *op) {
     auto compute = dyn_cast<ComputeOpInterface>(op);
     if (!compute)

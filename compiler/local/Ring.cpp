@@ -125,7 +125,8 @@ private:
     return name;
   }
 
-  // A row of one beside the same row of the other; rows of two sizes have dimensions of two names, for which the new one stands.
+  // A row of one next to the same row of the other; rows of two sizes have dimensions of two names, for which the new
+  // one stands.
   Value join(Value first, Value second) {
     RankedTensorType type = tensorOf(first);
     SmallVector<int64_t> shape(type.getShape());

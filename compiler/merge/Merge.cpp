@@ -1,4 +1,4 @@
-// mg-merge: one product where several multiply the same value.
+// mg-merge: one matrix product where several multiply the same value.
 //
 // before:  %q = mg.einsum %x, %wq   %k = mg.einsum %x, %wk   %v = mg.einsum %x, %wv
 // after:   %qkv = mg.einsum %x, %w  %q, %k, %v = mg.parts %qkv along "j"
@@ -25,19 +25,19 @@ namespace {
 
 using Dims = RowSpace::Dims;
 
-// A product of a value and a parameter, in the parts that its dimensions have.
+// A matrix product of a value and a parameter, in the parts that its dimensions have.
 struct MergedProduct {
   Operation *einsum;
-  Dims kept;          // of the parameter, in the result
-  Dims summed;        // of the parameter
-  bool summedFirst;   // as the parameter has them
-  Operation *biasAdd; // that alone reads the result, or null
+  Dims kept;          // dimensions of the parameter that the result has
+  Dims summed;        // dimensions of the parameter that are summed over
+  bool summedFirst;   // the order in the parameter
+  Operation *biasAdd; // the only op that reads the result, or null
   EinsumOp op() const { return cast<EinsumOp>(einsum); }
   BlockArgument parameter() const { return cast<BlockArgument>(op().getRhs()); }
   BlockArgument bias() const { return cast<BlockArgument>(cast<AddOp>(biasAdd).getRhs()); }
 };
 
-// Products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
+// Matrix products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
 struct Set {
   SmallVector<MergedProduct, 3> products;
   int64_t begin = 0, end = 0;
@@ -144,7 +144,7 @@ private:
     }
   }
 
-  // Each product joins the first set that it fits.
+  // Each matrix product joins the first set that it fits.
   std::vector<Set> setsOf(Value value) {
     std::vector<Set> sets;
     auto users = llvm::to_vector(value.getUsers());

@@ -16,7 +16,7 @@ inline mlir::InFlightDiagnostic errorIn(mlir::func::FuncOp function) {
   return function.emitError() << "function " << function.getName() << ": ";
 }
 
-// That mg.data of an argument names a known kind of data, and mg.param a tensor.
+// Requires that mg.data of an argument names a known kind of data, and mg.param a tensor.
 Status verifyArgument(mlir::func::FuncOp function, unsigned argument);
 
 // One function of a block: forward, backward, input or weight.
@@ -30,11 +30,12 @@ struct BlockFunction {
   };
   struct Result {
     ResultKind kind;
-    // Which of its kind; din: of the forward's activations; grad: the forward's argument; term: its number in plan::kResults.
+    // The number among results of its kind. din: among the forward's activations; grad: the forward's argument; term:
+    // in plan::kResults.
     int64_t index;
     int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
     bool frozen = false;     // out: it has no gradient
-    // Which of the step's results it adds to, a number in plan::kResults; nothing: none.
+    // The result of the step that it adds to, a number in plan::kResults; nothing: none.
     std::optional<int64_t> total() const;
     // Adds to what its place holds: gradients and sums over microbatches.
     bool accumulates() const { return kind == ResultKind::grad || total().has_value(); }
@@ -53,8 +54,8 @@ struct ModelBlock {
   std::string name;
   BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
-  std::vector<int64_t> differentiated;                  // of the activations: those with gradients
-  std::vector<const BlockFunction *> functions() const; // those that it has
+  std::vector<int64_t> differentiated;                  // the activations with gradients
+  std::vector<const BlockFunction *> functions() const; // the functions that it has
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
   // The one that computes a loss with its gradient: backward or input, which adds to the step's results; null: none of this
   // block does.
@@ -81,7 +82,7 @@ public:
   auto begin() const { return blocks_.begin(); } // name and block
   auto end() const { return blocks_.end(); }
   bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
-  std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
+  std::vector<Instance> instancesOf(mlir::Region &body) const; // instances of a chain or a chunk
 
 private:
   mlir::LogicalResult add(mlir::func::FuncOp function);

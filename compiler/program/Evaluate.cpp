@@ -1,7 +1,7 @@
 // mg-evaluate: a module of phase import, as it is evaluated: no parameter is trained, and nothing is dropped.
 //
-// The phases behind it need nothing new: frozen parameters have no gradients, activations without gradients no backward, and nothing
-// is saved for a backward that nobody needs. The loss is computed where it is in training.
+// The phases behind it need nothing new: frozen parameters have no gradients, activations without gradients no
+// backward, and nothing is saved for a backward that is not needed. The loss is computed where it is in training.
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Parameter.h"
 

@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// On the module: every product stays as the model has it, every row op is a kernel of its own.
+// On the module: every matrix product stays as the model has it, every row op is a kernel of its own.
 inline constexpr llvm::StringLiteral kNoFusionAttr = "mg.no_fusion";
 
 #define GEN_PASS_DECL

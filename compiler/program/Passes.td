@@ -2,21 +2,21 @@
 include "mlir/Pass/PassBase.td"
 
 def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
-  let summary = "One product where several multiply the same value";
+  let summary = "Merge the matrix products that multiply the same value";
   let description = [{
-    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts;
-    so are their biases. Not where a parameter is tied, nor where an axis splits a dimension along which they would be
-    joined.
+    Joins the parameters of queries, keys and values, and of gate and up, and their biases; mg.parts takes the parts of
+    the one product. Parameters stay apart where one is tied, or where an axis splits the dimension along which they
+    would be joined.
   }];
   let constructor = "::mgc::createMergePass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
 def Evaluate : Pass<"mg-evaluate", "::mlir::ModuleOp"> {
-  let summary = "A program that is evaluated, and not trained";
+  let summary = "Freeze a program that is evaluated and not trained";
   let description = [{
-    Of a module in phase import: every parameter is frozen, dropout drops nothing. Run through the phases it has no
-    backward but the loss.
+    Freezes every parameter of a module in phase import, and sets dropout to 0. After all phases the program has no
+    backward but that of the loss.
   }];
   let constructor = "::mgc::createEvaluatePass()";
   let dependentDialects = ["::mgc::MgDialect"];
@@ -43,31 +43,31 @@ def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
 }
 
 def Local : Pass<"mg-local", "::mlir::ModuleOp"> {
-  let summary = "Local shapes and explicit collectives";
+  let summary = "Lower to local shapes and explicit collectives";
   let description = [{
-    Retypes every value to its block on one rank and lowers each mg.reshard to slices and collectives: most often the
-    fewest that do, where axes of several dimensions change places now and then one more.
+    Retypes every value to its block on one rank and lowers each mg.reshard to slices and collectives: the fewest
+    possible in most cases, and at times one more where axes of several dimensions change places.
   }];
   let constructor = "::mgc::createLocalPass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
 def Ring : Pass<"mg-ring", "::mlir::ModuleOp"> {
-  let summary = "The steps of attention whose keys travel around a ring of ranks";
+  let summary = "Unroll attention whose keys travel around a ring of ranks";
   let description = [{
     Attention with a `ring` becomes one call for the keys of each rank: mg.permute brings the keys of the next, and
-    mg.merge_attention merges the results by their log-sum-exps. Backward, dk and dv travel with their keys and come home
-    after one hop less than there are ranks.
+    mg.merge_attention merges the results by their log-sum-exps. In backward dk and dv travel with their keys and
+    return to their rank after one hop less than there are ranks.
   }];
   let constructor = "::mgc::createRingPass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
 def OrderRows : Pass<"mg-order-rows", "::mlir::ModuleOp"> {
-  let summary = "The order of rows by expert";
+  let summary = "Order rows by expert and exchange them";
   let description = [{
-    A function that dispatches tokens to experts orders their rows once, by mg.group, and its ops are given what they need
-    of the order: sources, places or counts. Ops whose ranks have other tokens than experts, by their types, become ops on
+    In a function that dispatches tokens to experts, one mg.group orders the rows, and its sources, places or counts
+    become operands of the other ops. Ops whose types say that a rank's experts are not those of its tokens become ops on
     the rank's own rows and mg.exchange.
   }];
   let constructor = "::mgc::createOrderRowsPass()";
@@ -75,7 +75,7 @@ def OrderRows : Pass<"mg-order-rows", "::mlir::ModuleOp"> {
 }
 
 def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
-  let summary = "Chunks per pipeline stage, gradient buckets, and the step's end";
+  let summary = "Build the chunks of each pipeline stage, gradient buckets, and the step's end";
   let description = [{
     Cuts the chain into chunks of balanced cost, lays the parameters of each stage out in buckets, and builds the
     functions that run once per training step.
@@ -85,21 +85,21 @@ def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
 }
 
 def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
-  let summary = "Do the loss a part of the tokens at a time";
+  let summary = "Compute the loss for a part of the tokens at a time";
   let description = [{
-    In a function that computes a loss: the logits and their gradient, what makes
-    and uses them, and what lies between, move into one mg.tile over their first dimension. mg.training's loss_tile says
-    for how many tokens such a value may exist at once; 0 means all.
+    In a function that computes a loss, the logits, their gradient and the ops that make or use them move into one
+    mg.tile over the first dimension. mg.training's loss_tile is the number of tokens for which such a value may exist at
+    once; 0 means all.
   }];
   let constructor = "::mgc::createTilePass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
 def FuseEpilogues : Pass<"mg-fuse-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Biases and GELU as epilogues of products";
+  let summary = "Fuse biases and GELU into matrix products as epilogues";
   let description = [{
-    For targets whose products have epilogues: mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where that
-    saves a whole read and write of the product's result, for no row op would have read it anyway.
+    On targets whose matrix products have epilogues, mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where
+    that saves a read and a write of the whole result: where no other row op reads it.
   }];
   let constructor = "::mgc::createFuseEpiloguesPass()";
   let dependentDialects = ["::mgc::MgDialect"];

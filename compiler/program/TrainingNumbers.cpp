@@ -10,7 +10,7 @@ using namespace mgc;
 
 namespace {
 
-constexpr llvm::StringLiteral kValidAttr = "valid"; // of ops over the vocabulary: columns that are no padding
+constexpr llvm::StringLiteral kValidAttr = "valid"; // columns without padding, on ops over the vocabulary
 
 // The numbers of mg.training; -1 for a number that it lacks.
 struct Numbers {

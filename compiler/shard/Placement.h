@@ -20,9 +20,9 @@ public:
   using Assignment = llvm::SmallMapVector<mlir::StringAttr, mlir::ArrayAttr, 8>;
   Assignment assign(const AxisRule &rule, mlir::Operation *op) const;
 
-  // That no axis splits two of the factors, or one twice (docs/sharding.md, T1): a rank would hold only those blocks
-  // whose numbers are equal. Of the rule's factors, blocks of a ring travel, so that
-  // all ranks come to hold all, and a merged one has the axes of its parts.
+  // Requires that no axis splits two of the factors, or one twice (docs/sharding.md, T1): a rank would hold only those
+  // blocks whose numbers are equal. Two factors of the rule are exempt: blocks of a ring travel, so that every rank
+  // meets all of them, and a merged factor has the axes of its parts.
   static mlir::LogicalResult verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                     const Assignment &assignment, const AxisRule *rule = nullptr);
 

@@ -60,7 +60,7 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
       capacityOf(op));
 }
 
-// Those of the functions of a block, whose ops agree.
+// Finds the rooms of the functions of a block, whose ops agree.
 LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms &rooms) {
   llvm::DenseMap<StringAttr, int64_t> placingSizes;
   for (Operation &op : function.getBody().front()) {
@@ -191,7 +191,7 @@ private:
       return &use == &here || isWeightGradientUse(use) || isReturnedAs(use, "split");
     });
   }
-  // Handed to the weight half, which is linear in it too.
+  // Passed to the weight half, which is linear in it too.
   bool isReturnedAs(OpOperand &use, StringRef name) {
     if (!isa<func::ReturnOp>(use.getOwner()))
       return false;

@@ -12,7 +12,7 @@
 
 namespace mgc {
 
-static constexpr int64_t kManyParts = 64; // so many that what is added to the last of them is little
+static constexpr int64_t kManyParts = 64; // so many that the padding of the last is small
 
 // Padded size of a bucket that is divided over so many ranks. Sizes that ranks divide badly have no good parts.
 static int64_t slicedElements(int64_t elements, int64_t unit, int64_t ranks) {
@@ -194,7 +194,7 @@ private:
 
   const BucketProblem &problem_;
   std::map<Identity, Uses> uses_;
-  std::map<Identity, int64_t> tiedOffsets_; // of what several stages hold
+  std::map<Identity, int64_t> tiedOffsets_; // for parameters that several stages hold
   std::map<BucketKey, int64_t> tiedElements_;
   std::vector<StageBuckets> stages_;
 };

@@ -14,19 +14,20 @@ inline constexpr int64_t kPartElements = 32768;
 
 // All parameters of one bucket agree in this.
 struct BucketKey {
-  plan::Axes split;          // that split the parameters
-  plan::Axes reduce, data;   // pending on the gradient: others, and data axes
+  plan::Axes split;          // axes that split the parameters
+  plan::Axes reduce, data;   // pending on the gradient: other axes, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
-  double meanLoad = 0; // where load stands in the place of gradients; 0: of what the optimizer updates
+  double meanLoad = 0; // the load that replaces gradients; 0: AdamW updates the parameters
   bool counts = false; // nothing updates them
   bool frozen = false; // they have values alone: neither reduce nor data, and no part
-  int64_t part = -1; // of the stage, whose gradients are completed together; -1: with all others, at the end
+  // Part of the stage whose gradients are completed together; -1: with all others, at the end.
+  int64_t part = -1;
   auto operator<=>(const BucketKey &) const = default;
 };
 
 struct BlockParameter {
-  int64_t argument = 0;     // of the block's forward function
+  int64_t argument = 0;     // index in the block's forward function
   std::string tensor, part; // identity; {} in tensor stands for the instance's number
   int64_t elements = 0;     // per rank
   BucketKey key;            // tied and part are filled in here
@@ -36,7 +37,7 @@ struct BlockParameter {
 struct InstanceRange {
   int64_t block = 0; // index
   int64_t first = 0, count = 0;
-  int64_t part = -1; // of the stage: parameters that these instances alone use get buckets of their own
+  int64_t part = -1; // part of the stage: parameters that these instances alone use get buckets of their own
 };
 
 struct PlannedBucket {

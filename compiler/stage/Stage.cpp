@@ -112,7 +112,7 @@ private:
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
     RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
     RankedTensorType gradient = block.gradientType(argument);
-    DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
+    DictionaryAttr first = viewsOf(param).front(); // joined views either all decay or none does
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
     const bool frozen = isFrozen(param);
     if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
@@ -190,7 +190,7 @@ private:
       elements += parameter.key.frozen ? 0 : parameter.elements;
     return elements;
   }
-  // Whether it has gradients that no other instance adds to: those of its part.
+  // Whether the instance has gradients that no other instance adds to: those of its part.
   bool hasOwnGradients(const Instance &instance) const {
     return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
       return !parameter.key.frozen && uses_.at(nameOf(parameter, instance)) == 1;

@@ -11,9 +11,9 @@ Precision precisionOf(BucketOp bucket);
 
 struct StateBuffer {
   llvm::StringRef name;        // in mg.buffer
-  llvm::StringRef region;      // of the memory map
-  bool ofShard;                // of a sharded bucket a rank has its part
-  mlir::Type Precision::*type; // of its elements; null: f32
+  llvm::StringRef region;      // region of the memory map
+  bool ofShard;                // for a sharded bucket a rank has only its part
+  mlir::Type Precision::*type; // element type; null: f32
   bool (*isIn)(BucketOp);      // whether the bucket has it
   int64_t plan::Bucket::*offset;
   // Where the bucket is not sharded: the offset of the buffer that it is then; null: it is a buffer of its own.

@@ -191,8 +191,8 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   return f.finish();
 }
 
-// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients. Of a frozen
-// bucket the gradient is null.
+// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients. A
+// frozen bucket's gradient is null.
 Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
                  ArrayRef<Value> gradients) {
   SmallVector<Value> squares;
@@ -243,7 +243,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
       f.result(reduced, completeGradient(bucket.sharded), i);
     gradients.push_back(reduced);
   }
-  SmallVector<Value> sums; // of the totals, in their order, then the squares
+  SmallVector<Value> sums; // sums of the totals, in their order, then the squares
   for (const auto &[number, pending] : totals)
     sums.push_back(f.demote(f.argument(f.scalar(), "result", number), others(mesh, pending)));
   sums.push_back(sumSquares(f, stage, mesh, buckets, gradients));

@@ -22,7 +22,7 @@ public:
   mlir::func::FuncOp op() const { return function_; }
   mlir::InFlightDiagnostic error() const; // says the function and the stage; the rest of the message follows
 
-  Bound boundOf(mlir::Value value) const; // of no kind where it is no argument
+  Bound boundOf(mlir::Value value) const; // without a kind if the value is no argument
   Bound boundOfResult(unsigned result) const;
   mlir::Value result(unsigned i) const;
   // Error, unless exactly one result is bound to it.

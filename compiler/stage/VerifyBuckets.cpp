@@ -15,7 +15,7 @@ namespace {
 // A parameter of an instance.
 struct Use {
   const ModelBlock *block;
-  func::FuncOp forward; // of the block
+  func::FuncOp forward; // the block's forward function
   unsigned argument;
   BucketOp bucket;
   std::string name;

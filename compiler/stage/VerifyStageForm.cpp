@@ -35,7 +35,7 @@ FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, Arr
   return instances;
 }
 
-// Of what crosses from an instance to the next: its type, and whether it has no gradient.
+// An activation that crosses from an instance to the next: its type, and whether it has no gradient.
 using Crossing = std::pair<Type, bool>;
 
 std::vector<Crossing> activationsInto(const ModelBlock &block) {

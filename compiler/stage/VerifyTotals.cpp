@@ -158,7 +158,7 @@ private:
                            "along which ranks have no parts of their own");
   }
 
-  // Whose complete gradient this is, or the rank's part of it: reduced here, or before. -1: no bucket's.
+  // The bucket whose complete gradient, or the rank's part of it, this value is, reduced here or before; -1: none.
   int64_t bucketOf(Value gradient) {
     SmallVector<int64_t> reduced;
     for (unsigned i = 0; i < func::FuncOp(reduce_.op()).getNumResults(); ++i)

@@ -58,8 +58,8 @@ private:
   }
 
   // The fewest equal parts of the first dimension with at most tokens_ tokens each; all dimensions but the last are
-  // tokens, or kMostParts. Where that makes parts of less than a quarter, in which products are slow, the next larger
-  // ones. False: one part does.
+  // tokens, or kMostParts. Where that makes parts of less than a quarter, in which matrix products are slow, the next
+  // larger ones. False: one part does.
   bool chooseParts(Value value) {
     ArrayRef<int64_t> shape = tensorOf(value).getShape();
     if (shape.size() < 2)

@@ -1,4 +1,4 @@
-// Which path was the fastest for a product, kept from one compilation to the next (ChoiceCache.h).
+// Remembers the fastest path of a matrix product from one compilation to the next (ChoiceCache.h).
 //
 //   {"format": "mgc products 2", "paths": ["whole", ...],
 //    "fastest": {"AMD EPYC, oneDNN 2.6.3, 2 threads, 1024x768x768 NN": "rows", ...}}

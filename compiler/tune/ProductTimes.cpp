@@ -15,7 +15,7 @@ namespace mgc::tune {
 namespace {
 
 constexpr double kLeastGain = 0.01;
-constexpr double kSeconds = 0.4; // of a product, when that is enough for kLeastRounds
+constexpr double kSeconds = 0.4; // time per matrix product, when that is enough for kLeastRounds
 constexpr int kLeastRounds = 6;
 constexpr double kMostFlops = 5e9;
 constexpr int64_t kElements = 32 << 20; // 128 MiB: several sets of operands, so that none is in the cache
@@ -74,7 +74,7 @@ Result<ProductTimer> ProductTimer::create(int threads) {
 std::vector<PathTimes> ProductTimer::measure(const plan::Gemm &gemm) {
   const plan::Gemm sample = sampleOf(gemm);
   auto *data = reinterpret_cast<float *>(memory_.address());
-  for (int64_t i = 0; i < kElements; ++i) // what the product before left may be infinite
+  for (int64_t i = 0; i < kElements; ++i) // the results of an earlier product may be infinite
     data[i] = static_cast<float>(i % 17 - 8) / 64;
   const std::vector<const GemmPathRow *> paths = pathsOf(gemm, threads_); // the rule's is one of them
   const int64_t setElements = Operands(sample).end, sets = kElements / setElements;

@@ -1,4 +1,4 @@
-// How long each path of a product takes on this machine, and which of them to use.
+// How long each path of a matrix product takes on this machine, and which of them to use.
 #pragma once
 
 #include "plan/Plan.h"
@@ -10,7 +10,7 @@
 
 namespace mgc::tune {
 
-// The times of one path. A round of a measurement has every path in turn, and every second round belongs to the other
+// The times of one path. A round of a measurement has every path once, and every second round belongs to the other
 // half: the difference of the two halves is the machine's noise.
 struct PathTimes {
   plan::GemmPath path;
@@ -25,8 +25,8 @@ public:
   // Calls to measure() come from one thread, which has as many cores to itself.
   static Result<ProductTimer> create(int threads);
 
-  // Times every path that applies, out of cache. A product too long for a few hundred milliseconds is measured with its
-  // longest sides halved: the rest of it is more of the same.
+  // Times every path that applies, out of cache. A matrix product too long for a few hundred milliseconds is measured
+  // with its longest sides halved: the rest of it is more of the same.
   std::vector<PathTimes> measure(const plan::Gemm &gemm);
 
 private:

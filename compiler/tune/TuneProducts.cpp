@@ -14,7 +14,7 @@ namespace mgc::tune {
 
 namespace {
 
-// Paths are ways to divide a product of f32.
+// Paths are options to divide a matrix product of f32.
 bool hasChoice(const plan::Gemm &gemm, int threads) {
   if (gemm.inputType != plan::DType::f32)
     return false;
@@ -65,7 +65,7 @@ private:
     return Status::ok();
   }
 
-  // At once: measuring all products takes minutes, and the program may be stopped.
+  // At once: measuring all matrix products takes minutes, and the program may be stopped.
   void remember(const std::string &key, plan::GemmPath path) {
     cache_.add(key, path);
     if (Status written = isWritable_ ? cache_.save() : Status::ok(); !written.isOk()) {
@@ -87,7 +87,7 @@ private:
   bool isWritable_ = true;
   TuneReport report_;
   std::string keyBegin_;
-  std::optional<ProductTimer> timer_; // with the first product that is measured
+  std::optional<ProductTimer> timer_; // with the first matrix product that is measured
   std::set<std::string> listed_;      // keys in report_.products
 };
 

@@ -1,4 +1,4 @@
-// The products of a plan -> the plan with the path of each that is the fastest here, as measured or remembered.
+// The matrix products of a plan -> the plan with the path of each that is the fastest here, as measured or remembered.
 #pragma once
 
 #include "plan/Plan.h"
@@ -7,7 +7,7 @@
 namespace mgc::tune {
 
 struct TuneOptions {
-  int threads = 0;   // of a rank; 0: the cores this process may use over the ranks, at least 1
+  int threads = 0;   // threads of a rank; 0: the cores this process may use divided by the ranks, at least 1
   std::string cache; // file of ProductCache; empty: nothing is remembered
 };
 
@@ -18,12 +18,12 @@ struct TunedProduct {
 
 struct TuneReport {
   int threads = 1;
-  std::vector<TunedProduct> products; // distinct ones that can be computed in more than one way
+  std::vector<TunedProduct> products; // distinct ones with more than one path
   std::vector<std::string> notes;     // why the cache could not be read or written
 };
 
-// Sets Gemm::path of every product that has more than one. Refuses more threads than the process has cores: their
-// times would mean nothing.
+// Sets Gemm::path of every matrix product that has more than one. Refuses more threads than the process has cores:
+// their times would mean nothing.
 Result<TuneReport> tuneProducts(plan::Plan &plan, const TuneOptions &options);
 
 } // namespace mgc::tune

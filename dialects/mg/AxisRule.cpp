@@ -49,7 +49,8 @@ struct Binder {
   AxisRule &rule;
   llvm::StringMap<StringAttr> letters = {};
   std::optional<ArrayRef<StringAttr>> star = {};
-  SmallVector<std::pair<size_t, StringRef>> merged = {}; // of rule.merged, and the letters of its parts
+  // Index in rule.merged, and the letters of the factor's parts.
+  SmallVector<std::pair<size_t, StringRef>> merged = {};
 
   void bind(const Term &term, ArrayRef<StringAttr> names, AxisRule::Factors &out) {
     StringRef first = term.letters.empty() ? StringRef() : term.letters.front();
@@ -188,12 +189,14 @@ SmallVector<Attribute> AxisRule::reducedAxes(ArrayRef<StringAttr> result, AxesOf
   SmallVector<Attribute> reduced, reducedByOthers; // by others than rings
   for (StringAttr factor : factors())
     if (isReduced(factor)) {
-      llvm::copy_if(axes(factor), std::back_inserter(reduced), // those of a ring split two factors
+      // The axes of a ring split two factors: add each once.
+      llvm::copy_if(axes(factor), std::back_inserter(reduced),
                     [&](Attribute axis) { return !llvm::is_contained(reduced, axis); });
       if (!llvm::is_contained(rings, factor))
         llvm::append_range(reducedByOthers, axes(factor));
     }
-  // What travels round a ring meets all parts of the other factor: a sum over both has each rank's part of that one.
+  // Blocks that travel round a ring meet all parts of the other factor: a sum over both has each rank's part of that
+  // one.
   SmallVector<Attribute> added = exchanged(axes);
   for (StringAttr ring : rings)
     llvm::copy_if(axes(ring), std::back_inserter(added), [&](Attribute axis) {
@@ -298,7 +301,7 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
 
 } // namespace
 
-// Lists of the axes that split dimensions of the op: that of an unknown one nobody would read.
+// Lists of the axes that split dimensions of the op: the list of an unknown dimension would not be read.
 static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   Attribute attribute = op->getAttr("coordinates");
   for (NamedAttribute entry :

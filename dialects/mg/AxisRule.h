@@ -40,7 +40,7 @@ struct AxisRule {
   // Whether a value of these dimensions has it: itself, the factor that it is merged into, or one of its parts.
   bool isIn(llvm::ArrayRef<mlir::StringAttr> names, mlir::StringAttr factor) const;
   Factors factors() const; // each once, those of the operands first, those that only place rows last
-  using AxesOf = llvm::function_ref<mlir::ArrayAttr(mlir::StringAttr)>; // of each factor
+  using AxesOf = llvm::function_ref<mlir::ArrayAttr(mlir::StringAttr)>; // the axes that split a factor
   // Axes of a merged factor, by those of the others.
   llvm::SmallVector<mlir::Attribute> axesOf(const Merged &merged, AxesOf axes) const;
   // Axes that split tokens as well as what places their rows: over these the op exchanges rows.
@@ -69,7 +69,7 @@ llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
 // Size and axes of a factor, by the types of an op, or by its count where no type has it.
 struct FactorFacts {
   int64_t size = 1;
-  mlir::ArrayAttr axes; // that split it
+  mlir::ArrayAttr axes; // axes that split the factor
 };
 // Precondition: verifyComputeOp, and it is one of its factors.
 FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);

@@ -11,7 +11,7 @@ namespace mgc {
 struct DataKind {
   llvm::StringLiteral name;
   plan::Input::Kind kind;
-  bool isPosition; // of the sequence: the same for all samples, 0 1 2 .. in its order
+  bool isPosition; // a position in the sequence: 0 1 2 .. in its order, the same for all samples
 };
 
 // Before the name of data of the encoder's sequence: "encoder.tokens".

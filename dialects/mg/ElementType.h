@@ -25,7 +25,7 @@ plan::DType dtypeOf(mlir::Type element);
 // Element types that mg.training states; f32 where it states none.
 struct Precision {
   mlir::Type values;    // parameters, activations and the gradients of activations
-  mlir::Type gradients; // of parameters
+  mlir::Type gradients; // gradients of parameters
   bool hasMasters() const { return !values.isF32(); } // parameters in f32, which the optimizer updates
 };
 inline constexpr llvm::StringLiteral kValueType = "dtype", kGradientType = "gradient_dtype";

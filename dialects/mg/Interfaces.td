@@ -72,7 +72,7 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
       [{ return ::mgc::rowSpaceOf($_op.getOperation()); }]>,
     InterfaceMethod<"The operand that is read at places that depend on data; null for none.", "::mlir::Value",
       "getLookupTable", (ins), "", [{ return {}; }]>,
-    InterfaceMethod<"Whether those places are in the row at hand, so that the result may lie where the table does.", "bool",
+    InterfaceMethod<"Whether those places are in the current row, so that the result may lie where the table does.", "bool",
       "looksUpInRow", (ins), "", [{ return true; }]>,
     InterfaceMethod<"Whether it costs many operations per element: not to be computed again in each pass over the "
                     "columns.", "bool", "isDear", (ins), "", [{ return false; }]>,

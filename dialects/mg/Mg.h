@@ -95,7 +95,7 @@ inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // Keys of mg.training for what is learned: how many token types the model has (plan::Plan::tokenTypes; absent: none), and
 // what a label is (a plan::Objective; absent: causal).
 inline constexpr llvm::StringLiteral kTokenTypes = "token_types", kObjective = "objective";
-// Of a model with an encoder: plan::Plan::encoderLength, startToken and paddingToken.
+// Keys of mg.training for a model with an encoder: plan::Plan::encoderLength, startToken and paddingToken.
 inline constexpr llvm::StringLiteral kEncoderLength = "encoder_seq_length", kStartToken = "start_token",
                                      kPaddingToken = "padding_token";
 // Keys of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order

@@ -40,11 +40,11 @@ bool decays(mlir::DictionaryAttr view);
 // `mean_load` of a parameter in the place of whose gradient the load of experts stands: the tokens that an expert has in a step on
 // average. 0 of what the optimizer updates, and where param is null.
 double meanLoadOf(mlir::DictionaryAttr param);
-// Whether it is a counter, with `counts`: nothing moves it, and it is in no file. Others with a mean load are biases of routers,
-// which the load moves.
+// Whether the parameter is a counter, with `counts`: nothing updates it, and it is in no file. Other parameters with a
+// mean load are biases of routers, which the load updates.
 bool isCounter(mlir::DictionaryAttr param);
-// Whether it is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does not move it. Of joined views
-// all are, or none.
+// Whether the parameter is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does
+// not update it. Joined views are all frozen or none is.
 bool isFrozen(mlir::DictionaryAttr param);
 // Whether the optimizer updates it.
 bool isTrained(mlir::DictionaryAttr param);
@@ -54,8 +54,8 @@ Precision precisionOf(mlir::ModuleOp module, double meanLoad);
 // Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
 std::string reasonOfType(double meanLoad, llvm::StringRef attribute);
 
-// That it names its tensors; that joined views are different ones, all decay or none does, all are frozen or none is, and fill the
-// dimension of the type along which they are joined.
+// Requires that the parameter names its tensors, that joined views differ, that all of them or none decay and all or
+// none are frozen, and that they fill the dimension of the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

@@ -82,10 +82,10 @@ private:
 
   RowSpace space_;
   rowgen::RowGraph graph_;
-  mlir::Operation *op_ = nullptr; // whose body is being added
+  mlir::Operation *op_ = nullptr; // the op whose body is being added
   llvm::DenseMap<mlir::StringAttr, rowgen::Dim> dims_;
   llvm::DenseMap<mlir::Value, Node> nodes_;
-  llvm::DenseMap<mlir::Value, std::vector<Node>> places_; // of results along their last dimension
+  llvm::DenseMap<mlir::Value, std::vector<Node>> places_; // a result's nodes along its last dimension
   llvm::DenseMap<mlir::Value, rowgen::RowOperand> inputs_;
   llvm::DenseMap<mlir::Value, Stored> stored_;
   std::vector<Operand> operands_;
@@ -96,7 +96,7 @@ private:
 rowgen::Node lookUp(rowgen::RowGraph &graph, llvm::ArrayRef<float> table, rowgen::Node index);
 
 // Comparisons: i1.
-rowgen::Node greater(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b); // of f32
+rowgen::Node greater(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b); // f32 operands
 rowgen::Node lessI32(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b); // signed
 
 } // namespace mgc

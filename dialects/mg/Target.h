@@ -30,11 +30,12 @@ inline bool isCollective(mlir::Operation *op) {
 
 // Properties that a target's machines have in common, as far as compiling depends on them.
 struct TargetFacts {
-  // Operations of a large product per byte of memory traffic, where both take as long. CPUs: docs/performance.md. GPUs, by their
-  // data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144, B200 197.
+  // Operations of a large matrix product per byte of memory traffic, where both take as long. CPUs:
+  // docs/performance.md. GPUs, by their data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144,
+  // B200 197.
   int64_t balance;
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
-  bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
+  bool productEpilogues;      // biases and GELU in the call of a matrix product: mg.linear
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {

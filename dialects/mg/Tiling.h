@@ -31,7 +31,7 @@ private:
   std::optional<State> join(mlir::Operation *op, llvm::ArrayRef<Linear> linear) const;
 
   mlir::StringAttr dim_;
-  llvm::DenseMap<mlir::Value, State> summands_; // what is known otherwise than by the type
+  llvm::DenseMap<mlir::Value, State> summands_; // states that the value's type does not give
 };
 
 } // namespace mgc

@@ -10,7 +10,7 @@ namespace mgc {
 struct View {
   mlir::Value base;      // in whose memory; the value itself where it has its own
   int64_t offset = 0;    // elements from its begin
-  rowgen::Pitch pitch{}; // of the value's rows; none: it is dense
+  rowgen::Pitch pitch{}; // pitch of the value's rows; none: it is dense
 };
 
 // Ops whose results are in the memory of their operand.

@@ -421,7 +421,7 @@ static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &fou
   return parameter;
 }
 
-static Status bind(const std::vector<Role> &roles, const TensorNames &names, const ModelDescription &model,
+static Status bindRoles(const std::vector<Role> &roles, const TensorNames &names, const ModelDescription &model,
                    const BlockDescription &block, std::vector<ModelParameter> &result) {
   result.clear();
   for (const Role &role : roles) {
@@ -465,7 +465,7 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
   if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))
     return Status::ok();
   const BlockKind &layer = model.kinds[model.layers.back()];
-  MGC_TRY(bind(roles, names, model, layer.block, model.later.parameters));
+  MGC_TRY(bindRoles(roles, names, model, layer.block, model.later.parameters));
   std::vector<std::string> tensors;
   for (std::span<const ModelParameter> parameters :
        {std::span(layer.parameters), std::span(std::as_const(model.later.parameters))})
@@ -489,12 +489,12 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
 // Those outside its layers stand beside the model's.
 static Status bindEncoder(ModelDescription &model, const TensorNames &names) {
   const EncoderDescription &encoder = *model.encoder;
-  MGC_TRY(bind(rolesOf(encoder.layer, kOfEncoderRole), names, model, encoder.layer, model.encoderLayer));
+  MGC_TRY(bindRoles(rolesOf(encoder.layer, kOfEncoderRole), names, model, encoder.layer, model.encoderLayer));
   std::vector<ModelParameter> outside;
-  MGC_TRY(bind(rolesOf(encoder), names, model, encoder.layer, outside));
+  MGC_TRY(bindRoles(rolesOf(encoder), names, model, encoder.layer, outside));
   if (encoder.projector) {
     std::vector<ModelParameter> projecting;
-    MGC_TRY(bind(rolesOf(*encoder.projector), names, model, encoder.layer, projecting));
+    MGC_TRY(bindRoles(rolesOf(*encoder.projector), names, model, encoder.layer, projecting));
     outside.insert(outside.end(), projecting.begin(), projecting.end());
   }
   model.parameters.insert(model.parameters.end(), outside.begin(), outside.end());
@@ -510,8 +510,8 @@ static Status bindEncoder(ModelDescription &model, const TensorNames &names) {
 Status bindParameters(ModelDescription &model, const TensorNames &names) {
   model.ignoredTensors = spellings(names.ignored, names);
   for (BlockKind &kind : model.kinds)
-    MGC_TRY(bind(rolesOf(kind.block), names, model, kind.block, kind.parameters));
-  MGC_TRY(bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters));
+    MGC_TRY(bindRoles(rolesOf(kind.block), names, model, kind.block, kind.parameters));
+  MGC_TRY(bindRoles(rolesOf(model), names, model, model.kinds.front().block, model.parameters));
   if (model.encoder)
     MGC_TRY(bindEncoder(model, names));
   return bindLater(model, names);

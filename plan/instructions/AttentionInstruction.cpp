@@ -48,7 +48,7 @@ OperandInfos Attention::operands(const Mesh &) const {
     add({elementsOf(resultType, "o", output, written), elementsOf(DType::f32, "lse", heads, written)});
   if (backward && hasBias())
     add({elementsOf(DType::f32, "dbias", biases, written)});
-  add({workspaceOf(workspaceBytes)}); // of no bytes too
+  add({workspaceOf(workspaceBytes)}); // stated even when it has no bytes
   return infos;
 }
 
@@ -82,8 +82,8 @@ double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
   return pairs * double(parts) / visiblePairs(attention, 0, attention.t);
 }
 
-// A product of [s, d] and [d, t] per head is two operations per pair and element: forward one over d and one over w, backward three
-// and two.
+// A matrix product of [s, d] and [d, t] per head is two operations per pair and element: forward one over d and one
+// over w, backward three and two.
 double flopsOf(const Attention &attention) {
   const double heads = double(attention.b) * double(attention.g) * double(attention.r);
   const double pairs = 2 * heads * double(attention.s) * visibleKeys(attention);

@@ -33,7 +33,7 @@ struct Attention {
   int64_t window = 0;
   bool causal = true;
   double softcap = 0;              // 0: none
-  std::vector<double> slopes = {}; // of all query heads by their global numbers (ALiBi); empty: none
+  std::vector<double> slopes = {}; // by global number of the query head (ALiBi); empty: none
   int64_t biasBuckets = 0;         // n; 0: no bias
   int64_t biasMaxDistance = 0;     // from which on all share the last bucket
   double dropout = 0;              // probability; mask keyed by seed, site, instance, sample, head, positions
@@ -58,11 +58,10 @@ struct Attention {
   bool resultsInF32 = false;
   bool operator==(const Attention &) const = default;
 
-  int64_t valueSize() const { return w > 0 ? w : d; } // of a head of v and o
+  int64_t valueSize() const { return w > 0 ? w : d; } // size of a head of v and o
   bool hasBias() const { return biasBuckets > 0; }
-  bool knowsHeads() const {
-    return dropout > 0 || !slopes.empty();
-  } // what it computes depends on their global numbers
+  // Whether the result depends on the heads' global numbers.
+  bool knowsHeads() const { return dropout > 0 || !slopes.empty(); }
   OperandInfos operands(const Mesh &) const;
   // Counts only pairs of a query and a key that the query sees, as far as they do not depend on data: causal, with as many queries as
   // keys, half of all; fewer with a window.

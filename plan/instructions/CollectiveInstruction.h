@@ -32,9 +32,10 @@ struct Collective {
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
-  bool splitsInner =
-      false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
-  int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
+  // The inverse all_to_all: [outer, middle, n, chunk] -> [outer, n, middle, chunk].
+  bool splitsInner = false;
+  // Size of operand 2, where a device packs the blocks of all_to_all; 0: there is none.
+  int64_t workspaceBytes = 0;
   bool operator==(const Collective &) const = default;
 
   OperandInfos operands(const Mesh &mesh) const;
@@ -56,8 +57,8 @@ std::string_view nameOf(Collective::Kind kind);
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
 constexpr bool packsRows(Target target) { return target == Target::cuda; }
-// Whether collectives of plans for the target leave the cores to the products that they run beside: on a CPU they are work of
-// the same cores, and what is won is the wait for other ranks.
+// Whether collectives of plans for the target leave the cores to concurrent matrix products. On a CPU both use the same
+// cores, and only the wait for other ranks is hidden.
 constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
 
 template <typename V> void fields(V &v, Of<Collective>) {

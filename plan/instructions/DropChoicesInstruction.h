@@ -10,11 +10,11 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Each token of `tokens` positions of `sequences` sequences has `chosen` experts of `experts`. Tokens of `together` sequences, one
-// group after another, share the room of each expert: `capacity` choices. Those of an expert stand in a line, the largest weight
-// first, or with byPosition the first position; of equal weights, and then of equal positions of several sequences, the first
-// one. NaN is larger than any number. kept has the expert of a choice that is in the first `capacity` of its line, and else
-// `experts`, which is no expert's number.
+// Each token of `tokens` positions of `sequences` sequences has `chosen` experts of `experts`. Tokens of `together`
+// sequences, one group after another, share the room of each expert: `capacity` choices. The choices of an expert stand
+// in a line, the largest weight first, or with byPosition the first position; among equal weights, and then among equal
+// positions of several sequences, the first one. NaN is larger than any number. kept has the expert of a choice that is
+// in the first `capacity` of its line, and else `experts`, which is no expert's number.
 //     experts 2, chosen 1, capacity 2: choices 0 0 1 0, weights .5 .7 .9 .6        kept 2 0 1 0
 // Operands experts[tokens, sequences, chosen] i32, weights f32 and positions[tokens, sequences] i32, kept i32 written, and a
 // workspace. A number that is no expert's ends the step with an error that names the choice, before anything is written.

@@ -12,20 +12,21 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Of the n ranks along axes, rank r has groups [r groups, (r + 1) groups), and counts[i, g] says how many rows rank i has of group
-// g, equal on all ranks. A rank's own rows lie in the order of all groups; those of its groups by group, and in a group by the
-// rank that they are of.
+// Rank r of the n ranks along axes has groups [r groups, (r + 1) groups), and counts[i, g] says how many rows rank i
+// has of group g, equal on all ranks. A rank's own rows lie in the order of all groups; those of its groups by group,
+// and in a group by the rank that they are of.
 //     2 ranks with a group each, rows of rank 0: a0 a1 b0, of rank 1: a2 b1 b2    counts 2 1  1 2
-//     there: rank 0 gets a0 a1 a2, rank 1 b0 b1 b2    back: the other way round
-// Operands counts[n, n groups] i32, source and destination of `type`: [rows, width] and [places, width], with `back` the other
-// way round. What is behind the last row is neither read nor written. Counts below 0, or more rows than `rows` of a rank or than
-// `places` of the groups of one, end the step with an error that names the rank, before any rank sends: all see the same counts.
+//     there: rank 0 gets a0 a1 a2, rank 1 b0 b1 b2    back: the reverse
+// Operands counts[n, n groups] i32, source and destination of `type`: [rows, width] and [places, width], with `back`
+// the reverse. Places after the last row are neither read nor written. Counts below 0, or more rows than `rows` of a
+// rank or than `places` of the groups of one, end the step with an error that names the rank, before any rank sends:
+// all see the same counts.
 struct ExchangeRows {
   static constexpr std::string_view kName = "exchangeRows";
   static constexpr WorkKind kWork = WorkKind::collective;
   bool back = false;
   DType type = DType::f32;
-  int64_t groups = 0; // of a rank
+  int64_t groups = 0; // groups per rank
   int64_t rows = 0, places = 0, width = 0;
   Axes axes;
   bool operator==(const ExchangeRows &) const = default;

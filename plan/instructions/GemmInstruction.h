@@ -11,8 +11,8 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
-// same result, to rounding.
+// How a matrix product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each
+// gives the same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
 template <>
 inline constexpr auto enumNames<GemmPath> =
@@ -20,13 +20,13 @@ inline constexpr auto enumNames<GemmPath> =
 std::string_view nameOf(GemmPath path);
 std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
-// An epilogue is applied to a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of X + bias, in
-// the tanh form, and X + bias, the preactivation, is written too.
+// An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU
+// of X + bias, in the tanh form, and X + bias, the preactivation, is written too.
 enum class Epilogue { none, bias, gelu };
 template <>
 inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
 std::string_view nameOf(Epilogue epilogue);
-// Whether products of plans for the target may have one: if its library makes it.
+// Whether matrix products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
 inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
 
@@ -37,12 +37,12 @@ struct Gemm {
   static constexpr WorkKind kWork = WorkKind::product;
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
-  bool accumulate = false;                     // then there is no epilogue
+  bool accumulate = false;                     // excludes an epilogue
   Epilogue epilogue = Epilogue::none;
   GemmPath path = GemmPath::rule;
-  DType inputType = DType::f32,
-        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
-  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
+  // The type of A and B, and the type of all other operands: f32 gives f32, bf16 either.
+  DType inputType = DType::f32, outputType = DType::f32;
+  int64_t workspaceBytes = 0; // size of the last operand, for a device's library; 0: there is none
   bool operator==(const Gemm &) const = default;
 
   OperandInfos operands(const Mesh &) const;
@@ -53,7 +53,7 @@ struct Gemm {
   void verify(AttributeChecks &checks) const;
 };
 
-// Places in the list of the operands behind A and B; -1: the product has none.
+// Places in the list of the operands behind A and B; -1: the matrix product has none.
 struct GemmOperands {
   int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
 };

@@ -24,7 +24,7 @@ struct GroupRows {
   static constexpr std::string_view kName = "groupRows";
   static constexpr WorkKind kWork = WorkKind::move;
   int64_t groups = 0, rows = 0, places = 0;
-  Axes axes = {}; // that share out the groups
+  Axes axes = {}; // axes that share out the groups
   bool operator==(const GroupRows &) const = default;
 
   OperandInfos operands(const Mesh &) const;

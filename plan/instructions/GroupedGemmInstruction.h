@@ -1,5 +1,5 @@
-// The instruction "groupedGemm": products of groups of rows with a matrix for each group, as of the tokens that go to each
-// expert. How many rows a group has is data: the plan has the bound of all groups together.
+// The instruction "groupedGemm": matrix products of groups of rows with a matrix for each group, as of the tokens that
+// go to each expert. How many rows a group has is data: the plan has the bound of all groups together.
 #pragma once
 
 #include "plan/instructions/OperandInfo.h"
@@ -21,14 +21,14 @@ struct GroupedGemm {
   static constexpr WorkKind kWork = WorkKind::product;
   enum class Form { rows, sums } form = Form::rows;
   int64_t groups = 0, rows = 0;
-  int64_t m = 0, n = 0, k = 0;                           // of sums m and n, of rows n and k; the other is 0
-  bool transposeB = false;                               // of rows: B[g] is stored [n, k]
-  bool accumulate = false;                               // of sums
-  DType inputType = DType::f32, outputType = DType::f32; // of A and B; of C. f32 gives f32, bf16 either
+  int64_t m = 0, n = 0, k = 0;                           // sums use m and n, rows use n and k; the third is 0
+  bool transposeB = false;                               // rows only: B[g] is stored [n, k]
+  bool accumulate = false;                               // sums only
+  DType inputType = DType::f32, outputType = DType::f32; // A and B, and C: f32 gives f32, bf16 either
   bool operator==(const GroupedGemm &) const = default;
 
   OperandInfos operands(const Mesh &) const;
-  Work work(const Mesh &) const; // of all `rows`
+  Work work(const Mesh &) const; // counts all `rows`
   std::string sizes() const;     // "8 groups of 4096 rows: 768x3072 T"
   void verify(AttributeChecks &checks) const;
 };

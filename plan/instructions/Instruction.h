@@ -64,7 +64,7 @@ const Axes &placementOf(const InstructionBody &body); // empty where it does not
 // Equal for equal work: the symbol of a row kernel; else the label, which has no layer, with the sizes.
 std::string kernelOf(const Instruction &instruction);
 
-std::optional<RankGroup> groupOf(const InstructionBody &body); // of a communication
+std::optional<RankGroup> groupOf(const InstructionBody &body); // nothing: it does not communicate
 inline bool isCommunication(const InstructionBody &body) { return groupOf(body).has_value(); }
 // In: a communication.
 Communication communicationOf(const Mesh &mesh, const InstructionBody &body);

@@ -16,7 +16,7 @@ struct OperandInfo {
   Use use = Use::read;
   // Part of a larger buffer: rows of `rowBytes` that begin `rowStride` bytes apart. 0: it is contiguous.
   Checked rowBytes = 0, rowStride = 0;
-  int64_t elementBytes = 0; // what its address is a multiple of; 0: not known
+  int64_t elementBytes = 0; // alignment of the address; 0: not known
   bool isScratch = false;   // its bytes stay in the caches: no traffic of the memory
   // The operand has groups of rows, and only those rows are read or written that a count in memory says there are. They come
   // first; behind the last of them may be anything.

@@ -11,7 +11,7 @@ struct RankGroup {
   const std::vector<int64_t> &stages;
 };
 
-inline const std::vector<int64_t> kNoStages; // of a group along axes
+inline const std::vector<int64_t> kNoStages; // stages of a group along axes
 
 inline int64_t groupSize(const Mesh &mesh, const RankGroup &group) {
   return group.stages.empty() ? groupSize(mesh, group.axes) : static_cast<int64_t>(group.stages.size());

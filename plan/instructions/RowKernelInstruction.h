@@ -34,7 +34,7 @@ struct RowKernel {
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
   std::vector<Scalar> scalars = {};
   double flops = 0, bytes = 0;    // cost of the whole range
-  std::vector<Operand> uses = {}; // of each of Instruction::operands
+  std::vector<Operand> uses = {}; // one per operand, as in Instruction::operands
   bool operator==(const RowKernel &) const = default;
 
   OperandInfos operands(const Mesh &) const;

@@ -16,23 +16,24 @@ inline constexpr auto enumNames<WorkKind> =
     std::to_array<std::string_view>({"product", "attention", "row kernel", "collective", "move", "transfer"});
 std::string_view nameOf(WorkKind kind);
 
-// Whether it keeps the cores of a device so busy that a collective is hidden beside it.
+// Whether the work keeps the cores of a device so busy that it hides a concurrent collective.
 constexpr bool hidesCollectives(WorkKind kind) {
   return kind == WorkKind::product || kind == WorkKind::attention;
 }
 
-// A product of [m, k] and [k, n], `count` times.
+// A matrix product of [m, k] and [k, n], `count` times.
 struct ProductSizes {
   int64_t m = 0, n = 0, k = 0, count = 1;
 };
 
 // Work on one rank; where ranks have unequal parts, the mean of them.
 struct Work {
-  DType type = DType::f32;   // of what is multiplied
-  double flops = 0;          // floating point operations
-  double bytes = -1;         // of the memory, read and written, each byte once; -1: those of the operands
-  bool isBackward = false;   // of attention
-  ProductSizes product = {}; // of a product
+  DType type = DType::f32; // type of the factors
+  double flops = 0;        // floating point operations
+  // Memory traffic, each byte that is read or written counted once. -1: the operands' bytes.
+  double bytes = -1;
+  bool isBackward = false;   // attention only
+  ProductSizes product = {}; // products only
   // The work of a rank relative to the mean, by its coordinate along the axes. Empty: all have as much.
   Axes axes = {};
   std::vector<double> shares = {};

@@ -235,7 +235,7 @@ template <typename V> void fields(V &v, Of<Images>) {
   v.optional("firstFeature", &Images::firstFeature);
 }
 
-// Without `version`: it stands in the header, beside the checksum of all this.
+// Without `version`: it stands in the header, next to the checksum of all this.
 template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelType", &Plan::modelType);
   v.required("modelConfig", &Plan::modelConfig);

@@ -102,7 +102,7 @@ template <typename T> class JsonWriter::Tuple {
 public:
   JsonWriter &writer;
   const T &value;
-  size_t end; // of the last field that may not be missing
+  size_t end; // number of fields up to the last that may not be missing
   bool first = true;
 
   template <typename Member> void required(std::string_view, Member member) {
@@ -147,7 +147,7 @@ public:
   }
 
 private:
-  // The fields of an alternative stand beside those of the struct that has it.
+  // The fields of an alternative stand next to those of the struct that has it.
   template <typename U> void inner(const U &chosen) {
     Object<U> object(writer_, chosen, 0, /*first=*/false);
     fields(object, Of<U>());

@@ -28,7 +28,8 @@ Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &dire
 // to 20.
 Result<Plan> readPlan(const std::filesystem::path &directory);
 
-// That the folder has no plan.json, or one that mgc wrote, of any version: what may be replaced.
+// Refuses a folder with a plan.json that mgc did not write. A plan of any version, and a folder without one, may be
+// replaced.
 Status verifyReplaceablePlan(const std::filesystem::path &directory);
 
 // The same on the text of the file. Printing fails on numbers that are not finite and strings that are not

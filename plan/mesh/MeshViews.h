@@ -5,7 +5,7 @@
 
 namespace mgc::plan {
 
-// A way to number ranks: axes, minor first (the first is fastest in the rank number).
+// A numbering of ranks: axes, minor first (the first is fastest in the rank number).
 //   dense view     tp 4, cp 1, dp 2, pp 2
 //   heads of tp 4  tpr 2, tpg 2          (2 groups of key/value heads; 2 ranks share the queries of one)
 struct MeshView {

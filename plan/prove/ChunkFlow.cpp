@@ -60,7 +60,7 @@ private:
     for (size_t i = 0; i < flow.segments.size(); ++i)
       for (ByteInterval range : flow.segments[i].writes.ranges())
         write(call.segments[i], range, program, number);
-    if (program.frame >= 0) // what is in it is nobody's
+    if (program.frame >= 0) // no later call may read the frame's contents
       contentsOf(call.segments[program.frame])
           .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kUntouched);
   }
@@ -126,7 +126,7 @@ private:
     contentsOf(binding).set(at, number);
   }
 
-  // Whole, or not at all; and never of a task that runs beside those that the frame is for.
+  // Whole, or not at all; and never for a task that runs concurrently with the frame's tasks.
   bool isInFrame(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
     if (binding.slot >= 0 || !frame_.meets(at))
       return false;
@@ -165,7 +165,7 @@ private:
                   program.segments[j], call.segments[j].offset);
   }
 
-  // What a run leaves in the frame is nobody's either.
+  // Leaves out the frame: no later run may read what a run left in it.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
     contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
       if (writer != kUntouched && !(&contents == &allocation_ && frame_.meets(range)))

@@ -1,5 +1,6 @@
-// What a run of a chunk reads and writes, by bytes, proved of its calls in order. In: a plan that passed verifyPlan. Out: the bytes
-// of each slot and of the allocation that the run reads before it writes them, and those that it writes; or what is wrong:
+// Proves, by bytes, which memory a run of a chunk reads and writes, following its calls in order. In: a plan that
+// passed verifyPlan. Out: the bytes of each slot and of the allocation that the run reads before it writes them, and
+// those that it writes; or what is wrong:
 //   bytes of the frame are read that the call before did not write     gradients flow from call to call, and no further
 //   segments of a call overlap in bytes that the program writes
 #pragma once
@@ -15,8 +16,8 @@ struct ChunkFlow {
   std::vector<SegmentFlow> slots;
   SegmentFlow allocation; // without what is read and written in the frame
   ByteSet frame;          // the bytes of the frame that it uses
-  // Of a run of a part of the calls: bytes of the frame that its first call reads of the part before, and those that its last
-  // call leaves to the next one.
+  // For a run of some of the calls: bytes of the frame that its first call reads from the calls before, and those that
+  // its last call leaves to the next one.
   ByteSet continued, left;
 };
 
@@ -27,7 +28,7 @@ std::vector<int64_t> placesOf(const Call &call);
 class Flows {
 public:
   Flows(const Plan &plan, Problems &problems) : plan_(plan), problems_(problems) {}
-  // Of the calls [first, end), repeats run.
+  // The flow of the calls [first, end), with repeats unrolled.
   const ChunkFlow &of(int64_t stage, int64_t chunk, int64_t first, int64_t end);
   const ProgramFlow &of(int64_t program, const std::vector<int64_t> &place);
 

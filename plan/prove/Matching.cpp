@@ -66,7 +66,7 @@ public:
 
 private:
   struct Part {
-    std::vector<int64_t> steps; // that are messages of the list
+    std::vector<int64_t> steps; // steps that are messages of the list
     int64_t count = 1;
   };
   const StagePlan &stage_;

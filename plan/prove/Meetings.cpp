@@ -14,7 +14,7 @@ namespace {
 
 struct Meeting {
   int64_t group = 0;
-  std::string what; // that all of the group must agree on
+  std::string what; // properties that all members of the group must agree on
 };
 
 class MeetingReader {
@@ -90,8 +90,8 @@ private:
     return {number, agreementOf(instruction.body) + bucketOf(stage, call, instruction)};
   }
 
-  // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may number it otherwise, and
-  // another bucket may have the same size. Empty elsewhere.
+  // Text like " of the gradients of wte.weight" for a collective on a bucket of gradients; otherwise empty. Stages that
+  // share a bucket may number it differently, and another bucket may have the same size.
   std::string bucketOf(int64_t stage, const Call &call, const Instruction &instruction) const {
     const Binding &binding = call.segments[instruction.operands[0].segment];
     const std::vector<Bucket> &buckets = plan_.stages[stage].buckets;
@@ -142,7 +142,7 @@ private:
   const Plan &plan_;
   Problems &problems_;
   std::vector<std::vector<size_t>> collectives_;                             // by program
-  std::map<std::vector<int64_t>, int64_t> numbers_;                          // of groups
+  std::map<std::vector<int64_t>, int64_t> numbers_;                          // by group
   std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> followed_; // by group and stage
 };
 

@@ -34,7 +34,7 @@ struct Held {
 struct OperandAccess {
   int64_t segment = 0, value = -1;
   ByteInterval span;
-  int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
+  int64_t rowBytes = 0, rowStride = 0; // for rows with gaps between them, else 0
   bool isCounted = false, isElementwise = false, isWholeValue = false;
   // Columns of its rows, counted from multiples of the stride.
   ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
@@ -66,7 +66,7 @@ public:
   }
 
 private:
-  // Rows of which columns are missing are for nobody: outside of the frame they are an error.
+  // Rows with missing columns may not be read: outside of the frame they are an error.
   void addWrites(size_t segment) {
     bool isPartial = false;
     contents_[segment].peek({0, contents_[segment].bytes()}, [&](ByteInterval range, const Held &held) {

@@ -1,5 +1,6 @@
-// What a program reads and writes of its segments, by bytes, proved of its instructions in order. In: a program that passed
-// verifyPrograms. Out: per segment the bytes that it reads before it writes them, and those that it writes; or what is wrong:
+// Proves, by bytes, what a program reads and writes of its segments, following its instructions in order. In: a program
+// that passed verifyPrograms. Out: per segment the bytes that it reads before it writes them, and those that it writes;
+// or what is wrong:
 //   a value is read from bytes of another one                              (Operand::value)
 //   a part of a value is read that no instruction wrote                    (values whose rows are written apart)
 //   the frame is read where no instruction of the call wrote
@@ -13,17 +14,18 @@
 namespace mgc::plan {
 
 struct SegmentFlow {
-  ByteSet reads;                     // before the program writes them
-  ByteSet writes;                    // all that it has written in the end
-  ByteSet wholeReads, countedWrites; // of these, those of operands whose rows are not counted, and are
+  ByteSet reads;  // before the program writes them
+  ByteSet writes; // all that it has written in the end
+  // Parts of the two: reads by operands with uncounted rows, writes by operands with counted rows.
+  ByteSet wholeReads, countedWrites;
 };
 
 struct ProgramFlow {
   std::vector<SegmentFlow> segments;
 };
 
-// `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same bytes.
-// What is read and written stands there.
+// `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same
+// bytes. Its reads and writes are recorded there.
 ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
                    Problems &problems);
 

@@ -11,8 +11,8 @@ namespace mgc::plan {
 namespace {
 
 using Kind = ScheduleStep::Kind;
-constexpr int64_t kMostRounds = int64_t(1) << 20; // that do not repeat
-constexpr size_t kStates = 64;                    // that are compared with
+constexpr int64_t kMostRounds = int64_t(1) << 20; // rounds simulated without finding a repeated state
+constexpr size_t kStates = 64;                    // states kept for the comparison
 
 // A step that was issued. Messages are numbered along their channel: an ordered pair of stages.
 struct Issued {
@@ -31,8 +31,8 @@ struct Stage {
   int64_t iteration = 0, item = 0; // item: of the list
   std::deque<Issued> recent;       // as many as waits reach back
   size_t window = 1;
-  size_t meeting = 0;      // of the run at `item`
-  bool hasArrived = false; // at it
+  size_t meeting = 0;      // next meeting of the run at `item`
+  bool hasArrived = false; // the run waits at that meeting
   bool isDone() const { return part == parts.size(); }
   const ScheduleStep &step() const { return plan->schedule[item]; }
   int64_t microbatch() const { return step().microbatch + iteration * step().microbatchStride; }
@@ -168,7 +168,7 @@ private:
 
   // --- Rounds that repeat
 
-  // Where all stages stand, and the messages under way.
+  // The positions of all stages, and the messages in progress.
   std::vector<int64_t> state() const {
     std::vector<int64_t> numbers;
     for (const Stage &stage : stages_) {
@@ -230,7 +230,7 @@ private:
     }
   }
 
-  // --- What is left
+  // --- Diagnosis of a deadlock
 
   std::string describe(int64_t s, int64_t item, int64_t iteration) const {
     const StagePlan &plan = plan_.stages[s];
@@ -264,7 +264,7 @@ private:
     return {-1, here};
   }
 
-  // Who waits for whom, from a stuck stage on, into the cycle or to the end of the chain.
+  // Reports the chain of waits from a stuck stage on, into a cycle or to its end.
   void reportDeadlock() {
     const auto stuck = std::ranges::find_if(stages_, [](const Stage &stage) { return !stage.isDone(); });
     int64_t at = stuck - stages_.begin();
@@ -287,8 +287,8 @@ private:
   Problems &problems_;
   std::vector<Stage> stages_;
   std::vector<Channel> channels_;              // by source * stages + target
-  std::vector<std::vector<int64_t>> arrivals_; // by group and stage: meetings come to,
-  std::vector<std::vector<int64_t>> met_;      // and passed
+  std::vector<std::vector<int64_t>> arrivals_; // by group and stage: meetings reached
+  std::vector<std::vector<int64_t>> met_;      // by group and stage: meetings passed
   std::deque<Seen> seen_;
 };
 

@@ -1,7 +1,7 @@
-// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration
-// is that after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of
-// the repeat is passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m
-// + skipped_.
+// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an
+// iteration is that after an earlier one, moved on by the microbatches between them, all later iterations do the same,
+// and the rest of the repeat is passed over. Later steps then run with the numbers of the iterations that were run:
+// microbatch m stands for m + skipped_.
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
@@ -20,8 +20,8 @@ namespace mgc::plan {
 namespace {
 
 using Kind = ScheduleStep::Kind;
-constexpr int64_t kMostSteps = int64_t(1) << 20; // that are run one by one
-constexpr size_t kMostNumbers = size_t(1) << 24; // of all states of a repeat
+constexpr int64_t kMostSteps = int64_t(1) << 20; // steps run one by one
+constexpr size_t kMostNumbers = size_t(1) << 24; // numbers in all states of a repeat
 
 class StageProof {
 public:
@@ -157,9 +157,10 @@ private:
     ++now_;
   }
 
-  // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
-  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as
-  // behind any run, all before it have completed, the first among them.
+  // Marks the work that has completed when the step starts: all that had when the step before it on its stream started,
+  // that step itself if it was a run, and the same for the steps that it waits for. The second run of a pair starts
+  // together with the first; after a pair, as after any run, everything before has completed, the pair's first run
+  // included.
   void startAfter(const ScheduleStep &step) {
     const int64_t stream = step.kind == Kind::run
                                ? -1 - static_cast<int64_t>(id_.stream)
@@ -392,8 +393,8 @@ private:
     }
   }
 
-  // Only update writes parameters and the optimizer's state; nobody writes the step's scalars, inputs, or activations but by
-  // their rings.
+  // Only update writes parameters and the optimizer's state; no step writes the step's scalars, inputs, or activations
+  // except through their rings.
   void verifyRegion(const Chunk &chunk, ByteInterval range) {
     const ByteInterval scalars = stepScalars();
     if (range.begin < scalars.end && scalars.begin < range.end)
@@ -468,7 +469,7 @@ private:
   RingMemory memory_;
   ByteMap<Piece> allocation_;
   ByteSet defined_;
-  const ByteSet *frameBefore_ = nullptr; // of the run before
+  const ByteSet *frameBefore_ = nullptr; // the frame's defined bytes after the run before
   bool hasConcurrentRuns_ = false, ranAny_ = false;
   int64_t window_ = 1, phase_ = 0;
   int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;

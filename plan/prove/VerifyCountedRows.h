@@ -5,7 +5,7 @@
 
 namespace mgc::plan {
 
-// Of each slot of a ring, and of the allocation outside of frames: no bytes are read whole by one step, or sent, that any step
+// Checks each slot of a ring, and the allocation outside of frames: no step reads whole, or sends, bytes that any step
 // writes counted. In: a plan that passed verifyPlan, and the flows of its programs.
 void verifyCountedRows(const Plan &plan, Flows &flows, Problems &problems);
 

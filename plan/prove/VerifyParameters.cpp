@@ -21,7 +21,7 @@ struct Contents {
   // Parameters that are parts of one matrix: `rows` and `extent` as the first of them says.
   struct Matrix {
     int64_t rows = 0, extent = 0;
-    std::vector<Interval> parts; // of a row
+    std::vector<Interval> parts; // intervals of a row
   };
   std::vector<Interval> whole;      // parameters by themselves
   std::map<int64_t, Matrix> joined; // by the element where they begin
@@ -466,8 +466,8 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
 
 // --- Instances ---------------------------------------------------------------------------------------------
 
-constexpr int64_t kMostInstances = int64_t(1)
-                                   << 20; // of all parameters, each as many times as it has tensors
+// Limit of the instances of all parameters: each counts as often as it has tensors.
+constexpr int64_t kMostInstances = int64_t(1) << 20;
 
 // Places with several instances belong to a parameter whose names have the instance's number. Adds the instances to `all`.
 bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &place, int64_t &all) {

@@ -7,9 +7,9 @@
 
 namespace mgc::plan {
 
-// Every index is in range, every axis is in the mesh, no size overflows, every address lies inside what it
-// points into and is aligned, regions cover the allocation, buckets hold their parameters side by side. Lists up to 20
-// violations, each with its place: "stages[1].chunks[0].calls[3]: ...". What steps do together the rest of provePlan proves.
+// Every index is in range, every axis is in the mesh, no size overflows, every address lies inside what it points into
+// and is aligned, regions cover the allocation, buckets hold their parameters side by side. Lists up to 20 violations,
+// each with its place: "stages[1].chunks[0].calls[3]: ...". The rest of provePlan proves the interaction of steps.
 Status verifyPlan(const Plan &plan);
 
 } // namespace mgc::plan

@@ -116,7 +116,7 @@ private:
 } // namespace
 
 void verifySchedules(Checks &checks) {
-  if (checks.violations.count() > 0) // of what the steps name
+  if (checks.violations.count() > 0) // the steps name things that are wrong
     return;
   Place root, stages = root.field("stages");
   for (size_t i = 0; i < checks.plan.stages.size(); ++i) {

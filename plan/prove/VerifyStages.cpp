@@ -74,7 +74,7 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
 
 // --- Inputs ------------------------------------------------------------------------------------------------
 
-// Of the pixels of a patch: channels, rows, columns.
+// Dimensions of the pixels of a patch: channels, rows, columns.
 constexpr std::string_view kPixelDims[] = {"n", "o", "u"};
 static bool isOfPixels(const Input::Dim &dim) {
   return std::ranges::find(kPixelDims, dim.name) != std::end(kPixelDims);
@@ -396,7 +396,7 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   const size_t known = checks.violations.count();
   for (size_t i = 0; i < stage.rings.size(); ++i)
     verifyRing(checks, index, stage.rings[i], rings.element(i));
-  if (checks.violations.count() > known) // what follows reads slots
+  if (checks.violations.count() > known) // the checks below read slots
     return;
   for (size_t i = 0; i < stage.inputs.size(); ++i) {
     Place here = inputs.element(i);

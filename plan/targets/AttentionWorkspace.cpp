@@ -14,7 +14,7 @@ namespace {
 // More queries in a block read keys and values from farther away less often.
 constexpr int64_t kBlockElements = 16384, kFewestRows = 64;
 
-// Sums up the parts of a workspace, or hands them out when there is a base.
+// Sums up the parts of a workspace, or returns their addresses when there is a base.
 class WorkspaceLayout {
 public:
   explicit WorkspaceLayout(char *base) : base_(base) {}

@@ -11,10 +11,10 @@
 namespace mgc {
 
 inline constexpr int64_t kAttentionRows = 192;   // queries of a block at most: pairs (s, r) of one (b, g)
-inline constexpr int64_t kAttentionKeys = 48;    // of a block: whole tiles of 6 and of 8
+inline constexpr int64_t kAttentionKeys = 48;    // keys of a block: whole tiles of 6 and of 8
 inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded with zeros to a multiple
 inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
-inline constexpr int64_t kAttentionPanels = 24;  // of a block, at most
+inline constexpr int64_t kAttentionPanels = 24;  // panels of a block, at most
 
 // At most this many blocks are worked on at once, whatever the thread count: the workspace has a slice for
 // each.
@@ -30,13 +30,13 @@ struct AttentionLane {
   float *qRows, *outputGradientRows; // [rows, padded d], [rows, padded w]
   float *k, *v;                      // [kAttentionKeys, d], [kAttentionKeys, w]
   float *scores, *gradients;         // [kAttentionKeys, rows]; forward one panel
-  float *converted;                  // [rows, the larger of d and w], of bf16: rows on their way in or out
+  float *converted;                  // [rows, the larger of d and w], for bf16: rows being read or written
   float *biasSums;                   // [rows, n], with a bias backward: what each row adds to its gradient
 };
 
 // With a bias of n buckets, for all lanes.
 struct AttentionBias {
-  int32_t *buckets = nullptr; // of the distances of RelativeBuckets.h; null: without a bias
+  int32_t *buckets = nullptr; // bucket of each distance (RelativeBuckets.h); null: there is no bias
   float *values = nullptr;    // [g, r, n] in f32, over ln(2)
   float *sums = nullptr;      // [heads, blocks, r, n], backward: what each task adds to its gradient
 };
@@ -49,8 +49,8 @@ class AttentionWorkspace {
 public:
   explicit AttentionWorkspace(const plan::Attention &attention);
   __int128 heads() const { return static_cast<__int128>(a_.b) * a_.g; } // (b, g)
-  int64_t rows() const { return rows_; }      // of a block, a multiple of kAttentionWidest
-  __int128 blocks() const { return blocks_; } // of the rows of one (b, g), at least one
+  int64_t rows() const { return rows_; }      // rows of a block, a multiple of kAttentionWidest
+  __int128 blocks() const { return blocks_; } // blocks of rows per (b, g), at least one
   int64_t lanes() const;                      // at most kAttentionLanes, and no more than there are tasks
   __int128 bytes() const;
   AttentionLane lane(void *workspace, int64_t index) const;

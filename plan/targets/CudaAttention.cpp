@@ -13,8 +13,8 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kMostColumns = 256, kColumnsUnit = 8; // 16 bytes of bf16
-constexpr int64_t kUnit = 256;                          // of parts of a workspace
-constexpr int64_t kLibraryBytes = 64 << 10;             // cuDNN's own needs beside the tensors below
+constexpr int64_t kUnit = 256;                          // parts of a workspace are multiples of it
+constexpr int64_t kLibraryBytes = 64 << 10;             // cuDNN's own needs in addition to the tensors below
 
 int64_t clamped(__int128 value) {
   return static_cast<int64_t>(std::min<__int128>(value, std::numeric_limits<int64_t>::max()));
@@ -37,7 +37,7 @@ int64_t biasSumsBytes(const plan::Attention &a) {
   return padded(4 * std::min(queries * a.biasBuckets, most));
 }
 
-// Where each query sees all keys, nobody need know in which order either lie.
+// Where each query sees all keys, the order of queries and keys does not matter.
 bool seesAll(const plan::Attention &a) { return !a.causal && a.window <= 0; }
 
 // Between the first key that a query at this position sees and the one behind the last.
@@ -152,7 +152,7 @@ std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_
 CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic)
     : rows(rowsBytes(a)) {
   const __int128 queryElements = heads(a) * a.s * a.d, outputElements = heads(a) * a.s * a.valueSize();
-  const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // of one element in each
+  const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // one element in each group
   const bool isWhole = a.s == a.t || seesAll(a);
   delta = a.backward ? rows : 0;
   dqSum = a.backward && !deterministic ? padded(4 * queryElements) : 0;

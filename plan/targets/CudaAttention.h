@@ -21,12 +21,12 @@ Status cudnnTakes(const plan::Attention &attention);
 // offset().
 struct CudaAttentionRun {
   int64_t query, queries; // the first, counted along the part's positions; how many
-  int64_t position;       // of the first
+  int64_t position;       // position of the first
   int64_t firstKey, keys; // positions
   int64_t offset() const { return position - firstKey; }
 };
 
-// Those of the queries that are part `part` of t / s, by ascending positions. `attention` is one that cuDNN takes.
+// Runs of the queries that are part `part` of t / s, by ascending positions. `attention` is one that cuDNN supports.
 std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &attention, int64_t part);
 
 // Parts of a workspace, in bytes, each a multiple of 256: the plugin's use of it. Enough for every part of the order.
@@ -40,7 +40,7 @@ struct CudaAttentionWorkspace {
   // bf16 [all runs' keys,b,g,d], and w, of dk and dv; backward, where no run is all keys in order
   int64_t keyGradients = 0, valueGradients = 0;
   explicit CudaAttentionWorkspace(const plan::Attention &attention, bool deterministic);
-  int64_t bytes() const; // of all
+  int64_t bytes() const; // total
 };
 
 inline constexpr int64_t kOwnAttentionRows = 64; // queries of a block of the own kernels

@@ -21,10 +21,10 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
-// A multiple of what disks and file systems write as one. Of those for which it is too small the first write fails.
+// A multiple of the write size of most disks and file systems. Where it is too small the first write fails.
 constexpr size_t kBlock = 4096;
 
-constexpr size_t kPiece = 4096; // of a file whose size is not known
+constexpr size_t kPiece = 4096; // read size for a file whose size is not known
 
 std::string reason(int error) { return std::generic_category().message(error); }
 

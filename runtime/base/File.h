@@ -18,7 +18,7 @@
 namespace mgc {
 
 // The bytes of a regular file, mapped read-only; valid as long as the object (or what it was moved to) lives,
-// and as long as nobody truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
+// and as long as no process truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
 // untouched.
 class MappedFile {
 public:
@@ -61,12 +61,12 @@ private:
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
-// The way of written bytes to disk: through the page cache, where who reads them soon finds them, or past it (O_DIRECT). There the
-// system works a quarter as long (docs/performance.md), and what others have in the cache stays. Where the file system cannot,
-// it is as if `keep` was said.
+// How written bytes reach the disk: through the page cache, where soon readers find them, or past it (O_DIRECT). There
+// the system works a quarter as long (docs/performance.md), and what others have in the cache stays. Where the file
+// system cannot, it is as if `keep` was said.
 enum class PageCache { keep, bypass };
 
-// Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one
+// Writes to a temporary name next to `path`. commit() puts it under `path`, replacing what was there in one
 // step; an object destroyed before that removes its temporary file, and what was under `path` stays as it
 // was. A link is replaced, not what it leads to: checkpoints may be links into a store that others share, as in Hugging
 // Face's cache. Refused: a read-only file, a directory, a device.
@@ -87,7 +87,7 @@ public:
 
 private:
   AtomicFile() = default;
-  Status fail(std::string_view what) const; // names path(): nobody asked for the temporary file
+  Status fail(std::string_view what) const; // names path(), not the temporary file
   Status flush();
   Status writeThrough(const std::byte *data, size_t size);
   void useCache();

@@ -31,7 +31,7 @@ std::optional<int64_t> numberIn(std::string_view text) {
   return error == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
-// That of the line that begins with `key` and no letter.
+// The number in the line that begins with `key` and no letter.
 std::optional<int64_t> valueOf(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -116,7 +116,7 @@ std::optional<MemoryLimit> limitOf(const Kind &kind, const std::string &root, co
 
 struct ProcessLimit {
   int resource;
-  std::string_view used, name; // of the process, in /proc/self/status
+  std::string_view used, name; // keys in /proc/self/status, for the process
 };
 constexpr ProcessLimit kProcessLimits[] = {{RLIMIT_AS, "VmSize:", "the address space, ulimit -v"},
                                            {RLIMIT_DATA, "VmData:", "the data segment, ulimit -d"}};

@@ -10,10 +10,11 @@
 namespace mgc {
 
 struct MemoryLimit {
-  // Who shares it: all processes of the machine; those of the control group `group` and the groups below it; this one.
+  // The processes that share it: all of the machine; those of the control group `group` and the groups below it; this
+  // one.
   enum class Of { machine, group, process };
   Of of = Of::machine;
-  std::string group;     // as memoryGroup(); empty: of no group
+  std::string group;     // as memoryGroup(); empty: no group
   std::string name;      // for people: "MemAvailable of /proc/meminfo"
   int64_t available = 0; // bytes
 };

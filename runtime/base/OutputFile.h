@@ -22,7 +22,7 @@ struct OutputKind {
   std::function<bool(const std::string &path)> isOf;
 };
 
-// That the file can be created, and replaces none of another kind unless `force`.
+// Requires that the file can be created, and that it replaces none of another kind unless `force`.
 Status verifyCreatable(const OutputKind &kind, const std::string &path, bool force);
 
 } // namespace mgc

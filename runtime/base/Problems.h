@@ -12,7 +12,7 @@ namespace mgc {
 
 class Problems {
 public:
-  static constexpr size_t kShown = 20; // of the others the number is told
+  static constexpr size_t kShown = 20; // further problems are only counted
 
   Problems() = default;
   // `place` stands before each problem: "config.json".

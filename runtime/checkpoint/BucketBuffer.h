@@ -45,14 +45,14 @@ public:
   }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
-  std::span<const int64_t> ranks() const { return ranks_; } // that have it, or slices of it
+  std::span<const int64_t> ranks() const { return ranks_; } // ranks that have the buffer, or slices of it
   bool isSliced() const { return slices_.size() > 1; }
 
 private:
   plan::DType type_;
   int64_t elementBytes_, slice_; // elements of a slice
-  int64_t mine_ = 0;             // of slices_
-  std::vector<int64_t> ranks_;   // that have slices
+  int64_t mine_ = 0;             // index in slices_
+  std::vector<int64_t> ranks_;   // ranks that have slices
   std::vector<std::byte *> slices_;
 };
 

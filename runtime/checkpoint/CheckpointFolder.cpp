@@ -178,7 +178,7 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
   if (!config.empty())
     MGC_TRY(writeFileAtomically(staging + "/config.json", config));
   MGC_TRY(writeFileAtomically(staging + "/" + CheckpointRecord::kFile, printRecord(record)));
-  if (std::error_code ignored; fs::exists(path, ignored)) // of another training, with --force
+  if (std::error_code ignored; fs::exists(path, ignored)) // with --force: a checkpoint of another training
     removeCheckpoint(path);
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));

@@ -21,10 +21,10 @@ inline constexpr const char *kLatestFile = "latest_checkpointed_iteration.txt";
 // have weights of Hugging Face. An error: the folder had a newer one, which is gone.
 Result<std::optional<std::string>> findCheckpoint(const std::string &path);
 
-// Who may save into a folder: a run that continues what is there.
+// The permission to save into a folder: for a run that continues the training there.
 struct Continued {
-  std::optional<int64_t> step = {}; // of the checkpoint of this folder that the run goes on from
-  bool force = false;               // what is not continued is removed after the first save
+  std::optional<int64_t> step = {}; // step of the checkpoint in this folder that the run continues
+  bool force = false;               // removes other checkpoints after the first save
 };
 
 // A --save folder as the one process sees it that completes checkpoints; it holds the folder's lock.
@@ -36,7 +36,7 @@ public:
 
   // Where all ranks write the files of a checkpoint, which begin() makes new and empty.
   static std::string stagingOf(const std::string &folder, int64_t step);
-  static std::string pathOf(const std::string &folder, int64_t step); // of one that is complete
+  static std::string pathOf(const std::string &folder, int64_t step); // path of a complete checkpoint
   Status begin(int64_t step);
   bool has(int64_t step) const { return own_.contains(step); } // complete, of this training
   // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the
@@ -44,7 +44,7 @@ public:
   Status complete(const CheckpointRecord &record, const std::string &config);
   // The end of complete(), for a checkpoint that is there: a run that was killed may not have come so far.
   Status settle() const;
-  void discard(int64_t step); // what begin() began
+  void discard(int64_t step); // removes the checkpoint that begin() began
 
 private:
   CheckpointFolder(std::string folder, int64_t retain) : folder_(std::move(folder)), retain_(retain) {}

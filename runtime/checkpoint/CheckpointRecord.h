@@ -30,16 +30,17 @@ struct CheckpointRecord {
   int64_t globalBatchSize = 0, sequenceLength = 0;
   Settings data, optimizer;
   std::vector<CheckpointFile> files;
-  int64_t skipped = 0,
-          skippedSamples = 0; // of the steps done, without an update; the file says so where there are any
-  std::optional<ValueHistory> losses = {}, norms = {}; // of a training that checks them
+  // Steps and samples that were done without an update; the file has the numbers if they are not 0.
+  int64_t skipped = 0, skippedSamples = 0;
+  std::optional<ValueHistory> losses = {}, norms = {}; // only for a training that checks them
   bool operator==(const CheckpointRecord &) const = default;
 };
 
 // The text of checkpoint.json.
 std::string printRecord(const CheckpointRecord &record);
 
-// What `folder`, a checkpoint, says it has. The text is hostile: an error that names the file and what is wrong in it.
+// Reads the record of `folder`, a checkpoint. The text is hostile: an error that names the file and what is wrong in
+// it.
 Result<CheckpointRecord> readRecord(const std::string &folder);
 Result<CheckpointRecord> parseRecord(std::string_view text);
 

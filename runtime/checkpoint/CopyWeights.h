@@ -18,7 +18,7 @@ public:
   void copy(int64_t rank, const std::byte *from, std::byte *to) const;
 
 private:
-  struct Pair { // of one parameter: a place in both
+  struct Pair { // one parameter's places in both plans
     const plan::Parameter *from = nullptr, *to = nullptr;
     const plan::Parameter::Place *source = nullptr, *target = nullptr;
   };

@@ -41,7 +41,8 @@ struct FillBlock {
   std::vector<Holder> copiers;
 };
 
-// Of all parameters but counters, which stay zero. The holders of replicated blocks take turns, so that none has all the work.
+// The blocks of all parameters but counters, which stay zero. The holders of replicated blocks take turns, so that none
+// has all the work.
 std::vector<FillBlock> blocksToFill(const Plan &plan, Arenas arenas) {
   std::vector<FillBlock> blocks;
   for (const Parameter &parameter : plan.parameters) {

@@ -8,13 +8,13 @@
 
 namespace mgc {
 
-// Who fills the memory.
+// The threads that fill the memory.
 struct FillOptions {
   // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
   std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
-  int threads = 1;                 // of a rank
+  int threads = 1;                 // threads per rank
   bool isZero = false;             // the memory is zero and was never touched
-  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
+  int64_t pieceElements = 1 << 20; // elements of a parameter that one thread fills at a time
 };
 
 // Writes the elements [file, file + count) of a parameter's tensor, or of its stack of tensors, to `out`.
@@ -23,13 +23,13 @@ using FillFor = std::function<Fill(const plan::Parameter &)>;
 
 struct Fills {
   FillFor weights;
-  FillFor firstMoments = nullptr, secondMoments = nullptr; // of parameters that AdamW updates; null: zero
+  FillFor firstMoments = nullptr, secondMoments = nullptr; // for parameters that AdamW updates; null: zero
 };
 
 // Values, masters and moments; padding is zero.
 void fillBuckets(const plan::Plan &plan, Arenas arenas, const FillOptions &options, const Fills &fills);
 
-// Of a stack, whose tensors of so many elements each lie one after another; or of one tensor.
+// The fill of a stack, whose tensors of so many elements each lie one after another; or of one tensor.
 Fill fillOfStack(std::vector<Fill> tensors, int64_t elements);
 
 } // namespace mgc

@@ -25,7 +25,7 @@ std::string layerOf(const std::string &tensor);
 // Neither frozen parameters nor loads of experts have gradients, so that the squares add up to that of the whole norm.
 class GradientNorms {
 public:
-  // Finds what each rank of this process owns. What is passed outlives it.
+  // Finds what each rank of this process owns. The arguments outlive the object.
   GradientNorms(const plan::Plan &plan, Arenas arenas);
   // In the order of the plan's parameters. The gradients in the ranks are multiplied by `scale`. Each process adds up what its
   // ranks own, and sends the sums alone. Nothing in a process that does not write; all processes ask at once.

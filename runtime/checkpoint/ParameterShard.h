@@ -18,9 +18,9 @@ namespace mgc {
 // may lie apart. `count` is how much of the block the file has; the rest (rows >= valid) is padding. Strides and
 // bases are in elements; those in memory count from where the block begins.
 struct Shard {
-  int64_t rows = 1, rowElements = 0, rowStride = 0; // of the block, padding included
+  int64_t rows = 1, rowElements = 0, rowStride = 0; // the block in memory, padding included
   int64_t fileBase = 0, localBase = 0;
-  std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
+  std::vector<int64_t> block; // index of the block, by dimension: equal on ranks that hold the same values
   std::vector<int64_t> count, fileStride, localStride;
   // From the block's begin in memory to its end.
   int64_t span() const { return (rows - 1) * rowStride + rowElements; }
@@ -41,7 +41,7 @@ struct Holder {
   int64_t place = 0, rank = 0;
 };
 const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder);
-int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of the block in that bucket
+int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // offset of the block in that bucket
 
 // The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
 // replicated axes.
@@ -58,13 +58,13 @@ struct FileTensor {
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
   bool isRouterBias = false; // bucketOf: then it is f32 in every file
-  int64_t index = -1;        // of a stack: which of its tensors; -1: it is none
+  int64_t index = -1;        // number of the tensor in its stack; -1: there is no stack
   int64_t elements() const;
   plan::DType savedType(plan::DType asked) const { return isRouterBias ? plan::DType::f32 : asked; }
   int64_t savedBytes(plan::DType asked) const { return elements() * sizeInBytes(savedType(asked)); }
 };
-// The part of the shard that lies in the tensor; its file elements count from where the tensor begins. Of a stack: nothing where the
-// rank has another part.
+// The part of the shard that lies in the tensor; its file elements count from where the tensor begins. For a stack:
+// nothing where the rank has another part.
 std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard);
 
 // By name: those of a checkpoint, those of them that have gradients, and those in the place of whose gradients the load of experts
@@ -73,8 +73,8 @@ std::vector<FileTensor> fileTensors(const plan::Plan &plan);
 std::vector<FileTensor> tensorsWithGradients(const plan::Plan &plan);
 std::vector<FileTensor> tensorsWithLoad(const plan::Plan &plan);
 
-// Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters
-// cover their tensors exactly once, verifyPlan has proved.
+// Whether there is one allocation per rank. verifyPlan has proved that the addresses computed here lie inside them, and
+// that parameters cover their tensors exactly once.
 Status verifyArenas(const plan::Plan &plan, std::span<std::byte *const> arenas);
 
 // Calls body(0) ... body(count - 1), on several threads when the machine has them.

@@ -20,7 +20,7 @@ struct SaveTarget {
   bool force = false;              // replaces also weights of another model
   // Whether a folder's config.json is of the plan's model; null: it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &folder)> verifyModel;
-  int64_t checkpoints = 0; // of training state that saves add to the folder, at most at once
+  int64_t checkpoints = 0; // how many checkpoints of training state the folder may get at once
 };
 
 // Bytes of the plan's weights in this type, without small files.

@@ -20,7 +20,7 @@ using plan::Plan;
 
 namespace {
 
-// --- Who writes what -----------------------------------------------------------------------------------------
+// --- Assignment of blocks to ranks ------------------------------------------------------------------------------
 
 // A block that a rank writes: its place, and the part of the bucket that is the rank's.
 struct OwnBlock {
@@ -34,8 +34,8 @@ BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank) 
   return {bucket.sharded ? plan::coordinate(plan.mesh, rank, bucket.dataAxes) * elements : 0, elements};
 }
 
-// Of the holders of a block one writes it, another one of each block: the turn. Where the bucket is sharded, that one and
-// those with which it shares the slices.
+// Blocks that the rank writes. One of the holders of a block writes it, a different one for each block. Where the
+// bucket is sharded, the ranks that share its slices with that holder write their slices.
 std::vector<OwnBlock> ownBlocks(const Plan &plan, size_t parameter, int64_t rank) {
   std::vector<OwnBlock> own;
   const std::vector<std::vector<Holder>> blocks = blocksOf(plan, plan.parameters[parameter]);

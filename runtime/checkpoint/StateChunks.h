@@ -1,5 +1,5 @@
-// What a rank writes of each tensor to a checkpoint: docs/checkpoints.md, Chunks. Together the ranks write each element
-// once.
+// Computes the part of each tensor that a rank writes to a checkpoint: docs/checkpoints.md, Chunks. Together the ranks
+// write each element once.
 #pragma once
 
 #include "runtime/checkpoint/Box.h"
@@ -26,7 +26,7 @@ struct TensorChunks {
   std::vector<StateChunk> chunks;
 };
 
-// Those of fileTensors(plan) of which the rank writes something, in their order; chunks by where they begin.
+// The tensors of fileTensors(plan) of which the rank writes something, in their order; chunks by where they begin.
 std::vector<TensorChunks> chunksOf(const plan::Plan &plan, int64_t rank);
 
 } // namespace mgc

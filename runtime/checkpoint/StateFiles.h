@@ -29,10 +29,10 @@ int64_t stateBytes(const plan::Plan &plan, int64_t rank);
 
 class StateFiles {
 public:
-  // Those that the rank, whose arena is here, writes. The plan outlives them; the arenas' addresses stay.
+  // The files that the rank, whose arena is here, writes. The plan outlives them; the arenas' addresses stay.
   StateFiles(const plan::Plan &plan, int64_t rank, Arenas arenas);
 
-  int64_t bytes() const { return bytes_; } // of the tensors
+  int64_t bytes() const { return bytes_; } // size of the tensors
   // The memory of copies, with all its pages, by so many threads. An error where there is none.
   Status reserveCopy(int threads);
   // Copies them to that memory, which is kept for the next copy.
@@ -61,7 +61,7 @@ private:
 
   std::vector<File> files_;
   int64_t bytes_ = 0;
-  std::unique_ptr<std::byte[], FreeCpuMemory> copy_; // of all pieces, one after another
+  std::unique_ptr<std::byte[], FreeCpuMemory> copy_; // all pieces, one after another
 };
 
 } // namespace mgc

@@ -22,7 +22,7 @@ private:
   friend class StateReader;
   // Reads elements from `begin` on, at most `count`, as many as lie together in the chunk; none: the chunk has not that element.
   int64_t readFrom(const Chunk &chunk, int64_t begin, int64_t count, float *out) const;
-  std::string verify() const; // what is wrong, or nothing
+  std::string verify() const; // the error, or nothing
   std::vector<Chunk> chunks_;
   std::vector<int64_t> shape_;
 };

@@ -15,7 +15,7 @@ struct StateTensor {
   int64_t bytes(int64_t elements) const { return elements * sizeInBytes(type); }
 };
 
-// What the file calls the tensor's state in such a buffer.
+// The name in the file of the tensor's state in such a buffer.
 std::string stateName(const std::string &tensor, BucketBuffer::Kind buffer);
 
 // All of `tensor`, one of fileTensors(plan): its weights, and the moments where AdamW updates it.

@@ -24,7 +24,7 @@ using Staged = std::array<float, kStaged>;
 
 // One rank's copy of a block.
 struct Copy {
-  int64_t rank = 0, begin = 0; // of the block in the bucket
+  int64_t rank = 0, begin = 0; // begin: offset of the block in the bucket
   BucketBuffer values;
   std::optional<BucketBuffer> masters;
 };

@@ -19,16 +19,16 @@ namespace {
 
 // A digest of a rank's copy of a block, in the place of the copy.
 struct Digest {
-  uint64_t hash = 0;                      // of the values
+  uint64_t hash = 0;                      // hash of the values
   int64_t notFinite = -1;                 // the first element that is not
   int64_t notRounded = -1;                // the first whose master, where this rank has it, is another's
-  float value = 0, other = 0, master = 0; // of the first; of the second, and its master
+  float value = 0, other = 0, master = 0; // the values of the first; of the second, and its master
 };
 
 // The elements of a block that lie together.
 struct DigestRow {
-  BucketRange range; // of the bucket
-  int64_t number;    // of the first, in the block
+  BucketRange range; // elements of the bucket
+  int64_t number;    // number of the first element in the block
 };
 
 void lookAtValues(const BucketBuffer &buffer, const DigestRow &row, std::vector<float> &values,

@@ -50,14 +50,13 @@ struct SaveOptions {
   bool areVerified = false; // verifyWeights has passed
 };
 
-// Whether ranks that hold the same block hold the same bits, and all values are finite and the rounding of their masters. Of
-// processes all call it; the answer is the writer's.
+// Whether ranks that hold the same block hold the same bits, and all values are finite and the rounding of their
+// masters. Collective over processes; the answer is the writer's.
 Status verifyWeights(const plan::Plan &plan, Arenas arenas, Communicator *communicator = nullptr);
 
-// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
-// config.json = plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Of weights that
-// verifyWeights refuses nothing is written. A checkpoint that was in the directory stays whole until the new
-// one is complete on disk.
+// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and config.json =
+// plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Weights that verifyWeights
+// refuses are not written. A checkpoint that was in the directory stays whole until the new one is complete on disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 
@@ -71,13 +70,14 @@ Status verifySavable(const std::string &directory);
 Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
                      Communicator *communicator = nullptr);
 
-// Of a router with a bias that load moves, or with a counter: how many tokens of the step chose one of its experts, where the
-// gradients of the step stand.
+// The load of a router with a bias that load moves, or with a counter: how many tokens of the step chose one of its
+// experts. The load is stored in the place of the gradients.
 struct ExpertLoad {
-  std::string router; // what the names of its tensors begin with: "model.layers.3.mlp.gate"
+  std::string router; // prefix of the names of its tensors: "model.layers.3.mlp.gate"
   double least = 0, mean = 0, most = 0;
 };
-// Of all such routers, by name; nothing in a process that does not write. All processes ask at once.
+// The loads of all such routers, by name; nothing in a process that does not write. Collective: all processes call at
+// once.
 Result<std::vector<ExpertLoad>> expertLoads(const plan::Plan &plan, Arenas arenas,
                                             Communicator *communicator = nullptr);
 

@@ -1,6 +1,7 @@
-// Communicator: one rank's way to the others. The inputs are buffers of this rank; the output is the same data as
-// plan::Collective and plan::ScheduleStep define it. Work is given to a stream of the rank's device, and what is given to
-// the stream afterwards, or waits for the event, comes after it. Of ranks on the host it is done when the call returns.
+// Communicator: one rank's connections to the others. The inputs are buffers of this rank; the output is the same data
+// as plan::Collective and plan::ScheduleStep define it. Work is given to a stream of the rank's device, and what is
+// given to the stream afterwards, or waits for the event, comes after it. On the host, work is done when the call
+// returns.
 //
 // Used by one thread: the rank's. Any may call abort(), and others concurrentCollective() and
 // concurrentExchangeRows(). Every wait for another rank has a deadline, and ends early when some rank aborts. After an error the
@@ -18,7 +19,7 @@
 namespace mgc {
 
 using GroupId = int64_t;
-using Ticket = int64_t; // of a posted transfer; given back by finish()
+using Ticket = int64_t; // a posted transfer; finish() releases it
 
 // One end of a transfer between two ranks. Per ordered pair of ranks, sends and receives match in the order
 // in which they are posted; both ends must name the same value, microbatch and size.
@@ -37,7 +38,8 @@ struct RowBuffers {
   bool sameCounts = false;
 };
 
-inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); } // of the host
+// Address of host memory.
+inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); }
 
 // Called again and again by a rank while it waits, so that it can post what has become ready.
 class Progress {
@@ -67,10 +69,10 @@ public:
 
   // --- At load time.
   // Every member opens the group with the same list, in which it stands once; its place there is its index in the
-  // collectives. Groups of one list and different colors are apart where ranks have collectives beside: each may be in use
-  // at once.
+  // collectives. Groups of one list and different colors are separate where ranks have concurrent collectives: each may
+  // be in use at once.
   virtual Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color = 0) = 0;
-  // Both ends open the way from one rank to the other; transfers on it match in order.
+  // Both ends open the channel from one rank to the other; its transfers match in order.
   virtual Status openTransfers(int64_t /*peer*/, bool /*isSend*/) { return Status::ok(); }
   // How many transfers are pending at once. More is possible, but allocates.
   virtual void reserveTransfers(int64_t /*count*/) {}
@@ -78,12 +80,11 @@ public:
   virtual Status connect() { return Status::ok(); }
 
   virtual void setProgress(Progress *progress) = 0;         // null: none
-  virtual void setWaitObserver(WaitObserver *observer) = 0; // of ranks on the host; null: none
+  virtual void setWaitObserver(WaitObserver *observer) = 0; // for ranks on the host; null: none
 
-  // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may change
-  // again. `what.axes`
-  // and `what.stages` are not looked at: the group stands for them. All ranks get equal bits from a reduction, which adds
-  // up in the order of the group. `workspace`: of what.workspaceBytes.
+  // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may
+  // change again. `what.axes` and `what.stages` are not read: the group replaces them. All ranks get equal bits from a
+  // reduction, which adds up in the order of the group. `workspace`: of what.workspaceBytes.
   virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                             mgc_address source, mgc_address destination, mgc_address workspace) = 0;
   // The same of ranks on the host.
@@ -94,8 +95,8 @@ public:
   // has moved. It may come from the device, which has failed then. The host may wait for the stream to come to the counts.
   virtual Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
                               const RowBuffers &rows) = 0;
-  // Both by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
-  // group each. Where there is none, the rank's thread does all.
+  // Called by a thread other than the rank's: it makes no progress, and no observer is told. Several may be in
+  // progress, each of another group. Without such threads, the rank's thread does everything.
   virtual bool hasConcurrentCollectives() const { return false; }
   virtual Status concurrentCollective(GroupId, const plan::Collective &, mgc_address /*source*/,
                                       mgc_address /*destination*/) {
@@ -126,7 +127,8 @@ public:
   // The same; the host waits for the other end, and gives the ticket back.
   virtual Result<const plugin::Event *> finish(Ticket ticket) = 0;
 
-  Status wait(Ticket ticket) { return finish(ticket).status(); } // of ranks on the host: the bytes have moved
+  // For ranks on the host: the bytes have moved.
+  Status wait(Ticket ticket) { return finish(ticket).status(); }
 
   // Ends all waits of all ranks. The first cause given is the one kept.
   virtual void abort(const Status &cause) = 0;

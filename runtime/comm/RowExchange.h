@@ -21,11 +21,11 @@ public:
   // cannot be, and leaves nothing to be moved. No memory is allocated but for the first of the largest exchange.
   Status read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts);
 
-  // Of the host's `group`, from 0 on.
+  // The piece of the host's `group`, counted from 0.
   const Piece &piece(int64_t owner, int64_t host, int64_t group) const {
     return pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
   }
-  int64_t hash() const { return hash_; } // of the counts: equal on all ranks
+  int64_t hash() const { return hash_; } // hash of the counts: equal on all ranks
 
 private:
   int64_t ranks_ = 0, groups_ = 0, hash_ = 0;

@@ -195,7 +195,7 @@ private:
   std::optional<TensorFile> mask_;      // none: there is no padding
   int64_t steps_;
   BatchShape shape_;
-  std::string harm_; // of padding; empty: none
+  std::string harm_; // the problem with padding; empty: none
   PositionRule rule_;
 };
 

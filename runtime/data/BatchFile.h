@@ -16,8 +16,8 @@ inline constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPosition
                             *kMask = "attention_mask", *kTypes = "token_type_ids",
                             *kDecoderIds = "decoder_input_ids", *kPixels = "pixel_values";
 
-// Which of the file's `batches` begins with the sample `first` of a training, that goes through them again and again. An error:
-// none does, as the training had batches of another size before.
+// The number of the file's batch, of `batches`, that begins with the sample `first` of a training, which goes through
+// them again and again. An error: none does, as the training had batches of another size before.
 Result<int64_t> numberOfBatch(int64_t first, const BatchShape &shape, int64_t batches);
 
 class BatchFile {
@@ -26,7 +26,7 @@ public:
   const std::string &path() const { return path_; }
   bool has(const char *name) const { return file_.find(name) != nullptr; }
   std::string where(const char *name) const { return fmt::format("{}: {}", path_, name); }
-  // Nothing but these: a name that nobody reads may be a misspelt one.
+  // Refuses other names: a name that is not read may be misspelt.
   Status verifyNames(std::initializer_list<std::string_view> known) const;
   int64_t steps() const { return file_.find(kIds)->shape[0]; } // once kIds is open
   Result<TensorFile> tensor(const char *name) const;

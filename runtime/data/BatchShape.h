@@ -14,7 +14,7 @@ struct BatchShape {
         encoderEnd(plan::readsImages(plan) ? plan.images.positions() : plan.encoderLength),
         hasPairs(plan.encoderLength > 0 && !plan::readsImages(plan)) {}
   int64_t samples, length, encoderLength, vocabulary; // encoderLength: 0 without an encoder
-  plan::Images images;                                // that the encoder reads
+  plan::Images images;                                // images that the encoder reads
   int64_t encoderEnd; // the place behind the last of the encoder's positions that is no padding
   bool hasPairs;      // the encoder reads tokens
 };

@@ -119,7 +119,7 @@ private:
   int64_t longest_;
   ChatCounts counts_;
   std::vector<ChatTokens> chats_;
-  std::vector<int64_t> lines_;                // of each, from 0
+  std::vector<int64_t> lines_;                // line number of each chat, from 0
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
 };
 

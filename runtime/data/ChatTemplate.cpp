@@ -19,10 +19,10 @@ Result<std::string> textOf(const nlohmann::json &object, const char *name, bool 
   return object[name].get<std::string>();
 }
 
-// A field that nobody reads is a mistake.
+// A field that is not read is a mistake.
 Status verifyKeys(const nlohmann::json &object, std::initializer_list<std::string_view> known) {
   if (!object.is_object())
-    return Status::ok(); // what is wrong with it is said where it is read
+    return Status::ok(); // the reader of the field reports it
   for (const auto &entry : object.items())
     if (std::ranges::find(known, entry.key()) == known.end())
       return errorf("\"{}\" is unknown, expected {}", printable(entry.key()), fmt::join(known, ", "));

@@ -13,7 +13,7 @@ namespace mgc {
 
 struct ChatTokens {
   std::vector<int32_t> ids;
-  std::vector<bool> isLearned; // of each
+  std::vector<bool> isLearned; // by token
 };
 
 class ChatTemplate {

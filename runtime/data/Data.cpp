@@ -164,7 +164,7 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
 
 struct SourceFacts {
   bool hasLabels = true;    // else labels are the tokens that may be masked
-  bool knowsStarts = false; // of documents; else they end at a token
+  bool knowsStarts = false; // the data says where documents start; else they end at a token
 };
 
 // The source as the plan and the options want it. Documents are found before masks hide their ends.

@@ -20,14 +20,15 @@ namespace mgc {
 
 inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
-// [globalBatchSize, sequenceLength], row-major: the samples `first`, first + 1, .. of a training. Labels are those of the plan's objective: causal: labels[i] follows tokens[i];
-// masked: labels[i] is the token that stood at i. What the plan does not read is empty.
+// [globalBatchSize, sequenceLength], row-major: the samples `first`, first + 1, .. of a training. Labels are those of
+// the plan's objective: causal: labels[i] follows tokens[i]; masked: labels[i] is the token that stood at i. Fields
+// that the plan does not read are empty.
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   int64_t first = 0;
   std::vector<int32_t> tokens, labels;
   std::vector<int32_t> starts;      // where in its sequence each token's document begins
-  std::vector<int32_t> types, ends; // of each token its type, and the place behind the end of its document
+  std::vector<int32_t> types, ends; // by token: its type, and the place after the end of its document
   // [globalBatchSize, encoderLength], of the plan of a model with an encoder: what that reads, where `tokens` are the decoder's,
   // and the place where the sample's padding begins.
   std::vector<int32_t> encoderTokens, encoderEnds;
@@ -65,11 +66,11 @@ private:
 // How a .jsonl is read.
 struct DataReading {
   const std::atomic<bool> *stop = nullptr; // once true, it is not read to its end: an error; null: never
-  TokenizedLines *texts = nullptr;         // keeps the tokens for who opens it again; null: nobody does
+  TokenizedLines *texts = nullptr; // keeps the tokens for a later open of the file; null: there is none
 };
 
 struct DataOptions {
-  std::string binType = {};   // of a .bin file, see TokenFiles.h
+  std::string binType = {};   // type of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
   DocumentOptions documents = {};
@@ -78,7 +79,7 @@ struct DataOptions {
   bool areChats = false;              // lines of a .jsonl are conversations, whose answers are learned
   std::string chatTemplate = {};      // file; see ChatTemplate.h
   bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
-  int64_t samples = 0; // that will be read of a .jsonl of texts; 0: an epoch
+  int64_t samples = 0; // samples that will be read of a .jsonl of texts; 0: an epoch
   DataReading reading = {};
 };
 
@@ -109,11 +110,11 @@ struct CorpusOptions {
   std::optional<int64_t> padToken = {}; // without a loss where it stands in the data
   bool separatesSequences = false;      // documents are the sequences of the files, not what ends at a token
   SampleOrderKind schedule = SampleOrderKind::single;
-  bool noSharding = false; // of SampleOrderKind::cyclic
+  bool noSharding = false; // for SampleOrderKind::cyclic
 };
 struct SplitRequest {
   Split split = Split::train;
-  std::optional<int64_t> samples = {}; // that will be read; none: one epoch
+  std::optional<int64_t> samples = {}; // samples that will be read; none: one epoch
   bool keepsPartial = false;           // the last sample may be shorter than a sequence: its rest has no loss
 };
 // One split of the files; null where they have no such split. The same request gives the same samples in every layout, unless
@@ -123,7 +124,7 @@ Result<std::unique_ptr<DataSource>> openCorpus(const CorpusOptions &corpus, cons
                                                const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
-// Plans that read documents get documents of different lengths. Of the options documents and masking count.
+// Plans that read documents get documents of different lengths. Only the options documents and masking count.
 Result<std::unique_ptr<DataSource>> makeMockData(const plan::Plan &plan, uint64_t seed,
                                                  const DataOptions &options = {});
 

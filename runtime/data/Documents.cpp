@@ -79,7 +79,7 @@ void maskEnds(std::span<const int32_t> tokens, int64_t length, std::optional<int
 }
 
 void findEnds(std::span<const int32_t> starts, int64_t length, std::span<int32_t> ends) {
-  int64_t end = length; // of the document that token i is in
+  int64_t end = length; // end of the document that token i is in
   for (size_t i = starts.size(); i-- > 0;) {
     const int64_t place = static_cast<int64_t>(i) % length, padding = ends[i];
     if (place == length - 1)

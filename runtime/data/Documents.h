@@ -18,7 +18,7 @@ namespace mgc {
 
 struct DocumentOptions {
   std::optional<int64_t> endToken = {}; // the last of each document
-  bool masksEnds = false;               // what would predict the first token of the next document has no loss
+  bool masksEnds = false;               // predicting the first token of the next document has no loss
 };
 
 // Whether the options fit the plan, for data that say where documents begin or do not.

@@ -1,4 +1,4 @@
-// Images beside tokens: in a .safetensors file of whole batches (BatchData.h), what transformers' processors give.
+// Images with tokens, as transformers' processors give them, in a .safetensors file of whole batches (BatchData.h).
 //
 //   input_ids     1 99 99 99 99 8 7    [steps, samples, sequenceLength]: image tokens, here 99, for each feature of an image
 //   labels        -100 .. -100 8 7 2   the same

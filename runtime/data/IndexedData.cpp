@@ -62,7 +62,7 @@ private:
     return Status::ok();
   }
 
-  // Padding has no loss, nor has a padding token of the data. What the model reads there is token 0, as in Megatron-LM.
+  // Padding has no loss, nor has a padding token of the data. The model reads token 0 there, as in Megatron-LM.
   void hidePadding(std::span<int32_t> tokens, std::span<int32_t> labels) const {
     const int64_t filled = std::ssize(sample_.tokens) - sample_.padding,
                   behind = form_.reads() - form_.advance();

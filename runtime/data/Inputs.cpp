@@ -56,7 +56,7 @@ public:
 
 private:
   int64_t length() const { return ofEncoder_ ? plan_.encoderLength : plan_.sequenceLength; }
-  // Of a token: the token that is `shift` positions later, in its sequence and document; nothing: there is none.
+  // The token that is `shift` positions after a token, in its sequence and document; nothing: there is none.
   std::optional<int64_t> shifted(int64_t index) const;
   int32_t labelAt(int64_t index) const { // kIgnoredLabel: it does not count
     const std::optional<int64_t> later = shifted(index);

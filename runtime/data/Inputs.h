@@ -17,8 +17,9 @@ struct InputRecord {
           positionStride = 0; // local count, global begin, elements from one to next
   int64_t samples = 1, firstSample = 0, sampleStride = 0; // the same along b, within a microbatch
   int64_t samplesPerMicrobatch = 1;                       // over all ranks
-  int64_t microbatches = 1;                               // to be written
-  bool hasPixels = false;                                 // of a patch at each position of each sample
+  int64_t microbatches = 1;                               // microbatches to write
+  // A patch has pixels at each position of each sample.
+  bool hasPixels = false;
 };
 std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank);
 

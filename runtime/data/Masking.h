@@ -22,11 +22,11 @@
 namespace mgc {
 
 struct MaskingOptions {
-  std::optional<double> probability = {}; // that a token is chosen; none: kMaskProbability
+  std::optional<double> probability = {}; // probability that a token is chosen; none: kMaskProbability
   std::optional<int64_t> maskToken = {};
   std::optional<int64_t> clsToken = {}, sepToken = {}; // around each sample of a stream
   std::vector<int64_t> specialTokens = {};             // never chosen, as the three above are not
-  std::vector<std::string> flags() const;              // of mgrun, that were given
+  std::vector<std::string> flags() const;              // mgrun flags that were given
 };
 inline constexpr double kMaskProbability = 0.15;
 
@@ -40,7 +40,7 @@ public:
   // `endToken` of documents is not chosen either.
   TokenMasker(const MaskingOptions &masking, std::optional<int64_t> endToken, int64_t vocabulary,
               uint64_t seed);
-  // Of one sample: labels are the tokens that may be chosen, kIgnoredLabel elsewhere.
+  // Masks one sample: labels are the tokens that may be chosen, kIgnoredLabel elsewhere.
   void mask(uint64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) const;
   std::string describe() const; // "15 % of the tokens are masked"
 

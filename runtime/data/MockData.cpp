@@ -70,7 +70,7 @@ private:
   int64_t longest_; // document
   uint32_t tokens_;
   uint64_t seed_;
-  std::vector<int32_t> chain_; // of one sample
+  std::vector<int32_t> chain_; // the chain of one sample
 };
 
 // Any tokens for the encoder; labels follow from them.
@@ -97,7 +97,7 @@ private:
             std::span<int32_t> labels) const {
     for (size_t t = 0; t < source.size(); ++t)
       source[t] = int32_t(drawAt(seed_, sample, uint32_t(t))[0] % tokens_);
-    int32_t last = 0; // what the decoder reads first
+    int32_t last = 0; // the decoder's first token
     for (size_t t = 0; t < labels.size(); ++t) {
       tokens[t] = last;
       labels[t] = last = int32_t(following(uint32_t(t < source.size() ? source[t] : last), tokens_));

@@ -20,7 +20,7 @@ public:
     return content_ + (isMasked_ ? 0 : 1);
   } // tokens of the stream that a sample is made of
   void fill(std::span<const int32_t> read, std::span<int32_t> tokens, std::span<int32_t> labels) const;
-  std::string describe() const; // of what reads() counts, for messages
+  std::string describe() const; // the tokens that reads() counts, for messages
 
 private:
   bool isFramed() const { return cls_.has_value(); }

@@ -24,7 +24,7 @@ int64_t shuffledSample(uint64_t seed, int64_t epoch, int64_t position, int64_t s
   const uint64_t domain = hashName("sample order"), number = uint64_t(epoch);
   const PhiloxWords words =
       philox({lowWord(domain), highWord(domain), lowWord(number), highWord(number)}, philoxKey(seed));
-  const int bits = std::max(1, (int(std::bit_width(uint64_t(samples - 1))) + 1) / 2); // of half a number
+  const int bits = std::max(1, (int(std::bit_width(uint64_t(samples - 1))) + 1) / 2); // bits of half a number
   uint64_t value = uint64_t(position);
   do // a permutation's cycle through `position` comes back inside at the latest at `position` itself
     value = permute(value, bits, {words[0], words[1]});

@@ -20,7 +20,7 @@ public:
   Status scan(const DocumentRule &rule) const {
     if (!rule.endToken || rule.longest == 0)
       return tokens_.scan();
-    int64_t length = 0; // so far, of the document in its sample
+    int64_t length = 0; // length of the document so far, in its sample
     return tokens_.scan([&](int64_t position, int64_t token) {
       const int64_t place = position % rowLength_;
       length = place % form_.advance() == 0 ? 1 : length + 1;

@@ -1,4 +1,4 @@
-// One or several streams of tokens, cut into samples whose order is drawn anew for each epoch.
+// One or several streams of tokens, cut into samples whose order is drawn for each epoch.
 #pragma once
 
 #include "runtime/data/BatchShape.h"

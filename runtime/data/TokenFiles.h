@@ -1,6 +1,6 @@
-// Which integers a .bin file holds. The file itself does not say: an int32 file read as uint16 is a stream of twice as many
-// tokens, every second of them 0, that trains without an error.
-//   in:  the file, the .idx beside it if there is one, what the user says, the size of the vocabulary
+// Finds the integer type of a .bin file. The file itself does not say it: an int32 file read as uint16 is a stream of
+// twice as many tokens, every second of them 0, that trains without an error.
+//   in:  the file, the .idx next to it if there is one, what the user says, the size of the vocabulary
 //   out: one type, or an error that names those that would do
 #pragma once
 

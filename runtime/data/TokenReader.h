@@ -25,7 +25,7 @@ struct TensorFile {
   Status read(int64_t begin, int64_t count, int64_t *out) const;
   // Any number of elements.
   Status readAll(int64_t begin, int64_t count, int64_t *out) const;
-  // Of a tensor of floats.
+  // For a tensor of floats.
   Status readFloats(int64_t begin, int64_t count, float *out) const;
 };
 

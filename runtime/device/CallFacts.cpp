@@ -129,7 +129,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
   facts.scale = attention.scale, facts.softcap = attention.softcap, facts.window = attention.window;
   facts.slopes = attention.slopes.data(), facts.slope_count = std::ssize(attention.slopes);
   facts.bias_buckets = attention.biasBuckets, facts.bias_max_distance = attention.biasMaxDistance;
-  if (attention.dropout > 0) // what only it looks at makes no calls different
+  if (attention.dropout > 0) // calls without dropout must not differ in fields that only dropout reads
     facts.dropout = attention.dropout, facts.site = attention.site;
   if (attention.knowsHeads())
     facts.group_stride = attention.groupStride;

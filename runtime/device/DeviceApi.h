@@ -7,8 +7,8 @@
  * once; work is done in the order of the stream; its failure is found by `synchronize` or `check`, whichever is first.
  * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator.
  *
- * A device of host memory (mgc_device_facts) does what is enqueued before the call returns. Who feeds its streams by several
- * threads orders them. */
+ * A device of host memory (mgc_device_facts) does what is enqueued before the call returns. A caller that feeds its
+ * streams from several threads orders them. */
 #ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
 #define MGC_RUNTIME_DEVICE_DEVICEAPI_H
 
@@ -20,7 +20,7 @@ extern "C" {
 
 enum { MGC_DEVICE_API_VERSION = 10 };
 
-typedef uint64_t mgc_address; /* of device memory, 0: none */
+typedef uint64_t mgc_address; /* address in device memory, 0: none */
 typedef struct mgc_device mgc_device;
 typedef struct mgc_stream mgc_stream;
 typedef struct mgc_event mgc_event;
@@ -45,9 +45,9 @@ typedef struct {
   int32_t multiprocessors;
   int32_t
       host_memory; /* 1: addresses are pointers of this process, new memory is zero, and nothing is done later */
-  int64_t total_bytes, free_bytes; /* of device memory, now */
-  char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
-  /* The key of products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
+  int64_t total_bytes, free_bytes; /* device memory, now */
+  char versions[512]; /* versions of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
+  /* The key of matrix products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
   char products[384];
 } mgc_device_facts;
 
@@ -57,8 +57,9 @@ typedef struct {
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b, accumulate;
-  mgc_type input, output;  /* of A and B; of all else. Sums are f32; rounding: docs/plan-format.md, Gemm. */
-  int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
+  /* input: A and B; output: all other operands. Sums are f32; rounding: docs/plan-format.md, Gemm. */
+  mgc_type input, output;
+  int64_t workspace_bytes; /* workspace that a run will be given; its address is a multiple of 256 */
   int64_t alignment; /* in bytes, a power of two: what divides the address of each operand of each run */
   int64_t
       algorithm; /* 0: what the library thinks best; otherwise as choose_gemm said; of the CPU a plan::GemmPath */
@@ -69,7 +70,7 @@ typedef struct {
   mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
 } mgc_gemm_operands;
 
-/* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
+/* As plan::GroupedGemm: matrix products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
  * and the next three makes a device fail, with an error that names it; nothing is written. Not so where memory is the host's: the call
  * fails. */
 typedef struct {
@@ -111,25 +112,26 @@ typedef struct {
 } mgc_exchange_rows_facts;
 
 typedef struct {
-  mgc_address counts;       /* i32 */
-  mgc_address other_counts; /* of the rank before this one, or the last: which must be equal */
+  mgc_address counts; /* i32 */
+  mgc_address
+      other_counts; /* the counts of the rank before this one (of rank 0: the last): they must be equal */
   const mgc_address *sources;
-  const int32_t *names; /* of the ranks, for errors */
+  const int32_t *names; /* numbers of the ranks, for errors */
   mgc_address destination;
 } mgc_exchange_rows_operands;
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
   int32_t backward, causal, documents, ends, sinks;
-  int32_t results_in_f32; /* of operands of bf16: o, or dq, dk and dv */
+  int32_t results_in_f32; /* with bf16 operands, o (or dq, dk and dv) are f32 */
   mgc_type type;
-  int64_t zigzag,
-      part; /* of keys: plan/SequenceOrder.h, 0: data alone knows it. Queries are this one of t / s parts of it. */
+  /* zigzag: order of the keys (plan/SequenceOrder.h), 0: only the data has it. part: the queries are this one of t / s parts. */
+  int64_t zigzag, part;
   int64_t s, t, b, g, r, d, w;
   double scale, softcap;
   int64_t window;
-  const double
-      *slopes; /* of all query heads, slope_count of them, on the host: read by make_attention alone */
+  /* Slopes of all query heads, slope_count of them, on the host: only make_attention reads them. */
+  const double *slopes;
   int64_t slope_count;
   int64_t bias_buckets, bias_max_distance; /* 0: no bias */
   double dropout;
@@ -173,7 +175,7 @@ typedef struct {
 
   /* --- Streams and events. */
   int (*make_stream)(mgc_device *device, int32_t high_priority, mgc_stream **stream, mgc_error *error);
-  void (*drop_stream)(mgc_stream *stream); /* what it has is done all the same, maybe later */
+  void (*drop_stream)(mgc_stream *stream); /* its work is still completed, maybe later */
   int (*make_event)(mgc_device *device, int32_t timed, mgc_event **event, mgc_error *error);
   void (*drop_event)(mgc_event *event);
   int (*record)(mgc_stream *stream, mgc_event *event, mgc_error *error);
@@ -257,16 +259,16 @@ typedef struct {
   int (*all_reduce)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
                     mgc_address from, int64_t elements, mgc_error *error);
   int (*all_gather)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-                    int64_t elements, mgc_error *error); /* of each rank */
+                    int64_t elements, mgc_error *error); /* elements of each rank */
   int (*reduce_scatter)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-                        mgc_address from, int64_t elements, mgc_error *error); /* of each rank's result */
+                        mgc_address from, int64_t elements,
+                        mgc_error *error); /* elements of each rank's result */
   int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
               mgc_error *error);
   int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,
                  mgc_error *error);
-  int (*begin_group)(mgc_device *device,
-                     mgc_error *error);                   /* of collectives and transfers that go together */
-  int (*end_group)(mgc_device *device, mgc_error *error); /* of the thread that began it */
+  int (*begin_group)(mgc_device *device, mgc_error *error); /* opens a group of collectives and transfers */
+  int (*end_group)(mgc_device *device, mgc_error *error); /* closes the group, on the thread that opened it */
 } mgc_device_api_table;
 
 /* The function that a plugin exports. */

@@ -20,13 +20,13 @@ struct KernelNeeds {
 };
 // From an array as plan::kNeedsSuffix says; nothing where it is none.
 std::optional<KernelNeeds> needsIn(std::span<const int64_t> numbers);
-constexpr int64_t needsSize(int64_t operands) { return 3 + 4 * operands; } // of the array
+constexpr int64_t needsSize(int64_t operands) { return 3 + 4 * operands; } // length of the array
 
 // The requirements of the generated kernels of a plan.
 class KernelFacts {
 public:
   virtual ~KernelFacts() = default;
-  // Nothing where the library does not say: kernels written by hand.
+  // Nothing where the library lacks it: kernels written by hand.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace mgc::plugin {
 
-// That a shared object has all that its header says: the loader maps it, and what is missing is a bus error later. One that is
-// no shared object is left to the loader.
+// Requires that a shared object has all parts that its header names: the loader maps the file, and a missing part is a
+// bus error later. A file that is no shared object is left to the loader.
 Status verifyWhole(const std::string &file);
 
 struct PluginFacts {
@@ -17,7 +17,7 @@ struct PluginFacts {
   std::string what;   // "the plugin for cuda devices", for messages
   std::string built;  // "where the toolkit is found when CMake configures"
   std::string serves; // "devices"
-  const char *symbol; // of the function
+  const char *symbol; // name of the function
   int version;
 };
 
@@ -26,8 +26,8 @@ struct OpenedPlugin {
   std::string path;
 };
 
-// libmgc_<name>.so: `path` where it is given, else beside the program, or in ../lib from there. It stays loaded until the process
-// ends.
+// libmgc_<name>.so: `path` where it is given, else next to the program, or in ../lib from there. It stays loaded until
+// the process ends.
 Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path = {});
 
 } // namespace mgc::plugin

@@ -19,7 +19,7 @@ namespace {
 constexpr std::pair<Bf16Product, std::string_view> kNames[] = {{Bf16Product::panels, "panels"},
                                                                {Bf16Product::native, "native"}};
 
-// A forward product, and one of a weight's gradient.
+// A forward matrix product, and one of a weight's gradient.
 const plan::Gemm kMeasured[] = {
     {.m = 512, .n = 1024, .k = 1024, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16},
     {.m = 1024, .n = 1024, .k = 512, .transposeA = true, .accumulate = true, .inputType = plan::DType::bf16}};
@@ -63,7 +63,7 @@ std::optional<Bf16Product> bf16ProductNamed(std::string_view name) {
 Bf16Times timeBf16Products(int threads) {
   using Product = bool (*)(const plan::Gemm &, const Bf16 *, const Bf16 *, void *, int);
   const std::vector<Bf16> a(kOperand, toBf16(1)), b(kOperand, toBf16(0.5));
-  std::vector<float> c(kOperand); // of either type
+  std::vector<float> c(kOperand); // bf16 or f32
   const auto seconds = [&](Product product) {
     const auto start = std::chrono::steady_clock::now();
     for (const plan::Gemm &gemm : kMeasured)

@@ -23,7 +23,7 @@ struct Bf16Options {
   std::string cache;                  // file; empty: nothing is kept
 };
 
-// Seconds for the same few products.
+// Seconds for the same few matrix products.
 struct Bf16Times {
   double panels = 0, native = 0;
 };
@@ -37,8 +37,8 @@ struct Bf16Choice {
   std::string note; // for people; empty: there was nothing to choose
 };
 
-// For a process of so many threads. `isNative` says whether the processor has such products: an error where they are asked
-// for and it has none.
+// For a process of so many threads. `isNative` says whether the processor has such matrix products: an error where they
+// are asked for and it has none.
 using Bf16Timer = std::function<Bf16Times(int threads)>;
 Result<Bf16Choice> chooseBf16Product(const Bf16Options &options, int threads, bool isNative,
                                      const Bf16Timer &measure = timeBf16Products);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kLongEnough = 5; // ms
 constexpr int kRounds = 3;
-constexpr int64_t kFirstSide = 256, kLastSide = 8192;                   // of products
-constexpr int64_t kFirstBytes = 1 << 20, kLastBytes = int64_t(1) << 30; // of copies
+constexpr int64_t kFirstSide = 256, kLastSide = 8192;                   // sides of the matrix products
+constexpr int64_t kFirstBytes = 1 << 20, kLastBytes = int64_t(1) << 30; // sizes of the copies
 
 class DeviceMeter {
 public:

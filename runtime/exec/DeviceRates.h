@@ -6,8 +6,8 @@
 
 namespace mgc {
 
-// Products and copies of growing size, until they take long enough to be measured or there is no more memory; a fraction of a
-// second. Products of `type`.
+// Matrix products and copies of growing size, until they take long enough to be measured or there is no more memory; a
+// fraction of a second. Products of `type`.
 Result<MachineRates> measureDeviceRates(const plugin::PluginDevice &device, plan::DType type);
 
 } // namespace mgc

@@ -72,7 +72,7 @@ private:
   int64_t bytesOf(int64_t rank) const { return plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes; }
   Status openHosts();
   Result<std::function<Status()>> barrierOf(Communicator &communicator);
-  Status collectValues(const GlobalBatch &batch); // of all ranks
+  Status collectValues(const GlobalBatch &batch); // from all ranks
   Status checkMemory() const;
   Status openCommunicators();
   Status createRanks();
@@ -91,24 +91,23 @@ private:
   bool isOnHost_ = false;   // mgc_device_facts::host_memory
   int64_t freeAtFirst_ = 0; // bytes of the device
   std::unique_ptr<RowKernels> kernels_;
-  std::optional<ProductChoices> choices_;          // where products are measured
-  std::unique_ptr<ThreadWorld> hostWorld_;         // of ranks of this process, on the host
-  std::unique_ptr<InDeviceWorld> deviceWorld_;     // of ranks that share the device
-  std::unique_ptr<Communicator> nccl_;             // of a process with one rank, on a device
+  std::optional<ProductChoices> choices_;          // where matrix products are measured
+  std::unique_ptr<ThreadWorld> hostWorld_;         // for ranks of this process, on the host
+  std::unique_ptr<InDeviceWorld> deviceWorld_;     // for ranks that share the device
+  std::unique_ptr<Communicator> nccl_;             // for a process with one rank, on a device
   std::unique_ptr<Communicator> staged_;           // its hosts, which move blocks of its memory
-  std::vector<Communicator *> communicators_;      // of the ranks of this process
+  std::vector<Communicator *> communicators_;      // by rank of this process
   std::optional<ProcessReports> reports_;          // where ranks are processes
-  std::vector<std::unique_ptr<EngineRank>> ranks_; // of this process
+  std::vector<std::unique_ptr<EngineRank>> ranks_; // by rank of this process
   std::vector<std::byte *> arenas_;                // by rank of the plan
-  std::vector<StepValues> values_ =
-      std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
+  std::vector<StepValues> values_ = std::vector<StepValues>(plan_.mesh.worldSize()); // by rank
   const std::vector<size_t> terms_ = plan::lossTermsOf(plan_);
   Recording recording_;
-  StepOrder order_; // of the step that runs
+  StepOrder order_; // order of the step that runs
   std::atomic<bool> isUpdated_{true};
-  Status stoodAt_; // of a process: why its rank ended, with its place; the cause may be another's
+  Status stoodAt_; // for a process: why its rank ended, with its place; the cause may be another's
   NextBatch nextBatch_;
-  int64_t stagedStep_ = -1; // whose inputs are written
+  int64_t stagedStep_ = -1; // the step whose inputs are written
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
   std::vector<std::string> notes_;
@@ -208,7 +207,7 @@ Status RankEngine::checkMemory() const {
       inGib(facts.total_bytes), advice);
 }
 
-// The hosts of processes, which have communicators of their own beside those of devices.
+// The hosts of processes, which have communicators of their own in addition to those of devices.
 Status RankEngine::openHosts() {
   Communicator &hosts = *options_.communicator;
   std::vector<int64_t> all(plan_.mesh.worldSize());

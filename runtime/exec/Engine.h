@@ -3,8 +3,9 @@
 //   in:  a verified plan, its bundle folder; per step the global batch and the optimizer's scalars
 //   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks' memory
 //
-// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step allocates
-// nothing (the libraries of products and attention aside, which keep scratch memory of their own for each thread).
+// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step
+// allocates nothing (the libraries of matrix products and attention aside, which keep scratch memory of their own for
+// each thread).
 #pragma once
 
 #include "runtime/comm/Communicator.h"
@@ -31,7 +32,7 @@ struct DeviceOptions {
   std::string plugin; // file; empty: where mgrun is
   int ordinal = 0;
   bool deterministic = true; // equal bits from run to run
-  bool graphs = true;        // of one rank per process: replay a step instead of enqueueing it
+  bool graphs = true;        // for one rank per process: replay a step instead of enqueueing it
   bool tuneProducts =
       false;             // measure which algorithm of the device's library is the fastest for each product
   std::string tuneCache; // file that keeps what was measured; empty: none
@@ -43,8 +44,8 @@ struct EngineOptions {
   // Whether streams of the host run concurrently, by threads of their own. None: where ranks have cores of their own; of ranks
   // that share cores another one takes the time that one waits.
   std::optional<bool> isConcurrent = {};
-  std::chrono::milliseconds timeout{600'000};                     // of each wait for another rank
-  uint64_t seed = 1234;                                           // of dropout
+  std::chrono::milliseconds timeout{600'000};                     // limit of each wait for another rank
+  uint64_t seed = 1234;                                           // seed of dropout
   std::function<Status(const ExecutionPlace &)> inject = nullptr; // see StreamExecutorOptions
   bool poison = false; // fill the ranks' memory with 0xFF first: every f32 a NaN, every i32 -1
   TimelineOptions timeline = {};
@@ -52,22 +53,22 @@ struct EngineOptions {
   // all ranks are here.
   Communicator *communicator = nullptr;
   CoreShare cores = {};
-  std::optional<Bf16Options> bf16 = {}; // of a plan of bf16 on the CPU; none: as bf16Product() is
+  std::optional<Bf16Options> bf16 = {}; // for a plan of bf16 on the CPU; none: as bf16Product() is
   DeviceOptions device = {};
 };
 
 struct LossTerm {
-  std::string_view name; // of plan::kResults
-  double value = 0;      // as it counts in the loss
+  std::string_view name; // name in plan::kResults
+  double value = 0;      // its weighted share of the loss
 };
 
 struct StepResult {
-  double loss = 0; // what is differentiated: the cross-entropy, mean over the tokens counted, and all terms
+  double loss = 0; // the differentiated value: the cross-entropy, mean over the tokens counted, and all terms
   double tokens = 0;
   double gradientNorm = 0;
   double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the host
   double crossEntropy = 0;
-  std::vector<LossTerm> terms = {}; // that the plan has beside it
+  std::vector<LossTerm> terms = {}; // the plan's other terms
   bool isUpdated = true;            // false: the update was left out, see Accepts
 };
 
@@ -81,8 +82,8 @@ struct Recording {
     const Timeline *timeline = nullptr;
   };
   std::vector<Rank> ranks;         // none when nothing was asked for
-  std::vector<double> stepSeconds; // of the measured steps, the last kMeasuredSteps of them
-  double seconds = 0;              // of all measured steps
+  std::vector<double> stepSeconds; // times of the last kMeasuredSteps measured steps
+  double seconds = 0;              // total of all measured steps
   int64_t steps = 0;
   void add(double step); // a measured step
 };
@@ -124,11 +125,12 @@ public:
   virtual bool arenasAreZero() const = 0; // as they are made
   virtual Status upload(Part) = 0;        // weights: moments of a device become zero
   virtual Status download(Part) = 0;
-  // The hosts of the processes, between steps; null: all ranks are here. Those of CPU ranks are EngineOptions::communicator.
+  // The hosts of the processes, between steps; null: all ranks are here. For CPU ranks this is
+  // EngineOptions::communicator.
   virtual Communicator *hosts() = 0;
-  virtual int threadsPerRank() const = 0;             // of the host
+  virtual int threadsPerRank() const = 0;             // threads on the host
   virtual std::string whereRanksAre() const = 0;      // for people: "2 threads each", "sharing device 0, .."
-  virtual std::vector<std::string> notes() const = 0; // of loading, for people
+  virtual std::vector<std::string> notes() const = 0; // notes of loading, for people
   virtual std::optional<DeviceMemory> deviceMemory() const = 0; // now; nothing: the host's
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;

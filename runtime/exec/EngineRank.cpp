@@ -12,9 +12,11 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr uint8_t kPoison = 0xFF;                // every f32 a NaN, every i32 -1
-constexpr std::chrono::seconds kLastWork{2};     // what an abort leaves on the device should take no longer
-constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr uint8_t kPoison = 0xFF; // every f32 a NaN, every i32 -1
+// The work that an abort leaves on the device should take no longer.
+constexpr std::chrono::seconds kLastWork{2};
+constexpr std::chrono::milliseconds kSlice{
+    100}; // a wait checks at this interval whether other ranks still live
 
 Marks marksOf(const StepIo &io) {
   Marks marks;
@@ -24,7 +26,7 @@ Marks marksOf(const StepIo &io) {
 }
 
 void clearMarks(const StepIo &io) {
-  static_assert(sizeof(Marks) <= plan::kAlignment); // what StepIo has for them
+  static_assert(sizeof(Marks) <= plan::kAlignment); // the space for them in StepIo
   for (size_t i = 0; i < kStreamKinds; ++i)
     std::atomic_ref<uint32_t>(io.marks()[i]).store(0, std::memory_order_release);
 }

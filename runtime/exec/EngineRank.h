@@ -16,12 +16,12 @@ struct EngineRankOptions {
   bool isConcurrent = true;           // its streams may run concurrently
   bool poison = false, graphs = true; // graphs: a step is captured when it is the second
   std::chrono::milliseconds timeout{600'000};
-  uint64_t seed = 0; // of dropout
+  uint64_t seed = 0; // seed of dropout
   std::function<Status(const ExecutionPlace &)> inject = nullptr;
   TimelineOptions timeline = {};
   bool callsBeforeUpdate = true;               // one rank of each process does
   std::function<Status()> barrier = nullptr;   // at which all ranks meet
-  std::function<void()> prepareThread = [] {}; // called first by each thread beside the rank's
+  std::function<void()> prepareThread = [] {}; // called first by each thread other than the rank's
 };
 
 // The arguments of one step for the ranks; who gives them waits while the ranks work.
@@ -59,7 +59,7 @@ public:
   // Before an abort, from any thread: what is captured is not launched again, for communicators do not end before their graphs.
   void dropGraph();
   StepValues values() const { return io_.values(); }
-  double hostSeconds() const { return hostSeconds_; } // of the last step
+  double hostSeconds() const { return hostSeconds_; } // time of the last step
   const CollectiveCount &collectives() const { return program_.collectives(); }
   ExecutionPlace place(int64_t step) const; // how far it has come
   void endStreams() { executor_.reset(); }  // after a failure they may still use the memory of other ranks
@@ -91,7 +91,7 @@ private:
   plugin::Stream copies_; // while no step runs
   RankArena arena_;
   StepIo io_;
-  std::mutex graphMutex_; // of what follows
+  std::mutex graphMutex_; // guards the members below
   plugin::Graph graph_;   // once captured
   bool isGraphDropped_ = false;
   std::unique_ptr<StreamExecutor> executor_;

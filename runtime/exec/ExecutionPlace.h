@@ -9,7 +9,7 @@ namespace mgc {
 
 struct ExecutionPlace {
   int64_t rank = 0, stage = 0;
-  int64_t step = 0;                    // of training
+  int64_t step = 0;                    // training step
   int64_t microbatch = -1;             // -1: none
   std::string_view chunk, instruction; // empty: between chunks, between instructions
 };

@@ -8,7 +8,7 @@ namespace mgc {
 
 class HostClock final : public StepClock {
 public:
-  explicit HostClock(Timeline &timeline) : timeline_(timeline) {} // which outlives it
+  explicit HostClock(Timeline &timeline) : timeline_(timeline) {} // the timeline outlives it
   bool beginStep(int64_t step) override { return timeline_.beginStep(step); }
   Status stepBegins(const plugin::Stream &) override { return open(Timeline::Kind::step); }
   Status runBegins(const plugin::Stream &, int64_t schedule) override {

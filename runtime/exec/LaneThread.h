@@ -1,5 +1,5 @@
-// The thread of a stream beside that of a rank's runs, where streams do their work on the thread that gives it: it does works
-// of the rank's schedule, in the order in which the rank's thread gives them.
+// The thread of a stream parallel to that of a rank's runs, for devices whose streams work on the calling thread: it
+// executes works of the rank's schedule in the order in which the rank's thread submits them.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -17,7 +17,7 @@ namespace mgc {
 
 struct LaneWork {
   int64_t run = -1;         // schedule index
-  int64_t instruction = -1; // of the chunk; -1: all of the run
+  int64_t instruction = -1; // index in the chunk; -1: all of the run
 };
 
 class LaneThread {
@@ -27,7 +27,7 @@ public:
     std::function<void(const LaneWork &)> work; // for each
     std::function<void()> done;                 // after each, when it isDone()
   };
-  // `capacity`: works that wait at once. What the body refers to outlives the thread, which calls it.
+  // `capacity`: works that wait at once. Objects that the body refers to outlive the thread, which calls it.
   static Result<std::unique_ptr<LaneThread>> start(int64_t capacity, Body body);
   ~LaneThread(); // when it has done all that it was given
 

@@ -12,11 +12,11 @@ namespace mgc {
 
 namespace {
 
-constexpr int64_t kArrayElements = 16 << 20; // of all ranks together: three arrays of 64 MiB, beyond caches
+constexpr int64_t kArrayElements = 16 << 20; // for all ranks together: three arrays of 64 MiB, beyond caches
 constexpr int kProductRounds = 3, kMemoryRounds = 5;
 constexpr plan::Gemm kProducts[] = {{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}};
 
-// Elements of one array of one rank: its part of the memory, and no less than any operand of the products.
+// Elements of one array of one rank: its part of the memory, and no less than any operand of the matrix products.
 constexpr int64_t elementsOf(int64_t ranks) {
   int64_t elements = kArrayElements / ranks;
   for (const plan::Gemm &product : kProducts)

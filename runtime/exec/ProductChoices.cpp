@@ -32,7 +32,7 @@ Result<ProductChoices> ProductChoices::open(const plugin::PluginDevice &device, 
   return choices;
 }
 
-// All that the library is told of a product but for its algorithm.
+// All that the library is told of a matrix product but for its algorithm.
 std::string ProductChoices::keyOf(const mgc_gemm_facts &f) const {
   return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}{}, workspace {}, alignment {}", kind_, f.m, f.n, f.k,
                      nameOf(f.input), nameOf(f.output), f.transpose_a ? " A'" : "",

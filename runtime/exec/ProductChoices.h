@@ -1,4 +1,4 @@
-// Which algorithm of a device's library each product takes, where that was asked to be measured.
+// Chooses the algorithm of a device's library for each matrix product, where measuring was requested.
 //   in:  the products of a rank, memory to measure in, a cache of what was measured before
 //   out: the algorithm of each, the same for all ranks of a run and, while the cache is kept, for all runs; of two runs that measure
 //        at once, the cache keeps what the later one found
@@ -39,7 +39,7 @@ public:
   std::string text() const;
   Status adopt(std::string_view text);
 
-  std::vector<std::string> notes() const; // what was chosen, and what is wrong with the cache
+  std::vector<std::string> notes() const; // the choices, and problems with the cache
 
 private:
   ProductChoices(const plugin::PluginDevice &device, std::string kind, std::string cache)
@@ -52,7 +52,7 @@ private:
   void keep(const std::string &key, int64_t algorithm);
 
   const plugin::PluginDevice *device_;
-  std::string kind_; // of device and library
+  std::string kind_; // device and library
   ChoiceCache cache_;
   bool isWritable_ = true;
   std::map<std::string, int64_t> chosen_; // by key

@@ -96,7 +96,7 @@ Status RankArena::wait(const Piece &piece) const {
   }
 }
 
-// Calls body(piece, part of the range) with the pieces in turn.
+// Calls body(piece, part of the range) with alternating pieces.
 template <typename Pieces, typename Body>
 static Status inPieces(std::span<const ByteRange> ranges, int64_t most, Pieces &pieces, const Body &body) {
   size_t turn = 0;

@@ -51,7 +51,7 @@ private:
   struct Piece {
     plugin::PinnedBuffer buffer;
     plugin::Event done;
-    ByteRange range; // on its way down
+    ByteRange range; // being copied down
   };
   Status wait(const Piece &piece) const;
   Status finishDownload(Piece &piece) const;
@@ -59,7 +59,7 @@ private:
   bool isOnHost_ = false;
   plugin::DeviceBuffer memory_;
   HostMirror mirror_;
-  std::array<Piece, 2> pieces_; // one is on its way while the other is copied
+  std::array<Piece, 2> pieces_; // one is transferred while the other is copied
 };
 
 } // namespace mgc

@@ -138,7 +138,7 @@ std::vector<PairTurn> RankProgram::Maker::turnsOf(const StepJoins::Runs &first,
   return turns;
 }
 
-// Collectives that have no product beside them in any run go back into their runs' stream.
+// Collectives that overlap no matrix product in any run go back into their runs' stream.
 void RankProgram::Maker::keepOnRunStream(const StepJoins &joins) {
   std::vector<std::vector<bool>> stays;
   for (const std::vector<PreparedInstruction> &chunk : program_.chunks_)

@@ -17,14 +17,14 @@ inline constexpr size_t kStreamKinds = 4;
 
 struct PreparedInstruction {
   PreparedCall call;
-  StreamKind side = StreamKind::compute; // of a collective beside its run: the stream that it has
-  int64_t concurrent =
-      -1; // which of the chunk's collectives beside their run it is; -1: it is in its run's stream
-  int64_t countsOf = -1; // of an exchange of rows: SharedCounts.h
+  StreamKind side = StreamKind::compute; // for a collective in parallel with its run: its stream
+  // Number among the chunk's collectives in parallel with their run; -1: it is in its run's stream.
+  int64_t concurrent = -1;
+  int64_t countsOf = -1; // for an exchange of rows: SharedCounts.h
 };
 
-// Which collectives have a stream beside that of their run. A stream of a device costs nothing; a thread of the host is
-// woken for each, so only those go there that have a product to run beside.
+// The collectives that have a stream parallel to that of their run. A stream of a device costs nothing; a thread of the
+// host is woken for each, so only collectives with a matrix product to overlap go there.
 enum class Concurrency { none, products, all };
 
 // The instructions [begin, end) of one run of a pair, in the order of plan/PairTurns.h.
@@ -33,12 +33,13 @@ struct PairTurn {
   int64_t begin = 0, end = 0;
 };
 
-// How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
+// How many collectives a step has, and how many overlap a matrix product: one enqueued after them and before their
+// join.
 struct CollectiveCount {
   int64_t all = 0, besideProducts = 0;
 };
 
-// The distinct products of a rank, as the library is asked for them.
+// The distinct matrix products of a rank, as the library is asked for them.
 std::vector<mgc_gemm_facts> productsOf(const RankRecord &record);
 
 class RankProgram {
@@ -50,10 +51,9 @@ public:
   const PreparedInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];
   }
-  std::span<const Join> joins(int64_t schedule) const {
-    return joins_.runs[joins_.ofStep[schedule]].joins;
-  } // of a run
-  // Of the pair whose first run it is.
+  // The joins of a run.
+  std::span<const Join> joins(int64_t schedule) const { return joins_.runs[joins_.ofStep[schedule]].joins; }
+  // The turns of the pair whose first run this is.
   std::span<const PairTurn> turns(int64_t schedule) const {
     return turns_.at({joins_.ofStep[schedule], joins_.ofStep[schedule + 1]});
   }

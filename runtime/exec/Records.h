@@ -23,13 +23,13 @@ struct InstructionRecord {
   int64_t firstOperand = 0, operandCount = 0; // in ChunkRecord::operands
   int64_t firstScalar = 0, scalarCount = 0;   // in ChunkRecord::scalars: plan::runScalarsOf
   int64_t coordinate = 0, coordinates = 1;    // along plan::placementOf: which, of how many
-  GroupId group = -1;                         // of a communication
+  GroupId group = -1;                         // for a communication
   int64_t layer = 0;                          // the block instance it belongs to
 };
 
 struct ChunkRecord {
   const plan::Chunk *chunk = nullptr;
-  std::string name; // of the chunk, for errors
+  std::string name; // name of the chunk, for errors
   std::vector<InstructionRecord> instructions;
   std::vector<int64_t> callBegins; // in instructions, of each call and behind the last
   std::vector<OperandRecord> operands;
@@ -45,7 +45,7 @@ struct ChunkRecord {
 struct StepRecord {
   plan::ExpandedStep step;
   int64_t peer = -1;                                // rank of the other end of a transfer
-  int64_t firstInstruction = 0, endInstruction = 0; // of the chunk, for a run
+  int64_t firstInstruction = 0, endInstruction = 0; // range in the chunk, for a run
 };
 
 struct RankRecord {

@@ -24,7 +24,7 @@ struct Reader {
 
 std::vector<int64_t> firstReadersOfCounts(const plan::Mesh &mesh, const ChunkRecord &chunk) {
   std::vector<int64_t> first(chunk.instructions.size(), -1);
-  std::vector<Reader> readers; // whose counts nothing has written since
+  std::vector<Reader> readers; // readers whose counts nothing has written since
   for (size_t i = 0; i < chunk.instructions.size(); ++i) {
     const InstructionRecord &record = chunk.instructions[i];
     const std::span<const OperandRecord> operands = chunk.operandsOf(record);

@@ -1,5 +1,5 @@
-// Which exchanges of rows of a chunk read counts that one before them has read: a host that must know them (RowBuffers) reads them
-// once.
+// Finds the exchanges of rows of a chunk that read the same counts as an earlier one: a host that needs the counts
+// (RowBuffers) reads them once.
 #pragma once
 
 #include "runtime/exec/Records.h"

@@ -12,7 +12,7 @@ public:
   virtual ~StepClock() = default;
   virtual bool beginStep(int64_t step) = 0; // whether it is measured
   virtual Status stepBegins(const plugin::Stream &stream) = 0;
-  // `schedule`: index in the rank's schedule. What the run waited for has come.
+  // `schedule`: index in the rank's schedule. The run's waits are over.
   virtual Status runBegins(const plugin::Stream &stream, int64_t schedule) = 0;
   virtual Status instructionBegins(const plugin::Stream &stream, int64_t schedule, int64_t instruction) = 0;
   virtual Status instructionEnds(const plugin::Stream &stream) = 0;
@@ -24,7 +24,7 @@ public:
   virtual Status stepEnds(const plugin::Stream &stream) = 0;
   // Into the timeline, after the step; where it has failed, what it was doing has ended.
   virtual Status report(bool hasFailed) = 0;
-  virtual WaitObserver *waitObserver() = 0; // of the hosts' waits; null: nobody
+  virtual WaitObserver *waitObserver() = 0; // observes the hosts' waits; null: none
 };
 
 } // namespace mgc

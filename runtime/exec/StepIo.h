@@ -13,14 +13,14 @@ public:
   // `plan` outlives it.
   static Result<StepIo> make(const plugin::PluginDevice &device, const plan::Plan &plan, int64_t rank);
 
-  // By the host. Steps take turns: only the step before may still be running.
+  // By the host. Two steps alternate: only the step before may still be running.
   void writeInputs(const GlobalBatch &batch, int64_t step);
   void writeScalars(const StepScalars &scalars, int64_t step);
   // Enqueued: before and behind the work of a step.
   Status copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const;
   Status copyOut(const plugin::Stream &stream, mgc_address arena) const;
 
-  StepValues values() const; // of the last step that was copied out and is done
+  StepValues values() const; // results of the last step that was copied out and is done
   uint32_t *marks() const;   // as many as a line holds; see StreamExecutorOptions
 
 private:
@@ -28,10 +28,10 @@ private:
   std::byte *results() const;
   const plan::Plan *plan_ = nullptr;
   const plan::StagePlan *stage_ = nullptr;
-  std::vector<int64_t> bytes_;       // of each
-  std::vector<InputRecord> records_; // of the stage's inputs, one behind the other
+  std::vector<int64_t> bytes_;       // size of each
+  std::vector<InputRecord> records_; // by input of the stage
   int64_t inputBytes_ = 0;
-  plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, marks
+  plugin::PinnedBuffer memory_; // inputs and scalars of two steps, results, marks
 };
 
 } // namespace mgc

@@ -1,5 +1,5 @@
-// Where the runs of a rank's schedule wait for the collectives that they have enqueued beside themselves (JoinPoints.h), with
-// the bytes that each instruction touches in that very run: slots lie elsewhere in each. A run's end joins the rest.
+// Where the runs of a rank's schedule wait for their concurrent collectives (JoinPoints.h), with the bytes that each
+// instruction touches in that run: each run has other slots. A run's end joins the rest.
 #pragma once
 
 #include "runtime/exec/Records.h"

@@ -172,14 +172,14 @@ Status StreamExecutor::enqueue(int64_t step, const BeforeUpdate &beforeUpdate, S
   clock_ = clock;
   isMeasured_ = clock != nullptr;
   enqueued_ = 0;
-  communicator_.setProgress(this); // of the engines with this communicator, the one whose step it is
+  communicator_.setProgress(this); // several engines may share the communicator: this one runs the step
   communicator_.setWaitObserver(clock ? clock->waitObserver() : nullptr);
   Status status = enqueueSchedule(beforeUpdate);
   if (status.isOk())
     return status;
   status = std::move(status).at(toString(cursor_.place));
   if (options_.isOnHost) {
-    communicator_.abort(status); // what the rank's other threads wait for will not come
+    communicator_.abort(status); // the rank's other threads wait for events that will not come
     finishThreads();
   }
   return status;
@@ -276,7 +276,7 @@ Status StreamExecutor::runPair(int64_t index) {
     Status status =
         runInstructions(turn.isSecond ? secondCursor_ : cursor_, index + turn.isSecond, turn.begin, turn.end);
     if (turn.isSecond && !status.isOk())
-      cursor_.place = secondCursor_.place; // which the error names
+      cursor_.place = secondCursor_.place; // the place that the error names
     MGC_TRY(std::move(status));
   }
   MGC_TRY(joinBefore(cursor_, index, record_.schedule[index].endInstruction));

@@ -1,8 +1,8 @@
 // StreamExecutor: enqueues one rank's schedule on streams of its device, once per training step.
 //
 //     compute          runs, in the order of the list
-//     gradients        those of task gradients, in their own order: beside the backward of other layers
-//     layers, step     collectives of the runs: behind what the run's stream has, which goes on beside them and waits where it
+//     gradients        those of task gradients, in their own order: concurrently with the backward of other layers
+//     layers, step     collectives of the runs: after the work in the run's stream, which goes on concurrently and waits where it
 //                      comes to what touches the same bytes, or to its end (StepJoins.h)
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
@@ -15,9 +15,9 @@
 // layers (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
 // the communicator moves when both ends have come.
 //
-// On a device a pair of runs (plan::ScheduleStep) shares the compute stream, turn by turn (plan/PairTurns.h), so that the exchanges of
-// rows of each are beside the other's work; both are done when the pair is. On the host, and in a measured step, they run one after
-// the other.
+// On a device a pair of runs (plan::ScheduleStep) shares the compute stream in alternating turns (plan/PairTurns.h), so
+// that the exchanges of rows of each overlap the other's work; both are done when the pair is. On the host, and in a
+// measured step, they run one after the other.
 //
 // A step allocates nothing (runtime/kernels and the libraries of a device aside).
 #pragma once
@@ -40,7 +40,7 @@ struct StreamExecutorOptions {
   // failures.
   std::function<Status(const ExecutionPlace &)> inject = nullptr;
   bool isOnHost = false;                       // enqueued work is done when the call returns
-  bool hasThreads = false;                     // on the host: as the program has collectives beside
+  bool hasThreads = false;                     // on the host: the program has concurrent collectives
   std::function<void()> prepareThread = [] {}; // called first by each thread of the rank's lanes
 };
 
@@ -74,18 +74,19 @@ private:
     Ticket ticket = -1;                  // once posted
     const plugin::Event *done = nullptr; // once enqueued
   };
-  // Who enqueues a run, and what of it.
+  // A position in a run: the thread and stream that enqueue it, and the next item.
   struct Cursor {
     const plugin::Stream *stream = nullptr;
     ExecutionPlace place;
-    std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
-    bool isOfLane = false;                        // the thread of a lane
-    // Of the run.
+    // Addresses of the chunk's slots; of the operands of the instruction being enqueued.
+    std::vector<mgc_address> slotBases, operands;
+    bool isOfLane = false; // the thread of a lane
+    // The state of the run.
     int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows
-    std::span<const Join> joins = {}; // to come
-    int64_t firstEnd = 0;             // of its collectives, in ends_
+    std::span<const Join> joins = {}; // joins still to come
+    int64_t firstEnd = 0;             // first of its collectives, in ends_
   };
-  // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
+  // A stream parallel to that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
     plugin::Stream stream;
     plugin::Event begin;
@@ -94,7 +95,7 @@ private:
   };
   struct Position {
     int64_t schedule, instruction;
-    StreamKind kind; // whose mark says that it is done
+    StreamKind kind; // the stream whose mark says that it is done
   };
 
   StreamExecutor(const RankRecord &record, const RankProgram &program, Communicator &communicator,
@@ -109,8 +110,8 @@ private:
   Status join();
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
-  Status runPair(int64_t index);                  // and the run behind it
-  Status recordEnds(int64_t first, int64_t last); // of these runs
+  Status runPair(int64_t index);                  // with the run after it
+  Status recordEnds(int64_t first, int64_t last); // for these runs
   Status runChunk(Cursor &cursor, int64_t index);
   void beginChunk(Cursor &cursor, int64_t index);
   Status runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end);
@@ -147,7 +148,7 @@ private:
   bool isRun(int64_t index) const {
     return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
   }
-  // On the host, where each is done once it is recorded, one event stands for all.
+  // On the host, where each is done once it is recorded, one event serves for all.
   const plugin::Event &eventAt(int64_t index) const { return options_.isOnHost ? begun_ : events_.at(index); }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
@@ -161,19 +162,21 @@ private:
   const RankProgram &program_;
   Communicator &communicator_;
   const StreamExecutorOptions options_;
-  StepClock *clock_ = nullptr; // of the step that is enqueued
+  StepClock *clock_ = nullptr; // the clock of the step being enqueued
   uint32_t enqueued_ = 0;      // instructions of the step: index of the one that is next in positions_
   plugin::Stream compute_;
-  Cursor cursor_, secondCursor_; // of the rank's thread; for the second run of a pair
+  Cursor cursor_, secondCursor_; // for the rank's thread; for the second run of a pair
   plugin::Event begun_;
-  std::vector<plugin::Event> ends_; // of the collectives beside the run that is enqueued, and of its pair
-  std::vector<int64_t> concurrentNumbers_; // on the host: of the same, in their lane
+  // Ends of the collectives in parallel with the run being enqueued, and with its pair.
+  std::vector<plugin::Event> ends_;
+  std::vector<int64_t> concurrentNumbers_; // on the host: numbers of the same collectives in their lane
   std::map<Way, plugin::Stream> transferStreams_;
-  std::map<int64_t, plugin::Event>
-      events_; // by schedule index: of transfers, and of runs that transfers wait for
-  // Of the instructions, in the order in which they are enqueued, and in which a measured step does; for marks.
+  // By schedule index: ends of transfers, and of runs that transfers wait for.
+  std::map<int64_t, plugin::Event> events_;
+  // Positions of the instructions in the order in which they are enqueued, and in which a measured step enqueues them;
+  // for marks.
   std::vector<Position> positions_, measuredPositions_;
-  bool isMeasured_ = false; // the step that was enqueued last
+  bool isMeasured_ = false; // whether the last enqueued step is measured
   const std::vector<Position> &positions() const { return isMeasured_ ? measuredPositions_ : positions_; }
   std::vector<TransferRecord> posted_; // by schedule index; unused for runs
   std::vector<int64_t> runNumbers_;    // on the host: by schedule index, of a run in the lane of gradients

@@ -134,7 +134,8 @@ Status StreamExecutor::execute(Cursor &cursor, const ChunkRecord &chunk, int64_t
   return std::visit([&](const auto &kind) { return mgc::enqueue(at, kind); }, record.instruction->body);
 }
 
-// That the instruction is done. No part of what a kernel takes: writing to the host's memory waits for all that was written before.
+// Marks that the instruction is done. This is not part of the kernel: its writes to the host's memory would wait for
+// all earlier writes.
 Status StreamExecutor::mark(const Stream &stream) {
   if (!options_.marks)
     return Status::ok();

@@ -8,7 +8,7 @@ namespace mgc {
 
 namespace {
 
-constexpr int64_t kBarriersBeforeUpdate = 2; // of the engine
+constexpr int64_t kBarriersBeforeUpdate = 2; // barriers of the engine
 
 // The spans of one step that there is room for.
 int64_t spansPerStep(const RankRecord &record) {

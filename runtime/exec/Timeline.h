@@ -24,7 +24,7 @@ struct TimelineOptions {
   int64_t measureFirst = 0;               // sums are of the steps from this one on
   bool trace() const { return traceSteps > 0; }
   bool measure = false;
-  int64_t measureEvery = 1; // of them, those whose number is a multiple of it
+  int64_t measureEvery = 1; // only steps whose number is a multiple of it
   bool measures(int64_t step) const { return measure && step >= measureFirst && step % measureEvery == 0; }
 };
 
@@ -33,7 +33,7 @@ public:
   enum class Kind : uint8_t {
     step,
     chunk,       // a run of the schedule
-    instruction, // of a chunk
+    instruction, // an instruction of a chunk
     transfer,    // the posting of a send or receive; the end that comes second moves the bytes
     arrival,     // the end of a send or receive: until the bytes have moved
     wait,        // for another rank
@@ -42,7 +42,7 @@ public:
 
   struct Record {
     Kind kind{};
-    int32_t step = 0;                        // of training
+    int32_t step = 0;                        // training step
     int32_t schedule = -1, instruction = -1; // indices, -1: none; a wait has those of the span around it
     int64_t begin = 0, end = 0;              // ns of the steady clock
   };

@@ -1,6 +1,7 @@
-// The sends and receives of a schedule, each posted as soon as its waits are over. One whose turn comes earlier does not hold
-// up the list: it is deferred, and posted by whatever the rank does next. Those with one peer in one direction keep
-// their order. The executor defines what posting a transfer and the end of a step mean: done, or enqueued.
+// The sends and receives of a schedule, each posted as soon as its waits are over. A transfer that the list reaches
+// earlier does not block the list: it is deferred, and posted by whatever the rank does next. Transfers with one peer
+// in one direction keep their order. The executor defines what posting a transfer and the end of a step mean: done, or
+// enqueued.
 #pragma once
 
 #include "runtime/exec/Records.h"
@@ -20,13 +21,14 @@ public:
   // Both outlive it. Allocates nothing later.
   Transfers(const RankRecord &record, TransferExecutor &executor);
   void clear() { deferred_.clear(); }
-  Status start(int64_t transfer); // its turn has come in the list
+  Status start(int64_t transfer); // the list has reached it
   Status retry();
-  Status untilPosted(int64_t transfer); // that has been started
+  Status untilPosted(int64_t transfer); // for a transfer that has been started
 
 private:
   bool isDeferred(int64_t transfer) const;
-  int64_t firstDeferredLike(int64_t transfer) const; // of the same peer and direction; itself if none
+  // The first of the same peer and direction; itself if none.
+  int64_t firstDeferredLike(int64_t transfer) const;
   Result<bool> isReady(int64_t transfer);
 
   const RankRecord &record_;

@@ -14,7 +14,7 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kOfProcess = 256 << 20; // address space: libraries' generated code, batches, files
-constexpr int64_t kOfThread = 2 << 20;    // beside its stack: scratch memory of products
+constexpr int64_t kOfThread = 2 << 20;    // in addition to its stack: scratch memory of matrix products
 constexpr int64_t kCommonStack = 8 << 20; // where stacks are not limited
 
 int64_t stackBytes() {
@@ -23,8 +23,8 @@ int64_t stackBytes() {
 }
 
 struct Need {
-  int64_t ranks = 0, bytes = 0, greatest = 0; // of a rank
-  int64_t beside = 0;                         // what the process needs too
+  int64_t ranks = 0, bytes = 0, greatest = 0; // one rank's
+  int64_t beside = 0;                         // other needs of the process
 };
 
 Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,

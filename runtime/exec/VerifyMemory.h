@@ -12,9 +12,9 @@ namespace mgc {
 
 struct RankHere {
   int64_t rank = 0;
-  bool isOwn = true;       // of this process
-  std::string memoryGroup; // of its process
-  int64_t beside = 0;      // bytes that it needs beside the plan's
+  bool isOwn = true;       // belongs to this process
+  std::string memoryGroup; // memory group of its process
+  int64_t beside = 0;      // bytes that it needs in addition to the plan's
 };
 
 // The limits are as they were before any of `ranks`, which are all of this machine, allocated. `threads`: of this

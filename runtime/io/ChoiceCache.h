@@ -23,10 +23,11 @@ std::string defaultCacheFile(const std::string &file);
 
 // The format of one kind of cache.
 struct ChoiceFormat {
-  std::string name, version;                                         // "mgc products", "1"
-  std::string what;                                                  // "a cache of products", for people
-  nlohmann::json header = nlohmann::json::object();                  // more fields of the file
-  std::function<Status(const nlohmann::json &file)> check = nullptr; // of them; null: there are none
+  std::string name, version;                        // "mgc products", "1"
+  std::string what;                                 // "a cache of products", for people
+  nlohmann::json header = nlohmann::json::object(); // more fields of the file
+  // Checks these fields; null: there are none.
+  std::function<Status(const nlohmann::json &file)> check = nullptr;
   std::function<Status(const nlohmann::json &choice)> checkChoice;
 };
 
@@ -49,7 +50,7 @@ private:
   using Choices = std::map<std::string, nlohmann::json>;
   struct Contents {
     Choices choices;
-    std::string unused; // what is not used of the file, and why; else empty
+    std::string unused; // the unused part of the file, and why; else empty
     bool isOtherVersion = false;
   };
   Result<Contents> read() const;

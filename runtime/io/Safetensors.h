@@ -69,7 +69,7 @@ public:
                                           PageCache cache = PageCache::keep);
   Status write(std::span<const std::byte> bytes);
   Status finish(); // an error unless every byte of every tensor was written
-  // Of all bytes of the file, header included, once it is finished.
+  // The size of the finished file, header included.
   int64_t bytes() const { return bytes_; }
   const Checksum &checksum() const { return checksum_; }
   Status place(); // as AtomicFile's
@@ -80,7 +80,7 @@ private:
   Status append(std::span<const std::byte> bytes);
   AtomicFile file_;
   Checksum checksum_;
-  int64_t expected_ = 0, written_ = 0; // of the tensors
+  int64_t expected_ = 0, written_ = 0; // bytes of the tensors
   int64_t bytes_ = 0;
 };
 

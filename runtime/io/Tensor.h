@@ -20,7 +20,7 @@ std::string_view toString(ElementType type);                        // the safet
 std::optional<ElementType> elementTypeFromString(std::string_view); // by that name
 int64_t sizeInBytes(ElementType type);
 bool isInteger(ElementType type); // BOOL is not
-bool isFloat(ElementType type);   // that convertToF32 reads: F16, BF16, F32, F64
+bool isFloat(ElementType type);   // types that convertToF32 reads: F16, BF16, F32, F64
 
 struct TensorView {
   ElementType type = ElementType::F32;

@@ -1,4 +1,4 @@
-// See AttentionPanels.h. All products go through one register tile: M rows, whose elements are broadcast, by two
+// See AttentionPanels.h. All matrix products go through one register tile: M rows, whose elements are broadcast, by two
 // vectors of columns:
 //   scores [keys, width]   = k [keys, d] q [d, width]           rows: keys    depth: d
 //   o [w, width]          += v^T [w, keys] p [keys, width]      rows: w       depth: keys
@@ -127,7 +127,7 @@ struct VisibleKeys {
   }
   bool isWhole() const { return least <= keys.least && keys.greatest <= greatest; }
   bool isEmpty() const { return first >= last; }
-  // Of columns that hold so many elements of a query.
+  // The panel's column among columns that hold so many elements of a query.
   template <typename T> T *column(T *columns, int64_t size) const { return columns + lane * size; }
 
 private:
@@ -162,7 +162,7 @@ void hideKeys(const VisibleKeys &view, float *scores) {
   }
 }
 
-// --- What products become before softmax: caps, slopes and biases.
+// --- From products to scores: caps, slopes and biases, before softmax.
 
 template <bool... kFlags> struct ScoreShape {};
 
@@ -178,7 +178,7 @@ template <typename Body> MGC_INLINE void withShape(const AttentionQueries &queri
   withShape<>(body, queries.cap > 0, queries.hasSlopes, queries.buckets != nullptr);
 }
 
-// Of the key's distance from each query of vector n of the panel.
+// The bucket of the key's distance from each query of vector n of the panel.
 MGC_INLINE Integers bucketsOf(const VisibleKeys &view, int64_t key, int64_t n) {
   const uint32_t reach = view.queries.biasReach;
   const Integers query = load<Integers>(view.queries.positions + view.lane + n * kLanes);
@@ -208,7 +208,7 @@ MGC_INLINE void addBiasGradients(const VisibleKeys &view, const Integers &bucket
     sums[bucket[i]] += gradient[i];
 }
 
-// Of one key and the panel, what backward needs besides the scores.
+// Values that backward needs for one key and the panel, in addition to the scores.
 struct ScoreFacts {
   Vector tangent[kVectors];  // tanh of the products, with a cap
   Integers bucket[kVectors]; // with biases

@@ -2,8 +2,8 @@
 //   in:  a block of at most kAttentionRows queries in columns (below), a block of at most kAttentionKeys keys
 //        and values in rows of d
 //   out: forward: the block's running softmax and output; backward: its dq, and the keys' dk and dv
-// Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after
-// the other; those of o and its gradient are [w, width]. Scores lie the same way, [keys, width], so that maxima, sums and
+// Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after the other;
+// those of o and its gradient are [w, width]. Scores have the same layout, [keys, width], so that maxima, sums and
 // masks need no work across a vector, and keys and values are read as they are. Every part starts on 64 bytes.
 #pragma once
 
@@ -19,7 +19,7 @@ struct AttentionDropout {
   uint32_t key[2];
   uint32_t sample;
   uint64_t threshold;
-  float keep; // what a kept probability is multiplied by
+  float keep; // factor of a kept probability
 };
 
 // Lanes past `count` see no key: their first is greater than their last.
@@ -29,8 +29,8 @@ struct AttentionQueries {
   alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
   alignas(64) int32_t positions[kAttentionRows]; // its own, read with dropout, slopes or a bias only
   alignas(64) uint32_t heads[kAttentionRows];    // read with dropout only
-  alignas(
-      64) float slopes[kAttentionRows]; // of what a key loses for each position that it is away, over ln(2)
+  // A score decreases by the slope for each position between key and query; over ln(2).
+  alignas(64) float slopes[kAttentionRows];
   bool hasSlopes = false;
   const AttentionDropout *dropout = nullptr; // null without
   // Scores are in powers of 2, for which q comes multiplied by scale / ln(2). With a cap, softcap / ln(2), they are cap tanh(x) of
@@ -44,8 +44,9 @@ struct AttentionQueries {
   const float *outputGradient = nullptr;
   float *dq = nullptr;
   const float *qRows = nullptr, *outputGradientRows = nullptr; // rows of padded d, padded w; q times scale
-  // What is added to scores, over ln(2): biases[bucket + biasRows[i]] of query i, the bucket that of key - query, as far as biasReach.
-  const int32_t *buckets = nullptr; // of distances from -biasReach to biasReach; null: without a bias
+  // The bias of query i, added to scores, over ln(2): biases[bucket + biasRows[i]], with the bucket of key - query, up
+  // to biasReach.
+  const int32_t *buckets = nullptr; // bucket per distance from -biasReach to biasReach; null: no bias
   uint32_t biasReach = 0;
   const float *biases = nullptr;
   alignas(64) int32_t biasRows[kAttentionRows];
@@ -57,17 +58,17 @@ struct AttentionKeys {
   int64_t count = 0;
   const float *k = nullptr, *v = nullptr; // [count, d], [count, w]
   const int32_t *positions = nullptr;
-  int32_t least = 0, greatest = 0; // of the positions
+  int32_t least = 0, greatest = 0; // range of the positions
   float *scores = nullptr;         // scratch: [kAttentionKeys, width], forward one panel, backward all
   // Backward only:
   float *gradients = nullptr; // scratch, like scores
-  struct Rows {               // of d, of dv w, `stride` elements apart
+  struct Rows {               // rows of d elements, of dv w, `stride` elements apart
     float *first = nullptr;
     int64_t stride = 0;
   } dk, dv;
 };
 
-// Which keys of a block each panel sees; those in between may be hidden, those outside are.
+// The keys of a block that each panel sees: keys outside [first, last) are hidden, keys inside may be.
 struct AttentionRanges {
   int64_t first[kAttentionPanels], last[kAttentionPanels];
 };

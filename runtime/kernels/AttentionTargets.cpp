@@ -1,4 +1,4 @@
-// Which compilations of AttentionPanels.cpp there are, and which of them this processor can run.
+// Lists the compilations of AttentionPanels.cpp, and finds those that this processor can run.
 #include "runtime/kernels/AttentionPanels.h"
 
 #include <array>

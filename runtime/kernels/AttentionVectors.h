@@ -38,7 +38,7 @@ MGC_INLINE Vector broadcast(float x) { return x - Vector{}; } // 0 + x would not
 MGC_INLINE Vector larger(const Vector &x, const Vector &y) { return x > y ? x : y; } // y where x is NaN
 
 constexpr float kRoundToInteger = 12582912.0f; // 1.5 * 2^23
-// Of 2^r, |r| <= 1/2, from the highest power of r to the lowest.
+// The series of 2^r, |r| <= 1/2, from the highest power of r to the lowest.
 constexpr float kPowerSeries[] = {1.534732000e-04f,
                                   1.340015442e-03f,
                                   9.618484415e-03f,
@@ -73,7 +73,7 @@ template <int N> MGC_INLINE void powersOfTwo(Vector (&x)[N]) {
 // x <- tanh(x) in each of N vectors: e / (e + 2) with the magnitude's e = exp(2 x) - 1 = 2^n (2^r - 1) + 2^n - 1, of which for small
 // x the first term is all there is, so that the relative error stays that of a few roundings. NaN stays NaN.
 template <int N> MGC_INLINE void tangents(Vector (&x)[N]) {
-  const Vector magic = broadcast(kRoundToInteger), greatest = broadcast(10.0f); // whose tanh is 1
+  const Vector magic = broadcast(kRoundToInteger), greatest = broadcast(10.0f); // tanh(10) is 1
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) {
     const Bits sign = (Bits)x[i] & 0x80000000u;

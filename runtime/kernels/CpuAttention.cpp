@@ -41,7 +41,7 @@ constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
 constexpr int64_t kUnlimited = int64_t(1) << 32; // a window that holds all positions
 constexpr double kLn2 = 0.693147180559945309417;
 
-struct PositionRange { // of positions
+struct PositionRange {
   int32_t least = kGreatest, greatest = kLeast;
   void add(int32_t position) {
     least = std::min(least, position);
@@ -49,7 +49,7 @@ struct PositionRange { // of positions
   }
 };
 
-// Of one group at one position.
+// Elements of one group at one position.
 int64_t queryElements(const plan::Attention &a) { return a.r * a.d; }
 int64_t outputElements(const plan::Attention &a) { return a.r * a.valueSize(); }
 
@@ -85,10 +85,10 @@ private:
   int64_t capacity_, b_, g_, firstRow_, rows_;
   AttentionDropout dropout_;
   AttentionQueries queries_;
-  PositionRange rowRange_; // of what the rows see
+  PositionRange rowRange_; // the positions that the rows see
   int32_t keyPositions_[kKeys];
 
-  // Which of [s, b, g] or [t, b, g] a position has here.
+  // The index of a position's group in [s, b, g] or [t, b, g].
   int64_t groupIndex(int64_t position) const { return (position * a_.b + b_) * a_.g + g_; }
   // Index of row i in lse.
   int64_t rowIndex(int64_t i) const {
@@ -330,7 +330,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
   std::fill_n(lane_.biasSums, capacity_ * a_.biasBuckets, 0.0f);
 }
 
-// Of the task's rows, for each of their heads.
+// Sums over the task's rows, for each of their heads.
 template <typename T, typename Out> void AttentionTask<T, Out>::sumBiasGradients() const {
   float *to = bias_.sums + number_ * a_.r * a_.biasBuckets;
   for (int64_t inner = 0; inner < a_.r; ++inner)
@@ -358,8 +358,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::roundKeyGradient
     }
 }
 
-// Returns once the turn, if there is one, is past the block. That of the task before comes there: it began
-// before this one.
+// Returns once the turn, if there is one, is past the block. The task before gets there: it began before this one.
 void await(const AttentionTurn *turn, int64_t block) {
   for (int32_t at; turn && (at = turn->load(std::memory_order_acquire)) <= block;)
     turn->wait(at, std::memory_order_relaxed);
@@ -372,7 +371,7 @@ void pass(AttentionTurn *turn) {
 
 template <typename T, typename Out>
 void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine) {
-  const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // of the blocks of this (b, g)
+  const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // the last block of this (b, g)
   gatherGradients();
   for (int64_t block = 0; block < keyBlocks(); ++block) {
     const AttentionKeys keys = gatherKeys(block);

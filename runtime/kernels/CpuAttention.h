@@ -2,8 +2,8 @@
 //   in:  q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], positions; backward: also o, lse and do
 //   out: o[s,b,g,r,w], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v, and dbias like the bias
 // All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
-// that sees no key has o = 0, lse = -infinity, or its head's sink, and no gradient. Operands of bf16 become f32 on the way in;
-// what is written is rounded once, on the way out, if at all: plan::Attention::resultsInF32.
+// that sees no key has o = 0, lse = -infinity, or its head's sink, and no gradient. Operands of bf16 become f32 when
+// read; outputs are rounded once, when written, if at all: plan::Attention::resultsInF32.
 #pragma once
 
 #include "plan/Plan.h"

@@ -74,7 +74,7 @@ static void oneElement(const plan::Gemm &gemm, const void *a, const void *b, voi
   }
 }
 
-// `run` makes the product of two matrices of f32 that are larger than one element.
+// `run` makes the matrix product of two matrices of f32 that are larger than one element.
 template <typename Run>
 static void gemmBy(const Run &run, const plan::Gemm &gemm, const void *a, const void *b, void *c,
                    int threads) {

@@ -7,10 +7,10 @@
 
 namespace mgc {
 
-// Uses up to `threads` threads, on the product's path (GemmPaths.h). Equal bits for equal paths and thread counts. Any
-// dimension may be 0: with k = 0, C becomes 0 or stays. A and B must not overlap C.
+// Uses up to `threads` threads, on the matrix product's path (GemmPaths.h). Equal bits for equal paths and thread
+// counts. Any dimension may be 0: with k = 0, C becomes 0 or stays. A and B must not overlap C.
 void gemm(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads);
-// The same for sizes that may not come again. Of f32, nothing is made that another product of these sizes would need
+// The same for sizes that may not come again. With f32, nothing is prepared for further matrix products of these sizes
 // (GemmNative.h).
 void gemmOfVaryingSizes(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads);
 
@@ -22,7 +22,7 @@ struct Matrix {
 };
 void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
 
-// The library that computes products, for people and for keys of measurements: "oneDNN 2.6.3".
+// The library that computes matrix products, for people and for keys of measurements: "oneDNN 2.6.3".
 std::string gemmLibrary();
 
 } // namespace mgc

@@ -33,7 +33,7 @@ private:
   }
 };
 
-// The products that are kept; each has a tenth of a MiB of code.
+// The matrix products that are kept; each has a tenth of a MiB of code.
 constexpr size_t kMostProducts = 512;
 
 const dnnl::engine &cpu() {
@@ -41,12 +41,12 @@ const dnnl::engine &cpu() {
   return engine;
 }
 
-// oneDNN's product of one kind. The primitive itself is constant, so ranks that are threads share it; what its calls write
-// besides C is the scratchpad, which each call brings along. In oneDNN's own mode (library) all calls of a primitive would
-// write one buffer: Debian builds oneDNN without DNNL_ENABLE_CONCURRENT_EXEC.
+// oneDNN's matrix product of one kind. The primitive itself is constant, so ranks that are threads share it; what its
+// calls write besides C is the scratchpad, which each call brings along. In oneDNN's own mode (library) all calls of a
+// primitive would write one buffer: Debian builds oneDNN without DNNL_ENABLE_CONCURRENT_EXEC.
 struct NativeProduct {
   dnnl::matmul primitive;
-  memory::desc scratchpad; // of zero bytes where none is needed
+  memory::desc scratchpad; // empty where none is needed
 };
 
 dnnl::primitive_attr attributesOf(const plan::Gemm &gemm) {
@@ -71,7 +71,7 @@ NativeProduct makeProduct(const plan::Gemm &gemm) {
   return {dnnl::matmul(description), description.scratchpad_desc()};
 }
 
-// The calling thread's, of at least so many bytes. It grows with the largest product and stays.
+// The calling thread's, of at least so many bytes. It grows with the largest matrix product and stays.
 void *scratchOfThread(size_t bytes) {
   struct alignas(plan::kAlignment) Line {
     std::byte bytes[plan::kAlignment];
@@ -82,8 +82,8 @@ void *scratchOfThread(size_t bytes) {
   return lines.data();
 }
 
-// The products made so far; the one that was not used for the longest time goes where there are too many. The library's
-// own cache in this process, which would keep a thousand besides, is off.
+// The matrix products made so far; the one that was not used for the longest time goes where there are too many. The
+// library's own cache in this process, which would keep a thousand besides, is off.
 class NativeProducts {
 public:
   NativeProducts() { dnnl::set_primitive_cache_capacity(0); }
@@ -145,7 +145,7 @@ void execute(const NativeProduct &product, const Layouts &layouts, const void *a
   stream.wait();
 }
 
-// Throws std::bad_alloc: a call of a product that was made can lack nothing but memory for its handles.
+// Throws std::bad_alloc: a call of a matrix product that was made can lack nothing but memory for its handles.
 bool multiply(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
   setLibraryThreads(threads);
   const std::optional<NativeProduct> product = productFor(gemm, threads);

@@ -20,9 +20,9 @@ bool hasColumns(const plan::Gemm &gemm, int threads) {
   return gemm.k > (threads > 1 ? 0 : kGemmDepth) && gemm.n >= threads * kGemmColumnUnit;
 }
 
-// oneDNN has two codes for a product. Its sgemm packs the operands of large products only, and is slow with a transposed B,
-// or some transposed A, that it does not pack; matmul is faster there, and slower elsewhere (docs/performance.md, Matrix
-// products).
+// oneDNN has two codes for a matrix product. Its sgemm packs the operands of large products only, and is slow with a
+// transposed B, or some transposed A, that it does not pack; matmul is faster there, and slower elsewhere
+// (docs/performance.md, Matrix products).
 bool isForMatmul(const plan::Gemm &gemm) {
   const double m = double(gemm.m), n = double(gemm.n);
   if (m < 16 || n < 16 || m * n * double(gemm.k) < 1 << 18 || !hasMatmul())

@@ -1,4 +1,4 @@
-// The ways to divide a product into library calls: which is fastest differs by shape, threads and processor.
+// The options to divide a matrix product into library calls: which is fastest differs by shape, threads and processor.
 #pragma once
 
 #include "runtime/kernels/CpuGemm.h"
@@ -9,7 +9,7 @@ namespace mgc {
 
 struct GemmPathRow {
   plan::GemmPath path;
-  bool (*applies)(const plan::Gemm &gemm, int threads); // whether it is another way than `whole`
+  bool (*applies)(const plan::Gemm &gemm, int threads); // whether it differs from `whole`
   // The rows of A, B and C lie one after another.
   void (*run)(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads);
 };
@@ -24,7 +24,7 @@ const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads);
 // its second-level cache.
 inline constexpr int64_t kGemmDepth = 256;
 
-// The product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
+// The matrix product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
 void gemmInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
 
 // Part `index` of `parts` about equal ones of [0, size), which begin at multiples of `unit`.

@@ -17,7 +17,7 @@ static Status verifyCounts(const plan::GroupedGemm &gemm, const int32_t *counts)
   return Status::ok();
 }
 
-// The product of a group: `count` is m of form rows, k of form sums.
+// The matrix product of a group: `count` is m of form rows, k of form sums.
 static plan::Gemm productOf(const plan::GroupedGemm &gemm, int64_t count) {
   plan::Gemm product{.n = gemm.n, .accumulate = gemm.accumulate};
   product.inputType = gemm.inputType, product.outputType = gemm.outputType;

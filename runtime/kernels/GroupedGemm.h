@@ -1,4 +1,4 @@
-// plan::GroupedGemm on a CPU: a product of the library for each group.
+// plan::GroupedGemm on a CPU: a matrix product of the library for each group.
 #pragma once
 
 #include "plan/Plan.h"

@@ -15,7 +15,7 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kLeastBytes = 256 << 10; // of a part: less takes no longer than waking a thread
+constexpr int64_t kLeastBytes = 256 << 10; // a smaller part takes no longer than waking a thread
 // Bytes of a whole move, from which on no cache holds it until it is used.
 constexpr int64_t kStreamedBytes = 16 << 20;
 

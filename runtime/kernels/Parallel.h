@@ -14,7 +14,7 @@ void setLibraryThreads(int threads);
 
 // Calls body(task, lane) for each task in [0, tasks). They begin in this order, so a task may wait for one before
 // it. At most min(threads, lanes) calls run at once; calls that run at the same time have different lanes in
-// [0, lanes). Which lane gets a task varies from run to run. Library calls within the body use one thread.
+// [0, lanes). The lane of a task varies from run to run. Library calls within the body use one thread.
 // Allocates nothing: a step must not.
 using ParallelBody = void (*)(const void *body, int64_t task, int64_t lane);
 void parallelFor(int threads, int64_t lanes, int64_t tasks, ParallelBody call, const void *body);

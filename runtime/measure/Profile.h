@@ -16,7 +16,7 @@ struct ProfileRow {
   double waiting = 0;            // s
   double flops = 0, bytes = 0;
   double bound = 0;    // s at the rank's share of the rates
-  bool isBf16 = false; // a product of bf16 operands
+  bool isBf16 = false; // a matrix product of bf16 operands
 };
 
 // A part of the rank's time in a step. The parts are all of that time, so the seconds add up to the step.

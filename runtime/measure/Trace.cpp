@@ -52,7 +52,7 @@ private:
   const std::map<const plan::Instruction *, plan::Work> works_;
   const Recording &recording_;
   AtomicFile &file_;
-  int64_t start_ = 0, rank_ = 0; // of the first span; that is being written
+  int64_t start_ = 0, rank_ = 0; // start_: of the first span; rank_: the rank being written
   bool isFirst_ = true;
   const std::set<std::string, std::less<>> repeated_; // names of programs
   std::vector<int64_t> numbers_;                      // by schedule step of the rank: see numberTransfers

@@ -14,7 +14,7 @@ namespace mgc {
 
 namespace {
 
-constexpr uint64_t kBlocks = 64, kDraws = 4 * kBlocks; // of four normals; of one batch
+constexpr uint64_t kBlocks = 64, kDraws = 4 * kBlocks; // blocks of four normals; draws of a batch
 constexpr size_t kPairs = kDraws / 2;
 constexpr double kCloseness = 1.0 / (uint64_t(1) << 44);
 constexpr double kRounder =

@@ -188,7 +188,7 @@ private:
   }
 
   void mergeFew(size_t begin, std::vector<int32_t> &ids) const {
-    std::array<PairMerge, 48> merges; // of each symbol with the next
+    std::array<PairMerge, 48> merges; // each symbol merged with the next
     size_t count = ids.size() - begin;
     int32_t *symbols = ids.data() + begin;
     for (size_t i = 0; i + 1 < count; ++i)
@@ -260,7 +260,7 @@ private:
       ids.push_back(symbols[i].id);
   }
 
-  TokenIds names_, words_; // as the file writes them; as words are
+  TokenIds names_, words_; // keyed by the file's spelling; by words
   std::array<int32_t, 256> bytes_{};
   std::vector<int32_t> fallbacks_;
   MergeTable merges_{0};

@@ -109,7 +109,7 @@ struct TokenizerParts {
   std::unique_ptr<PreTokenizer> preTokenizer; // null: none
   std::unique_ptr<TokenModel> model;
   AroundText around;
-  TokenFinder raw, normalized; // of added tokens
+  TokenFinder raw, normalized; // finders of added tokens
   TokenIds added;
   std::optional<int32_t> end;
 };

@@ -14,8 +14,8 @@ namespace mgc {
 // The tokenizer.json of a path that may be its folder.
 std::string tokenizerJsonOf(const std::string &path);
 
-// `path`: a tokenizer.json or its folder. The end token is eos_token of a tokenizer_config.json, or special_tokens_map.json,
-// beside it. A part that is not known is an error that names it.
+// `path`: a tokenizer.json or its folder. The end token is eos_token of a tokenizer_config.json, or
+// special_tokens_map.json, next to it. A part that is not known is an error that names it.
 Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path);
 
 // GPT-2's byte-level BPE of a vocab.json, an object of tokens and ids, and a merges.txt, a pair of tokens a line. The end token is

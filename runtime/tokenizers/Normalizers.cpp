@@ -91,7 +91,7 @@ void applyNmt(std::string &text) {
   });
 }
 
-// --- Those with fields ------------------------------------------------------------------------------------------
+// --- Normalizers with fields ------------------------------------------------------------------------------------
 
 class PrependNormalizer final : public TextNormalizer {
 public:

@@ -73,7 +73,7 @@ public:
         std::make_unique<SplitPreTokenizer>(std::move(compiled), behavior, invert));
   }
   Status split(const TextPiece &piece, const PieceSink &sink) const override {
-    if (behavior_ == SplitBehavior::isolated) { // what nearly all have; needs no list of parts
+    if (behavior_ == SplitBehavior::isolated) { // the common case; needs no list of parts
       size_t done = 0;
       MGC_TRY(pattern_.forEach(piece.text, [&](size_t begin, size_t end) {
         MGC_TRY(send(piece, done, begin, sink));
@@ -202,7 +202,7 @@ public:
     auto metaspace = std::make_unique<MetaspacePreTokenizer>();
     MGC_ASSIGN(replacement, json["replacement"].text());
     MGC_ASSIGN(splits, json["split"].flag(true));
-    MGC_ASSIGN(prepends, json["add_prefix_space"].flag(true)); // of older files
+    MGC_ASSIGN(prepends, json["add_prefix_space"].flag(true)); // a field of older files
     std::string scheme = prepends ? "always" : "never";
     if (!json["prepend_scheme"].isNull()) {
       MGC_ASSIGN(given, json["prepend_scheme"].text());

@@ -24,7 +24,7 @@ public:
   virtual void tokenize(std::string_view word, std::vector<int32_t> &ids) const = 0;
   virtual int64_t vocabulary() const = 0;
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0; // as the file writes it
-  virtual bool hasId(int32_t id) const = 0;                              // of a token; looks through all
+  virtual bool hasId(int32_t id) const = 0;                              // searches all tokens
 };
 
 // `givesBytes`: words are bytes, see PreTokenizer.

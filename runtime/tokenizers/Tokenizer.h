@@ -28,7 +28,7 @@ public:
   virtual ~Tokenizer() = default;
   virtual std::unique_ptr<Encoder> encoder() const = 0; // one for each thread
   virtual int64_t vocabulary() const = 0;               // number of tokens, added ones too
-  virtual std::optional<int32_t> endToken() const = 0;  // of a text; none: not said
+  virtual std::optional<int32_t> endToken() const = 0;  // the token at the end of a text; none: not known
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0;
 };
 
@@ -37,8 +37,8 @@ public:
 struct TokenizerFiles {
   std::string type;                   // a row of tokenizerTypes()
   std::string model;                  // tokenizer.json, its folder, or a .model
-  int64_t vocabularySize = 0;         // of NullTokenizer
-  std::string vocabulary{}, merges{}; // of GPT2BPETokenizer, where they do not lie in a folder `model`
+  int64_t vocabularySize = 0;         // for NullTokenizer
+  std::string vocabulary{}, merges{}; // for GPT2BPETokenizer, where they do not lie in a folder `model`
 };
 struct TokenizerType {
   std::string_view name, what; // "HuggingFaceTokenizer", "tokenizer.json"

@@ -20,7 +20,7 @@ bool isAscii(std::string_view text);
 
 bool isWhitespace(char32_t c);  // White_Space
 bool isWord(char32_t c);        // \w of regular expressions: letters, marks, digits, connectors
-bool isPunctuation(char32_t c); // of ASCII all signs, else category P
+bool isPunctuation(char32_t c); // all signs in ASCII, else category P
 bool isNumeric(char32_t c);     // category N
 bool isNonspacingMark(char32_t c);
 bool isMark(char32_t c);    // category M

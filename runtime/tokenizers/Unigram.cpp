@@ -1,5 +1,6 @@
-// Unigram: of all ways to cut a word into tokens the one whose scores have the largest sum. A character that begins no token
-// of its own length may be unknown, with a score of the lowest less 10; neighbours that are unknown are one.
+// Unigram: among all divisions of a word into tokens, the one whose scores have the largest sum. A character that
+// begins no token of its own length may be unknown, with a score of the lowest less 10; neighbours that are unknown are
+// one.
 #include "runtime/tokenizers/TokenModel.h"
 #include "runtime/tokenizers/Unicode.h"
 
@@ -85,8 +86,8 @@ public:
 
 private:
   struct Step {
-    double score = -std::numeric_limits<double>::infinity(); // of the best way to here
-    size_t begin = 0;                                        // of its last token
+    double score = -std::numeric_limits<double>::infinity(); // score of the best path to here
+    size_t begin = 0;                                        // start of the path's last token
     int32_t id = -1;
   };
   UnigramModel() = default;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# The cost of --async-save to a step: the steps of a training during which a save is written beside its others.
+# The cost of --async-save to a step: the steps of a training during which a save is written, compared with its others.
 #
 #   test/bench/async_save.py --bin build/release/bin [--interval 25] [--saves 3] [--rounds 2] [--folder /tmp] [--quick]
 #
@@ -63,7 +63,7 @@ def train(mgrun, plan, steps, folder, flags):
 
 
 def ratios(ends, spans, interval):
-    """Of the median step during which a save is written, and of all steps."""
+    """Ratios for the median step during which a save is written, and for all steps."""
     spans = [span for span in spans if span[0] < ends[-1]]  # but the one at the end
     for step in range(interval, len(ends), interval):
         if any(span[0] < ends[step - 1] - POLL and span[1] > ends[step - 1] + POLL for span in spans):

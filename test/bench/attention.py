@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-# Attention alone beside PyTorch's scaled_dot_product_attention: causal, fp32, forward and backward.
+# Attention alone compared with PyTorch's scaled_dot_product_attention: causal, fp32, forward and backward.
 #
 #   test/bench/setup-peers                                                   once: PyTorch into build/peers
 #   test/bench/attention.py [--bin build/release/bin] [--peers build/peers] [--rounds 5] [--threads N] [--case NAME ..]
 #
-# Both sides live as long as the run and take turns case by case; a measurement is the median of some calls, a round has
+# Both sides live as long as the run and alternate case by case; a measurement is the median of some calls, a round has
 # one of each. Printed, per case: mgc's median milliseconds and GFLOP/s (of the visible pairs: 4 d forward, 10 d
 # backward), and PyTorch's time over mgc's, the median over the rounds.
 import argparse
@@ -29,7 +29,7 @@ def visible_pairs(s, window):
 
 
 def flops(case):
-    """Of forward and of backward."""
+    """Flops of forward and of backward."""
     s, b, g, r, d, window = case
     pairs = visible_pairs(s, window) * b * g * r
     return [4 * d * pairs, 10 * d * pairs]

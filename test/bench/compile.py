@@ -3,11 +3,11 @@
 #
 #   test/bench/compile.py --bin build/release/bin [--runs 5]
 #
-# Prints, per case, the median wall time of the whole process, its median processor time (user and system: what it
-# takes however busy the machine is), its largest resident set and the bytes of plan.json, beside the goal; then how the
-# processor time changes with microbatches (16 to 3,072), with depth (24 to 96 layers) and with ranks (64 to 1,024), measured
-# alternately in the same run. --peer MGC: another build of mgc, whose processor time for GPT-3 175B and 16 microbatches the
-# cases are divided by.
+# Prints, per case, the median wall time of the whole process, its median processor time (user and system: what it takes
+# however busy the machine is), its largest resident set and the bytes of plan.json, next to the goal; then how the
+# processor time changes with microbatches (16 to 3,072), with depth (24 to 96 layers) and with ranks (64 to 1,024),
+# measured alternately in the same run. --peer MGC: another build of mgc, whose processor time for GPT-3 175B and 16
+# microbatches the cases are divided by.
 import argparse
 import collections
 import json

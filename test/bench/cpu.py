@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-# Training and its parts on CPU ranks, beside PyTorch: every row is a fact and its goal.
+# Training and its parts on CPU ranks, compared with PyTorch: every row is a fact and its goal.
 #
 #   test/bench/setup-peers                                   once: PyTorch and the allocators
 #   test/bench/cpu.py --bin build/release/bin [--peers build/peers] [--rounds 3] [--steps 6] [--only ROW,...] [--json F]
 #   test/bench/cpu.py --list                                 the rows
 #   test/bench/cpu.py --quick                                a tiny model, one round: does every row still run?
 #
-# Training runs of one work (model, batch, sequence) start from the same weights and tokens; each round measures all of
-# them in turn. The first two steps of a run warm up. A value is the median over the rounds of the ratio to what the
-# same round measured. Losses that differ by more than 0.2 % end the run: only equal work compares.
+# Training runs of one work (model, batch, sequence) start from the same weights and tokens; each round measures each of
+# them once. The first two steps of a run warm up. A value is the median over the rounds of the ratio to what the same
+# round measured. Losses that differ by more than 0.2 % end the run: only equal work compares.
 import argparse
 import dataclasses
 import fnmatch
@@ -82,7 +82,8 @@ def ratio(name, goal, above, below, field="seconds", at_most=False):
     def measure(_):
         value = statistics.median(a / b for a, b in zip(above.each(field), below.each(field), strict=True))
         detail = f"{above.median(field):.0f} / {below.median(field):.0f} MB"
-        if field == "seconds":  # what a busy machine disturbs least: the best steps, and the processor time
+        # The figures that a busy machine disturbs least: the best steps, and the processor time.
+        if field == "seconds":
             best = [min(second for run in one.runs for second in run.seconds) for one in (above, below)]
             detail = (f"{above.median(field):.3f} / {below.median(field):.3f} s; best steps x {best[0] / best[1]:.2f}, "
                       f"processor time x {quotient(above.median('cpu'), below.median('cpu')):.2f}")
@@ -91,7 +92,7 @@ def ratio(name, goal, above, below, field="seconds", at_most=False):
 
 
 def against_peers(work):
-    """One rank on all cores, beside a lean model (eager, compiled, with tuned allocators too) and Hugging Face's."""
+    """One rank on all cores, compared with a lean model (eager, compiled, with tuned allocators too) and Hugging Face's."""
     mine = work.enter(Mgc(work))
     peers = ((1.3, Peer(work, "lean"), "eager"), (1.2, Peer(work, "lean", compiled=True), "compiled"),
              *((1.15, Peer(work, "lean", compiled=True, allocator=name), name) for name in ALLOCATORS),
@@ -148,7 +149,7 @@ def context(work):
 
 
 def experts(work):
-    """One rank on all cores, and two of one core each that share the experts out, beside Hugging Face's model."""
+    """One rank on all cores, and two of one core each that share the experts out, compared with Hugging Face's model."""
     eager, compiled = (work.enter(Peer(work, "transformers", compiled)) for compiled in (False, True))
     sharing = {"dp": 2, "ep": 2, "zero": 1, "moe-token-dispatcher-type": "alltoall"}
     one, shared = work.enter(Mgc(work)), work.enter(Mgc(work, sharing))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-# Steps of mgrun on CPU ranks beside those of another build of it, on the same plans.
+# Steps of mgrun on CPU ranks compared with those of another build of it, on the same plans.
 #
 #   test/bench/engine.py --bin build/release/bin --peer MGRUN [--rounds 5] [--steps 8] [--only CASE,...] [--peer-plans MGC]
 #
-# Each round runs every plan with both, in turn, the second round in the other order. Prints, per case, the peer's seconds
-# over the own ones, for the median step and for the best one: above 1 is faster than the peer. The first two steps of a run
-# warm up. Losses must be equal to the bit. --peer-plans: the peer runs plans that this mgc has compiled.
+# Each round runs every plan with both, one after the other, the second round in the other order. Prints, per case, the
+# peer's seconds over the own ones, for the median step and for the best one: above 1 is faster than the peer. The first
+# two steps of a run warm up. Losses must be equal to the bit. --peer-plans: the peer runs plans that this mgc has
+# compiled.
 import argparse
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Compile time of each family of models beside Llama's.
+# Compile time of each family of models relative to Llama's.
 #
 #   test/bench/families.py --bin build/release/bin [--runs 5] [--model gemma2 ..]
 #

@@ -5,16 +5,16 @@
 #   test/bench/machine_file.py --bin build/release/bin profile.json machine.json
 #   test/bench/machine_file.py --bin build/release/bin profile.json machine.json --compare PLAN
 #
-# A device is what one rank of that run had: rates of all ranks together, over the ranks. What a profile does not say
-# (fractions of attention and row kernels, links, memory) stays as the machine cpu has it. --compare prints each part of
-# the predicted step beside the part that the profile measured.
+# A device is what one rank of that run had: rates of all ranks together, over the ranks. Values that a profile lacks
+# (fractions of attention and row kernels, links, memory) are those of the machine cpu. --compare prints each part of
+# the predicted step next to the part that the profile measured.
 import argparse
 import json
 import pathlib
 import subprocess
 
 CPU = pathlib.Path(__file__).parents[2] / "compiler/cost/machines/cpu.json"
-PARTS = [  # of the profile, of the prediction
+PARTS = [  # names in the profile, names in the prediction
     (("products",), ("products",)),
     (("attention",), ("attention",)),
     (("row kernels",), ("row_kernels",)),

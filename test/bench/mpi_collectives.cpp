@@ -1,5 +1,6 @@
-// mpi_collectives: all_reduce of MpiWorld beside MPI_Allreduce, in one run: mpirun -n RANKS mpi_collectives_KIND [REPETITIONS].
-// Prints a line for each size: the best of five means over so many calls, in microseconds, and their ratio.
+// mpi_collectives: all_reduce of MpiWorld compared with MPI_Allreduce, in one run: mpirun -n RANKS mpi_collectives_KIND
+// [REPETITIONS]. Prints a line for each size: the best of five means over so many calls, in microseconds, and their
+// ratio.
 #include "runtime/comm/mpi/MpiWorld.h"
 
 #include <algorithm>

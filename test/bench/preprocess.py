@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""mgc-data preprocess beside the loop of Megatron-LM's preprocess_data.py: python3 preprocess.py --bin BIN [--mib 24] [--workers 2]
+"""mgc-data preprocess compared with the loop of Megatron-LM's preprocess_data.py: python3 preprocess.py --bin BIN [--mib 24] [--workers 2]
 
 The loop, in plain Python with the package tokenizers: processes that each take 32 lines at a time, parse and encode them; one that
 writes. The corpus is the Python sources and texts of the machine's Python packages, a document each; the tokenizer a byte-level BPE
-of 32,000 tokens that is trained on a part of it. Both take turns; their files must be equal to the byte. Then the time in which
+of 32,000 tokens that is trained on a part of it. Both alternate; their files must be equal to the byte. Then the time in which
 mgc-data info opens and checks an index of 10 million documents. Runs itself with the Python of build/peers (setup-peers).
 """
 import argparse
@@ -25,7 +25,7 @@ VOCABULARY, ROUNDS = 32000, 3
 
 
 def has_later_characters(text):
-    """Of a Unicode that Oniguruma does not know (docs/data.md, Tokenizers)."""
+    """Whether the text has characters of a Unicode that Oniguruma does not know (docs/data.md, Tokenizers)."""
     assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
     return not text.isascii() and any(unicodedata.category(character) == "Cn" for character in text)
 
@@ -61,7 +61,7 @@ def train_tokenizer(corpus, folder):
 
 
 class Encoder:
-    """Of one process."""
+    """The Hugging Face tokenizer of one process."""
 
     @staticmethod
     def begin(model):

@@ -125,7 +125,7 @@ double processorSeconds() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-// The best time of each way in `repeats` runs, in turns, so that all meet the same disturbances.
+// The best time of each way in `repeats` rounds of all ways, so that all meet the same disturbances.
 std::vector<double> bestSeconds(int repeats, const std::vector<Way> &ways, double (*clock)() = wallSeconds) {
   std::vector<double> best(ways.size(), std::numeric_limits<double>::infinity());
   for (int repeat = 0; repeat <= repeats; ++repeat)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-# Every matrix product of a plan: mgc's time (by rule, by rows, by columns: docs/plan-format.md) beside oneDNN's (sgemm and
-# the matmul primitive) and MKL's (PyTorch).
+# Every matrix product of a plan: mgc's time (by rule, by rows, by columns: docs/plan-format.md) compared with oneDNN's
+# (sgemm and the matmul primitive) and MKL's (PyTorch).
 #
 #   test/bench/products.py PLAN [--bin build/release/bin] [--peers build/peers] [--rounds 3] [--threads N]
 #   test/bench/products.py --survey COUNT [--bin build/release/bin] [--threads N]
 #
-# Both programs live as long as the run and take turns product by product; a measurement is the best of some calls, a
+# Both programs live as long as the run and alternate product by product; a measurement is the best of some calls, a
 # round has one of each. Printed, per product: how often a step calls it, GFLOP/s of each, and the fraction of the
-# fastest library's speed that mgc reaches, the median over the rounds. A survey has COUNT products of random sizes of each kind
-# that training has, as forward, of gradients of activations and of weights: how long each way takes beside the fastest of them.
+# fastest library's speed that mgc reaches, the median over the rounds. A survey has COUNT products of random sizes of
+# each kind that training has, as forward, of gradients of activations and of weights: how long each way takes relative
+# to the fastest of them.
 import argparse
 import collections
 import os

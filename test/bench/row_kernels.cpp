@@ -4,10 +4,10 @@
 //
 // Kernels run with their real sizes on the operands that the plan gives them, out of cache: before each call as much
 // other memory is read as the last-level cache holds twice. GB/s counts each byte that a kernel must read or write
-// once. The bandwidth beside it is that of the STREAM benchmark's a[i] = s * b[i] over as many bytes, out of cache as
-// well, on the same threads, timed in turn with the kernel; the fraction is of the best times. Processors read a line
-// before they write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i]. Kernels
-// of less than 1 MB are left out.
+// once. The bandwidth next to it is that of the STREAM benchmark's a[i] = s * b[i] over as many bytes, out of cache as
+// well, on the same threads, timed alternately with the kernel; the fraction is of the best times. Processors read a
+// line before they write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i].
+// Kernels of less than 1 MB are left out.
 #include "plan/json/PlanJson.h"
 #include "plan/prove/VerifyPlan.h"
 #include "runtime/comm/thread/ThreadWorld.h"

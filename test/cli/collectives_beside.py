@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""collectives_beside.py BIN ROOT: how many collectives of a step of Llama run beside products, as mgrun says it.
+"""collectives_beside.py BIN ROOT: how many collectives of a step of Llama overlap matrix products, as mgrun says it.
 
-Run on the stand-ins of CUDA's libraries. With tp 2 a backward pass of a layer reduces what two products give for their
-inputs, beside those for their weights. With sequence parallelism it also gathers the two inputs that these need, beside
-the former; the head reduces one too. With a2a it exchanges the cotangents of queries, keys and values beside the
-product for the weight of attention's projection. Streams that pause at random give the bits of those that do not.
+Run on the stand-ins of CUDA's libraries. With tp 2 a backward pass of a layer reduces the input gradients of two
+matrix products, in parallel with those of their weights. With sequence parallelism it also gathers the two inputs
+that the latter need, in parallel with the former; the head reduces one too. With a2a it exchanges the cotangents of
+queries, keys and values in parallel with the product for the weight of attention's projection. Streams that pause at
+random give the bits of those that do not.
 """
 
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Programs that were edited: numbers that contradict the program are refused, and weights that another program than the
-config.json's trained are not saved beside it.
+config.json's trained are not saved next to it.
 
     edited_programs.py BIN SOURCE
 """

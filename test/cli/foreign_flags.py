@@ -14,12 +14,12 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
-NAMES = turns.sample((pathlib.Path(__file__).resolve().parent / "megatron-flags.txt").read_text().split(), STEP)
+NAMES = samples.sample((pathlib.Path(__file__).resolve().parent / "megatron-flags.txt").read_text().split(), STEP)
 FRAMEWORKS = json.loads((SOURCE / "tools/flags/foreign-flags.json").read_text())
 # What users of other frameworks type first, and what its answer says.
 WORDS = {

@@ -127,7 +127,7 @@ class Network:
             sh(*self.on(name), "ip", *command.split())
 
     def on(self, name):
-        """What stands before a command that runs there."""
+        """The words in front of a command that make it run there."""
         return [] if name == HEAD else ["nsenter", f"--target={self.holders[name].pid}", "--net", "--uts"]
 
     def agent(self):

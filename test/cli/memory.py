@@ -89,7 +89,7 @@ class CopyOfTheState(unittest.TestCase):
 
 class AddressSpace(unittest.TestCase):
     def sweep(self, begin, end, step, *command):
-        """Which of the limits, in MiB, suffice."""
+        """Runs the command under address space limits from begin to end, in MiB: small ones fail with a message, large ones suffice."""
         codes = []
         for mebibytes in range(begin, end, step):
             limit = lambda most=mebibytes << 20: resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -98,7 +98,7 @@ class AddressSpace(unittest.TestCase):
             if run.returncode == 1:
                 self.assertRegex(run.stderr, "expected [0-9]+ or more|not enough memory|the system gives no (more )?memory")
             codes.append(run.returncode)
-        self.assertEqual(codes, sorted(codes, reverse=True))  # what suffices once always does
+        self.assertEqual(codes, sorted(codes, reverse=True))  # a limit above one that suffices suffices too
         self.assertEqual({codes[0], codes[-1]}, {0, 127})
 
     def test_mgrun(self):

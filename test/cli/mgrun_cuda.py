@@ -22,9 +22,9 @@ sys.path.insert(0, ROOT + "/test/mutation")
 import mutate  # noqa: E402
 
 LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1", "pipe": "--pp 4 --gbs 1"}
-# Of a model with experts: on each rank, and exchanged among all four.
+# Layouts of a model with experts: all on each rank, and exchanged among all four.
 EXPERTS = {"experts": "--dp 4 --ep 4 --etp 1 --moe-token-dispatcher-type alltoall --gbs 8", "experts-one": "--gbs 8"}
-# Whose number is that of steps, not of how long the host had to wait.
+# Functions whose number of calls depends on how long the host had to wait.
 WAITS = ("cuStreamQuery", "cuEventQuery")
 
 
@@ -63,7 +63,7 @@ def processes(arguments, of_rank=lambda rank: "", plan="four", variables_of=lamb
 
 
 def calls(errors):
-    """Of the stand-in of the driver, by function, and `kernels run`."""
+    """Calls of the driver's stand-in, by function, and `kernels run`."""
     line = next(line for line in errors.splitlines() if line.startswith("emulated driver: ") and " cu" in line)
     return {name: int(count) for count, name in re.findall(r"(\d+) ([\w ]+)", line)}
 
@@ -89,7 +89,7 @@ def counts_exchanged_by(plan):
 
 
 def process_step_calls():
-    """Of each process."""
+    """Calls per step, by process."""
     ends = [processes(["--mock-data", "--train-iters", str(steps)], lambda rank: "calls=1").end() for steps in (3, 5)]
     return [difference(calls(more[2]), calls(less[2]), 2) for less, more in zip(*ends)]
 
@@ -308,7 +308,7 @@ class Faults(unittest.TestCase):
         kill(self, run, 2, 20)
 
     def test_a_pipeline_of_one_microbatch(self):
-        """Each stage posts what it receives before it sends; with NCCL the first use of a way waits for the other host."""
+        """Each stage posts what it receives before it sends; with NCCL the first use of a channel waits for the other host."""
         results = processes(["--mock-data", "--train-iters", "3", "--timeout", "20"], plan="pipe").end(60)
         for code, _, errors in results:
             self.assertEqual(code, 0, errors)

@@ -220,7 +220,7 @@ class Hostile(unittest.TestCase):
         self.expect(1, "--bin-type u8 is for files that end in .bin", "plan", "--data", CORPUS, "--bin-type", "u8")
 
     def test_masking(self):
-        """Of a plan whose objective was edited: its model predicts masked tokens, if not well."""
+        """A plan whose objective was edited: its model predicts masked tokens, if not well."""
         plan = pathlib.Path("masked")
         shutil.copytree("plan", plan)
         document = mutate.read(plan)
@@ -243,7 +243,8 @@ class Hostile(unittest.TestCase):
             if data[0] == "--data":
                 self.assertIn("30 % of the tokens are masked", run.stdout + run.stderr)
             steps = [json.loads(line) for line in open("masked.jsonl")]
-            self.assertTrue(all(200 < step["tokens"] < 400 for step in steps), steps)  # of 1024, less 32 around samples
+            # 1024 tokens, less 32 around samples.
+            self.assertTrue(all(200 < step["tokens"] < 400 for step in steps), steps)
             self.assertLess(steps[-1]["loss"], steps[0]["loss"] - 0.5)
             os.remove("masked.jsonl")
 
@@ -339,7 +340,7 @@ class Hostile(unittest.TestCase):
                  "but the kernel was compiled for"),
                 (lambda kernel, _: kernel["uses"][0].update(bytes=kernel["uses"][0]["bytes"] - 64),
                  "read, the kernel was compiled for"),
-                # What these say no longer is a program that reads what was written: the proof refuses it before.
+                # With these edits the program reads what nothing wrote: the proof refuses it before the kernel does.
                 (lambda kernel, _: kernel["uses"][-1].update(use="read"), "that no instruction wrote"),
                 (lambda kernel, _: kernel["uses"][-1].update(bytes=kernel["uses"][-1]["bytes"] - 64), "that no instruction wrote"),
                 (lambda kernel, bytes: kernel["operands"][0].update(offset=bytes[kernel["operands"][0]["segment"]] - 4),
@@ -545,14 +546,14 @@ class Hostile(unittest.TestCase):
             self.assertIn("interrupted in the middle of a step; nothing is saved", errors)
 
     def test_closed_streams(self):
-        """What is opened then must not take their numbers. That the summary has no reader is said by the code."""
+        """Files opened with closed standard streams must not take their numbers. The exit code says that the summary has no reader."""
         self.expect(1, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))
         self.assertEqual(read("closed/model.safetensors"), read("good/model.safetensors"))
         self.expect(0, "", "plan", *MOCK, "--save", "blind", preexec_fn=lambda: (os.close(0), os.close(2)))
         self.assertEqual(read("blind/model.safetensors"), read("good/model.safetensors"))
 
     def test_output_that_cannot_be_written(self):
-        """Closed, or a full disk: every program that prints, on whatever way."""
+        """Closed, or a full disk: every program that prints, to any stream."""
         with open("empty.mlir", "w", encoding="utf-8") as file:
             file.write("module {}")
         for command in (["mgc", "explain", "plan"], ["mgc", "explain", "plan", "--json"], ["mgc", "--help"],

@@ -2,7 +2,7 @@
 """CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..] [--sample N]
 
 They give the bits that threads give, and however one of them ends, all end soon and say why. KIND: openmpi or mpich. --sample: one
-of N of the tests (turns.py), of the other kind others.
+of N of the tests (samples.py), of the other kind others.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 STEP = 1
 if "--sample" in sys.argv:
@@ -299,7 +299,7 @@ class Mpi(unittest.TestCase):
             time.sleep(0.02)
         os.kill(run.pid(2), signal.SIGTERM)
         code, errors = run.end(60)
-        self.assertNotEqual(code, 0, errors)  # of one of them: the others end with 1
+        self.assertNotEqual(code, 0, errors)  # the code of one of them: the others end with 1
         self.assertIn("texts.jsonl: a request to end came while its lines were tokenized", errors[2])
 
     def test_an_interrupt_of_mpirun_ends_all(self):
@@ -311,7 +311,7 @@ class Mpi(unittest.TestCase):
         if KIND == "openmpi":
             self.assertTrue(os.path.exists("stopped/model.safetensors"), run.said)
 
-    # --- Who belongs together ----------------------------------------------------------------------------------
+    # --- Processes of one run ------------------------------------------------------------------------------------
 
     def test_a_wrong_number_of_processes(self):
         self.fail_all(Run(MOCK, ranks=2), f"the plan has 4 ranks, found 2 processes ({NAME[KIND]}'s variables)")
@@ -349,7 +349,7 @@ class Mpi(unittest.TestCase):
         data = lambda rank: {"arguments": ["--data", "b.txt" if rank == 3 else "a.txt"]}
         self.fail_all(Run(["--train-iters", "4"], of_rank=data), "rank 3 was given other data than rank 0")
 
-    # --- Which MPI ---------------------------------------------------------------------------------------------
+    # --- Choice of the MPI -----------------------------------------------------------------------------------------
 
     def without_plugins(self, *kept, folder=None):
         """A folder with mgrun and the plugins of these kinds."""
@@ -401,4 +401,4 @@ class Mpi(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=turns.Loader(STEP, list(NAME).index(KIND)))
+    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=samples.Loader(STEP, list(NAME).index(KIND)))

@@ -46,7 +46,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-# What a launcher tells each process: its rank, how many there are, its rank on its machine.
+# A launcher's variables: rank, number of ranks, rank on its machine.
 VARIABLES = {"torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
              "srun": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")}
 
@@ -257,7 +257,7 @@ class Processes(unittest.TestCase):
         self.assertIn(f"{len(read('interrupted.jsonl').splitlines())} steps (interrupted)", results[0][1])
         self.assertTrue(os.path.exists("interrupted/model.safetensors"))
 
-    # --- Who belongs together ----------------------------------------------------------------------------------
+    # --- Processes of one run ------------------------------------------------------------------------------------
 
     def test_a_wrong_number_of_processes(self):
         self.fail_all(Run(range(2), MOCK, world=2), "the plan has 4 ranks, found 2 processes (torchrun's variables)")

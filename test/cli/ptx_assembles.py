@@ -2,13 +2,13 @@
 """ptxas takes all PTX of this project, for every level of GPUs.
 
     ptx_assembles.py BIN ROOT [MODEL..]       row kernels of golden models (default: all), or `examples`: of all of those
-    ptx_assembles.py BIN ROOT --sample N      one of N of their ways, of each model others
+    ptx_assembles.py BIN ROOT --sample N      one of N of their variants, different ones of each model
     ptx_assembles.py --own FILE.ptx..         kernels of the CUDA plugin
 
-Of models: compiles each golden model for one rank and in a layout with tensor, pipeline and data ranks, in f32 and bf16, and each
+For models: compiles each golden model for one rank and in a layout with tensor, pipeline and data ranks, in f32 and bf16, and each
 example in bf16; assembles the PTX of each bundle. Prints the kernels, the most registers, and the spills of each. Fails
 where ptxas does, as it does for a symbol that nobody defines, or a kernel spills for want of registers, or more than MOST_CHOSEN_SPILL.
-Without ptxas, or without a way in the sample: exit code 77, skipped.
+Without ptxas, or without a variant in the sample: exit code 77, skipped.
 """
 
 import json
@@ -23,13 +23,13 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 SKIPPED = 77
 LEVELS = ["sm_80", "sm_90", "sm_100"]
 MOST_CHOSEN_SPILL = 96  # bytes of a thread, stored and loaded: ptxas 13.0 spills some values though registers are left
-REGISTERS = 65536  # of a multiprocessor
-MOST_REGISTERS = 255  # of a thread
+REGISTERS = 65536  # per multiprocessor
+MOST_REGISTERS = 255  # per thread
 SPLIT, ONE_STAGE = "--tp 2 --pp 2 --dp 2 --zero 1", "--tp 2 --dp 4 --zero 1"
 
 
@@ -84,7 +84,7 @@ def assemble(ptxas, level, text):
 
 
 def cases(root):
-    """(model, layout, level, dtype): golden models in all ways, examples in the way they are meant for"""
+    """(model, layout, level, dtype): golden models in all variants, examples in the one they are meant for"""
     golden, examples = models(root)
     for model in golden:
         for layout in layouts_of(model):
@@ -129,7 +129,7 @@ def chosen_checks(ptxas, words):
         sys.exit(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     name = lambda model: model.name if "golden" in model.parts else "examples"
     possible = [case for case in cases(root) if case[2] in levels]
-    return [partial(check, ptxas, mgc, case) for case in turns.sample(possible, step) if not names or name(case[0]) in names]
+    return [partial(check, ptxas, mgc, case) for case in samples.sample(possible, step) if not names or name(case[0]) in names]
 
 
 def main():
@@ -139,7 +139,7 @@ def main():
         return SKIPPED
     checks, spilling = chosen_checks(ptxas, sys.argv[1:]), 0
     if not checks:
-        print(f"skipped: none of them is in the sample of turn {turns.turn()}")
+        print(f"skipped: none of them is in the sample of seed {samples.seed()}")
         return SKIPPED
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for line, spills in pool.map(lambda run: run(), checks):

@@ -1,4 +1,4 @@
-# What the composition tests share. Each file test_*.py is run by itself:
+# The shared part of the composition tests. Each file test_*.py is run by itself:
 #
 #   python3 test/composition/test_a_gradients.py --bin build/release/bin [test_03_mqa ...]
 #
@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import models  # noqa: E402
 import plan_lists  # noqa: E402
 import tensor_files  # noqa: E402
-import turns  # noqa: E402
+import samples  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 LR = 0.3
@@ -44,7 +44,7 @@ class Run:
         self.weights = tensor_files.load(folder / "weights" / "model.safetensors")
 
     def norm(self):
-        """Of the gathered gradients of step 0, in float64."""
+        """The norm of the gathered gradients of step 0, in float64."""
         return math.sqrt(sum(float((g.astype(numpy.float64) ** 2).sum()) for g in self.gradients.values()))
 
 
@@ -56,7 +56,7 @@ class Session:
 
     def some(self, items, offset=0):
         """Every --sample-th, with other offsets others."""
-        return turns.sample(items, self.step, offset)
+        return samples.sample(items, self.step, offset)
 
     def execute(self, tool, *arguments):
         command = [str(self.binaries / tool), *map(str, arguments)]
@@ -140,7 +140,7 @@ class Session:
         return Run(folder)
 
     def refused(self, config, layout, valid=models.VALID, flags="", weights=None):
-        """What train says of a run that must fail, and the seconds it took."""
+        """The message of train for a run that must fail, and the seconds it took."""
         begin = time.monotonic()
         try:
             self.train_new(config, layout, valid, 2, flags, weights)
@@ -160,8 +160,8 @@ def differences(one, many):
     # Key biases without rotary positions have a gradient of nearly zero: rounding there is that of the whole.
     bounds = {name: GRADIENT * max(float(abs(g).max()), 0.05 * largest) for name, g in one.gradients.items()}
     found += differing("gradient", one.gradients, many.gradients, bounds)
-    # What gradients may differ by moves a weight by lr times that, in each step; the gradients of later steps differ
-    # twice as much, their weights having differed. 4e-7 of a weight is 4 times its own rounding.
+    # If a gradient differs by its bound, the weight moves by lr times that, in each step; the gradients of later steps
+    # differ twice as much, their weights having differed. 4e-7 of a weight is 4 times its own rounding.
     steps = len(one.log)
     moved = {name: 2 * steps * LR * bounds.get(name, 0.0) + 4e-7 * max(1.0, float(abs(w).max()))
              for name, w in one.weights.items()}
@@ -222,5 +222,5 @@ def main(tests):
                 print(f"FAILED {name}\n{traceback.format_exc(limit=-3)}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} tests passed, in turn {turns.turn()}")
+    print(f"{len(chosen) - failed} of {len(chosen)} tests passed, of seed {samples.seed()}")
     sys.exit(1 if failed or not chosen else 0)

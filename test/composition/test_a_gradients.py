@@ -23,7 +23,7 @@ def test_03_mqa_fewer_kv_heads_than_tp(session):
                         ["--tp 2 --no-sp", "--tp 4 --no-sp", "--tp 4 --sp", "--tp 4 --sp --pp 2 --schedule zb-h1"])
 
 
-# That a complete bias on a pending product is no type: test/lit/ops/composition-types.mlir.
+# The type error of a complete bias on a pending product is tested in test/lit/ops/composition-types.mlir.
 def test_04_row_parallel_bias(session):
     for config in (GPT2, LLAMA):
         compare_layouts(session, config, ["--tp 2 --no-sp", "--tp 4 --no-sp"])

@@ -43,7 +43,7 @@ def block(value, dimension, rank, axes):
 
 
 def local(parts, layout, rank):
-    """What a rank holds of the value whose summand at each coordinate of the pending axes is in parts."""
+    """A rank's block of the value whose summand at each coordinate of the pending axes is in parts."""
     (first, second), pending = layout
     value = parts[tuple(rank[list(MESH).index(axis)] for axis in pending)]
     return block(block(value, 0, rank, first), 1, rank, second)

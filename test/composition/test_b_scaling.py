@@ -33,13 +33,13 @@ def constants(session, config, layout):
     found = {}
     for function in text.split("func.func @")[1:]:
         numbers = re.findall(r"(\w+) = (-?[\d.]+(?:[eE][+-]?\d+)?) : (?:f64|f32|i64)", function.split("attributes", 1)[1])
-        dims = ("dim", "split", "concat")  # of collectives: numbers of dimensions
+        dims = ("dim", "split", "concat")  # attributes of collectives: numbers of dimensions
         found[function.split("(")[0]] = sorted(n for n in numbers if n[0] not in dims)
     return found
 
 
 def scales(session, config, layout):
-    """What kernels and attention are given at run time, coordinates aside."""
+    """Scales of kernels and attention at run time, without coordinates."""
     plan = session.plan(config, layout)
     attention = {(i["scale"], i.get("dropout", 0)) for i in instructions(plan) if i["op"] == "attention"}
     return attention, {i["reduce"] for i in instructions(plan) if i["op"] == "collective" and "reduce" in i} - {"max"}
@@ -61,7 +61,7 @@ def test_11_data_parallel(session):
     compare_layouts(session, LLAMA, ["--dp 4", "--dp 2 --tp 2"])
 
 
-# What the comparison must see: means of the data ranks' means instead of the mean over all tokens.
+# The comparison must see this error: means of the data ranks' means instead of the mean over all tokens.
 def test_10_mean_of_means_is_seen(session):
     halves = [session.train(GPT2, "--tp 1", valid=valid) for valid in (models.VALID[:2], models.VALID[2:])]
     one = session.train(GPT2, "--tp 1")
@@ -71,7 +71,7 @@ def test_10_mean_of_means_is_seen(session):
     for name in one.gradients:
         wrong.gradients[name] = one.gradients[name] * numpy.float32(1 + 1e-3)
     gradients = [text for text in differences(one, wrong) if text.startswith("gradient")]
-    assert len(gradients) > len(one.gradients) - 4, gradients  # those of key biases are rounding
+    assert len(gradients) > len(one.gradients) - 4, gradients  # the gradients of key biases are only rounding
 
 
 def test_12_accumulation_and_pipeline(session):

@@ -33,7 +33,7 @@ def test_16_initial_weights(session):
                 assert a.shape != b.shape or abs(numpy.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.5, "drawn alike"
 
 
-# What is loaded comes out as it went in.
+# Loaded weights are saved unchanged.
 def test_16_loaded_weights(session):
     wanted = models.random_weights(GPT2)
     for layout in LAYOUTS:

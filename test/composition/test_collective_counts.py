@@ -34,7 +34,7 @@ def count(session, config, layout):
 
 
 def check(found, wanted, what):
-    """Of each kind, and altogether: no more collectives and no more elements than wanted."""
+    """Each kind has no more collectives and no more elements than wanted."""
     for op, sizes in found.items():
         limit = wanted.get(op, [])
         assert len(sizes) <= len(limit) and sum(sizes) <= sum(limit), f"{what}: {op} of {sizes}, expected {limit}"
@@ -89,10 +89,10 @@ def test_backward_in_two_halves(session):
         check_block(session, config, "--tp 2 --sp" + split, "layer", SP[0], {"AG": [A] * 6, "RS": [A, A]})
 
 
-# Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. Those of one op travel in one
-# call (P8). Backward needs o of all positions and of its own: it has one and exchanges it beside the cotangent of o. Under
-# a2a+p2p the exchange is that of a2a among `inner` ranks, and keys make cp / inner - 1 hops between groups; under
-# a2a+all_gather backward has k and v as they were before both steps, and makes both again.
+# Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. The tensors of one op
+# travel in one call (P8). Backward needs o of all positions and of its own: it has one and exchanges it with the
+# cotangent of o. Under a2a+p2p the exchange is that of a2a among `inner` ranks, and keys make cp / inner - 1 hops
+# between groups; under a2a+all_gather backward has k and v as they were before both steps, and recomputes both.
 def context(kind, cp, inner, q, k, rotates):
     again = 0 if rotates else q + 2 * k  # without rope one product is saved, of which they are parts before the exchange
     if kind == "all_gather":
@@ -100,7 +100,7 @@ def context(kind, cp, inner, q, k, rotates):
     hops = cp // inner - 1
     ring = {"P": [2 * k // cp] * hops}, {"P": [2 * k // cp] * (2 * hops)}  # positions of keys are no f32
     exchange = {"A2A": [(q + 2 * k) // cp, q // cp]}, {"A2A": [(2 * q + again) // cp, (q + 2 * k) // cp]}
-    if kind == "p2p":  # of all the ranks' keys each has one part at a time
+    if kind == "p2p":  # each rank has a part of the keys of all ranks at a time
         return ring
     if kind == "a2a":
         return exchange
@@ -147,7 +147,7 @@ def test_context_in_plans(session):
                 program = next(p for p in plan["programs"] if p["name"] == name)
                 kinds = Counter(i["kind"] for i in program["instructions"] if i["op"] == "collective")
                 assert ("permute" in kinds) == ("p2p" in layout), (target, layout, name, kinds)
-                if "permute" in kinds:  # of positions too, in each step
+                if "permute" in kinds:  # the ring also sends positions, in each step
                     kinds["permute"] -= len(wanted["P"]) // (2 if name == "layer.backward" else 1)
                 names = {"AG": "all_gather", "RS": "reduce_scatter", "AR": "all_reduce", "A2A": "all_to_all", "P": "permute"}
                 assert kinds == {names[op]: len(sizes) for op, sizes in wanted.items()}, (target, layout, name, kinds)
@@ -183,7 +183,7 @@ def test_end_of_step(session):
         other = [i for i in reductions if "dp" not in i["axes"]]
         buckets = plan["stages"][0]["buckets"]
         assert {i["kind"] for i in data} == {kind} and len(data) == len(buckets), (zero, data)
-        # Those of the norms, of which each tensor rank sees its part of the sequence only.
+        # Norms reduce over tp, as each tensor rank sees only its part of the sequence.
         assert [i["axes"] for i in other] == ([["tp"]] if zero and sp == "sp" else []), other
 
 

@@ -8,7 +8,7 @@ LAYOUTS = ("--tp 1", "--tp 2 --sp", "--tp 4 --no-sp", "--dp 2 --zero 1", "--pp 2
            "--tp 4 --sp --pp 2 --zero 1 --schedule zb-h1")
 
 
-# Every element counts once: the norm is that of the gathered gradients. Those of padded rows are not among them.
+# Every element counts once: the norm is that of the gathered gradients. Gradients of padded rows are not among them.
 def test_19_norm_of_the_gathered_gradients(session):
     for config in (GPT2, QWEN3 | {"num_key_value_heads": 1, "vocab_size": 37}):
         for layout in LAYOUTS:
@@ -39,7 +39,7 @@ def test_20_clip_bites(session):
 
 
 # No instruction stands under a condition: a program is a list, the same for all ranks of a stage, and each run of the
-# schedule is unconditional. What a rank's data can change is values only.
+# schedule is unconditional. A rank's data can change only values.
 def test_21_no_conditions(session):
     plan = session.plan(GPT2, "--tp 2 --pp 2 --dp 2 --zero 1")
     assert {i["op"] for i in instructions(plan)} == {"rowKernel", "gemm", "attention", "collective", "move"}

@@ -75,8 +75,8 @@ def test_nan_logits(session):
         assert seconds < 30, f"{seconds} s: somebody waited"
 
 
-# Who has the room of an expert is a matter of whole sequences, in the order of their positions, so no layout changes it: not one
-# that cuts them, puts them in zigzag, or sends tokens elsewhere. Of mbs sequences the room is one.
+# Sequences fill an expert's room in the order of their positions, so no layout changes who has it: not one that cuts
+# them, puts them in zigzag, or sends tokens elsewhere. The mbs sequences of a microbatch share one room.
 def test_27_capacity(session):
     for flags in ("--moe-expert-capacity-factor 0.5", "--moe-expert-capacity-factor 0.75 --moe-token-drop-policy position",
                   "--moe-expert-capacity-factor 0.001"):
@@ -106,15 +106,15 @@ def test_27_room_of_a_capacity(session):
         assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}", weights=weights), layout)
 
 
-# What a rank sends is at most what its own tokens may have, of all experts.
+# A rank sends at most the rows that its own tokens may have, over all experts.
 def test_27_rows_that_are_sent(session):
     flags = "--dp 4 --ep 4 --moe-token-dispatcher-type alltoall --moe-expert-capacity-factor 0.25"
     sent = {(i["rows"], i["places"]) for i in instructions(session.plan(QWEN3_MOE, flags)) if i["op"] == "exchangeRows"}
     assert sent == {(4 * 2, 4 * 2)}, sent
 
 
-# Of 16 tokens for each of two experts 8 have room, those of the first positions: later ones change nothing of the experts' gradients.
-# With cp 2 in zigzag they are not the first ones of the ranks, one after another.
+# Each of two experts has 16 tokens and room for 8, those of the first positions: later ones change nothing of the
+# experts' gradients. With cp 2 in zigzag they are not the first ones of the ranks, one after another.
 def test_27_first_positions_have_the_room(session):
     flags = "--moe-expert-capacity-factor 1 --moe-token-drop-policy position"
     config = models.with_layers(QWEN3_MOE, 1)

@@ -37,7 +37,7 @@ def test_33_with_every_other_axis(session):
             assert_equal(one, session.train(config, layout), f"{config['model_type']} {layout}")
 
 
-# What an op can be asked for and no family asks for yet: caps, slopes, keys on both sides, and windows of those.
+# The op has features that no family uses yet: caps, slopes, keys on both sides, and windows of those.
 def test_33_what_queries_see_and_how_scores_are_made(session):
     slopes = ", ".join(str(0.5 ** (head + 1)) for head in range(LLAMA["num_attention_heads"]))
     single = ("softcap = 0.7 : f64", f"slopes = array<f64: {slopes}>", "causal = false", "causal = false, window = 5 : i64")
@@ -63,7 +63,7 @@ def test_33_ranks_of_cp_share_weights(session):
         assert all(set(bucket["dataAxes"]) == {"dp", "cp"} for bucket in stage["buckets"]), stage["buckets"]
 
 
-# What a rank keeps of a microbatch falls with cp: all of it is per position, or per head of whole sequences.
+# A rank's activations of a microbatch shrink with cp: all of them are per position, or per head of whole sequences.
 def test_33_activations_fall_with_cp(session):
     def kept(layout):
         stage = session.plan(LLAMA, layout)["stages"][0]
@@ -91,7 +91,7 @@ def test_31_documents_train_as_if_alone(session):
             assert_equal(one, found, f"{config['model_type']} {layout}")
 
 
-# What one flag does the other does not.
+# Each of the two flags has an effect that the other lacks.
 def test_31_positions_and_mask_apart(session):
     packed, _ = models.packed_and_alone(LLAMA, LENGTHS)
     both, *single = (session.train_new(LLAMA, f"--tp 1 {flags}", batch=packed).log[0]["loss"]

@@ -92,7 +92,8 @@ def test_04_tiny_steps_add_up_in_masters(session):
         for name, weights in start.items():
             moved, wanted = found.weights[name] - weights.astype(numpy.float64), exact.weights[name] - weights.astype(numpy.float64)
             gradient = abs(exact.gradients[name])
-            # Of the same sign in all steps, and so large that rounding does not turn it.
+            # The wanted step has the same sign in all steps, and the gradient is so large that rounding does not flip
+            # it.
             sure = (abs(abs(wanted) - steps * lr) < 1e-2 * steps * lr) & (gradient > 2 * numpy.sqrt((gradient**2).mean()))
             agree += list(abs(moved - wanted)[sure] <= 2 * steps * ROUND_F32 * numpy.maximum(abs(weights[sure]), 2.0**-6))
             stays = abs(weights) > 2**10 * steps * lr  # a unit of the last place is 2^-8 of it at least
@@ -165,8 +166,8 @@ def test_07_memory_is_what_a_count_by_hand_gives(session):
         assert bytes_of(session.plan(GPT2, f"--tp 1 {types}"), "activations") == wanted, types
 
 
-# The gradient of a parameter is made as f32 and never rounded; nor are the numbers of the step. What is sent, gathered or
-# summed of activations is bf16.
+# The gradient of a parameter is made as f32 and never rounded; nor are the numbers of the step. Activations are sent,
+# gathered and summed in bf16.
 def test_08_types_of_what_is_summed(session):
     plan = session.plan(GPT2, f"--tp 2 --sp --pp 2 --dp 2 --zero 1 {BF16}")
     used, products = {}, []
@@ -228,8 +229,9 @@ def test_10_types_with_residuals_in_f32(session):
     assert bytes_of(session.plan(GPT2, f"--tp 1 {RESIDUAL}"), "activations") == wanted
 
 
-# A stream of bf16 is rounded at each sum, a read of it once. So in 24 layers, 48 sums, of a stream that is large beside what
-# branches add (embeddings 16 times as large), that is most of what a run is off by. Rounded weights are those of all three.
+# A stream of bf16 is rounded at each sum, a read of it once. So in 24 layers, 48 sums, of a stream that is large
+# compared with what branches add (embeddings 16 times as large), that is most of what a run is off by. Rounded
+# weights are those of all three.
 def test_11_residuals_in_f32_are_nearer_to_f32(session):
     config = LLAMA | {"num_hidden_layers": 24}
     weights = {name: nearest(w) for name, w in models.random_weights(config).items()}

@@ -12,7 +12,7 @@ LAYOUTS = ["--tp 2 --sp", "--pp 2 --tp 2", "--dp 2 --zero 1", "--pp 2 --schedule
 
 
 def frequent_token(config):
-    """Of the first batch, among labels that count too."""
+    """The most frequent token of the first batch among those that are labels too."""
     batch = models.random_batch(config)
     labels = batch["labels"][0]
     tokens = [token for token in numpy.unique(batch["input_ids"][0]) if (labels == token).any()]

@@ -16,7 +16,7 @@ LAYERS = ("--tp 2 --pp 2 --sp", "--tp 2 --dp 2 --zero 1 --overlap-grad-reduce", 
 
 
 def written(**fields):
-    """Of 4 layers."""
+    """A description of a model with 4 layers."""
     model = {"vocabulary": 40, "hidden": 16, "positions": models.SEQUENCE, "layer_count": 4, "layer": LAYER,
              "initializer_range": 0.2, "final_norm": RMS} | fields
     return {"model_type": "mgc", "mgc": {"model": model}}
@@ -53,7 +53,7 @@ def test_layers_of_many_kinds(session):
 
 
 def pairs():
-    """Of an encoder's 12 tokens, some of them padding, and the decoder's."""
+    """A batch of pairs: an encoder's 12 tokens, some of them padding, and the decoder's."""
     steps, samples, _ = BATCH["labels"].shape
     mask = numpy.arange(12) < numpy.array([12, 5, 1, 9])[:, None]
     tokens = numpy.random.default_rng(7).integers(0, 40, (steps, samples, 12))

@@ -39,7 +39,7 @@ RUNS = {"one": (Layout(mbs=2), "f32"), "tp2-pp2": (Layout(tp=2, pp=2, sp=True), 
 
 
 def predict(tiny, reference, pool):
-    """What bf16 may be off by."""
+    """Predicts the error of bf16."""
     draws = [pool.submit(rounded.draw, tiny, reference.expect, seed) for seed in range(prediction.DRAWS)]
     reference.predictions[None] = prediction.Prediction(reference.expect, [one.result() for one in draws])
 
@@ -123,7 +123,7 @@ def parse_arguments():
 
 
 def with_earlier(path, records):
-    """Those of a file with what has run now in its place; the file then has all."""
+    """The records of a file with the new ones in their place; the file then has all."""
     known = {record["name"]: record for record in (json.loads(path.read_text(encoding="utf-8")) if path.exists() else [])}
     for record in records:
         known[record["name"]] = record | {"runs": known.get(record["name"], {}).get("runs", {}) | record["runs"]}

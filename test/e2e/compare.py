@@ -81,8 +81,8 @@ def compare_gradients(expect, wanted, found):
 
 
 def compare_untrained(expect, start, routes, gradients, weights):
-    """What the reference does not train are biases of routers. In the place of their gradients stands how many tokens chose each
-    expert, to the last one those of the reference; they keep the bits that they began with. In a model without routers it is a
+    """The untrained parameters are biases of routers. Instead of gradients they have the number of tokens that chose
+    each expert, equal to the reference's to the last token; they keep the bits that they began with. In a model without routers it is a
     buffer of zeros (BART's final_logits_bias), which mgrun neither reads nor writes."""
     names, comparisons = expect["untrained"] if routes else [], []
     for name in names:
@@ -103,8 +103,8 @@ def compare_frozen(expect, start, gradients, weights):
 
 
 def compare_loads(start, routes, found):
-    """Of each router the least, mean and largest load of step 0, to the last token those of the reference's choices, where it
-    has them."""
+    """Compares the least, mean and largest load of each router in step 0 with the reference's choices, where it has them; they
+    are equal to the last token."""
     layer_of = lambda router: int(router.split(".")[2])
     comparisons = []
     if not found or (routes and sorted(routes) != sorted(map(layer_of, found))):

@@ -17,8 +17,8 @@ import unittest
 
 BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 GOLDEN = ROOT / "test/golden"
-STEPS, BATCH, SEQUENCE = 4, 8, 16  # of the goldens' batches
-# What a sum of f32 in another order may differ by: a few units in the last place; bf16 rounds what is summed in both alike.
+STEPS, BATCH, SEQUENCE = 4, 8, 16  # shape of the goldens' batches
+# Two sums of f32 in different orders may differ by a few units in the last place; bf16 rounds the summands alike.
 TOLERANCE = 8 * 2.0**-24
 CASES = [
     ("gpt2", "--tp 2 --sequence-parallel --pp 2 --mbs 1"),
@@ -67,7 +67,7 @@ def trained(plan, log, *flags):
 
 
 def mean_loss(lines):
-    """Over all tokens: of the cross-entropy, whatever the loss has beside it."""
+    """Over all tokens: of the cross-entropy, whatever other terms the loss has."""
     steps = [line for line in lines if "loss" in line]
     return (sum(line.get("cross_entropy", line["loss"]) * line["tokens"] for line in steps) /
             sum(line["tokens"] for line in steps))

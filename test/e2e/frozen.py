@@ -22,7 +22,7 @@ import golden
 import layouts
 import tensor_files
 
-# Of each model: words of --freeze, and patterns of the tensors that these freeze.
+# By model: words of --freeze, and patterns of the tensors that these freeze.
 CASES = {
     "gpt2": (  # wte is the head's matrix too
         ("head", ("transformer.wte.*",)),

@@ -29,7 +29,7 @@ import numpy
 
 import compare
 import layouts
-import turns
+import samples
 import prediction
 import tensor_files
 
@@ -60,8 +60,8 @@ class Golden:
         self.gradients, self.weights = part("grad."), part("final.")
         self.routes = {int(layer): chosen for layer, chosen in part("route.").items()}  # at step 0
         self.start = tensor_files.load(self.path("model.safetensors"))
-        self.predictions = {}  # of bf16, by what it depends on: gradients_of
-        self.distances = []  # of bf16, of all runs that agree
+        self.predictions = {}  # bounds of bf16, by everything they depend on: gradients_of
+        self.distances = []  # distances in bf16 of all runs that agree
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def choose_all_experts(self, folder):
@@ -118,7 +118,7 @@ def training_command(options, golden, plan, folder):
 
 
 def one_thread(options):
-    """What makes CPU ranks repeat their bits; a device does so anyway."""
+    """Makes CPU ranks repeat their bits; a device does so anyway."""
     return ["--threads", 1] if options.target == "cpu" else []
 
 
@@ -131,7 +131,7 @@ RESULTS = ("gradients.safetensors", "weights/model.safetensors")
 
 
 def fingerprint(folder):
-    """Of the bits of losses, norms, gradients and weights."""
+    """A digest of the bits of losses, norms, gradients and weights."""
     digest = hashlib.sha256()
     for record in read_lines(os.path.join(folder, "log.jsonl")):
         digest.update(f"{record['loss']!r} {record['grad_norm']!r}".encode())
@@ -188,7 +188,7 @@ def check_weights_in_and_out(options, golden, plan, folder):
 
 
 def results(folder):
-    """Of the run in the folder, by the names of a prediction."""
+    """The results of the run in the folder, by the names of a prediction."""
     found = {f"{key} of step {step}": numpy.array([record[key]]) for key in ("loss", "grad_norm")
              for step, record in enumerate(read_lines(os.path.join(folder, "log.jsonl")))}
     for kind, name in zip(("gradient", "weight"), RESULTS):
@@ -296,13 +296,13 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      parents=[options_of_runs()])
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
-    parser.add_argument("--sample", type=int, default=1, help="one of so many of the models, others each day (turns.py); default: all")
+    parser.add_argument("--sample", type=int, default=1, help="one of so many of the models (samples.py); default: all")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else PREDICTED + PREDICTED_TOO
-    options.model = turns.sample(options.model or list(possible), options.sample)
+    options.model = samples.sample(options.model or list(possible), options.sample)
     if not set(options.model) <= set(possible):
         parser.error("what rounding to bf16 does to choices of experts and to later tokens is not predicted; expected --model "
                      f"{', '.join(possible)}")
@@ -321,8 +321,8 @@ def predict_all(options, goldens, chosen):
 
 
 def layouts_of(golden, text):
-    """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
-    the others become such."""
+    """The layouts of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has
+    one microbatch and one stage: the others become such."""
     batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS, bool(golden.expect.get("t")))
     if golden.expect.get("aux_in_loss"):
         return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)

@@ -21,7 +21,7 @@ import tempfile
 import time
 
 STEPS, INTERVAL, RANKS = 16, 2, 4
-TIMEOUT = 4  # of a rank for another, s
+TIMEOUT = 4  # a rank's wait for another, s
 MARGIN = 25  # for what is not a wait of a rank: the launcher ends what is left, the machine has other work, s
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_", "TORCHELASTIC_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
@@ -32,7 +32,7 @@ JOB = "MGC_KILLS_JOB"  # in the environment of each process of a job
 @dataclasses.dataclass(frozen=True)
 class Fault:
     phase: str
-    number: int    # of the step or of the save, from 0
+    number: int    # number of the step or of the save, from 0
     delay: float   # after the phase was seen to begin, s
     victim: int    # rank; RANKS: the process that was started
     signal: int
@@ -189,7 +189,7 @@ class Trial:
         self.folder = f"trial{seed}"
         self.flags = ["--restart-from-latest", *(["--async-save"] if self.random.random() < 0.5 else [])]
         self.kills, self.history, self.seconds = 0, [], 0.0
-        self.launchers = 0  # that stayed when all ranks had ended; they are killed here
+        self.launchers = 0  # launchers that stayed when all ranks had ended; they are killed here
         self.finished = 0  # ranks that were stopped when the run was over, and all others had ended; likewise
 
     def kill(self):

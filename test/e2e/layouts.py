@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def hierarchy(self):
-        """Of ranks that exchange heads, as many as there are heads for, and groups of them: two or more of each, if it can be."""
+        """Sizes of the groups of ranks that exchange heads, and the number of groups: two or more of each, if possible."""
         sizes = [inner for inner in (2, 4) if inner < self.cp and inner * self.tp <= HEADS] or [1]
         inner = sizes[zlib.crc32(str(self).encode()) // 6 % len(sizes)]
         return [inner, self.cp // inner]
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def overlap(self):
-        """Two of three layouts with data ranks reduce gradients beside the backward: of each layer, or of two or so."""
+        """Two of three layouts with data ranks reduce gradients concurrently with the backward: of each layer, or of two or so."""
         size = zlib.crc32(str(self).encode()) // 2 % 3 * 20000
         return ["--overlap-grad-reduce", "--ddp-bucket-size", size - 19999] if self.dp * self.cp > 1 and size else []
 

@@ -30,7 +30,7 @@ from zoo.without_effect import OTHER_DEFAULTS, SPELLINGS, family_of, reason_of
 DATA = pathlib.Path(__file__).resolve().parent / "zoo/mutations.json"
 ABSENT, OTHER = "(absent)", "other"
 CRASHED = "mgc ends"
-NONSENSE = {"no such value": 1}  # what only a field that nobody reads may hold
+NONSENSE = {"no such value": 1}  # a value that only a field that nobody reads may hold
 
 
 # --- mgc -------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def judge(importer, model, record, before, path, value, effect, *default):
         return "refused", None if named else f"is refused, but not by its name: {message.strip()}"
     if default and (family_of(model), path) in OTHER_DEFAULTS:
         return "absent", None
-    if default:  # what transformers reads where the field is absent
+    if default:  # the value that transformers assumes for an absent field
         explicit, _ = importer.program(changed(record["config"], path, default[0]))
         if explicit not in (None, program) and (effect == OTHER or program != before):
             return "absent", f"is read as another value than transformers', which is {json.dumps(default[0])}"

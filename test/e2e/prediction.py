@@ -1,4 +1,4 @@
-# What a bf16 run may be off by, predicted from float64: docs/precision.md has the derivation.
+# Predicts the error of a bf16 run from float64: docs/precision.md has the derivation.
 #
 # in: a golden model. The same training is done DRAWS times in float64, each with another random rounding (rounded_models.py)
 # out: of each loss, norm, gradient and weight the mean, the mean square of the distance from it, and how much that square
@@ -43,8 +43,9 @@ def most(freedom, freedom_of_mean):
 
 
 def most_counted(counts):
-    """Of numbers of events, what one more exceeds with the probability RARE: negative binomial, as a Poisson variable's next
-    is after these if all rates are as likely (Jeffreys). Events come in clusters as large as variance over mean says."""
+    """For numbers of events: the bound that one more draw exceeds with the probability RARE. Its distribution is
+    negative binomial, as a Poisson variable's next is after these if all rates are as likely (Jeffreys). Events come
+    in clusters as large as variance over mean says."""
     draws, total = len(counts), counts.sum()
     cluster = max(1.0, counts.var(ddof=1) / counts.mean()) if total else 1.0
     shape, number = total / cluster + 0.5, 0
@@ -58,7 +59,7 @@ def most_counted(counts):
 
 
 def most_of_largest(largest):
-    """Of the largest of many, what one more exceeds with the probability RARE: its logarithm as a Gumbel variable."""
+    """For the largest of many: the bound that one more draw exceeds with the probability RARE, its logarithm as a Gumbel variable."""
     if not largest.any():
         return 0.0
     logs = numpy.log(largest[largest > 0])
@@ -74,14 +75,16 @@ class Quantity:
         count = len(values)
         self.name, self.shape, self.mean = name, draws[0].shape, values.mean(0)
         errors = values - self.mean
-        # Adam divides by the size of a gradient: where that is noise alone, a weight may go the other way. So many
-        # elements as do so in the draws may in a run, but one that happens to be none of theirs must not decide.
+        # Adam divides by the size of a gradient: where that is noise alone, a weight may move in the other direction.
+        # So many elements as do so in the draws may in a run, but one that happens to be none of theirs must not
+        # decide.
         moves = numpy.abs(errors).max(0) > 2.0**-20 * numpy.abs(self.mean)  # has a gradient: others are as good as exact
         usual = math.sqrt(numpy.median(errors[:, moves] ** 2) / 0.4549)  # the median of the square of a normal variable
         self.cut = CUT * usual if name.startswith("weight ") else math.inf
         squares = self.square(errors) * count / (count - 1)
         self.expected = squares.mean()
-        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)  # of a chi-square of that variance (Satterthwaite)
+        # Degrees of freedom of a chi-square with that variance (Satterthwaite).
+        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)
         freedom = min(max(freedom, 1.0), moves.sum())
         self.allowed = math.sqrt(most(freedom, (count - 1) * freedom) * self.expected * (1 + 1 / count))
         self.bound_elements(errors, usual, reach)
@@ -91,7 +94,7 @@ class Quantity:
         count, total = len(errors), (errors**2).sum(0)
         apart = numpy.abs(errors) * count / (count - 1)
         others = (total - errors * apart) / (count - 2)
-        self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # of each element
+        self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # by element
         self.allowed_beyond = most_counted((apart > CUT * numpy.sqrt(others + usual**2)).sum(1))
         self.allowed_largest = reach + CUT * usual if math.isfinite(self.cut) else most_of_largest(apart.max(1))
 
@@ -132,7 +135,7 @@ class Prediction:
                         for one in quantity.comparisons(found[name])]
 
     def distances(self, found):
-        """Of each quantity, as Quantity.distances."""
+        """The distances of each quantity, as Quantity.distances."""
         return [quantity.distances(found[name]) for name, quantity in self.quantities.items()]
 
 

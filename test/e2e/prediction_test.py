@@ -120,8 +120,8 @@ class PredictionTest(unittest.TestCase):
         self.assertIn("gradient model.embed_tokens.weight", self.failures(ops=OneCotangentLess))
 
     def test_residuals_of_another_type(self):
-        """A stream of bf16 is refused where f32 is asked for: of one that is large beside what branches add, for it is rounded
-        by so much more."""
+        """A stream of bf16 is refused where f32 is asked for: a stream that is large compared with what branches add
+        is rounded by so much more."""
         large = golden.Golden("llama")
         large.start["model.embed_tokens.weight"] = 16 * large.start["model.embed_tokens.weight"]
         finer = prediction.predict([(large, None)], 2, fp32_residual=True)[large, None]

@@ -65,7 +65,7 @@ def train_apart(plan, *flags):
 
 
 def log_of(path):
-    """Of each step all that does not depend on time; of a step that ran twice the later one."""
+    """The fields of each step that do not depend on time; of a step that ran twice the later one."""
     lines = (json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines())
     return {line["step"]: {key: value for key, value in line.items() if "seconds" not in key} for line in lines}
 
@@ -192,7 +192,7 @@ class OtherLayout(unittest.TestCase):
     def test_dtypes(self):
         first = gpt("from-rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16")
         self.compare(first, [gpt("to-exact", "--dp 2 --mbs 2"), gpt("to-rounded", "--tp 4 --mbs 2 --dtype bf16")], CORPUS,
-                     far=2)  # of what f32 and bf16 differ by
+                     far=2)  # the difference of f32 and bf16
 
     def test_experts(self):
         flags = "--seq 16 --gbs 8"
@@ -276,7 +276,8 @@ class Restarted(unittest.TestCase):
 
     def test_a_log_has_each_step_once(self):
         self.restart("logged", "--exit-interval", 20)
-        with open("logged.jsonl", "a", encoding="utf-8") as log:  # of steps after the checkpoint, the last one unfinished
+        # Steps after the checkpoint, the last one unfinished.
+        with open("logged.jsonl", "a", encoding="utf-8") as log:
             for step in range(20, 33):
                 log.write(json.dumps({"step": step, "loss": 9}).replace(" ", "") + "\n")
             log.write('{"step":33,"lo')

@@ -50,7 +50,7 @@ def bert(p, config, data):
 
 
 def frequencies(config, d):
-    """Of rotary positions; llama3's scaling keeps short wavelengths and divides long ones by its factor."""
+    """Frequencies of rotary positions; llama3's scaling keeps short wavelengths and divides long ones by its factor."""
     rope = config["rope_parameters"]
     frequency = rope["rope_theta"] ** (-numpy.arange(0, d, 2) / d)
     if rope["rope_type"] == "llama3":
@@ -129,7 +129,7 @@ MODELS = {"bert": bert, "gpt2": gpt2}  # others are llama's
 
 
 class Training:
-    """`rounded`: of activations; `rounded_gradients`: of each sum of gradients on the way to that of the batch, over
+    """`rounded`: of activations; `rounded_gradients`: of each partial sum of the batch's gradients, over
     microbatches and then over data ranks. Both do nothing by default, and parameters are then not rounded either.
     fp32_residual: the residual stream is not rounded."""
 
@@ -147,7 +147,7 @@ class Training:
         self.optimizer = optimizer(self.expect["optimizer"])
 
     def results(self):
-        """Of all steps, by name; scalars as arrays of one element."""
+        """The results of all steps, by name; scalars as arrays of one element."""
         found = {}
         for step in range(self.expect["steps"]):
             loss, gradients = self.gradients(step)
@@ -167,7 +167,7 @@ class Training:
         total = {name: numpy.zeros((self.data_ranks, *value.shape)) for name, value in values.items()}
 
         def add(name, gradients):
-            """Of each rank its microbatches, one after another."""
+            """Adds the microbatches of each rank, one after another."""
             for one in gradients.reshape(self.data_ranks, self.microbatches, *gradients.shape[1:]).swapaxes(0, 1):
                 total[name] = self.rounded_gradients(total[name] + one)
 

@@ -35,7 +35,8 @@ class Rounding:
         mixed >>= numpy.uint64(12)
         mixed |= numpy.uint64(0x3FF << 52)
         error = mixed.view(numpy.float64) - 1.5
-        with numpy.errstate(invalid="ignore", over="ignore"):  # of what is not in bf16's range, which stays: masks' least numbers
+        # Values outside bf16's range stay: masks' least numbers.
+        with numpy.errstate(invalid="ignore", over="ignore"):
             error *= (bits & numpy.uint64(0x7FF << 52)).view(numpy.float64) * 2.0**-7
             error *= bits & numpy.uint64((1 << KEPT) - 1) != 0
             rounded = values + error
@@ -97,7 +98,7 @@ class Pass:
         return self.record(x.data, lambda dy: self.use(x, dy), True) if self.fp32_residual else x
 
     def read(self, x):
-        """What a product reads of x."""
+        """The operand of a matrix product that reads x."""
         return self.record(self.rounded(x.data), lambda dy: self.use(x, dy)) if x.wide else x
 
     def embed(self, name, index):
@@ -138,7 +139,7 @@ class Pass:
         return self.record(self.rounded(x.data + self.weights[name]), backward) if name in self.weights else x
 
     def sum(self, x, *others):
-        """Of the type of x."""
+        """The sum, in the type of x."""
         total = sum((y.data for y in others), x.data)
         return self.record(total if x.wide else self.rounded(total), lambda dz: [self.use(y, dz) for y in (x, *others)], x.wide)
 
@@ -173,7 +174,7 @@ class Pass:
 
     def attention(self, q, k, v, positions, keys=None):
         """[b, s, heads, d], causal in the documents that begin at position 0, or to the `keys` [b, s] that are not 0; sums are
-        not rounded, dk and dv are summed over the ranks of a group. What a library may round is: probabilities, their gradients
+        not rounded, dk and dv are summed over the ranks of a group. A library may round probabilities, their gradients
         before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)

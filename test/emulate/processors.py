@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Trains the golden models on emulated processors, for machines that have none of these: AVX-512, AVX512-BF16, AMX. Kernels,
-attention and the library's products take the code that they have for it. What comes out is held against the reference as by
+attention and the library's products take the code that they have for it. The results are compared with the reference as by
 test/e2e/golden.py, in f32 and bf16; the unit tests of bf16 run there too.
 
     test/emulate/setup
@@ -24,19 +24,20 @@ import time
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DEBIAN = ROOT / "build" / "emulate" / "debian"  # what test/emulate/setup unpacks: Bochs, its libraries and a kernel
+# Test/emulate/setup unpacks here: Bochs, its libraries and a kernel.
+DEBIAN = ROOT / "build" / "emulate" / "debian"
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
 import golden  # noqa: E402
 import layouts  # noqa: E402
 import prediction  # noqa: E402
 
 LAYOUT = layouts.Layout(tp=2, pp=2)
-# Of the tests of kernels: large products and those of four threads take too long here.
+# Tests of kernels that run here: large products and tests with four threads take too long.
 TESTS = "Concurrent.native*:GemmBf16.native*:GemmBf16.sums*:GemmBf16.nan*:AttentionBf16.*"
 
 
 class Processor(typing.NamedTuple):
-    model: str  # of Bochs
+    model: str  # Bochs's name of the processor
     product: str  # how oneDNN calls the code of its products of bf16; nothing where panels in f32 are multiplied instead
     boot: str = ""  # more words for the kernel
     run: str = ""  # in front of each command
@@ -85,7 +86,7 @@ def add(root, path):
         shutil.copy2(path, target)
 
 
-# --- What runs there: each has a name, a command, files and the failures of its results ---------------------
+# --- Cases: each has a name, a command, files and the failures of its results -------------------------------
 
 
 class UnitTest:
@@ -178,7 +179,7 @@ def received(serial):
 
 
 def emulate(processor, work, seconds):
-    """What came over the serial line."""
+    """The text that came over the serial line."""
     (work / "machine").write_text(MACHINE.format(share=DEBIAN / "usr/share", model=processor.model), encoding="utf-8")
     (work / "commands").write_text("c\n", encoding="utf-8")  # Debian's Bochs begins in its debugger
     serial, system = work / "serial.txt", DEBIAN / "usr/lib/x86_64-linux-gnu"
@@ -198,7 +199,7 @@ def emulate(processor, work, seconds):
 
 
 def judge(processor, case, text, work):
-    """What was said of a case, and (what, found, allowed) of all that is wrong with it."""
+    """The case's words, and (what, found, allowed) of all that is wrong with it."""
     begin = text.find(f"\nBEGIN {case.name}\n")
     said, _, packed = text[begin:].partition("\nRESULT\n")
     if begin < 0 or "<end>" not in packed:

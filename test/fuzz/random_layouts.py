@@ -29,11 +29,12 @@ import tempfile
 import numpy
 
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
+import samples  # noqa: E402
 import tensor_files  # noqa: E402
 from models import write_safetensors  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
-DRAWS, STUDENT = 16, 6.1  # of bf16; t of 15 degrees of freedom, beyond which is 10^-5
+DRAWS, STUDENT = 16, 6.1  # draws of bf16; t of 15 degrees of freedom, beyond which is 10^-5
 STEPS = 2
 ADAM_EPS = "1e-3"  # gradients that are rounding alone (queries and keys where documents have one token) move no weight
 SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
@@ -269,7 +270,7 @@ def tokens_of(run):
 
 
 def bf16_differences(binaries, where, single, types, many):
-    """Of a run in bf16, from one rank on the same weights."""
+    """Differences of a run in bf16 from one rank with the same weights."""
     exact, message = train(binaries, where, "exact", single)
     if message:
         return [message]
@@ -292,8 +293,8 @@ def bf16_differences(binaries, where, single, types, many):
         return [f"tokens {tokens_of(exact)} one rank, {tokens_of(many)}"]
     found = squares(results(many), results(exact))
     names = [name for name in found if sum(d[name] > 0 for d in draws) > 1]  # so that without any one draw there is a mean
-    # What is exactly right in every draw, such as the gradient of a bias that nothing reads, must be so; what is in all
-    # but one may be off by STUDENT times that one's.
+    # A quantity that is exact in every draw, such as the gradient of a bias that nothing reads, must be exact; one that
+    # is exact in all but one draw may be off by STUDENT times that one's.
     allowed = {name: STUDENT**2 * max(d[name] for d in draws) for name in found if name not in names}
     wrong = [f"{name}: off by {found[name] ** 0.5:.3g}, allowed {most ** 0.5:.3g}, exact on one rank in {DRAWS - 1} draws or more"
              for name, most in allowed.items() if not found[name] <= most]
@@ -356,7 +357,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=samples.seed())
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--target", default="cpu", help="of mgc compile, but for the one rank of f32")
     parser.add_argument("--jobs", type=int, default=2)

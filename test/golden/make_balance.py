@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Writes mixtral_balance: the weights and batches of mixtral, trained with a loss that has terms which balance the experts.
 
-    make_balance.py              writes mixtral_balance/expect.json and expect.safetensors beside this file
+    make_balance.py              writes mixtral_balance/expect.json and expect.safetensors next to this file
     make_balance.py --check NAME the reference values of NAME (mixtral) again, by the model below: the largest differences
 
 The model, its gradient and AdamW are written out in numpy, here and in reference.py. No framework has these terms for whole
-sequences and for any layout; that the model is the right one is what --check shows.
+sequences and for any layout; --check shows that the model is the right one.
 """
 import argparse
 

@@ -12,7 +12,7 @@ import fnmatch
 import reference
 from make_later_tokens import DeepseekV3, Llama, losses_of
 
-# Of each reference: model, base, words of --freeze, and patterns of the tensors that these are.
+# By reference: model, base, words of --freeze, and patterns of the tensors that these freeze.
 REFERENCES = {
     "llama_frozen": (Llama, "llama", ["embeddings", "layers:0-1", "model.layers.2.mlp.*"],
                      ["model.embed_tokens.*", "model.layers.[01].*", "model.layers.2.mlp.*"]),

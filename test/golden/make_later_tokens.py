@@ -5,8 +5,8 @@ model and of modules drawn here, trained on the base's batches.
     make_later_tokens.py [NAME ..]       writes NAME/model.safetensors, expect.json, expect.safetensors and config.json
     make_later_tokens.py --check NAME    the reference values of NAME (deepseek_v3, llama, llama_packed) again, without modules
 
-The models, their gradients and AdamW are written out in numpy, here and in reference.py. That the models are the right ones is
-what --check shows.
+The models, their gradients and AdamW are written out in numpy, here and in reference.py. --check shows that the
+models are the right ones.
 """
 import argparse
 import json
@@ -17,7 +17,8 @@ import numpy
 import reference
 from reference import cross_entropy, einsum, of, reshape, rms_norm, silu, softmax
 
-FACTOR, SEQUENCE, Z = 0.3, 0.05, 0.02  # of the modules' mean loss, and coefficients of terms that balance experts
+# Factor of the modules' mean loss, and coefficients of the terms that balance experts.
+FACTOR, SEQUENCE, Z = 0.3, 0.05, 0.02
 
 
 # --- Models ----------------------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ class DeepseekV3(Decoder):
 # --- The loss ----------------------------------------------------------------------------------------------------------
 
 def shifted(values, starts, by, otherwise):
-    """Of position i what i + by has, in its sequence and document."""
+    """Shifts a sequence: position i gets the value of i + by, if that is in the same sequence and document."""
     result = numpy.full_like(values, otherwise)
     same = starts[:, by:] == starts[:, :-by]
     result[:, :-by] = numpy.where(same, values[:, by:], otherwise)
@@ -215,8 +216,8 @@ def draw(base, depths, seed):
     return start
 
 
-# Of each reference: model, base, modules, whether terms balance its experts, and a seed of weights that no rounding makes choose
-# other experts.
+# By reference: model, base, modules, whether terms balance its experts, and a seed of weights that no rounding makes
+# choose other experts.
 REFERENCES = {
     "deepseek_v3_mtp": (DeepseekV3, "deepseek_v3", 1, False, 1),
     "deepseek_v3_mtp2": (DeepseekV3, "deepseek_v3", 2, True, 3),

@@ -1,4 +1,4 @@
-"""What the makers of reference values share: values with gradients, AdamW and the files. All of it is numpy, computed in the
+"""The shared part of the makers of reference values: values with gradients, AdamW and the files. All of it is numpy, computed in the
 type of the weights that a training starts from, once in float64 and once in float32."""
 import json
 import os

@@ -1,4 +1,4 @@
-# What scripts/gpu-check runs: plans, compiled where LLVM is, and run where a GPU is. Each fact of a case stands here once;
+# The cases of scripts/gpu-check: plans, compiled where LLVM is, and run where a GPU is. Each fact of a case stands here once;
 # pack.py and check.py read it.
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ class Bench:
     sequence: int
     batch: int  # sequences of a microbatch
     microbatches: int
-    gigabytes: int  # of 10^9 bytes, that the plan may take
+    gigabytes: int  # memory that the plan may take, in 10^9 bytes
     model: str = "llama-3-8b"
     flags: tuple = field(default=("--dtype", "bf16"))
 

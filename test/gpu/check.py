@@ -24,7 +24,7 @@ from speed import check_peers, check_speed
 
 CHECKS = {"device": check_device, "build": check_build, "conformance": check_conformance, "goldens": check_goldens,
           "repeat": check_repeat, "refusals": check_refusals, "speed": check_speed, "sanitizer": check_sanitizer,
-          "peers": check_peers}  # what is worth most first: time may run out
+          "peers": check_peers}  # the most important first: time may run out
 OF_PLANS = ("goldens", "repeat", "refusals", "sanitizer", "speed")  # they run packed plans
 
 

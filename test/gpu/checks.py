@@ -27,7 +27,7 @@ def check_device(machine):
 # --- Building
 
 def missing_tools(machine):
-    """What the build lacks; nothing if it lacks nothing."""
+    """Tools that the build lacks; nothing if it lacks none."""
     missing = [name for name in ("cmake", "ninja", "c++", "nvcc") if not find_tool(name)]
     if missing:
         return f"not found in PATH or with the CUDA toolkit: {', '.join(missing)}"
@@ -45,7 +45,7 @@ def unpack(machine):
 
 
 def configure_command(machine):
-    """The preset without LLVM. Only the packed libraries are looked for beside the system's."""
+    """The preset without LLVM. Only the packed libraries are looked for in addition to the system's."""
     prefix = machine.prefix
     return ["cmake", "--preset", "cuda", "-S", ROOT, "-B", machine.build, f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_INCLUDE_PATH={prefix}/include", f"-DCMAKE_LIBRARY_PATH={prefix}/lib/x86_64-linux-gnu",
@@ -147,7 +147,7 @@ TOOL_FLAGS = {"racecheck": ("--kernel-name-exclude", "kernel_substring=cudnn")}
 
 
 def why_unusable(text):
-    """What the sanitizer says when it cannot work here: then it counts no errors. The program's own words are no reason."""
+    """The sanitizer's message if it cannot work here: then it counts no errors. The program's own words are no reason."""
     own = [line for line in text.splitlines() if line.startswith("=========")]
     counted = any("SUMMARY:" in line for line in own)
     return "" if counted else next((line.strip("= ") for line in own if "not supported" in line), "")

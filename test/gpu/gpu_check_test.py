@@ -129,7 +129,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual({name: speed.peak_of(name) for name in peaks}, peaks)
 
     def test_floating_point_operations(self):
-        """Of one layer of Llama-3-8B and its head, counted by hand for 4096 tokens."""
+        """One layer of Llama-3-8B and its head, counted by hand for 4096 tokens."""
         config = json.loads((HERE.parent.parent / "examples/llama-3-8b/config.json").read_text())
         layer, head = 4096 * (6144 + 4096 + 3 * 14336), 4096 * 128256
         attention = 2 * 2 * 4096 * (4096 * 4097 // 2)  # two products, a multiplication and an addition each
@@ -137,7 +137,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(speed.matrix_flops(case, config), 8 * 3 * (2 * 4096 * (layer + head) + attention))
 
     def test_floating_point_operations_of_experts(self):
-        """Of one layer of Qwen3-30B-A3B and its head: a token has 8 of 128 experts."""
+        """One layer of Qwen3-30B-A3B and its head: a token has 8 of 128 experts."""
         config = json.loads((HERE.parent.parent / "examples/qwen3-30b-a3b/config.json").read_text())
         layer, head = 2048 * (2 * 4096 + 2 * 512 + 3 * 8 * 768 + 128), 2048 * 151936
         attention = 2 * 2 * 4096 * (4096 * 4097 // 2)

@@ -50,7 +50,7 @@ def wheel_folder():
 
 
 class Machine:
-    """What the checks share."""
+    """The state that the checks share."""
 
     def __init__(self, options, packed):
         self.options, self.pack, self.out, self.build = options, options.pack, options.out, options.build
@@ -63,7 +63,7 @@ class Machine:
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.library_folders())}
 
     def library_folders(self):
-        """What is set already first, then cuDNN, NCCL and the toolkit, which mgrun's plugin opens, then the packed libraries."""
+        """The folders set already, then cuDNN, NCCL and the toolkit, which mgrun's plugin opens, then the packed libraries."""
         wheels = sorted(self.wheels.glob("nvidia/*/lib")) if self.wheels else []
         nvcc = find_tool("nvcc")
         toolkit = [pathlib.Path(nvcc).resolve().parent.parent / "lib64"] if nvcc else []

@@ -23,12 +23,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "test/e2e"))
 import layouts  # noqa: E402
 
-# Debian packages of scripts/packages that the runtime and its tests are built with, and those that they need at run time beside
-# what every C++ compiler brings.
+# Debian packages of scripts/packages that the runtime and its tests are built with, and those that they need at run
+# time in addition to what every C++ compiler brings.
 PACKAGES = ("libfmt-dev", "libfmt9", "nlohmann-json3-dev", "libcli11-dev", "libgtest-dev", "libdnnl-dev", "libdnnl2",
             "ocl-icd-libopencl1")
 MOST_BYTES = 55 << 20   # it travels
-MOST_GLIBC = (2, 35)    # of Ubuntu 22.04: what the packed libraries ask for must not be newer
+MOST_GLIBC = (2, 35)    # Ubuntu 22.04's: the packed libraries must not ask for a newer one
 
 
 def execute(*command):
@@ -133,7 +133,7 @@ def pack_refusals(options):
 
 
 def choice(every):
-    """Of a flag: names by commas, all, or none."""
+    """The parser of a flag: names separated by commas, all, or none."""
     def parse(text):
         names = {"all": tuple(every), "none": ()}.get(text, tuple(text.split(",")))
         if unknown := set(names) - set(every):

@@ -1,4 +1,4 @@
-# How fast what is built is, beside what the hardware allows, and beside PyTorch.
+# The speed of the build, compared with what the hardware allows, and with PyTorch.
 import json
 import statistics
 
@@ -22,8 +22,8 @@ def has_experts(config):
 
 
 def matrix_flops(case, config):
-    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts. Of experts those
-    that a token has."""
+    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts.
+    Only the experts of a token count."""
     hidden, layers, heads = config["hidden_size"], case["layers"], config["num_attention_heads"]
     width = config.get("head_dim") or hidden // heads
     inner, router = config["intermediate_size"], 0
@@ -114,7 +114,7 @@ def bound_rows(machine, case, seconds, with_kernels):
 
 
 def memory_of(text):
-    """What mgrun says of the device's memory."""
+    """The device's memory as mgrun reports it."""
     return "".join(", " + line.removeprefix("memory").strip() for line in text.splitlines() if line.startswith("memory "))
 
 
@@ -140,8 +140,8 @@ def check_speed(machine):
 
 # --- PyTorch
 
-# Attention, precision, mode of torch.compile. What compiles in half a minute first: with max-autotune two minutes are not
-# enough on an H100.
+# Attention, precision, mode of torch.compile. Settings that compile in half a minute come first: with max-autotune two
+# minutes are not enough on an H100.
 PEER_SETTINGS = (("cudnn", "master", "default"), ("flash", "master", "default"), ("cudnn", "bf16", "default"),
                  ("cudnn", "master", "max-autotune-no-cudagraphs"))
 
@@ -169,7 +169,7 @@ def peer_row(machine, case):
     name = f"PyTorch, {case.name}"
     if row := machine.spent(name):
         return row
-    log = machine.out / f"{case.name}.jsonl"  # of the check `speed`, in this call or one before
+    log = machine.out / f"{case.name}.jsonl"  # log of the check `speed`, in this call or one before
     steps = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     best, why = best_peer(machine, case)
     if not best:
@@ -186,5 +186,6 @@ def check_peers(machine):
     if code:
         why = "no torch" if "No module named 'torch'" in text or code == 127 else last_lines(text, 1)
         return [skipped("PyTorch", f"{why} ({machine.options.torch})")]
-    dense = [case for case in fitting(machine) if not has_experts(case.config)]  # what peers/llama_gpu.py has
+    # Models that peers/llama_gpu.py has.
+    dense = [case for case in fitting(machine) if not has_experts(case.config)]
     return [peer_row(machine, case) for case in dense] or no_case(machine, "PyTorch")

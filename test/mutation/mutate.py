@@ -31,6 +31,7 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import plan_lists  # noqa: E402
+import samples  # noqa: E402
 import tensor_files  # noqa: E402
 
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
@@ -125,7 +126,7 @@ def write(document, plan):
 
 
 def encoder_tensors(plan, r):
-    """What the encoder reads, with padding behind half of the tokens, or less."""
+    """The encoder's inputs, with padding behind half of the tokens, or less."""
     shape = (STEPS, plan["globalBatchSize"], plan["encoderLength"])
     mask = numpy.arange(shape[2]) < r.integers(shape[2] // 2, shape[2] + 1, shape[:2])[..., None]
     return {"input_ids": r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32), "attention_mask": mask.astype(numpy.int32)}
@@ -165,7 +166,7 @@ def write_batches(path, plan):
         tensors["token_type_ids"] = r.integers(0, plan["tokenTypes"], shape, dtype=numpy.int32)
     if "images" in plan:
         tensors = {"labels": labels} | image_tensors(plan, tokens, r)
-    elif plan.get("encoderLength", 0) > 0:  # of the decoder are labels and its tokens
+    elif plan.get("encoderLength", 0) > 0:  # the decoder's: labels and tokens
         tensors = {"labels": labels, "decoder_input_ids": tokens} | encoder_tensors(plan, r)
     header, end = {}, 0
     for name, tensor in tensors.items():
@@ -185,7 +186,7 @@ def mutants(plan):
     yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)
     if plan.get("zigzag", 1) > 1:
         yield "other order of positions", (), lambda p: p.pop("zigzag")
-    # Of more types than the data have nothing is wrong; the same of masks, where nothing tells from the plan that there are any.
+    # More types than the data have are no error; neither are masks, where the plan does not say whether there are any.
     types = plan.get("tokenTypes", 0)
     yield "a type of tokens less" if types else "types of tokens", (), lambda p: p.update(tokenTypes=types - 1 if types else 2)
     if plan.get("encoderLength", 0) > 0:
@@ -329,7 +330,7 @@ def instruction_mutants(instruction, sizes):
 
 
 def use_mutants(uses):
-    """What a row kernel does with its operands, as it was compiled."""
+    """Mutants of a row kernel's operand uses, as it was compiled."""
     yield "one use less", lambda i: i["uses"].pop()
     for n, one in enumerate(uses):
         other = {"read": "written", "written": "updated", "updated": "read"}[one["use"]]
@@ -352,7 +353,7 @@ def collective_mutants(collective, sizes):
         yield "other type", lambda i: i.update(type=other_type(i["type"]))
     if "axes" in collective:
         yield from axes_mutants(collective, sizes)
-    # The other way round is the same where there is one chunk or one block.
+    # The reverse is the same where there is one chunk or one block.
     if collective["kind"] == "all_to_all" and collective.get("middle", 1) > 1:
         yield "splits the other dimension", lambda i: i.update(splitsInner=not i.get("splitsInner", False))
     if "stages" in collective:
@@ -392,7 +393,7 @@ def attention_mutants(attention):
         yield "one document", lambda i: i.pop("documents")
     if attention.get("ends"):
         yield "no ends", lambda i: i.pop("ends")
-    # Of one row alone the stride is nobody's business.
+    # With one row the stride does not matter.
     for name in ("qStride", "kStride", "vStride", "dqStride", "dkStride", "dvStride"):
         positions = attention["s" if "q" in name else "t"]
         if name in attention and positions * attention["b"] * attention["g"] > 1:
@@ -422,7 +423,7 @@ def scalar_mutants(name, of, scalar, sizes):
 
 
 def rows_mutants(parameter, mesh):
-    """Of a part of a matrix: another row of it, another width, rows over other dimensions."""
+    """Mutants of a part of a matrix: another row of it, another width, rows over other dimensions."""
     yield "by itself", lambda p: p.pop("rows")
     for name in ("offset", "extent"):
         for more in (-1, 1):
@@ -624,7 +625,7 @@ def schedule_mutants(plan, stage):
 
 
 def step_mutants(plan, stage, i):
-    """Of a step of the list, in all iterations of its repeat."""
+    """Mutants of a step of the list, in all iterations of its repeat."""
     step = stage["schedule"][i]
     if "callCount" in step:  # a part of a chunk's calls
         for name in ("firstCall", "callCount"):
@@ -645,7 +646,7 @@ def step_mutants(plan, stage, i):
 
 
 def calls_of(stage, step):
-    """Of a run: a part of a chunk's calls."""
+    """The calls of a run: a part of a chunk's calls."""
     calls, first = flat_calls(copy.deepcopy(stage["chunks"][step["chunk"]])), step.get("firstCall", 0)
     return calls[first : first + step.get("callCount", len(calls))]
 
@@ -661,8 +662,8 @@ def places_of(stage, step):
 
 
 def order_matters(stage, steps, i):
-    """Of a step and the next. Runs of two microbatches may be legal either way; so may `weight` and a run of another chunk,
-    `begin` and a forward that makes no loss, and one of `gradients`, which only waits order, and another."""
+    """Whether a step and the next must keep their order. Runs of two microbatches may be legal either way; so may `weight` and a
+    run of another chunk, `begin` and a forward that makes no loss, and one of `gradients`, which only waits order, and another."""
     step, following = steps[i : i + 2]
     if step["kind"] != following["kind"]:
         return False
@@ -707,7 +708,7 @@ class Judge:
             raise SystemExit(f"the plan itself, read and written again, {' '.join(again)}")
 
     def outcome(self, plan):
-        """What a run gives, or how it was refused."""
+        """The result of a run, or how it was refused."""
         with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
             where = pathlib.Path(folder)
             for command in ([self.bin / "mgc", "explain", plan, "--json"],
@@ -755,7 +756,7 @@ def main():
 def add_choice(parser):
     """Flags that say which mutants are tried, and how."""
     parser.add_argument("--sample", type=int, default=0, help="0: all")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=samples.seed(), help="of the sample")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--unproved", action="store_true", help="facts that a run does not read: they are for proofs")
     parser.add_argument("--only", default="", help="mutants that have this in their name")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# Mutates what a step ends with in the compiler's own form, one fact at a time, and goes on from there. Each mutant must be
-# refused, or be another way to say the same: its plan trains to the bits of the plan itself. A mutant whose plan trains to
-# others is a fact of the form that its verifiers do not prove.
+# Mutates what a step ends with in the compiler's own form, one fact at a time, and goes on from there. Each mutant must
+# be refused, or mean the same: its plan trains to the bits of the plan itself. A mutant whose plan trains to others is
+# a fact of the form that its verifiers do not prove.
 #
 #   test/mutation/mutate_forms.py --bin build/release/bin --model gpt2 [--phase stage] [--sample N --seed S]
 #
@@ -59,7 +59,7 @@ def defined(line):
 
 
 def axes_mutants(line, axes):
-    """Of `over [..]`, `split = [..]` and the like: another one, one less, one twice, one more."""
+    """Mutants of `over [..]`, `split = [..]` and the like: another one, one less, one twice, one more."""
     for found in re.finditer(r'(over|split =|reduce =|data =) \[([^\]]*)\]', line):
         names = [name.strip('"') for name in split(found[2])]
         lists = [[axis] for axis in axes] + [names[:i] + names[i + 1:] for i in range(len(names))]
@@ -86,7 +86,7 @@ def operand_mutants(line, values):
 
 
 def left_out(lines, at):
-    """Who reads the op's result reads its operand; only where they have one type."""
+    """Makes the readers of the op's result read its operand; only where the two have one type."""
     made, taken = defined(lines[at])
     if len(made) == 1 and len(taken) == 1 and taken[0][1] == next(iter(made.values())):
         name = next(iter(made))

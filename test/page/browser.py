@@ -87,7 +87,7 @@ class Browser:
         assert not self.console, f"{page}: the console says: {self.console}"
 
     def evaluate(self, script):
-        """What the script, which may await, returns in the open page."""
+        """The value that the script, which may await, returns in the open page."""
         answer = self.call("Runtime.evaluate", {"expression": PROBE % script, "awaitPromise": True, "returnByValue": True})
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -97,7 +97,7 @@ class Browser:
         return self.evaluate(script)
 
     def png(self, whole=False):
-        """Of the open page what the window shows, or all of it."""
+        """A picture of the open page: the window's part, or all of it."""
         picture = self.call("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
         return base64.b64decode(picture["data"])
 
@@ -108,7 +108,7 @@ class Browser:
 
 
 def pixels(png):
-    """Of a PNG of 8 bits per channel, without an interlace: what a browser writes."""
+    """The pixels of a PNG of 8 bits per channel, without an interlace, as a browser writes it."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     at, data = 8, b""
     while at < len(png):

@@ -41,12 +41,12 @@ def data_of(page):
 
 
 def boxes_of(data):
-    """Those that take time: others have no width."""
+    """The boxes that take time: others have no width."""
     return [box for stage in data["pipeline"]["stages"] for box in stage["boxes"] if box[3] > box[2]]
 
 
 def tasks_of(plan):
-    """What the schedule as text has of each stage."""
+    """Numbers of tasks by stage in the schedule as text."""
     rows = [line.split() for line in run(MGC, "explain", plan, "--schedule").splitlines() if not line.startswith("#")]
     return [len([word for word in row if re.fullmatch(r"[FBIW]\d+", word)]) for row in rows]
 
@@ -184,7 +184,7 @@ class Shown(unittest.TestCase):
             [...svg.querySelectorAll("g text")].map(text => text.textContent));
           return [document.querySelector("#training .note").textContent, ticks];""")
         self.assertRegex(note, "; steps 2 to 3$")
-        for texts in ticks: # of an axis
+        for texts in ticks: # texts of an axis
             self.assertEqual(len(set(texts)), len(texts))
 
     def test_both_colour_schemes(self):
@@ -262,7 +262,8 @@ class Shown(unittest.TestCase):
         self.assertEqual(int(drawn["whole"]["boxes"]), len(boxes_of(data)))
         self.assertGreaterEqual(len(boxes_of(data)), 64 * 512)
         self.assertGreater(int(drawn["whole"]["drawn"]), 64 * 100)
-        self.assertLess(int(drawn["near"]["drawn"]), int(drawn["whole"]["drawn"]) / 8) # what is out of view is not drawn
+        # Boxes out of view are not drawn.
+        self.assertLess(int(drawn["near"]["drawn"]), int(drawn["whole"]["drawn"]) / 8)
         self.assertGreater(int(drawn["near"]["drawn"]), 0)
         self.assertLessEqual(drawn["height"], 720)
         self.assertEqual(drawn["figures"], 64)

@@ -95,7 +95,7 @@ TEST(Expand, StepsHaveTheSlotsOfTheirMicrobatch) {
   Slots offsets;
   for (const ExpandedStep &step : expandedSchedule(stage))
     offsets.push_back(step.slots.front());
-  EXPECT_EQ(offsets, (Slots{96, 64, 96, 80})); // of microbatches 5 4 3 2
+  EXPECT_EQ(offsets, (Slots{96, 64, 96, 80})); // microbatches 5 4 3 2
 }
 
 Parameter numbered(std::string name, std::vector<Parameter::Place> places) {

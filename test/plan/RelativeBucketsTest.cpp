@@ -54,7 +54,7 @@ TEST(RelativeBuckets, ofTheHeadersExample) {
   EXPECT_EQ(firstDistances(bucketsOf(8, 32, true), 32, -1), (std::vector<int64_t>{0, 1, 2, 3, 4, 7, 12, 20}));
 }
 
-// Of an odd number the last is nobody's.
+// Leaves the last bucket of an odd number unused.
 TEST(RelativeBuckets, oddNumbers) {
   const std::vector<int32_t> table = bucketsOf(5, 2, false);
   EXPECT_EQ(table, (std::vector<int32_t>{1, 1, 0, 3, 3}));

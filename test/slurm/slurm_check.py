@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """CPU ranks under Slurm on two machines (test/cli/machines.py): python3 slurm_check.py BUILD [TEST..]
 
-Both ways of srun to start an MPI give the bits of threads; the batch script of examples/cluster is requeued and goes on; a
+Both srun modes of starting an MPI give the bits of threads; the batch script of examples/cluster is requeued and goes on; a
 killed task ends the step with its cause. scripts/slurm-check runs it.
 """
 import sys
@@ -172,7 +172,7 @@ class Slurm(unittest.TestCase):
         for kind in KINDS:
             with self.subTest(kind=kind):
                 job, out = self.submitted(kind, kind + ".batch", "--train-iters", "12")
-                # What Slurm does two minutes before the limit.
+                # Slurm does this two minutes before the limit.
                 CLUSTER.run(["scancel", "--signal=USR1", job])
                 CLUSTER.wait(lambda: "requeued" in out.read_text(), "the requeue")
                 self.assertIn("(interrupted)", out.read_text())

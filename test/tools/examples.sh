@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # examples.sh BIN [FOLDER... | --sample]: every model of examples/, or those named, compiles on one rank and with the options
-# that examples/README.md says of it. --sample: a quarter of that, in turn.
+# that examples/README.md says of it. --sample: a quarter of that.
 set -euo pipefail
 bin=$1
 shift
@@ -25,13 +25,13 @@ if [ "${1:-}" = --sample ]; then
   sample=yes
   shift
 fi
-turn=$((${MGC_TEST_TURN:-$(date +%s) / 86400})) # as test/e2e/turns.py
-is_chosen() { # WAY, 0 or 1: of the model, in this turn
-  [ ! "$sample" ] || [ $((turn % 4)) -eq $((2 * $1)) ]
+number=${MGC_TEST_SEED:-$((16#$(git -C "$root" rev-parse --short=7 HEAD 2>/dev/null || echo 0)))} # as test/e2e/samples.py
+is_chosen() { # LAYOUT of the model: 0, one rank, or 1, that of the table
+  [ ! "$sample" ] || [ $((number % 4)) -eq $((2 * $1)) ]
 }
 while read -r model options; do
   [ $# -eq 0 ] || [[ " $* " == *" $model "* ]] || continue
-  turn=$((turn + 1))
+  number=$((number + 1))
   if is_chosen 0; then compiles "$model" --tp 1; fi
   # shellcheck disable=SC2086  # a layout is several words
   if is_chosen 1; then compiles "$model" $options; fi

@@ -101,7 +101,7 @@ def excerpt(text, pattern, most):
     indent = len(lines[start]) - len(lines[start].lstrip())
     if "{" in lines[start]:
         end = next(i for i in range(start + 1, len(lines)) if re.match(r" {%d}\}" % indent, lines[i])) + 1
-    else:  # of a text phase: up to the next line that is indented as little
+    else:  # a text phase: up to the next line that is indented as little
         end = next((i for i in range(start + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
     shown = lines[start : min(end, start + most)] + (["      ..."] if end > start + most else [])
     return "\n".join(part for line in shown for part in broken("    " + simplified(line[min(indent, 4) :])))

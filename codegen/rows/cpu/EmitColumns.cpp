@@ -1,5 +1,5 @@
-// Form columns of CpuEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
-// stored element by element on the way.
+// Form columns of CpuEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and element-wise
+// stores.
 //
 //   zero the results of [begin, end) that do not accumulate
 //   for chunk of rows, in order:                  its pages and prefetched lines serve neighbouring blocks

@@ -41,7 +41,8 @@ private:
   void emitBlocks();
   void emitFlat(const std::vector<size_t> &stores);
   void emitPass(int pass, int passes);
-  // A dear value that two passes need: the first stores it where the last will store an effect, the others load it.
+  // An expensive value that two passes need: the first stores it where the last will store an effect, the others load
+  // it.
   struct Kept {
     Node node;
     size_t effect;
@@ -55,7 +56,7 @@ private:
   struct Accumulator {
     Node reduction;
     int64_t width;
-    int lane; // which of the unrolled copies it belongs to; -1: the tail
+    int lane; // number of the unrolled copy it belongs to; -1: the tail
   };
   std::vector<Accumulator> accumulatorsOf(const std::vector<Node> &reductions);
   Values columnNest(size_t loop, const std::vector<Accumulator> &accumulators, Values carried,

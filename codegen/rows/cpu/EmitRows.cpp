@@ -7,10 +7,10 @@
 //     for columns: accumulate the reductions of level 2
 //     ...
 //     the last pass also stores what has columns; per-row values are stored at the very end
-// Every pass loads or computes anew what it needs of the columns, but for one dear value that an output can hold until
-// the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass
-// works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of
-// a table; longer rows than these two would fill the cache.
+// Every pass loads or computes anew what it needs of the columns, but for one expensive value that an output can hold
+// until the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass works on it,
+// the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of a table;
+// longer rows than these two would fill the cache.
 #include "codegen/rows/cpu/EmitCpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <algorithm>
@@ -23,7 +23,7 @@ using Kind = RowGraph::NodeKind;
 static constexpr int kUnroll = 2;              // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
 static constexpr double kDearFlops = 10;       // more than a store and a load cost
-static constexpr int64_t kFetchedBytes = 8192; // of a row of one operand, at most, when the next is fetched
+static constexpr int64_t kFetchedBytes = 8192; // longest row that is prefetched, for each operand
 static constexpr size_t kMostFetched = 2;      // operands; more keep the memory busy as it is
 
 // --- Form rows ---------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ void CpuEmitter::emitRows() {
   });
 }
 
-// --- What is kept from pass to pass
+// --- Values kept from pass to pass
 
 // The node and what it is computed from, as far as it varies; not what `stop` is computed from.
 void CpuEmitter::collectVarying(Node node, Node stop, std::set<int> &found) const {

@@ -12,7 +12,7 @@ using namespace mlir;
 
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3; // address spaces
 static constexpr int64_t kMostBlocks = INT32_MAX;
-static constexpr int64_t kMostBytes = 16; // of one access; a vector of more takes several
+static constexpr int64_t kMostBytes = 16; // the widest access; a longer vector takes several
 
 // Alignment in bytes of a vector's address.
 static int64_t alignmentOf(Element element, int64_t width) {

@@ -1,8 +1,8 @@
 // Emits one laid-out row graph as a gpu.func of gpu, scf, arith, math, vector and llvm ops.
 //   in:  Layout (of a verified graph), a gpu.module to append to
-//   out: gpu.func @symbol(operands: ptr<1>.., scalars: i64..) kernel, and what plan::RowKernel says of it beside
-// Who does what is in GpuShape.h. Where rows allow it, there are two versions of the body: one for operands that begin at
-// multiples of 16 bytes, and one that reads and writes single elements; both sum in the same order.
+//   out: gpu.func @symbol(operands: ptr<1>.., scalars: i64..) kernel, and its facts for plan::RowKernel
+// GpuShape.h divides the work among threads. Where rows allow it, there are two versions of the body: one for operands
+// that begin at multiples of 16 bytes, and one that reads and writes single elements; both sum in the same order.
 #pragma once
 
 #include "codegen/rows/gpu/GpuShape.h"
@@ -118,7 +118,7 @@ private:
   // Form rows.
   mlir::Value lane_, rowIsInside_; // a position; i1 or null
   std::vector<Piece> kept_;
-  int64_t reducedFloats_ = 0; // of the block's memory, which reductions have had
+  int64_t reducedFloats_ = 0; // floats of the block's shared memory that reductions already use
   bool waited_ = false;
 };
 

@@ -62,7 +62,7 @@ void GpuEmitter::emitSums(const GpuPart &part) {
   combineRows(part, block, sums);
 }
 
-// `unroll` rows of the thread's columns, each rowsAtOnce after the one before. Those beyond the end are the last one.
+// `unroll` rows of the thread's columns, each rowsAtOnce after the one before. Rows beyond the end are the last row.
 std::vector<GpuEmitter::Piece> GpuEmitter::piecesOfRows(Value firstRow, const Piece &column) {
   const bool mayEnd = layout_.rows() % (shape_.rowsAtOnce() * shape_.unroll) != 0;
   std::vector<Piece> pieces;

@@ -12,23 +12,23 @@ using EffectKind = RowGraph::EffectKind;
 
 namespace {
 constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
-constexpr int64_t kSectorBytes = 32;  // of memory, the least that is worth to read
-constexpr int64_t kThreads = 256;     // of a block, where nothing asks for another number
+constexpr int64_t kSectorBytes = 32;  // the smallest memory access that is worth its cost
+constexpr int64_t kThreads = 256;     // threads of a block unless another number is requested
 constexpr int64_t kMostThreads = 512; // leaves 128 registers to each
 constexpr int64_t kMostThreadsOfBlock = 1024;
 // Threads that a multiprocessor runs at once, with 64 registers each, and its share of the second-level cache: 379 KB
 // on an A100, 397 KB on an H100 and H200, 893 KB on a B200.
 constexpr int64_t kThreadsAtOnce = 1024, kCacheBytes = 370 << 10;
 constexpr int64_t kManyBlocks = 100; // keep most of a large GPU busy
-constexpr int64_t kFlightBytes =
-    64; // that a thread asks for at once; columns, which have fewer threads: twice
-constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a row: so many are tried for,
-constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
-constexpr double kDearFlops = 10;       // a value to keep rather than to make again
-constexpr double kMostDearFlops = 512;  // of the dear values that a thread makes at once, in registers
-constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
+// Bytes that a thread requests at once; twice as many for columns, which have fewer threads.
+constexpr int64_t kFlightBytes = 64;
+constexpr int64_t kKeptFloats = 48;     // floats in registers for a thread's part of a row: the goal
+constexpr int64_t kMostKeptFloats = 64; // the limit, with the largest number of threads
+constexpr double kDearFlops = 10;       // a value that costs more is kept rather than recomputed
+constexpr double kMostDearFlops = 512;  // limit per thread for expensive values in registers at once
+constexpr int64_t kRowsPerClass = 32;   // about so many rows per class of a part with an index
 constexpr int64_t kMostClasses = 256;
-constexpr int64_t kMostSharedFloats = 8192; // of a block: 48 KiB is what every kernel may have
+constexpr int64_t kMostSharedFloats = 8192; // limit per block: 48 KiB, which every kernel may have
 
 int64_t powerBelow(int64_t value) { return int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(value, 1)))); }
 int64_t powerAbove(int64_t value) { return int64_t(llvm::bit_ceil(uint64_t(std::max<int64_t>(value, 1)))); }
@@ -115,7 +115,7 @@ private:
     shape_.blocks = divideUp(total, kThreads * shape_.unroll);
   }
 
-  // Floats of one vector that are worth to keep: what is loaded, and the dear values of all passes but the last.
+  // Floats of one vector that are worth keeping: loaded ones, and the expensive values of all passes but the last.
   int64_t keptFloats() const {
     int64_t count = int64_t(streams().size());
     for (int id = 0; id < int(graph_.nodes().size()); ++id)
@@ -124,7 +124,7 @@ private:
     return std::max<int64_t>(count, 1) * shape_.width;
   }
 
-  // Of one vector.
+  // The cost of the expensive values of one vector.
   double dearFlops() const {
     double flops = 0;
     for (int id = 0; id < int(graph_.nodes().size()); ++id)

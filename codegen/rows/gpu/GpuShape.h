@@ -17,7 +17,7 @@ inline constexpr int64_t kWarp = 32;
 // Effects of a column kernel that the same blocks do.
 struct GpuPart {
   std::vector<size_t> effects;
-  std::optional<Node> index; // of the table's row that they add to
+  std::optional<Node> index; // number of the table's row that the effects add to
   int64_t firstBlock = 0, blocks = 0;
   // With an index: so many warps share the rows of a slice of columns. A warp does those whose index is its number
   // modulo `classes`, in order: no two add to one place. 1 also where sums over rows or other indices are among the

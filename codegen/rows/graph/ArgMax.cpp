@@ -22,7 +22,7 @@ static Value constantI64(OpBuilder &b, Location loc, int64_t value, Value like) 
   return arith::ConstantOp::create(b, loc, attribute);
 }
 
-// Floats below zero are ordered by their bits the other way round. The function is its own inverse.
+// The bits of negative floats have the reverse order. The function is its own inverse.
 static Value reorder(OpBuilder &b, Location loc, Value bits) {
   auto constant = [&](int64_t value) { return emitI32(b, loc, value, bits.getType()); };
   Value sign = arith::ShRSIOp::create(b, loc, bits, constant(31));
@@ -78,7 +78,7 @@ Node maxKey(RowGraph &graph, Node a, Node b) {
   return graph.map("maxsi64", body, {a, b}, Element::i64);
 }
 
-// An element is left out by its index, not by its key: a pass that computes values anew may round them otherwise.
+// An element is left out by its index, not by its key: a pass that recomputes values may round them differently.
 std::vector<Node> largestKeys(RowGraph &graph, Node keys, Node index, int64_t count) {
   std::vector<Node> found;
   for (int64_t round = 0; round < count; ++round) {

@@ -11,7 +11,7 @@
 
 namespace mgc::rowgen {
 
-Node argKey(RowGraph &graph, Node value, Node index); // of f32 and i32: i64
+Node argKey(RowGraph &graph, Node value, Node index); // from f32 and i32: an i64
 Node keyIndex(RowGraph &graph, Node key);             // i32; -1 where keyWhere left no key
 Node keyValue(RowGraph &graph, Node key);             // f32
 // The key or, where the condition is false, less than any key.

@@ -1,7 +1,6 @@
-// See Math.h. Polynomials are minimax fits (relative error below 2e-8 in exact arithmetic) on the reduced
-// ranges named beside them; reductions use fused multiply-adds, so that their products are exact. NaN passes
-// through every path: no conversion to integers (undefined for NaN) but the 1.5 * 2^23 trick, no comparison
-// that would select NaN away.
+// See Math.h. Polynomials are minimax fits (relative error below 2e-8 in exact arithmetic) on the reduced ranges named
+// next to them; reductions use fused multiply-adds, so that their products are exact. NaN passes through every path: no
+// conversion to integers (undefined for NaN) but the 1.5 * 2^23 trick, no comparison that would select NaN away.
 #include "codegen/rows/graph/Math.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -37,8 +37,8 @@ namespace mgc::rowgen {
 // Operands are f32, bf16 or i32; nodes any but bf16: a bf16 operand's values are f32, rounded on storing to the nearest,
 // ties to even.
 enum class Element { f32, bf16, i32, i64, i1 };
-int64_t bytesOf(Element element);            // of an operand's
-constexpr Element valueOf(Element element) { // what a load of it gives, and a store to it takes
+int64_t bytesOf(Element element);            // size of an operand's element
+constexpr Element valueOf(Element element) { // the type that a load yields and a store expects
   return element == Element::bf16 ? Element::f32 : element;
 }
 enum class Access { in, out, accumulate };
@@ -80,7 +80,7 @@ using Body = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::
 // Facts about the kernel that its caller needs.
 struct KernelInfo {
   int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
-  double flops = 0, bytes = 0; // of the whole range
+  double flops = 0, bytes = 0; // cost of the whole range
   int64_t scalars = 0;         // it reads the first so many
   std::vector<plan::RowKernel::Operand> operands;
 };
@@ -127,8 +127,7 @@ public:
   Status verify() const;
   std::string key() const;
 
-  // --- What the generator reads
-  // -------------------------------------------------------------------------------------
+  // --- Queries of the generator
   struct DimInfo {
     DimKind kind;
     int64_t size;

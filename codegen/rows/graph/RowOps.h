@@ -34,6 +34,6 @@ Node differs(RowGraph &graph, Node a, Node b);            // i1
 // Conversions
 Node toI32(RowGraph &graph, Node a);                          // from i64: the low half
 Node toF32(RowGraph &graph, Node a);                          // from i32
-Node select(RowGraph &graph, Node condition, Node a, Node b); // of f32
+Node select(RowGraph &graph, Node condition, Node a, Node b); // f32 values
 
 } // namespace mgc::rowgen

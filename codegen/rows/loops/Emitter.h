@@ -45,8 +45,8 @@ protected:
   Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried,
               const LoopBody &body);
   void onlyIf(mlir::Value condition, const std::function<void()> &body);
-  mlir::Type elementType(Element element); // of values
-  mlir::Type memoryType(Element element);  // of operands
+  mlir::Type elementType(Element element); // type of a value
+  mlir::Type memoryType(Element element);  // type of an operand's element
   mlir::Type shapedLike(mlir::Value value, mlir::Type type);
   mlir::Type vectorType(Element element, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
@@ -60,13 +60,13 @@ protected:
   // i64: what of the kernel's range there is, where the rows are counted. A count out of range is as the nearest in it.
   mlir::Value countedRange(int64_t unitsOfPosition, int64_t unitSize);
   void setRow(mlir::Value row);   // decodes a linear row number into the row loops' coordinates
-  void loadUniforms();            // of the row, but for those whose place a reduction gives
+  void loadUniforms();            // the row's, except those at a place that a reduction gives
   mlir::Value uniform(Node node); // per-row value at the current insertion point
   mlir::Value varying(Node node, Lanes &lanes);
   mlir::Value computeVarying(Node node, Lanes &lanes);
   mlir::Value vectorOf(Node node, Lanes &lanes); // either kind, as a vector
   void prepare(Node node);                       // emits what `varying` takes from outside the column loops
-  struct Place {                                 // of an access in the current row
+  struct Place {                                 // the place of an access in the current row
     mlir::Value offset;                          // elements
     mlir::Value isValid;                         // i1, or null: always
   };
@@ -90,7 +90,7 @@ protected:
   mlir::OpBuilder b_;
   mlir::Location loc_;
   std::vector<mlir::Value> operands_;             // base pointers
-  std::vector<mlir::Value> coordinates_;          // of the loops, i64; null where not (yet) in that loop
+  std::vector<mlir::Value> coordinates_;          // by loop, i64; null where not (yet) in that loop
   llvm::DenseMap<int, mlir::Value> kernelValues_; // constants and scalar arguments
   llvm::DenseMap<int, mlir::Value> uniforms_;     // node -> value in the current row
   llvm::DenseMap<int, Place> loadPlaces_;         // varying load -> its place in the current row

@@ -71,7 +71,7 @@ public:
 
   // --- Form rows: passes over the columns; the last one stores what has columns.
   int passes() const;
-  std::vector<Node> reductionsOf(int pass) const; // that the pass completes
+  std::vector<Node> reductionsOf(int pass) const; // reductions that the pass completes
   bool storesColumns(const RowGraph::Effect &effect) const;
   // The nodes that the pass reduces and, in the last pass, stores.
   std::vector<Node> wantedBy(int pass) const;

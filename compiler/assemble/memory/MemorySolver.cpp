@@ -74,7 +74,7 @@ private:
   };
   std::vector<Room> rooms;
   std::vector<Life> lives;
-  std::vector<size_t> together; // scratch: the placed buffers that live with the one at hand
+  std::vector<size_t> together; // scratch: the placed buffers that live with the current one
 };
 
 // Gives up, with a peak of at least `limit`, once the peak reaches it.
@@ -97,7 +97,7 @@ Assignment place(const std::vector<LiveBuffer> &buffers, const std::vector<size_
   return result;
 }
 
-// Places anew with what lies at the peak of the last placement before all else: what comes early lies low. As often as
+// Repeats the placement with the buffers at the last one's peak first: early buffers get low addresses. As often as
 // about 2^21 steps of findGap allow.
 void improve(const std::vector<LiveBuffer> &buffers, std::vector<size_t> order, int64_t bound,
              Assignment &best) {
@@ -113,7 +113,7 @@ void improve(const std::vector<LiveBuffer> &buffers, std::vector<size_t> order, 
   }
 }
 
-// Indices sorted by the keys in turn, then by index, so that the result depends on nothing else.
+// Indices sorted by the keys one after the other, then by index, so that the result depends on nothing else.
 using Key = std::function<std::pair<int64_t, int64_t>(const LiveBuffer &)>;
 std::vector<size_t> sorted(const std::vector<LiveBuffer> &buffers, const Key &key) {
   std::vector<std::pair<std::pair<int64_t, int64_t>, size_t>> keys;

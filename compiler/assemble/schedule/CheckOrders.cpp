@@ -121,7 +121,7 @@ private:
     const OrderTimes times = timeOrders(shape, orders);
     if (times.complete)
       return;
-    std::vector<int64_t> next; // of each stage, what it never starts
+    std::vector<int64_t> next; // by stage: the first task that it never starts
     for (const std::vector<int64_t> &start : times.start)
       next.push_back(std::ranges::find(start, -1) - start.begin());
     auto isStuck = [&](int64_t stage) { return next[stage] < int64_t(orders[stage].size()); };
@@ -168,8 +168,8 @@ private:
   const std::vector<Order> &orders;
   const StepNames &names;
   const bool split;
-  std::vector<int64_t>
-      position; // of the stage at hand: step of each task, [kind][chunk][microbatch]; -1: none
+  // By [kind][chunk][microbatch], for the current stage: step of each task; -1: none.
+  std::vector<int64_t> position;
   Problems problems;
 };
 

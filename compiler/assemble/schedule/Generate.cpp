@@ -1,4 +1,4 @@
-// From the orders of a schedule to its solution, the same way for every row of the table:
+// From the orders of a schedule to its solution, the same for every row of the table:
 //   1. messages   each boundary between chunks of different stages, forward and back, per microbatch
 //   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer,
 //                 gradients right after the part that makes them; a pair of runs is one here: its sends come after both
@@ -155,7 +155,7 @@ private:
   // --- One stage
   // --------------------------------------------------------------------------------------------------
 
-  struct Lists { // of one stage, by run
+  struct Lists { // messages of one stage, by run
     std::vector<std::vector<const PendingMessage *>> receives, sends;
   };
 
@@ -269,7 +269,7 @@ private:
   TaskTicks ticks;
   std::vector<std::vector<Run>> runs;   // [stage]
   std::vector<PendingMessage> messages; // by source, target, sourceRun: by pair in the order they are sent
-  std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // of the stage at hand
+  std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // buffers of the current stage
 };
 
 } // namespace

@@ -17,7 +17,7 @@ inline constexpr int64_t kMaxParts = 1024;
 
 class HappensBefore {
 public:
-  static constexpr int64_t kCompute = -1, kGradients = -2; // of runs
+  static constexpr int64_t kCompute = -1, kGradients = -2; // streams of runs
   static int64_t runs(bool ofGradients) { return ofGradients ? kGradients : kCompute; }
   static int64_t messages(int64_t peer, bool isSend) { return 2 * peer + isSend; }
 
@@ -36,12 +36,12 @@ private:
   struct Last {
     int64_t stream, step;
   };
-  std::vector<Last> last; // of each stream; a stage has few
+  std::vector<Last> last; // by stream; a stage has few
 };
 
-// Who last wrote each piece of an area of memory, and who read it since. Accesses come in list order, and
-// every order in HappensBefore follows list order: to check against the last writer and the readers since is
-// to check against all.
+// Tracks who last wrote each piece of a memory area, and who read it since. Accesses come in list order, and every
+// order in HappensBefore follows list order, so checking against the last writer and the readers since covers all
+// earlier accesses.
 class MemoryTracker {
 public:
   struct Segment {

@@ -1,5 +1,5 @@
-// See ListScheduler.h. Stages decide in the order of time. A consumer knows when its input arrives as soon as the producer
-// starts, so a decision sees all tasks that are under way.
+// See ListScheduler.h. Stages decide in the order of time. A consumer knows when its input arrives as soon as the
+// producer starts, so a decision sees all running tasks.
 #include "compiler/assemble/schedule/ListScheduler.h"
 
 #include <algorithm>

@@ -99,7 +99,7 @@ private:
   const TaskTimes &times;
   const std::vector<Order> &orders;
   std::vector<Value> values;             // [forward?][consumer][microbatch]
-  std::vector<std::vector<double>> ends; // of the tasks so far, by stage
+  std::vector<std::vector<double>> ends; // ends of the tasks so far, by stage
   std::vector<double> begin = std::vector<double>(ends.size(), 0);
 };
 

@@ -14,7 +14,7 @@ struct TimedOrders {
   std::vector<Order> orders;
   double makespan = 0; // from the first start to the last end of all stages; INFINITY: they do not end
   double span = 0;     // the largest such of one stage
-  std::vector<std::vector<double>> ends = {}; // of each task; empty where nobody asked
+  std::vector<std::vector<double>> ends = {}; // by stage, then by task; empty where not requested
 };
 
 // As simulate() times the solution of these orders, but for waits on memory: a message starts when it is made and its receive

@@ -86,7 +86,7 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, cons
       const Order &order = orders[stage];
       const auto globalOf = [&](size_t i) { return shape.globalChunk(int64_t(stage), order[i].chunk); };
       for (size_t &i = next[stage]; i < order.size(); progress = true) {
-        const size_t end = i + 1 + (i + 1 < order.size() && order[i + 1].paired); // of a pair, as one
+        const size_t end = i + 1 + (i + 1 < order.size() && order[i + 1].paired); // a pair counts as one
         int64_t start = i ? times.end[stage][i - 1] : 0, length = 0;
         bool isReady = true;
         for (size_t one = i; one < end; ++one) {

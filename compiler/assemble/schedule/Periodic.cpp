@@ -187,7 +187,7 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
 Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
   MGC_ASSIGN(row, rowOf(problem));
   const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
-  const bool isPeriodic = problem.orders.empty() && !row.byTime; // as far as it can be known before
+  const bool isPeriodic = problem.orders.empty() && !row.byTime; // as far as known before planning
   int64_t sample = sampleOf(problem.shape, group);
   for (int64_t attempt = 0; attempt < kAttempts && isPeriodic; ++attempt, sample *= 2) {
     sample = microbatches - (microbatches - sample) / group * group; // as many more as full groups

@@ -18,8 +18,8 @@ struct PeriodicStage {
   std::vector<PeriodicStep> steps;
   std::vector<plan::Repeat> repeats;
   std::vector<plan::Ring> rings; // offsets are those in the area
-  int64_t bytes = 0;             // of the area
-  int64_t leastBytes = 0;        // of the buffers that live together: no area is smaller
+  int64_t bytes = 0;             // size of the area
+  int64_t leastBytes = 0;        // size of the buffers that live together: no area is smaller
   bool operator==(const PeriodicStage &) const = default;
 };
 

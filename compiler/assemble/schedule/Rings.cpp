@@ -1,5 +1,6 @@
-// Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go around
-// the slots of a ring. Two ways compete for chunks whose buffers have the same size, and the one of fewer slots is taken:
+// Rings for buffers of one kind. A chunk's buffers are used and released in the order of their microbatches, so they go
+// around the slots of a ring. There are two assignments for chunks whose buffers have the same size; the one with fewer
+// slots is taken:
 //   apart     each chunk has a ring of its own, as large as its peak
 //   together  they share slots: the n-th buffer to begin takes the slot of the (n - R)-th to end, of all chunks, where R is
 //             the most that live at one time. Interleaved schedules need it: while one chunk fills, another drains. With
@@ -20,7 +21,7 @@ namespace mgc::schedule {
 namespace {
 
 using Turns = std::vector<plan::Ring::Turn>;
-using Buffers = std::vector<ScheduledBuffer *>; // of one chunk, by microbatch
+using Buffers = std::vector<ScheduledBuffer *>; // one chunk's, by microbatch
 
 struct SharedSlots {
   int64_t slots = 0;
@@ -96,7 +97,7 @@ private:
     return true;
   }
 
-  // A list that never repeats ends a cycle too: nobody sees where it goes on.
+  // A list that never repeats ends a cycle too: its continuation is unknown.
   static Cycles cyclesOf(const std::vector<int64_t> &next, const std::vector<int64_t> &before) {
     Cycles cycles{Turns(next.size(), {-1, 0, 0})};
     int64_t begin = 0;
@@ -230,7 +231,7 @@ private:
 
   StageSchedule &stage_;
   int64_t group_;
-  std::vector<memory::LiveBuffer> areas_; // of a ring, or of those that share slots
+  std::vector<memory::LiveBuffer> areas_; // areas of a ring, or of the rings that share slots
   std::vector<size_t> areaOf_;            // by ring
 };
 

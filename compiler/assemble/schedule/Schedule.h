@@ -18,7 +18,7 @@
 
 namespace mgc::schedule {
 
-// Which stage holds which global chunk; 3 stages with 2 chunks each:
+// Places global chunks on stages; 3 stages with 2 chunks each:
 //   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
 //   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
 enum class ChunkPlacement { loop, v };
@@ -37,7 +37,7 @@ struct Shape {
     int64_t place = globalChunk % stages;
     return isBackward(chunkOf(globalChunk)) ? stages - 1 - place : place;
   }
-  int64_t chunkOf(int64_t globalChunk) const { return globalChunk / stages; } // of its stage
+  int64_t chunkOf(int64_t globalChunk) const { return globalChunk / stages; } // chunk in its stage
   // Whether the global chunks `from` and from + 1 are on one stage: what goes between them is no message.
   bool isLocal(int64_t from) const { return stageOf(from) == stageOf(from + 1); }
 
@@ -57,9 +57,9 @@ inline constexpr int64_t kTaskKinds = 8;
 
 struct ScheduledTask {
   TaskKind kind = TaskKind::begin;
-  int64_t chunk = -1;      // of the stage, not global; -1: once per training step
+  int64_t chunk = -1;      // chunk in the stage, not global; -1: once per training step
   int64_t microbatch = -1; // -1: once per training step
-  int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
+  int64_t part = -1;       // part of the chunk's layers, see Problem::parts; -1: all of it
   bool paired = false;     // with the task before it in the order: plan::ScheduleStep
   bool operator==(const ScheduledTask &) const = default;
 };
@@ -73,7 +73,7 @@ toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradien
 // use names the producer's `output` buffer, its `gradientIn` use the producer's `gradientOut` buffer.
 //   input        the chunk's input activation        activation  everything else saved for backward
 //   output       its output activation               gradientIn  gradient of its output
-//   gradientOut  gradient of its input               split       what `input` hands to `weight`
+//   gradientOut  gradient of its input               split       values that `input` passes to `weight`
 enum class BufferKind { input, activation, output, gradientIn, gradientOut, split };
 inline constexpr int64_t kBufferKinds = 6;
 const char *nameOf(BufferKind kind);
@@ -92,11 +92,11 @@ using Sizes = std::array<int64_t, kBufferKinds>; // bytes, by BufferKind; 0: the
 
 // --- Problem and solution ----------------------------------------------------------------------------------
 
-using Order = std::vector<ScheduledTask>; // of compute tasks with a microbatch
+using Order = std::vector<ScheduledTask>; // compute tasks with a microbatch
 
 struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
   double forward = 1, backward = 2, input = 1, weight = 1;
-  double gradients = 0; // of all its parts
+  double gradients = 0; // completing the gradients of all its parts
 };
 // Whether the task makes the gradient of the chunk's input, which the chunk before it takes.
 constexpr bool makesGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
@@ -115,8 +115,8 @@ struct Problem {
   std::vector<std::vector<std::vector<TaskKind>>> idle = {};
   bool isIdle(int64_t stage, int64_t chunk, TaskKind task) const;
   // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
-  // so many parts, each followed by the task gradients for the part, which runs beside what comes after. 0: in one,
-  // and its gradients are left to reduce. Empty: 0 everywhere.
+  // so many parts, each followed by the task gradients for the part, which runs concurrently with the following runs.
+  // 0: in one, and its gradients are left to reduce. Empty: 0 everywhere.
   std::vector<std::vector<int64_t>> parts = {};
   int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
 
@@ -126,7 +126,7 @@ struct Problem {
   std::vector<Order> orders = {}; // one per stage, given by a text (Text.h); empty: those of the row
   // For rows that plan by time and memory ("auto"); no other row reads them.
   std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
-  double messageSeconds = 0;         // of a value from one stage to another
+  double messageSeconds = 0;         // time of one value from one stage to another
   double memory =
       1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
@@ -161,7 +161,7 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 std::string toString(const Step &step);
-// Whether it is the second run of a pair; the first is the step before it.
+// Whether the step is the second run of a pair; the first is the step before it.
 inline bool isPaired(const Step &step) { return step.kind == Step::Kind::run && step.task.paired; }
 
 struct ScheduledBuffer {
@@ -170,7 +170,7 @@ struct ScheduledBuffer {
   int64_t bytes = 0;
   int64_t begin = 0, end = 0; // lifetime in steps of the list
   int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
-  int64_t ring = -1;          // of StageSchedule::rings
+  int64_t ring = -1;          // index in StageSchedule::rings
 };
 
 // Microbatches in chunks of all stages at most.
@@ -179,8 +179,8 @@ inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
-  std::vector<plan::Ring> rings; // of the buffers of a kind and chunk; offsets are those in the area
-  int64_t bytes = 0;             // of the area that holds the buffers
+  std::vector<plan::Ring> rings; // one per kind and chunk of the buffers; offsets are those in the area
+  int64_t bytes = 0;             // size of the area that holds the buffers
 };
 
 struct Solution {
@@ -208,7 +208,7 @@ const std::vector<ScheduleRow> &schedules();
 int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtualStages);
 // The row, or an error that lists the names; and an error when the row does not take the shape.
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
-// findSchedule, or where the problem has orders a row that stands for them. The problem must outlive it.
+// findSchedule, or where the problem has orders a row that returns them. The problem must outlive it.
 Result<ScheduleRow> rowOf(const Problem &problem);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.

@@ -25,7 +25,7 @@ std::vector<Order> gpipe(const Shape &shape) {
   return std::vector<Order>(shape.stages, order);
 }
 
-// One forward, one backward in turn, after as many forwards as it takes to reach the last stage and return.
+// Alternates one forward and one backward, after as many forwards as it takes to reach the last stage and return.
 //   stage 0 |F0 F1       B0 .  F2 B1 .  F3 B2 .     B3 .
 //   stage 1 |   F0 B0 .  F1 B1 .  F2 B2 .  F3 B3 .
 std::vector<Order> oneForwardOneBackward(const Shape &shape) {

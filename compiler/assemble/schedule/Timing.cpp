@@ -122,11 +122,11 @@ private:
   struct Stage {
     size_t next = 0;                                            // the step to issue
     double clock = 0, gradients = 0;                            // when its streams are free
-    std::map<std::pair<int64_t, Step::Kind>, double> lastStart; // of each stream of messages
+    std::map<std::pair<int64_t, Step::Kind>, double> lastStart; // by stream of messages
     size_t met = 0;                                             // meetings passed
     bool hasArrived = false;                                    // at the next meeting
   };
-  struct Meeting { // of all stages
+  struct Meeting { // a collective of all stages
     size_t arrived = 0;
     double last = 0;
   };

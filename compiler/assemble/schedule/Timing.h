@@ -21,9 +21,9 @@ double Costs::*stepCostOf(TaskKind kind); // the field of a task of the step
 struct StageTiming {
   double busy = 0;                // seconds in runs
   double idle = 0;                // fraction of the makespan
-  std::vector<double> start, end; // of each step; NaN when it never happens
+  std::vector<double> start, end; // by step; NaN when it never happens
   std::vector<double> done;       // when who waits for it may start: of a run of a pair when both end
-  std::vector<bool> isRun;        // of each step: it occupies the compute stream
+  std::vector<bool> isRun;        // by step: whether it occupies the compute stream
 };
 
 struct Timing {

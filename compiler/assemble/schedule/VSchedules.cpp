@@ -95,7 +95,7 @@ std::vector<Order> halfMemoryV(const Shape &shape) {
   const int64_t period = int64_t(pattern.period);
   std::vector<Order> orders;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
-    std::vector<std::pair<int64_t, ScheduledTask>> tasks; // of microbatch 0, by unit
+    std::vector<std::pair<int64_t, ScheduledTask>> tasks; // tasks of microbatch 0, by unit
     std::vector<bool> taken(period);
     auto add = [&](int64_t unit, TaskKind kind, int64_t chunk) {
       tasks.push_back({unit, {kind, chunk, 0}});

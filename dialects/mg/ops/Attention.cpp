@@ -222,7 +222,7 @@ SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactor
 // The axes along which the rank has its part of a sequence.
 struct PartOfSequence {
   plan::Axes axes;
-  bool ofEncoder = false; // of its sequence
+  bool ofEncoder = false; // the sequence is the encoder's
 };
 
 // Nothing where the positions are not those that the runtime numbers.
@@ -331,9 +331,8 @@ InstructionCall AttentionGradOp::getCall() {
   return callOf(*this, attention);
 }
 static constexpr int64_t kGroupDims = 3; // positions, sequences and groups may lie apart
-static int64_t pitchedDims(unsigned number) {
-  return number < 3 ? kGroupDims : 0;
-} // of q, k, v, or dq, dk, dv
+// Dimensions of q, k, v (or dq, dk, dv) that may have a pitch.
+static int64_t pitchedDims(unsigned number) { return number < 3 ? kGroupDims : 0; }
 int64_t AttentionOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }
 int64_t AttentionOp::getPitchedResultDims(unsigned) { return 0; }
 int64_t AttentionGradOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }
@@ -471,7 +470,7 @@ LogicalResult RopeOp::emitRow(RowEmitter &e) {
     sin = rowgen::scale(g, sin, -1);
   SmallVector<rowgen::Node> rows{sub(g, mul(g, a, cos), mul(g, b, sin)),
                                  add(g, mul(g, b, cos), mul(g, a, sin))};
-  for (int64_t row = 2; row < pairs.rowsOf(getX()); ++row) // what does not rotate
+  for (int64_t row = 2; row < pairs.rowsOf(getX()); ++row) // rows that do not rotate
     rows.push_back(pairs.load(getX(), row));
   pairs.store(getY(), rows, areNeighbours);
   return success();

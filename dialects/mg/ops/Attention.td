@@ -2,7 +2,7 @@
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_CosSinOp : Mg_ComputeOp<"cos_sin", [MgHalvedRow]> {
-  let summary = "Cosines, then sines, of position * frequency: what mg.rope rotates all heads of a token by";
+  let summary = "Cosines, then sines, of position * frequency: the rotation that mg.rope applies to all heads of a token";
   let description = [{
     y[i] = f cos(position * frequencies[i]); y[i + n/2] = f sin(position * frequencies[i]), i < n/2, where f is
     scale (1 + growth ln(1 + floor(position / period))), without a period scale.
@@ -94,7 +94,7 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
   let summary = "dq, dk, dv of attention, and dbias; dk and dv are summed over s and r";
   let description = [{
     o, lse and do_ are those of all keys, and of the sinks, which it need not know: the probability of key t is
-    exp(score - lse). Of a ring's step the results are summands, of f32. dbias is the sum over all pairs of a query and a
+    exp(score - lse). In a step of a ring the results are f32 summands. dbias is the sum over all pairs of a query and a
     key, of f32 whatever the bias is.
 
     1. the operands but lse and integers have one element type; dq, dk and dv have it too, or are f32
@@ -135,7 +135,7 @@ def Mg_SinkGradOp : Mg_ComputeOp<"sink_grad", [MgRow]> {
 }
 
 def Mg_MergeAttentionOp : Mg_ComputeOp<"merge_attention", [MgRowSpace]> {
-  let summary = "Attention to two sets of keys, from attention to each: what a step of a ring adds";
+  let summary = "Attention to two sets of keys, from attention to each: merges a step of a ring";
   let description = [{
     lse = log(exp(lse1) + exp(lse2)); o = exp(lse1 - lse) o1 + exp(lse2 - lse) o2. Where both are -inf, for a query that
     sees none of the keys, lse is -inf and o 0. It is a kernel of its own: the memory of o1 and o2 is free after it.

@@ -85,7 +85,7 @@ int64_t AllToAllOp::getWorkspaceBytes() {
     return 0;
   const TensorType value = tensorOf(getValue()), result = tensorOf(getResult());
   const int64_t inner = std::max(getSplit(), getConcat());
-  const TensorType chunks = inner == int64_t(getSplit()) ? result : value; // of which one is a row
+  const TensorType chunks = inner == int64_t(getSplit()) ? result : value; // one chunk is one row
   int64_t row = 1;
   for (int64_t extent : chunks.getShape().drop_front(inner))
     row *= extent;

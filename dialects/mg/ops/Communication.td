@@ -6,7 +6,7 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
   let description = [{
     1. shape, element type and names are equal (reshard_c1)
     2. the layouts differ (reshard_c2)
-    3. what is pending in the result was pending with the same reduction, or was complete and is a sum now (reshard_c3)
+    3. axes pending in the result were pending with the same reduction, or the value was complete and is a sum now (reshard_c3)
   }];
   let arguments = (ins Mg_Tensor:$value);
   let results = (outs Mg_Tensor:$result);

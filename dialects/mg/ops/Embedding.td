@@ -34,7 +34,7 @@ def Mg_RelocateOp : Mg_IndexedOp<"relocate", [MgForgettingGradient, MgGatheringR
   let description = [{
     `places` has for each position s the position t of x that stands there, or -1. `sources` is its inverse: for each
     position t the one s where it stands, or -1, so that the gradient of x is the same op with both exchanged. A position
-    of x stands at one place at most; what stands at none has no gradient. Only the gradient reads sources: mg-grad takes
+    of x stands at one place at most; a position at none has no gradient. Only the gradient reads sources: mg-grad takes
     them away.
 
         places  = -1  2  3 -1       y = 0  x2  x3  0

@@ -1,4 +1,4 @@
-// Experts: verifiers, gradients, row bodies, grouped products.
+// Experts: verifiers, gradients, row bodies, grouped matrix products.
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 

@@ -1,18 +1,17 @@
-// The experts of a mixture: tokens to rows in the order of their experts, products of such rows, and back.
+// The experts of a mixture: tokens to rows in the order of their experts, matrix products of such rows, and back.
 //
 // A token has a row for each of its k choices: c of them for s b tokens, grouped by expert, and on the rank that has the expert.
-// The order of the rows is data, and of each rank its own: c has the axes of s, b and e, and what lies at a place of it means
-// something only with the `experts` that it was made for. Which is why every op here takes them, and no reshard may change the
-// split of c.
+// The order of the rows is data, and of each rank its own: c has the axes of s, b and e, and a place of c means
+// something only with the `experts` that it was made for. So every op here takes them, and no reshard may change the split of c.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuous]> {
-  let summary = "Choices that their experts have room for; the others become no expert's";
+  let summary = "Keeps the choices that their experts have room for";
   let description = [{
     The tokens of `together` sequences of a batch share the room of each expert of `count`, `capacity` choices. Those with the
     largest weights have it, or with byPosition those of the first positions: plan::DropChoices has the order to the last tie. A
     choice without room becomes `count`, which is no expert's number: it has no row, and its weight no gradient. The weights that
-    are left stay as they are, as in Megatron-LM. Who else comes before a token is a matter of its whole sequence: s is whole.
+    are left stay as they are, as in Megatron-LM. The tokens before a token are those of its whole sequence: s is whole.
 
         %kept = mg.drop %experts by %weights at %positions {count = 8 : i64, capacity = 40 : i64, together = 2 : i64}
 
@@ -58,10 +57,10 @@ class Mg_RowsOp<string mnemonic, string rowRule, string rowOrder, list<Trait> tr
 def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let summary = "The order of rows by expert";
   let description = [{
-    Of the experts that are the rank's: counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a
-    token, sources[c] the choice, s b k flattened, whose row has the place. Rows of an expert are in the order of the tokens.
-    A choice of another rank's expert, or of none (mg.drop), has the place c, and a place behind the last row the source s b k:
-    there is nothing at either. Local types only: the order is the rank's own.
+    Orders the rows of the rank's experts: counts[e] is the number of rows of expert e, places[s, b, j] the place of the row
+    of a token's choice j, sources[c] the choice, s b k flattened, whose row has place c. Rows of an expert are in the order
+    of the tokens. A choice of another rank's expert, or of none (mg.drop), has the place c, and a place after the last row the
+    source s b k: there is nothing at either. Local types only: the order is the rank's own.
 
         %counts, %places, %sources = mg.group %experts over ["ep"]
 
@@ -78,9 +77,10 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
 }
 
 def Mg_RowCountOp : Mg_ComputeOp<"row_count", [MgRowSpace]> {
-  let summary = "How many rows there are: the sum of the counts of all experts that a rank has";
+  let summary = "Number of rows: the sum of the counts of all experts that a rank has";
   let description = [{
-    What row kernels over such rows read, to do no more (mg.kernel). mg-fuse makes it; the order of the sum is no matter.
+    The number of rows that row kernels over such rows process (mg.kernel). mg-fuse creates the op; the order of the sum does
+    not matter.
 
         %number = mg.row_count %counts
 
@@ -95,9 +95,9 @@ def Mg_RowCountOp : Mg_ComputeOp<"row_count", [MgRowSpace]> {
 def Mg_ExchangeOp : Mg_Op<"exchange", [Pure, MgInstruction]> {
   let summary = "Rows to the ranks of their experts, and back";
   let description = [{
-    value has a rank's rows in the order of all experts, the result those of its own experts from all ranks: by expert, and of
-    one by rank. With `back`, the other way round. counts: of each rank along the axes how many rows each expert has there, of
-    all experts. What is behind the last row is neither read nor written. Local types only.
+    value has a rank's rows in the order of all experts, the result those of its own experts from all ranks: by expert, and for
+    one expert by rank. `back` is the reverse. counts: for each rank along the axes the number of rows of each of all experts.
+    Places after the last row are neither read nor written. Local types only.
 
         %rows = mg.exchange %own by %counts over ["ep"]
 
@@ -200,7 +200,7 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b 
   let description = [{
     lhs [c, x] and rhs, the experts' matrices [e, x, y] or [e, y, x]: result[c, y] = sum over x of lhs[c, x] rhs[expert of c, x,
     y]. x and y are any dimensions, or none: a column lhs [c] puts its number times the expert's row of rhs [e, y] in each row,
-    which is how experts have biases. order: the counts of mg.group.
+    as biases of experts. order: the counts of mg.group.
 
     1. rhs has the experts first, and then x and y, which have no dimension in common (grouped_einsum_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_c2)
@@ -213,7 +213,7 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b 
   let results = (outs Mg_Float:$result);
 }
 def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., c .., s b k!, e -> ..", "getLhs(), getRhs()"> {
-  let summary = "Gradient of the experts' matrices: of each, the sum over its rows";
+  let summary = "Gradient of the experts' matrices: for each the sum over its rows";
   let description = [{
     lhs [c, x], rhs [c, y]: result[e, x, y], or [e, y, x], = sum over the rows c of expert e of lhs[c, x] rhs[c, y]; zeros for
     an expert without rows. x and y are any dimensions, or none. order: the counts of mg.group.

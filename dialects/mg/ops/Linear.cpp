@@ -92,7 +92,7 @@ static FailureOr<GemmShape> gemmShapeOf(Value lhs, Value rhs, Value result) {
 
 FailureOr<GemmShape> EinsumOp::getGemmShape() { return gemmShapeOf(getLhs(), getRhs(), getResult()); }
 
-// That the op's first two operands make the result: einsum_c1 to einsum_c3.
+// Checks that the op's first two operands make the result: einsum_c1 to einsum_c3.
 static LogicalResult verifyProduct(Operation *op, Value result) {
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   LayoutAttr l = layoutOf(lhs), r = layoutOf(rhs), out = layoutOf(result);
@@ -138,7 +138,7 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// The product, and its operands A and B. Precondition: the runs merge (einsum_c2).
+// The matrix product, and its operands A and B. Precondition: the runs merge (einsum_c2).
 static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(Operation *op, Value result) {
   Value a = op->getOperand(0), b = op->getOperand(1);
   GemmShape shape = *gemmShapeOf(a, b, result);

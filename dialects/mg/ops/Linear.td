@@ -21,7 +21,7 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     double getFlops();
-    /// The local product as one gemm; fails where the runs do not merge.
+    /// The local matrix product as one gemm; fails where the runs do not merge.
     struct GemmShape { int64_t m, n, k; bool swapOperands, transposeLhs, transposeRhs; };
     ::mlir::FailureOr<GemmShape> getGemmShape();
   }];
@@ -29,7 +29,7 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
 
 def Mg_LinearOp : Mg_ComputeOp<"linear", [
     DeclareOpInterfaceMethods<Mg_LibraryOpInterface>, MgInstruction, MgWorkspace]> {
-  let summary = "Product with an epilogue: mg.einsum plus a bias, or the GELU of that";
+  let summary = "Matrix product with an epilogue: mg.einsum plus a bias, or the GELU of that";
   let description = [{
     mg-fuse-epilogues makes the op for targets whose library runs it in one call. One result: lhs rhs + bias. Two: the
     second is that sum, for the backward, and the first its GELU (form "tanh"). Sums are made in f32; each result is
@@ -51,7 +51,7 @@ def Mg_LinearOp : Mg_ComputeOp<"linear", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     double getFlops();
-    /// Whether the value can be the bias of such a product: linear_c1, linear_c2.
+    /// Whether the value can be the bias of such a matrix product: linear_c1, linear_c2.
     static bool canBeBias(::mlir::Value value, ::mlir::Value result, int64_t columns);
   }];
 }

@@ -1,4 +1,4 @@
-// Cross-entropy, parallel over the vocabulary (docs/sharding.md), and what the loss has beside it (docs/experts.md).
+// Cross-entropy, parallel over the vocabulary (docs/sharding.md), and the other terms of the loss (docs/experts.md).
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, Mg_OfLogits,
@@ -21,7 +21,7 @@ def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow, Mg_Of
   let rule = "* n, *, *, * -> * n";
 }
 def Mg_LossTermOp : Mg_ComputeOp<"loss_term", [MgGradient, MgRow]> {
-  let summary = "A term of the loss beside the cross-entropy: value * scale, as it counts in the loss";
+  let summary = "A term of the loss in addition to the cross-entropy: value * scale, its share of the loss";
   let description = [{
     The loss of a step is loss_sum / tokens, and its terms. The value is a sum over the tokens or the sequences of a
     microbatch, scale the term's coefficient over their number in the step. Gradients are divided by the tokens of the

@@ -39,7 +39,7 @@ class Mg_ComputeOp<string mnemonic, list<Trait> traits = []>
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
 }
 
-// Row ops, library ops, differentiable ops: what each family's entries are made of.
+// Building blocks of each family's entries: row ops, library ops, differentiable ops.
 defvar MgRow = DeclareOpInterfaceMethods<Mg_RowOpInterface>;
 defvar MgDearRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["isDear"]>;
 defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule

@@ -135,7 +135,7 @@ Node dot(RowGraph &g, ArrayRef<Node> a, ArrayRef<Node> b) {
   return sumOf(g, products);
 }
 
-// p of a logit: of a column's, or of one that was chosen. Softmax has two sums of the row beside it.
+// p of a logit: of a column's, or of one that was chosen. Softmax also needs two sums of the row.
 class Scores {
 public:
   Scores(RowEmitter &e, StringRef form, Node logits) : g_(e.graph()), form_(form) {

@@ -18,13 +18,13 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
 
     NaN: in comparisons a NaN is larger than any number. So a token with a NaN among its logits chooses that expert (with
     groups, its group), whose weight is NaN; softmax and D make all its weights NaN. The number of an expert is
-    part of what is compared, not found by a comparison: experts are distinct and in [0, e) for any bits of the logits.
+    part of the compared value, not found by a comparison: experts are distinct and in [0, e) for any bits of the logits.
 
     weights are f32, as lse is: rounded to bf16 they would no longer sum to 1, and each would put its error on an
     expert's whole output, for a memory of k numbers a token.
 
-    The choice is constant but for its jumps, and no derivative could move the bias. What stands in the place of its gradient
-    is the load, how many tokens chose each expert, by which mg.balance_bias moves it. A router without a bias may have
+    The choice is constant but for its jumps, and no derivative could move the bias. Instead of a gradient it has the
+    load, the number of tokens that chose each expert, by which mg.balance_bias moves it. A router without a bias may have
     `load` instead: a counter, which takes no part in anything, and whose gradient is the load. mg-grad drops the operand.
 
     The dimension of the experts is whole: the choice needs all of them, and they are few. Results have a dimension k in
@@ -80,7 +80,7 @@ def Mg_RouteGradOp : Mg_ComputeOp<"route_grad", [
   let hasVerifier = 1;
 }
 
-// --- Balance: what terms of the loss are made of (docs/experts.md)
+// --- Balance: ops of the terms of the loss (docs/experts.md)
 
 def Mg_MultiHotOp : Mg_ComputeOp<"multi_hot", [MgGradient, MgRow]> {
   let summary = "1 for each expert that a token goes to, else 0";

@@ -86,6 +86,3 @@ LogicalResult ChainOp::verifyRegions() {
                          << ", whose activations no instance takes (chain_c2)";
   return success();
 }
-
-#define GET_OP_CLASSES
-#include "MgOps.cpp.inc"

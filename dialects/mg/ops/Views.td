@@ -1,4 +1,4 @@
-// A value and its parts in one memory: what lets several products be one. dialects/mg/View.h says where they lie.
+// A value and its parts in one memory, so that one matrix product can replace several. dialects/mg/View.h has their places.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
@@ -12,7 +12,7 @@ def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
             : tensor<.., #mg.layout<s, b, g, j, d>> -> (tensor<.., #mg.layout<s, b, g, r, d>>,
               tensor<.., #mg.layout<s, b, g, d>>, tensor<.., #mg.layout<s, b, g, d>>)
 
-    `along`, and what stands for it, is whole here. No data moves: a part lies in the value's memory, its rows as far
+    `along`, and the dimension that replaces it, is whole here. No data moves: a part lies in the value's memory, its rows as far
     apart as those of the value. Each part has a gradient: something depends on it.
     1. each part has the names of the value with `along` left out or replaced by a name of its own (parts_c1)
     2. the parts take as many positions as `along` has (parts_c2)
@@ -28,7 +28,7 @@ def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
     Mg_MovesData, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
   let summary = "The value that has these parts along one dimension: the reverse of mg.parts";
   let description = [{
-    No data moves: what makes a part writes it where it lies in the value.
+    No data moves: the op that makes a part writes it into the value.
     1. each part has the names of the value with `along` left out or replaced by a name of its own (join_c1)
     2. the parts take as many positions as `along` has (join_c2)
     3. the parts have the element type of the value (join_c3)
@@ -39,7 +39,7 @@ def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
   let hasVerifier = 1;
 }
 
-// Two values whose elements alternate in a third: no views, as rows of one element each are no rows that a product can read.
+// Two values whose elements alternate in a third: no views, as no matrix product reads rows of one element.
 def Mg_UnzipOp : Mg_ComputeOp<"unzip", [MgGradient, MgRowSpace]> {
   let summary = "The first and the second of each pair that the last dimension of a value has";
   let description = [{

@@ -1,6 +1,6 @@
 // A collective of ranks that share a device, on the stream of each:
 //
-//     host    record `ready`, lay down addresses and events, meet
+//     host    record `ready`, store addresses and events, meet
 //     stream  wait for `ready` of all: their sources are complete, their destinations may be written
 //             own part: as on the CPU (runtime/comm/thread/ThreadCollectives.cpp), reductions in the order of the group
 //     host    record `done`, meet
@@ -31,7 +31,7 @@ constexpr int64_t kSliceAlignment = 16; // elements
 // The addresses and events that a member of a group shows the others.
 struct Member {
   mgc_address source = 0, destination = 0;
-  mgc_address counts = 0; // of an exchange of rows
+  mgc_address counts = 0; // exchanges of rows only
   const Event *ready = nullptr, *done = nullptr;
 };
 
@@ -41,7 +41,7 @@ struct End {
   Transfer what;
   const Event *mine = nullptr;
   Ticket ticket = -1;
-  End *sender = nullptr;                        // of a receiving end: set when they meet
+  End *sender = nullptr;                        // receiving end only: set when the two meet
   std::atomic<const Event *> finished{nullptr}; // set by the receiver's thread when it has enqueued the copy
 };
 
@@ -76,15 +76,15 @@ private:
   struct Meeting {
     const Stream &stream;
     std::vector<Member> members;
-    int64_t index; // of this rank
+    int64_t index; // index of this rank
     const Member &mine() const { return members[index]; }
   };
-  // One collective under way.
+  // One collective in progress.
   struct Job {
     const plan::Collective &what;
     const Stream &stream;
     const std::vector<Member> &members;
-    int64_t index, bytes; // of this rank; of an element
+    int64_t index, bytes; // index: of this rank; bytes: of an element
     int64_t size() const { return static_cast<int64_t>(members.size()); }
     const Member &mine() const { return members[index]; }
   };

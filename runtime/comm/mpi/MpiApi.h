@@ -22,9 +22,9 @@ enum { MGC_MPI_ANY_RANK = -1 };
 typedef struct mgc_mpi_world mgc_mpi_world;
 
 typedef struct {
-  int64_t rank, ranks;             /* of all processes that were started together */
-  int64_t local_rank, local_ranks; /* of those on this machine */
-  char version[256];               /* of the library that was opened, for people: "Open MPI 4.1.4" */
+  int64_t rank, ranks;             /* numbering of all processes that were started together */
+  int64_t local_rank, local_ranks; /* numbering of the processes on this machine */
+  char version[256];               /* version of the opened library, for people: "Open MPI 4.1.4" */
 } mgc_mpi_facts;
 
 /* `rows` pieces of `row_bytes`, `stride` bytes from one to the next. Only read of what is sent. */
@@ -35,19 +35,19 @@ typedef struct {
 
 typedef struct {
   uint64_t token;
-  int64_t rank, bytes; /* of a receive: from whom, and how many came */
+  int64_t rank, bytes; /* a receive: the sender, and the number of bytes that came */
 } mgc_mpi_completion;
 
 typedef struct {
   int32_t version;
-  const char *kind; /* that the plugin was built for: "Open MPI" or "MPICH" */
+  const char *kind; /* the MPI that the plugin was built for: "Open MPI" or "MPICH" */
   int (*start)(mgc_mpi_facts *facts, mgc_error *error);
   int (*stop)(mgc_error *error);
   /* Ends all processes of the job with `code`, this one too, those that hang as well; returns where their launcher does so by
    * itself once one has ended with a code. No message is waited for. */
   void (*abandon)(int32_t code);
   int (*open_world)(mgc_mpi_world **world, mgc_error *error);
-  /* Does not wait. What has not completed is not received any more. */
+  /* Does not wait. Receives that have not completed are dropped. */
   void (*drop_world)(mgc_mpi_world *world);
   /* The region stays until the completion. `done`, where it is not null: 1 when the message has left already, and no completion
    * comes. */
@@ -56,7 +56,7 @@ typedef struct {
   /* A message may be shorter than the region of one row. */
   int (*receive)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t from, int32_t tag,
                  uint64_t token, mgc_error *error);
-  /* What has completed since; it stays until the next call. */
+  /* Returns the requests completed since the last call; the list is valid until the next call. */
   int (*poll)(mgc_mpi_world *world, const mgc_mpi_completion **completions, int64_t *count, mgc_error *error);
 } mgc_mpi_api_table;
 

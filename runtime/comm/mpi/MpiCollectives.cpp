@@ -22,10 +22,10 @@ namespace {
 
 using Kind = plan::Collective::Kind;
 
-constexpr int64_t kMostRoundBytes = 512 << 10, kScratchBytes = 8 << 20; // of a member; of a group
+constexpr int64_t kMostRoundBytes = 512 << 10, kScratchBytes = 8 << 20; // bytes per member; per group
 constexpr int64_t kLeastRoundBytes = 16 << 10;
 constexpr size_t kMostGroups = 4096;
-constexpr int kTermsSlot = 0, kSumsSlot = 2; // of even rounds; the next one of odd ones
+constexpr int kTermsSlot = 0, kSumsSlot = 2; // slots of even rounds; odd rounds use the next one
 
 MpiRegion rowsOf(const std::byte *base, int64_t rows, int64_t rowBytes, int64_t stride) {
   return {const_cast<std::byte *>(base), rows, rowBytes, stride};
@@ -213,7 +213,7 @@ Status MpiRank::reduceInRounds(MpiGroup &group, const Call &call, int64_t rounds
       group.terms.members[static_cast<size_t>(member)].source =
           member == group.index ? round.own : group.scratchOf(number, member);
     reduceSources(group.terms, call.what, round.elements, round.sum);
-    MGC_TRY(awaitSlot(group, kSumsSlot + odd)); // of the round before the last one
+    MGC_TRY(awaitSlot(group, kSumsSlot + odd)); // the slot was used two rounds ago
     MGC_TRY(begin(group, round.sums, sumsTag, kSumsSlot + odd));
   }
   MGC_TRY(awaitSlot(group, kSumsSlot));
@@ -325,11 +325,11 @@ Status MpiRank::allToAll(MpiGroup &group, const Call &call, const Agreement &agr
   const int64_t bytes = call.what.chunk * call.elementBytes, outer = call.what.outer,
                 middle = call.what.middle;
   const int64_t size = group.size(), block = middle * bytes;
-  const auto blocks = [&](const std::byte *base,
-                          int64_t member) { // of a member, in [outer, n, middle, chunk]
+  // The blocks of a member in [outer, n, middle, chunk], and its chunks in [outer, middle, n, chunk].
+  const auto blocks = [&](const std::byte *base, int64_t member) {
     return rowsOf(base + member * block, outer, block, size * block);
   };
-  const auto chunks = [&](const std::byte *base, int64_t member) { // and in [outer, middle, n, chunk]
+  const auto chunks = [&](const std::byte *base, int64_t member) {
     return rowsOf(base + member * bytes, outer * middle, bytes, size * bytes);
   };
   return rearrange(group, agreement, outer * block, [&](int64_t member) {

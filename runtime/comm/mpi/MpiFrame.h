@@ -16,8 +16,8 @@
 
 namespace mgc {
 
-inline constexpr int64_t kInlineBytes =
-    3072; // of data in a frame; with its header it is sent at once by every MPI
+// The most data in a frame; with its header every MPI sends it at once.
+inline constexpr int64_t kInlineBytes = 3072;
 
 using MpiFields = std::array<int64_t, 11>;
 
@@ -28,7 +28,7 @@ struct MpiFrame {
     mismatch // in the place of the data of a transfer: the same of what is sent, and that ticket
   } kind = Kind::enter;
   MpiFields fields{};
-  int64_t bytes = 0; // of `data`
+  int64_t bytes = 0; // size of `data`
   std::array<std::byte, kInlineBytes> data;
 
   static constexpr int64_t kHeaderBytes = int64_t(sizeof(Kind) + sizeof(MpiFields) + sizeof(int64_t));

@@ -16,8 +16,8 @@ namespace mgc {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// The thread that starts MPI and, as it must be, stops it; and that makes the other calls that wait for ranks. Who has such a call
-// made waits no longer than to a deadline; then the thread is left behind.
+// The thread that starts MPI and, as it must be, stops it; and that makes the other calls that wait for ranks. The
+// caller of such a call waits for it no longer than to a deadline; then the thread is abandoned.
 class MpiThread {
 public:
   MpiThread() : shared_(std::make_shared<Shared>()) {
@@ -71,7 +71,7 @@ namespace {
 
 constexpr auto kLastWords = 1s;
 constexpr auto kAbandonment = 5s;
-constexpr int64_t kMostBytes = 1024; // of the message that says where the store is
+constexpr int64_t kMostBytes = 1024; // size of the message that says where the store is
 constexpr int32_t kStoreTag = 0;
 
 std::string hostName() {
@@ -151,7 +151,7 @@ Status MpiProcess::complete(int64_t count, std::chrono::milliseconds most) {
   }
 }
 
-// Rank 0 listens, and says where. By loopback where all are on one machine and nobody has said otherwise.
+// Rank 0 listens, and says where. By loopback where all are on one machine and no address was requested.
 Status MpiProcess::agreeOnStore(Launch &launch) {
   store_.assign(kMostBytes, '\0');
   if (launch.rank != 0) {
@@ -188,7 +188,7 @@ Status MpiProcess::leave(bool isWell, int code) {
       ::_exit(code);
     }).detach();
   } catch (const std::system_error &) { // no thread more
-    ::alarm(kAbandonment.count());      // whose signal ends the process, with a code of its own
+    ::alarm(kAbandonment.count());      // the signal ends the process, with a code of its own
   }
   table_.abandon(code);
   return Status::ok();

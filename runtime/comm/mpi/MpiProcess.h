@@ -14,8 +14,8 @@ class MpiThread;
 
 class MpiProcess {
 public:
-  // Starts the MPI of the launcher, in all processes, and completes `launch`: where rank 0 listens. The error says what would work.
-  // `plugin`: its file, else the one beside the program. `timeout` is that of each wait.
+  // Starts the MPI of the launcher, in all processes, and completes `launch`: where rank 0 listens. The error says what
+  // would work. `plugin`: its file, else the one next to the program. `timeout` is that of each wait.
   static Result<std::unique_ptr<MpiProcess>> start(Launch &launch, std::chrono::milliseconds timeout,
                                                    const std::string &plugin = {});
   ~MpiProcess();
@@ -39,7 +39,7 @@ private:
   MpiProcess(const MpiTable &table, std::chrono::milliseconds timeout);
   Status verify(const Launch &launch) const;
   Status exchange(bool isSend, int64_t rank, int32_t tag, void *data, int64_t bytes);
-  Status complete(int64_t count, std::chrono::milliseconds most); // of what has begun in `all_`
+  Status complete(int64_t count, std::chrono::milliseconds most); // completes the transfers begun in `all_`
 
   const MpiTable &table_;
   const std::chrono::milliseconds timeout_;

@@ -57,10 +57,10 @@ private:
   };
   // The sends to one rank, oldest first.
   struct Peer {
-    std::deque<Ticket> sends;    // that the other does not want yet
+    std::deque<Ticket> sends;    // sends that the other rank does not want yet
     std::deque<MpiFields> wants; // without a send
   };
-  // That a member has entered the collective of this number in its group, and what it sent along.
+  // A member's entry into the collective of this number in its group, with the data it sent along.
   struct Arrival {
     uint64_t meeting = 0;
     Agreement agreement;
@@ -73,13 +73,13 @@ private:
   };
   struct MpiGroup {
     MpiGroup(const std::vector<int64_t> &ranks, int64_t index, uint64_t key, Arrivals &arrivals);
-    ThreadGroup terms; // of a reduction: where the members' sources lie here
+    ThreadGroup terms; // for reductions: the members' sources on this rank
     const int64_t index;
     const uint64_t key;
     Arrivals &arrivals;
     std::vector<std::array<Arrival, 2> *> ofMember;
     uint64_t meetings = 0;
-    const int64_t roundBytes;       // that a rank adds up of every member at once
+    const int64_t roundBytes;       // bytes of every member that a rank adds up at once
     std::vector<std::byte> scratch; // roundBytes for each member, of two rounds
     std::byte *scratchOf(int64_t round, int64_t member) {
       return scratch.data() + (round % 2 * size() + member) * roundBytes;
@@ -161,10 +161,10 @@ private:
 
   std::vector<mgc_mpi_completion> completed_;
   MpiFrame incoming_;
-  std::deque<MpiFrame> frames_; // of what is sent
+  std::deque<MpiFrame> frames_; // frames being sent
   std::vector<MpiFrame *> freeFrames_;
   std::vector<Peer> peers_;               // by rank
-  RowExchange rows_;                      // of the exchange at hand
+  RowExchange rows_;                      // the exchange in progress
   std::deque<MpiGroup> groups_;           // by GroupId
   std::map<uint64_t, Arrivals> arrivals_; // by the groups' keys
   std::deque<Posted> pool_;               // by Ticket

@@ -7,10 +7,10 @@ namespace mgc {
 
 struct MpiToken {
   enum class Kind : uint8_t {
-    frame,     // that has arrived
+    frame,     // a frame that has arrived
     sentFrame, // number: its address
     transfer,  // number: its ticket
-    part       // of a collective; slot, and number: the other rank
+    part       // a part of a collective; slot, and number: the other rank
   } kind = Kind::frame;
   uint8_t slot = 0;
   uint64_t number = 0; // addresses of processes have fewer than 48 bits

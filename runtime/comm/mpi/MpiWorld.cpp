@@ -70,7 +70,7 @@ void MpiRank::abort(const Status &cause) {
   processes_.abort(cause);
 }
 
-// Where a rank has gone, the reason comes by another way, and maybe later.
+// If a rank has gone, the reason comes over another connection, and maybe later.
 Status MpiRank::explain(const Status &status) {
   if (status.isOk())
     return status;

@@ -18,7 +18,7 @@ private:
   using Clock = std::chrono::steady_clock;
   static constexpr int kSpins = 4000;
   static constexpr std::chrono::microseconds kYielding{100}, kShortest{10}, kLongest{500};
-  static constexpr int kPart = 8; // of the time waited
+  static constexpr int kPart = 8; // sleeps for this part of the time waited
   const bool haveOwnCores_;
   int spins_ = 0;
   Clock::time_point since_ = Clock::now();

@@ -24,7 +24,8 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
-constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr std::chrono::milliseconds kSlice{
+    100}; // a wait checks at this interval whether other ranks still live
 constexpr int64_t kHandshakeBytes = 256;
 constexpr std::string_view kGroup = "group", kChannel = "channel";
 
@@ -66,7 +67,7 @@ private:
     const Group &group;
     const plan::Collective &what;
     mgc_address source, destination, workspace;
-    int64_t bytes; // of a chunk
+    int64_t bytes; // size of a chunk
     mgc_address at(mgc_address base, int64_t chunks) const {
       return base + static_cast<uint64_t>(chunks * bytes);
     }
@@ -90,12 +91,12 @@ private:
   const NcclOptions options_;
   const plugin::Patience patience_{options_.timeout,
                                    [this] { return isAborted() || !options_.check().isOk(); }};
-  mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
+  mutable std::mutex mutex_; // guards cause_, and communicators against abort()
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
   std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
-  plugin::PinnedBuffer counts_;          // of the last exchange, on the host
+  plugin::PinnedBuffer counts_;          // the last exchange's counts, on the host
   // By group and by where the counts lie: of the last exchange by them.
   std::map<std::pair<GroupId, mgc_address>, RowExchange> exchanges_;
   std::vector<Ticket> free_;
@@ -118,8 +119,8 @@ Status NcclRank::openTransfers(int64_t peer, bool isSend) {
   return Status::ok();
 }
 
-// NCCL does not always work with another version of itself; products of another cuBLASLt, and row kernels that another driver
-// compiled, have other bits.
+// NCCL does not always work with another version of itself; matrix products of another cuBLASLt, and row kernels that
+// another driver compiled, have other bits.
 Status NcclRank::verifyVersions() const {
   MGC_ASSIGN(facts, device_.describe());
   const std::string text = facts.versions,
@@ -160,7 +161,7 @@ Status NcclRank::handshake(const Group &channel) {
   const Status sent = channel.index == 0 ? stream.send(channel.comm, buffer.address(), kHandshakeBytes, 1)
                                          : stream.receive(channel.comm, buffer.address(), kHandshakeBytes, 0);
   Status done = sent.isOk() ? awaitHandshake(stream) : rootOf(sent);
-  if (!done.isOk()) { // what waits for the peer on the device would hold the buffer for ever
+  if (!done.isOk()) { // work on the device that waits for the peer would hold the buffer for ever
     abort(done);
     (void)stream.synchronize(kHearsay);
   }

@@ -1,5 +1,5 @@
-// One rank of a world of processes, over the NCCL functions of a device's plugin. Groups, and ways from one rank to
-// another, are NCCL communicators of their own, made at load time.
+// One rank of a world of processes, over the NCCL functions of a device's plugin. Each group, and each channel from one
+// rank to another, has its own NCCL communicator, made at load time.
 #pragma once
 
 #include "runtime/comm/Communicator.h"
@@ -17,9 +17,9 @@ using Share = std::function<Result<std::string>(const std::string &key, bool isM
 
 struct NcclOptions {
   int64_t rank = 0, ranks = 1;
-  std::chrono::milliseconds timeout{600'000}; // of each wait of the host
+  std::chrono::milliseconds timeout{600'000}; // limit of each wait of the host
   Share share;
-  std::function<Status()> barrier; // of all processes
+  std::function<Status()> barrier; // meeting point of all processes
   std::function<Status()> check;   // whether one has aborted
 };
 

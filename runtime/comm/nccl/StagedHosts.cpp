@@ -12,8 +12,10 @@ namespace mgc {
 
 namespace {
 
-constexpr int64_t kRowBytes = 64, kPieceBytes = 4 << 20; // of a block that moves at once
-constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+// Sizes of the rows, and of the pieces, in which a block moves.
+constexpr int64_t kRowBytes = 64, kPieceBytes = 4 << 20;
+// A wait checks at this interval whether other ranks still live.
+constexpr std::chrono::milliseconds kSlice{100};
 
 class StagedHosts final : public Communicator {
 public:

@@ -8,7 +8,7 @@
 //     meet                                   now the sources and destinations may change again
 //
 // A slice is reduced by one rank, so all ranks get the same bits; in place is safe because only that rank reads
-// and writes it, each block after it has read it everywhere. Nothing is copied on the way: n ranks read and
+// and writes it, each block after it has read it everywhere. No intermediate copies: n ranks read and
 // write each byte of n buffers once.
 #include "runtime/base/Bf16.h"
 #include "runtime/base/Rounding.h"
@@ -245,7 +245,7 @@ std::string ThreadSeat::describeWait(const ThreadGroup &group, uint64_t generati
                      fmt::join(group.ranks, ", "));
 }
 
-// The second meeting keeps what was laid down until all have compared it.
+// The second meeting keeps the stored values until all have compared them.
 Status ThreadSeat::barrier(GroupId groupId) {
   const Membership my = memberships_.at(groupId);
   MGC_TRY(publish(my, {}, 0, 0, listeners_));

@@ -99,7 +99,7 @@ struct ThreadShared {
   Status cause;
 };
 
-// Who is told while a thread waits; nobody, of a thread beside the rank's.
+// The listeners that are told while a thread waits; a thread other than the rank's has none.
 struct WaitListeners {
   Progress *progress = nullptr;
   WaitObserver *observer = nullptr;
@@ -114,7 +114,7 @@ public:
   void reserveTransfers(int64_t count);
   void setProgress(Progress *progress) { listeners_.progress = progress; }
   void setWaitObserver(WaitObserver *observer) { listeners_.observer = observer; }
-  const WaitListeners &listeners() const { return listeners_; } // of the rank's thread
+  const WaitListeners &listeners() const { return listeners_; } // for the rank's thread
   Status barrier(GroupId group);
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<bool> isDone(Ticket ticket);
@@ -126,10 +126,10 @@ public:
 
   struct Membership {
     ThreadGroup *group = nullptr;
-    int64_t index = 0; // of this rank in the group
+    int64_t index = 0; // index of this rank in the group
   };
   const Membership &membership(GroupId group) const { return memberships_.at(group); }
-  // Lays down what the others may read until the next meeting, and meets them: all agree on what they do.
+  // Stores the arguments, which the others may read until the next meeting, and meets them: all must agree.
   Status publish(const Membership &my, const Agreement &agreement, mgc_address source,
                  mgc_address destination, const WaitListeners &listeners);
   Status meet(const Membership &my, const WaitListeners &listeners); // returns once all members have come
@@ -206,7 +206,7 @@ private:
   Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
   std::vector<const plugin::Event *> events_; // by Ticket
-  std::deque<RowExchange> exchanges_;         // by GroupId: one may be at hand in each
+  std::deque<RowExchange> exchanges_;         // by GroupId: one may be in progress in each
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.

@@ -1,8 +1,7 @@
 // Sleeping, aborting and transfers of thread ranks. ThreadCollectives.cpp has the collectives.
 //
-// A transfer has two ends. The end that is posted first waits in the mailbox of the destination; the second
-// finds it there, copies the bytes, and rings the first one's rank. So a byte is copied once, and nobody
-// waits for a helper.
+// A transfer has two ends. The end that is posted first waits in the mailbox of the destination; the second finds it
+// there, copies the bytes, and rings the first one's rank. So a byte is copied once, and no rank waits for a helper.
 #include "runtime/comm/thread/ThreadRank.h"
 
 #include <cassert>

@@ -10,7 +10,7 @@
 namespace mgc {
 
 struct ThreadWorldOptions {
-  std::chrono::milliseconds timeout{600'000}; // of each wait
+  std::chrono::milliseconds timeout{600'000}; // limit of each wait
 };
 
 class ThreadWorld {

@@ -21,17 +21,17 @@ namespace mgc {
 
 struct SampleCut {
   int64_t length = 0;        // tokens of a sample
-  bool readsNext = true;     // and the one that follows, to be predicted
+  bool readsNext = true;     // reads the next token too, to be predicted
   bool keepsPartial = false; // the last sample may have fewer
   uint32_t seed = 1234;
-  std::optional<int64_t> samples = {}; // that are needed; none: one epoch
+  std::optional<int64_t> samples = {}; // samples that are needed; none: one epoch
 
   int64_t extra() const { return readsNext ? 1 : 0; }
   int64_t reads() const { return length + extra(); }
 };
 
 struct SampleCounts {
-  int64_t tokens = 0; // of an epoch
+  int64_t tokens = 0; // tokens of an epoch
   int64_t epochs = 1, samples = 0;
   std::optional<int64_t> beforeLast; // samples before the last epoch, where that is shuffled by itself
 };

@@ -11,7 +11,7 @@ namespace mgc {
 // The tokens of one sample.
 struct SampleTokens {
   std::vector<int32_t> tokens; // SampleCut::reads() of them
-  int64_t padding = 0;         // so many at the end are none, and 0
+  int64_t padding = 0;         // number of padding tokens at the end, all 0
   // Where sequences of the file end in `tokens`, ascending; the last one where the padding begins. A sequence of no token
   // repeats the end before it.
   std::vector<int64_t> ends;
@@ -24,7 +24,8 @@ public:
   // Sample i of the order in which training reads them.
   virtual Status read(int64_t i, SampleTokens &out) const = 0;
   virtual std::string describe() const = 0; // "corpus: 1200 samples of 128 tokens, 3 epochs"
-  virtual uint64_t digest() const = 0;      // of the number and the lengths of all sequences of the files
+  // Digest of the number and the lengths of all sequences of the files.
+  virtual uint64_t digest() const = 0;
   // Where its tokens are, of an index that read() accepts: "corpus: sequence 12, tokens 30 to 94, sequence 7, tokens 0 to 63".
   virtual std::string describeSample(int64_t i) const = 0;
 };
@@ -62,7 +63,7 @@ private:
   int64_t vocabulary_;
 };
 
-// Which data set each sample of a blend comes from, and the how many-th of its samples it is.
+// The data set that each sample of a blend comes from, and the sample's number in it.
 struct BlendOrder {
   std::vector<int16_t> datasets;
   std::vector<int64_t> samples;
@@ -96,9 +97,9 @@ private:
 
 // The files of a run, as --data-path, --train-data-path .. and --split say them.
 struct CorpusFiles {
-  BlendWords blend;                                 // of all splits, cut by `split`; else
-  std::array<BlendWords, 3> perSplit;               // of each its own; empty: there is no such split
-  SplitFractions split;                             // of `blend`
+  BlendWords blend;                                 // one blend for all splits, cut by `split`; or
+  std::array<BlendWords, 3> perSplit;               // a blend per split; empty: there is no such split
+  SplitFractions split;                             // shares of `blend`
   std::shared_ptr<const IndexedTokens> opened = {}; // files that are open already; null: none
   bool isPerSplit() const { return blend.prefixes.empty(); }
   std::vector<std::string> prefixes() const; // all of them

@@ -32,7 +32,7 @@ Result<IndexHeader> parseIndexHeader(const std::string &path, std::span<const st
   if (type < 1 || type > kIndexTypes.size())
     return errorf("{}: names type {}, expected 1 to {}", path, type, kIndexTypes.size());
   const uint64_t sequences = numberAt(18), documents = numberAt(26);
-  const auto most = static_cast<uint64_t>(fileSize) / 8; // of either: a number of 8 bytes each
+  const auto most = static_cast<uint64_t>(fileSize) / 8; // limit of both: each entry is a number of 8 bytes
   IndexHeader header{kIndexTypes[type - 1], static_cast<int64_t>(sequences), static_cast<int64_t>(documents)};
   if (sequences > most || documents > most || header.modesAt() > fileSize)
     return errorf("{}: says that it has {} sequences and {} document indices, which do not fit its {} bytes",

@@ -25,7 +25,7 @@ public:
   int64_t sequences() const { return header_.sequences; }
   int64_t documents() const { return std::max<int64_t>(0, header_.documentIndices - 1); }
   int64_t tokens() const { return tokens_; }
-  int64_t bytes() const { return bin_.size(); } // of the .bin
+  int64_t bytes() const { return bin_.size(); } // size of the .bin
   bool hasModes() const { return header_.hasModes; }
 
   const UnalignedArray<int32_t> &lengths() const { return lengths_; }

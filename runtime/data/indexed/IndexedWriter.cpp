@@ -161,7 +161,7 @@ Status IndexedWriter::commit() {
   return Status::ok();
 }
 
-// That the files have so much, and are no others of these names.
+// Checks the sizes of the files: other files may have replaced them.
 static Status verifySizes(const std::string &path, const WrittenSizes &found, const WrittenSizes &sizes) {
   if (found == sizes)
     return Status::ok();

@@ -15,8 +15,9 @@ struct WrittenSizes {
   bool operator==(const WrittenSizes &) const = default;
 };
 
-// Neither file stands under its name before commit(). What a run that was ended has written stays in PREFIX.*.part, and may be
-// gone on with. commit() has four steps, between which a run may die; an index is never beside tokens that are not its own:
+// Neither file has its name before commit(). The output of a run that ended early stays in PREFIX.*.part, and may be
+// continued. commit() has four steps, between which a run may die; an index never stands next to tokens that are not
+// its own:
 //
 //                                .bin.part  .bin  .idx
 //   1. write the index to a part     x      old   old
@@ -40,7 +41,7 @@ public:
   // The same, as elements of type().
   Status addRaw(std::span<const std::byte> elements);
   Status endDocument();
-  // All sequences and documents of files of the same type. Of an index without documents each sequence is one.
+  // All sequences and documents of files of the same type. In an index without documents each sequence is one.
   Status append(const IndexedTokens &other);
   Result<WrittenSizes> sync(); // all of it is on disk
   Status commit();

@@ -19,8 +19,8 @@ static bool isStillAt(const std::string &path, const Descriptor &descriptor) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// The file at `part`, for this process alone. Between open and lock another process may have placed or removed the file that
-// was opened: the lock is then of a file that nobody finds under this name, and the next process would lock another.
+// The file at `part`, for this process alone. Between open and lock another process may have placed or removed the file
+// that was opened: the lock is then of a file that no longer has this name, and the next process would lock another.
 static Result<Descriptor> openLocked(const std::string &part) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {

@@ -1,4 +1,4 @@
-// A file that grows under the name PATH.part, may be gone on with after a crash, and gets its own name in the end.
+// A file that grows under the name PATH.part, may be continued after a crash, and gets its own name in the end.
 #pragma once
 
 #include "runtime/base/Descriptor.h"
@@ -22,10 +22,10 @@ public:
   int64_t size() const { return size_; } // with what is not on disk yet
   std::string readPath() const;          // by which this process may open it for reading
   Status write(std::span<const std::byte> bytes);
-  Status flush(); // what was written is in the file
-  Status sync();  // and on disk
-  Status place(); // sync(), and the file has its name
-  void remove();  // the part
+  Status flush(); // writes buffered bytes into the file
+  Status sync();  // flush(), then to disk
+  Status place(); // sync(), then gives the file its name
+  void remove();  // removes the part
 
 private:
   PartFile(std::string path, std::string partPath, Descriptor descriptor, int64_t size)
@@ -33,7 +33,7 @@ private:
         size_(size) {}
   bool isUnnamed() const { return path_.empty(); }
 
-  std::string path_, partPath_; // of an unnamed file empty, and what messages call it
+  std::string path_, partPath_; // an unnamed file: empty, and its name in messages
   Descriptor descriptor_;
   int64_t size_;
   std::vector<std::byte> buffer_;

@@ -9,7 +9,7 @@
 
 namespace mgc {
 
-// numpy.random.RandomState(seed): shuffle() goes on with the state that the last one left.
+// numpy.random.RandomState(seed): shuffle() continues from the state that the last one left.
 class NumpyRandom {
 public:
   explicit NumpyRandom(uint32_t seed) : words_(seed) {}

@@ -1,4 +1,4 @@
-// Which samples a step reads, as Megatron-LM's samplers (--dataloader-type) choose them.
+// Chooses the samples of a step like Megatron-LM's samplers (--dataloader-type).
 //   in:  how many samples there are, the number of the global batch's first sample since training began
 //   out: the numbers of its samples, microbatch by microbatch, in each of them rank by rank
 //

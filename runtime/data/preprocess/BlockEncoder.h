@@ -10,8 +10,8 @@ namespace mgc {
 // EncodedTexts: the tokens of one key of some lines; elements of all sequences one behind the other.
 struct EncodedTexts {
   std::vector<std::byte> elements;
-  std::vector<int32_t> lengths;   // of the sequences, in tokens
-  std::vector<int32_t> sequences; // of the documents
+  std::vector<int32_t> lengths;   // lengths of the sequences, in tokens
+  std::vector<int32_t> sequences; // number of sequences per document
 };
 using EncodedBlock = std::vector<EncodedTexts>; // by key
 

@@ -10,9 +10,9 @@
 namespace mgc {
 
 struct LinePosition {
-  int64_t file = 0, offset = 0; // of the next byte
+  int64_t file = 0, offset = 0; // file and place of the next byte
   int64_t line = 0;             // its number in the file
-  int64_t lines = 0;            // before it, of all files
+  int64_t lines = 0;            // number of lines before it, over all files
   bool operator==(const LinePosition &) const = default;
 };
 
@@ -24,7 +24,7 @@ struct LineBlock {
 class LineReader {
 public:
   static Result<LineReader> open(const std::vector<std::string> &paths);
-  int64_t bytes() const; // of all files
+  int64_t bytes() const; // total size of the files
   int64_t bytesBefore(const LinePosition &position) const;
   const std::string &pathOf(const LinePosition &position) const;
   // The block of about so many bytes from `begin` on; more where a line is longer. None: the files end.

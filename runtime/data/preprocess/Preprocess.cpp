@@ -15,11 +15,11 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kBlockBytes = 1 << 20;
-constexpr auto kSyncInterval = std::chrono::seconds(30); // what a run that dies has to do again
+constexpr auto kSyncInterval = std::chrono::seconds(30); // a run that dies repeats at most so much
 
 using Clock = std::chrono::steady_clock;
 
-// Where a run is: what it goes on with.
+// The position of a run, from which it can be continued.
 struct RunState {
   int64_t partition = 0;
   LinePosition position;
@@ -269,7 +269,7 @@ private:
       auto encoder = std::make_shared<BlockEncoder>(options_, *tokenizer_, type_, end_);
       return [this, encoder](const LineBlock &block) { return encoder->encode(block, state_.partition); };
     });
-    std::deque<LinePosition> ends; // of the blocks in the queue
+    std::deque<LinePosition> ends; // ends of the blocks in the queue
     LinePosition next = state_.position;
     bool isAll = false;
     while (!stop_ && (!isAll || !ends.empty())) {

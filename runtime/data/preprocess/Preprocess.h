@@ -17,12 +17,12 @@ struct PreprocessOptions {
   std::vector<std::string> keys = {"text"};
   TokenizerFiles tokenizer;
   std::optional<std::string> endToken; // else the tokenizer's own
-  bool appendsEnd = false;             // to each document that has a token
+  bool appendsEnd = false;             // an end token after each document that has tokens
   bool special = true;                 // the tokenizer's own tokens around each text
   bool splitsSentences = false;        // each a sequence
   int workers = 1;
   int64_t partitions = 1; // line i goes to part i modulo this; the parts follow each other
-  bool restarts = false;  // what an earlier run has written is not gone on with
+  bool restarts = false;  // the output of an earlier run is not continued
   // Else: files without names on the file system of this folder, which the summary has. Nothing is left of such a run, and
   // outputPrefix is only their name in messages.
   std::optional<std::string> unnamedIn = std::nullopt;
@@ -35,12 +35,12 @@ struct PreprocessProgress {
 struct PreprocessSummary {
   PreprocessProgress total;
   bool interrupted = false, resumed = false;
-  std::vector<std::string> prefixes;                         // of the files
-  std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // of each key, unless it was interrupted
+  std::vector<std::string> prefixes;                         // prefixes of the files
+  std::vector<std::shared_ptr<const IndexedTokens>> unnamed; // one per key, unless it was interrupted
 };
 
-// Memory does not grow with the input. What is wrong with a line is an error that names it. A run that ends early, whether it
-// is told to by `stop` or dies, leaves its state in PREFIX.state.json and its files as .part: the same call goes on with them.
+// Memory does not grow with the input. An error names the line. A run that ends early, whether it is told to by `stop`
+// or dies, leaves its state in PREFIX.state.json and its files as .part: the same call continues them.
 Result<PreprocessSummary> preprocess(const PreprocessOptions &options, const std::atomic<bool> &stop,
                                      const std::function<void(const PreprocessProgress &)> &observer);
 

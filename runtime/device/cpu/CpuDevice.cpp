@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 struct CpuDevice {
   CpuDeviceOptions options;
   std::mutex mutex;
-  std::unordered_map<mgc_address, int64_t> bytesOf; // of its memory
+  std::unordered_map<mgc_address, int64_t> bytesOf; // sizes of its allocations
 };
 
 struct CpuStream {
@@ -276,7 +276,7 @@ void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attent
   mgc::attention(of(attention).attention, to, of(attention).scalars, of(stream).threads);
 }
 
-// --- What the CPU does not have. Nobody asks for it who knows that its memory is the host's.
+// --- Functions that the CPU lacks. Callers that know that its memory is the host's do not call them.
 
 template <typename Pointer> struct Absent;
 template <typename... Args> struct Absent<int (*)(Args...)> {

@@ -12,7 +12,7 @@ namespace mgc {
 // huge pages; the system gives each page to the thread that touches it first. An error when there is no memory.
 Result<std::byte *> allocateCpuMemory(int64_t bytes);
 void freeCpuMemory(std::byte *data, int64_t bytes);
-struct FreeCpuMemory { // of a std::unique_ptr
+struct FreeCpuMemory { // deleter of a std::unique_ptr
   int64_t bytes = 0;
   void operator()(std::byte *data) const { freeCpuMemory(data, bytes); }
 };

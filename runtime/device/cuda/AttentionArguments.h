@@ -5,8 +5,8 @@
 
 namespace mgc::cuda {
 
-// Rows of d elements (v, o and their gradients: of w), `stride` elements from one group (position, b, g) to the next. What is read
-// is of one type, bf16 or f32, and what is written too.
+// Rows of d elements (v, o and their gradients: of w), `stride` elements from one group (position, b, g) to the next.
+// All inputs have one type, bf16 or f32, and all outputs have one.
 struct AttentionTensor {
   uint64_t address;
   int64_t stride;
@@ -15,7 +15,7 @@ struct AttentionTensor {
 struct CudaAttentionDropout {
   uint64_t threshold; // a word below it drops; 0: no dropout
   uint32_t key[2];
-  float keep; // what a kept probability is multiplied by; 1 without dropout
+  float keep; // factor of a kept probability; 1 without dropout
 };
 
 // All 0 without a bias.
@@ -25,7 +25,7 @@ struct CudaAttentionBias {
   uint64_t
       sums; // f32 [blocks of attention_dq, count, kAttentionTile]: what each query adds to the table's gradient
   uint64_t gradient; // f32 [count, g, r]
-  int64_t count;     // of buckets
+  int64_t count;     // number of buckets
   int32_t maxDistance;
 };
 
@@ -73,7 +73,7 @@ inline constexpr int kAttentionVector = 8; // elements that a thread moves at on
 
 inline constexpr int kAttentionTile = 64;      // rows of a block, and of what it meets at once
 inline constexpr int kAttentionSlice = 32;     // columns that are in shared memory at once
-inline constexpr int kAttentionThreads = 256;  // of a block
-inline constexpr int kAttentionDeltaRows = 32; // of a block of attention_delta
+inline constexpr int kAttentionThreads = 256;  // threads of a block
+inline constexpr int kAttentionDeltaRows = 32; // rows of a block of attention_delta
 
 } // namespace mgc::cuda

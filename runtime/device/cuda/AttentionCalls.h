@@ -1,5 +1,5 @@
-// Attention on a device: a call of a plan, by cuDNN (CudnnAttention.cpp) or by this plugin's kernels (OwnAttention.cpp). What is
-// computed: runtime/kernels/CpuAttention.h.
+// Attention on a device: a call of a plan, by cuDNN (CudnnAttention.cpp) or by this plugin's kernels
+// (OwnAttention.cpp). The definition: runtime/kernels/CpuAttention.h.
 #pragma once
 
 #include "plan/Plan.h"

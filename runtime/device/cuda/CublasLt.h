@@ -31,7 +31,7 @@ public:
   CublasLt(const CublasLt &) = delete;
   CublasLt &operator=(const CublasLt &) = delete;
 
-  // The device's, opened when it is first asked for. It takes device memory beside the plan's.
+  // The device's, opened when it is first asked for. It takes device memory in addition to the plan's.
   static Result<std::shared_ptr<CublasLt>> of(mgc_device &device);
 
   Status check(const mgc_device &device, cublasStatus_t result, std::string_view what) const;

@@ -88,7 +88,7 @@ public:
   Cudnn(const Cudnn &) = delete;
   Cudnn &operator=(const Cudnn &) = delete;
 
-  // The device's, opened when it is first asked for. It takes device memory beside the plan's.
+  // The device's, opened when it is first asked for. It takes device memory in addition to the plan's.
   static Result<std::shared_ptr<Cudnn>> of(mgc_device &device);
   // Without a device: for finding plans, and their workspaces, for the device that `properties` (JSON) describes.
   static Result<std::shared_ptr<Cudnn>> without(std::string_view properties);
@@ -96,7 +96,7 @@ public:
   const CudnnTable &api;
   cudnnHandle_t handle = nullptr;
   std::optional<CudnnDescriptor> properties; // in place of a handle
-  std::mutex mutex;                          // of the handle while its stream is set and used
+  std::mutex mutex;                          // guards the handle while its stream is set and used
 };
 
 using CudnnShape = std::array<int64_t, 4>;
@@ -164,11 +164,11 @@ private:
   bool take(const CudnnDescriptor &configuration, int64_t workspaceBytes, std::string &reasons);
 
   std::shared_ptr<Cudnn> cudnn_;
-  std::deque<CudnnDescriptor> kept_; // what descriptors refer to
+  std::deque<CudnnDescriptor> kept_; // the descriptors that others refer to
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::deque<uint32_t> constants_; // their bits
   std::vector<int64_t> constantIds_;
-  int64_t nextId_ = 1000; // those of memory are below
+  int64_t nextId_ = 1000; // tensors in memory have smaller ids
   Status status_;
   std::optional<CudnnDescriptor> plan_;
   int64_t workspaceBytes_ = 0;

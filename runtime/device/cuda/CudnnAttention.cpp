@@ -58,7 +58,7 @@ private:
   const CudnnAttentionLayout layout_;
   std::vector<CudnnRun> runs_; // one or two
   const OrderKernels kernels_;
-  const int64_t parts_; // of the order, one of which the queries are
+  const int64_t parts_; // number of parts of the order; the queries are one of them
 
   // Operands as the graphs take them, and the rest of the workspace.
   struct Places {

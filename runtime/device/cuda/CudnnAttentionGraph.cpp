@@ -77,7 +77,7 @@ private:
     return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(factor)));
   }
   struct Scores {
-    Tensor values, insides; // what tanh is of, with a softcap alone
+    Tensor values, insides; // insides: the operand of tanh, only with a softcap
   };
   Scores scoresOf(const Tensor &products);
   Tensor productGradients(const Tensor &gradients, const Scores &scores);
@@ -133,7 +133,7 @@ AttentionGraphBuilder::Scores AttentionGraphBuilder::scoresOf(const Tensor &prod
   return {times(graph_.apply(CUDNN_POINTWISE_TANH_FWD, insides), a_.softcap), insides};
 }
 
-// Of the products, from those of the scores.
+// The gradients of the matrix products, from those of the scores.
 Tensor AttentionGraphBuilder::productGradients(const Tensor &gradients, const Scores &scores) {
   if (a_.softcap <= 0)
     return times(gradients, a_.scale);

@@ -8,7 +8,7 @@ namespace mgc::cuda {
 
 namespace {
 
-constexpr int64_t kAlignment = 16; // of addresses, in bytes
+constexpr int64_t kAlignment = 16; // alignment of addresses, in bytes
 constexpr int64_t kMostCandidates = 16;
 
 } // namespace

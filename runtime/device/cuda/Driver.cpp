@@ -13,8 +13,8 @@ constexpr const char *kHelp =
     "It is part of the NVIDIA driver (nvidia-smi shows it): install the driver, run on a machine "
     "that has a GPU, or compile the plan with --target cpu.";
 
-// A rank has streams of its own for each kind of collective and each way of transfers. Where they share one of the queues that the
-// driver has by default, 8, one waits behind another.
+// A rank has its own stream for each kind of collective and each channel of transfers. Where they share one of the
+// queues that the driver has by default, 8, one waits behind another.
 constexpr const char *kQueues = "CUDA_DEVICE_MAX_CONNECTIONS", *kMostQueues = "32";
 
 constexpr const char *kKernelFault =

@@ -35,7 +35,7 @@ struct Driver {
 struct DriverAnswer {
   CUresult result;
   bool isFinal;     // the device takes no more work in this process
-  const char *help; // what it comes from, and what can be done
+  const char *help; // cause and remedy
 };
 const DriverAnswer &explain(CUresult result);
 

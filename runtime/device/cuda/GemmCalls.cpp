@@ -17,13 +17,13 @@ namespace mgc::cuda {
 
 namespace {
 
-constexpr int kMostAlgorithms = 24; // of the library's list
+constexpr int kMostAlgorithms = 24; // length of the library's list
 
 cudaDataType_t typeOf(mgc_type type) { return type == MGC_BF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 
-// The library's epilogue, and the words that a message adds to the product's name; by mgc_epilogue.
+// The library's epilogue, and the words that a message adds to the matrix product's name; by mgc_epilogue.
 struct EpilogueFacts {
   cublasLtEpilogue_t library;
   const char *name;

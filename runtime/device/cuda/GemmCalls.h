@@ -29,7 +29,7 @@ inline bool isEmpty(const mgc_gemm_facts &facts) { return facts.m == 0 || facts.
 
 Status checkFacts(const mgc_device &device, const mgc_gemm_facts &facts);
 
-// The product without an algorithm.
+// The matrix product without an algorithm.
 Result<std::unique_ptr<mgc_gemm>> describeGemm(mgc_device &device, const mgc_gemm_facts &facts);
 
 // The library's list, the best first as it thinks.

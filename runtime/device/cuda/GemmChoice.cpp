@@ -1,4 +1,4 @@
-// Which algorithm of the library's list is the fastest for a product: each is timed on the device.
+// Chooses the fastest algorithm of the library's list for a matrix product: times each on the device.
 #include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/GemmCalls.h"
 
@@ -9,9 +9,9 @@ namespace mgc::cuda {
 
 namespace {
 
-constexpr int kRepetitions = 5;       // of a measurement, of which the fastest counts
-constexpr double kLeastGain = 0.01;   // over the library's choice: less is noise
-constexpr int64_t kDeadline = 60'000; // ms, of a run
+constexpr int kRepetitions = 5;       // repetitions of a measurement; the fastest counts
+constexpr double kLeastGain = 0.01;   // gain over the library's choice; a smaller one is noise
+constexpr int64_t kDeadline = 60'000; // ms per run
 constexpr int64_t kRoomAlignment = 256;
 
 // Where a measurement's operands lie in its room.
@@ -90,7 +90,7 @@ Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address r
   MGC_ASSIGN(gemm, describeGemm(*stream->device, *facts));
   MGC_ASSIGN(list, algorithms(*gemm));
   MGC_ASSIGN(watch, Stopwatch::make(*stream->device));
-  double best = std::numeric_limits<double>::infinity(); // what another must undercut
+  double best = std::numeric_limits<double>::infinity(); // the time that another algorithm must undercut
   for (size_t i = 0; i < list.size(); ++i) {
     MGC_ASSIGN(took, fastest(*stream, watch, *gemm, list[i], Room(*facts, room)));
     if (took < best) {

@@ -23,7 +23,8 @@ Status endCapture(mgc_stream *stream, mgc_graph **graph) {
   CUgraph captured = nullptr;
   MGC_TRY(check(device, device.driver->cuStreamEndCapture(stream->handle, &captured), "capturing a graph"));
   CUgraphExec handle = nullptr;
-  // Else all of it would have the priority of the stream that it is launched on, and collectives wait behind products.
+  // Else all of it would have the priority of the stream that it is launched on, and collectives wait behind matrix
+  // products.
   const CUresult result =
       device.driver->cuGraphInstantiate(&handle, captured, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   device.driver->cuGraphDestroy(captured);

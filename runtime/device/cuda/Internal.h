@@ -37,16 +37,16 @@ struct mgc_device {
   std::string name;            // "GPU 0 (NVIDIA H200)", for messages
   int32_t capability = 0;      // 90: 9.0
   int32_t multiprocessors = 0;
-  int64_t sharedBytes = 0; // that a block may have
+  int64_t sharedBytes = 0; // the most shared memory of a block
   bool deterministic = true;
   CUstream stream = nullptr;                 // for the device's own questions; never captured
   mgc::cuda::KernelReport *report = nullptr; // pinned: what a kernel found wrong in its data
 
-  std::mutex failureMutex; // of `failure`
+  std::mutex failureMutex; // guards `failure`
   std::string failure;
   std::atomic<bool> hasFailed = false;
 
-  std::mutex mutex; // of what is loaded and opened when it is first needed:
+  std::mutex mutex; // guards the objects below, which are loaded and opened when first needed
   std::map<const mgc::cuda::OwnModule *, CUmodule> ownModules;
   std::map<std::pair<const mgc::cuda::OwnModule *, std::string>, CUfunction> ownKernels;
   std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
@@ -79,7 +79,7 @@ struct mgc_kernel {
 struct mgc_module {
   mgc_device *device;
   CUmodule handle;
-  std::mutex mutex; // of `kernels`
+  std::mutex mutex; // guards `kernels`
   std::map<std::string, std::unique_ptr<mgc_kernel>> kernels;
 };
 

@@ -1,7 +1,7 @@
 // Library: a shared library of CUDA, opened at run time, so that the plugin loads on machines that have not got it.
 //
-// The functions of a library are one list, LIST(F) = F(cuInit) F(cuMemAlloc) ..: names as programs write them. The library's
-// header turns some into versioned ones (cuMemAlloc_v2), which is what is looked up.
+// The functions of a library are one list, LIST(F) = F(cuInit) F(cuMemAlloc) ..: names as programs write them. The
+// library's header maps some to versioned ones (cuMemAlloc_v2), which are looked up.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -8,8 +8,8 @@ namespace mgc::cuda {
 
 namespace {
 
-constexpr int64_t kMostArguments = 512;         // of 8 bytes: what a kernel can have
-constexpr int64_t kPlainSharedBytes = 48 << 10; // that a launch may have without asking first
+constexpr int64_t kMostArguments = 512;         // a kernel's limit, in arguments of 8 bytes
+constexpr int64_t kPlainSharedBytes = 48 << 10; // a launch may have so much by default
 
 // Compiles and loads; `what` is for the error, which has the compiler's log.
 Result<CUmodule> load(mgc_device &device, const std::string &text, std::string_view what) {

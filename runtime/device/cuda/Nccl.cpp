@@ -20,7 +20,7 @@ struct mgc_comm {
   int64_t ranks, rank;
   mgc_patience patience;
   std::string name;   // "NCCL communicator of 8, rank 3", for messages
-  std::mutex mutex{}; // of what follows
+  std::mutex mutex{}; // guards the members below
   ncclComm_t handle = nullptr;
   bool isAborted = false;
 };
@@ -50,7 +50,7 @@ Status ncclError(const mgc_comm &comm, ncclResult_t result, std::string_view wha
                 comm.nccl->ncclGetErrorString(result), last && *last ? ": " : "", last ? last : "");
 }
 
-// One question, with the mutex: what is under way is done, in progress, or has failed.
+// One query, with the mutex: the current operation is done, in progress, or has failed.
 Result<bool> hasSettled(mgc_comm &comm, std::string_view what) {
   std::lock_guard lock(comm.mutex);
   if (comm.isAborted)

@@ -26,7 +26,7 @@ constexpr Columns kColumns[] = {{32, &attention32Module},
                                 {128, &attention128Module},
                                 {256, &attention256Module}};
 
-static_assert(kAttentionTile == kOwnAttentionRows); // of the workspace
+static_assert(kAttentionTile == kOwnAttentionRows); // the workspace is laid out in such tiles
 constexpr double kLn2 = 0.693147180559945309417;
 
 CudaAttentionDropout dropoutOf(const mgc_attention_facts &facts) {
@@ -59,7 +59,7 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
   return a;
 }
 
-// Those of the heads of the call, over ln(2).
+// Slopes of the call's heads, over ln(2).
 std::vector<float> slopesOf(const mgc_attention_facts &facts) {
   std::vector<float> slopes;
   if (facts.slope_count > 0)
@@ -124,8 +124,8 @@ public:
 private:
   bool isBackward_;
   AttentionArguments arguments_;
-  mgc_device *device_ = nullptr; // that has the slopes and buckets
-  int64_t heads_ = 0;            // of keys: b g
+  mgc_device *device_ = nullptr; // the device that has the slopes and buckets
+  int64_t heads_ = 0;            // heads of keys: b g
   int64_t sumsAt_ = 0;           // where the workspace has those of the bias: behind delta
   CUfunction forward_ = nullptr, delta_ = nullptr, queryGradients_ = nullptr, keyGradients_ = nullptr,
              biasGradients_ = nullptr; // null without a bias

@@ -6,7 +6,8 @@
 
 namespace mgc::cuda {
 
-// What a kernel found wrong in its data. It lies in pinned memory; the kernel writes it before it stops itself by a trap.
+// A kernel's report of an error in its data. It lies in pinned memory; the kernel writes it before it stops itself by a
+// trap.
 struct KernelReport {
   enum Kind : uint32_t {
     none,
@@ -29,7 +30,7 @@ struct GroupRowsArguments {
   uint64_t report;
 };
 
-inline constexpr int kGroupRowsThreads = 256; // of a block; a block for each group
+inline constexpr int kGroupRowsThreads = 256; // threads of a block; each group has a block
 
 // As mgc_drop_choices_facts and their operands; a thread for each choice.
 struct DropChoicesArguments {

@@ -1,5 +1,5 @@
-// Groups of rows: their order, the products with a matrix for each, and the exchange among ranks that share the device, by the
-// kernels of rows.cu and groupedGemm*.cu. Counts stay on the device: no call here waits for them.
+// Groups of rows: their order, the matrix products with a matrix for each, and the exchange among ranks that share the
+// device, by the kernels of rows.cu and groupedGemm*.cu. Counts stay on the device: no call here waits for them.
 #include "plan/instructions/RowErrors.h"
 #include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/Internal.h"
@@ -121,7 +121,7 @@ Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
 Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
                       const mgc_drop_choices_operands *operands) {
   mgc_device &device = *stream->device;
-  const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // of i32: plan::DropChoices
+  const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // fits i32: plan::DropChoices
   MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "drop_choices"));
   return launchOwn(*stream, kernel,
                    {.blocks = {uint32_t(divideUp(choices, int64_t(kDropChoicesThreads))), 1, 1},

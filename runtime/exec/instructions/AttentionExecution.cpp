@@ -22,7 +22,7 @@ static mgc_attention_facts factsOf(const Preparation &at, const plan::Attention 
   mgc_attention_facts facts = factsOf(attention);
   facts.part = at.record.coordinate;
   const std::span<const int64_t> scalars = at.chunk.scalarsOf(at.record); // in the order of runScalars()
-  if (attention.dropout > 0) // what only it looks at makes no calls different
+  if (attention.dropout > 0) // calls without dropout must not differ in fields that only dropout reads
     facts.seed = scalars[0], facts.instance = scalars[1];
   if (attention.knowsHeads())
     facts.head_offset = scalars[2];

@@ -13,10 +13,10 @@ namespace mgc {
 
 // The kernel or library call of an instruction; empty for a kind that needs neither.
 struct PreparedCall {
-  plugin::Kernel kernel;                            // of a row kernel
-  int64_t scalars = 0;                              // that it takes
-  const plugin::GemmCall *gemm = nullptr;           // of a product
-  const plugin::AttentionCall *attention = nullptr; // of attention
+  plugin::Kernel kernel;                            // row kernels only
+  int64_t scalars = 0;                              // number of its scalars
+  const plugin::GemmCall *gemm = nullptr;           // matrix products only
+  const plugin::AttentionCall *attention = nullptr; // attention only
 };
 
 // Library calls of a rank. Equal ones are made once; their addresses stay.
@@ -73,7 +73,7 @@ struct Enqueueing {
   std::span<const mgc_address> operands;
   const plugin::Stream &stream;
   Communicator &communicator;
-  bool isOfLane;      // on the thread of a lane, beside the rank's own
+  bool isOfLane;      // on the thread of a lane, not the rank's own
   bool hasSameCounts; // RowBuffers::sameCounts
 };
 
@@ -97,7 +97,7 @@ template <typename Facts> std::string keyOf(const Facts &facts) {
   return std::string(reinterpret_cast<const char *>(&facts), sizeof facts);
 }
 
-// The product as the library is asked for it.
+// The matrix product as the library is asked for it.
 mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> operands);
 
 } // namespace mgc

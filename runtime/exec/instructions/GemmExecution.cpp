@@ -6,7 +6,8 @@
 
 namespace mgc {
 
-static constexpr int64_t kMostAlignment = 256; // of a device's allocation, and more than any library asks for
+// Alignment of a device's allocation, and more than any library asks for.
+static constexpr int64_t kMostAlignment = 256;
 
 // A power of two that divides the operand's address in every run: slots begin on plan::kAlignment.
 static int64_t alignmentOf(const OperandRecord &operand) {

@@ -139,7 +139,7 @@ class Tensor:
     def shard(self, name, tensor):
         if ".wte." in name:
             return tensor[self.first:self.end]
-        if ".c_attn." in name:  # q, k and v stand beside each other, each split by heads
+        if ".c_attn." in name:  # q, k and v stand next to each other, each split by heads
             parts = tensor.view(*tensor.shape[:-1], 3, -1).chunk(self.ranks, -1)
             return parts[self.rank].reshape(*tensor.shape[:-1], -1)
         if not self.is_split(name):

@@ -1,6 +1,7 @@
-// A plugin for MPI in front of the one that lies beside it as NAME.real. In a process with the variable LATE a world is dropped
-// two seconds late, as where the machine has not let it run. Into the file that the variable ORDER names goes when a world was
-// dropped, and when the end of MPI began: "dropped" or "stop", and nanoseconds of the machine's steady clock.
+// A plugin for MPI in front of the one that lies next to it as NAME.real. In a process with the variable LATE a world
+// is dropped two seconds late, as where the machine has not let it run. Into the file that the variable ORDER names
+// goes when a world was dropped, and when the end of MPI began: "dropped" or "stop", and nanoseconds of the machine's
+// steady clock.
 #include "runtime/comm/mpi/MpiApi.h"
 
 #include <chrono>

@@ -44,7 +44,7 @@ TEST(Bfloat16, StoresRoundToNearestEven) {
   for (size_t i = 0; i < values.size(); ++i)
     if (std::isnan(values[i]))
       ASSERT_TRUE(std::isnan(fromBf16(y.halves()[i])) && (y.halves()[i] & 0x40))
-          << i; // which NaN is the target's choice
+          << i; // the target chooses the NaN
     else
       ASSERT_EQ(y.halves()[i], toBf16(values[i])) << std::hexfloat << values[i];
 }
@@ -107,8 +107,8 @@ TEST(Bfloat16, RowReductions) {
   }
 }
 
-// Quarters: exact in f32, so the result is the exact sum rounded once, however many rows there are. A bf16 that held the
-// sum on the way would lose them.
+// Quarters: exact in f32, so the result is the exact sum rounded once, however many rows there are. A bf16 that held
+// partial sums would lose them.
 TEST(Bfloat16, SumsOverRowsAreRoundedOnce) {
   const int64_t rows = 1000;
   const std::vector<int64_t> widths = {1, 15, 33, 70, 200};

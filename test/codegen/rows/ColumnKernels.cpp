@@ -32,7 +32,7 @@ TEST(ColumnKernels, BiasGradientAccumulates) {
   }
 }
 
-// The summed values may be stored on the way, in place too: an activation's gradient and the bias's.
+// The summed values may be stored as well, in place too: an activation's gradient and the bias's.
 TEST(ColumnKernels, StoresElementByElementBesideItsSums) {
   const int64_t rows = 37;
   std::vector<NamedGraph> graphs;

@@ -39,7 +39,7 @@ public:
 private:
   static constexpr size_t kGuard = 24;
   std::vector<float> words_;
-  size_t bytes_; // of the elements; what the last word has beyond them is a guard
+  size_t bytes_; // size of the elements; the rest of the last word is a guard
 };
 
 // Kernels, compiled and loaded for what the tests run on: this CPU (HarnessCpu.cpp) or an interpreter of PTX

@@ -121,8 +121,8 @@ TEST_F(FrameTest, TilesKeepWholesForAllParts) {
   EXPECT_NE(offsets_[0], offsets_[1]);
 }
 
-// The operand of a collective, which runs beside others, stays until the result is used first: 512, 256, 512 and 512 bytes, of
-// which the last take the place of the source.
+// The operand of a collective, which runs concurrently, lives until the first use of the result: 512, 256, 512 and 512
+// bytes, of which the last take the place of the source.
 TEST_F(FrameTest, CollectivesThatRunBesideKeepTheirOperands) {
   place("beside.forward");
   EXPECT_EQ(frame_.bytes, 1280);

@@ -184,8 +184,8 @@ func.func @tiled.forward(%x: !x) -> !x attributes {mg.block = "tiled", mg.pass =
   return %4 : !x
 }
 
-// What a collective reads that runs beside others stays until its result is used first; where it runs alone, until it has
-// run.
+// The operand of a collective that runs concurrently lives until the first use of its result; if nothing runs
+// concurrently, until it has run.
 func.func @beside.forward(%x: !x, %y: !tpart) -> (!x, !tpart) attributes {mg.block = "beside", mg.pass = "forward"} {
   %0 = mg.kernel {
     %a = mg.silu %x : (!x) -> !x

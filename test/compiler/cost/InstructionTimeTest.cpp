@@ -42,7 +42,7 @@ TEST(InstructionTime, ProductOfBf16IsTwiceAsFast) {
 TEST(InstructionTime, ProductWithAnotherWave) {
   EXPECT_DOUBLE_EQ(toySeconds(Gemm{.m = 4, .n = 9, .k = 9}), 3.0 * 2 * 16 * 10 / 50 + 1);
 }
-// 2 x 4 fits one tile of 2 x 4; as 4 x 2 it would be two. One wave either way.
+// 2 x 4 fits one tile of 2 x 4; as 4 x 2 it would be two. One wave in both cases.
 TEST(InstructionTime, ProductTakesTheBetterTile) {
   Machine machine = makeToyMachine();
   machine.products.units = 1;

@@ -1,4 +1,4 @@
-// What a rank's memory holds over a step, of a stage of two microbatches made by hand.
+// Tests the contents of a rank's memory over a step, on a stage of two microbatches made by hand.
 #include "compiler/cost/MemoryOverTime.h"
 
 #include <gtest/gtest.h>

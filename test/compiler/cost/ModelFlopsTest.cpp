@@ -93,7 +93,7 @@ TEST(ModelFlops, AttentionOfLoopsCountsThreeTimes) {
     EXPECT_DOUBLE_EQ(modelFlops(loops(layers, layers)), 3 * kProducts + 3 * double(layers) * kAttention);
 }
 
-// Of the layers before the first that is trained.
+// Applies to the layers before the first that is trained.
 TEST(ModelFlops, AttentionWithoutBackwardCountsOnce) {
   EXPECT_DOUBLE_EQ(modelFlops(loops(3, 2)), 3 * kProducts + (3 * 2 + 1) * kAttention);
 }
@@ -111,7 +111,7 @@ double flopsOfFrozen(int64_t layers, int64_t differentiated) {
   plan.parameters.push_back(vector);
   stage.chunks[0].calls[0].segments.push_back({-1, 1024, 16});
   stage.chunks[2].calls[0].segments.push_back({-1, 1024 + 16 * (layers - 1), -16});
-  return (modelFlops(plan) - before) / (4 * 16); // of an element and a token
+  return (modelFlops(plan) - before) / (4 * 16); // per element and token
 }
 
 TEST(ModelFlops, FrozenLayersCountWhatAGradientPasses) {

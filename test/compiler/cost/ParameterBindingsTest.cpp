@@ -122,14 +122,15 @@ TEST(ParameterBindings, ModelFlopsCountThePositionsOfEach) {
   EXPECT_DOUBLE_EQ(modelFlops(Builder().take()), 6 * 8 * (kDecoder * (1 + 2) + kEncoder * (3 + 1 + 2)));
 }
 
-// Of an image of 2 x 2 patches behind a class token; a position was added to divide.
+// An image has 2 x 2 patches behind a class token; a position was added to divide.
 TEST(ParameterBindings, PositionsOfImages) {
   Plan plan = Builder().take();
   plan.images = {.channels = 1, .patchSize = 1, .rows = 2, .columns = 2, .classTokens = 1, .firstFeature = 1};
   EXPECT_EQ(positionsOf(plan), (Numbers{kDecoder, 5, 4, kDecoder, 4}));
 }
 
-// Of a matrix that no axis splits both ranks may have half of the rows: 6 are all of the encoder's, or half of the decoder's.
+// If no axis splits a matrix, either stack may have half of its rows per rank: 6 rows are all of the encoder's, or half
+// of the decoder's.
 TEST(ParameterBindings, RowsThatRanksShare) {
   Plan plan = Builder().take();
   plan.sequenceLength = 12;

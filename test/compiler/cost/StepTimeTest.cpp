@@ -41,7 +41,7 @@ plan::Instruction copyOf(int64_t segment, int64_t offset) {
   return {Move{.bytes = 8}, {{segment, offset}, {2, 0}}, "copy"};
 }
 
-// Nothing is beside them, on any target.
+// Nothing overlaps them, on any target.
 TEST(ProgramTime, InstructionsByThemselves) {
   const Machine machine = makeToyMachine();
   const plan::Mesh mesh = plan::makeSmallPlan().mesh;
@@ -102,8 +102,8 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
 }
 
-// Alone, each run waits 8 s for its rows. As a pair both exchanges are under way before the first product, which waits for its own
-// and hides the other.
+// Alone, each run waits 8 s for its rows. As a pair both exchanges are in progress before the first product, which
+// waits for its own and hides the other.
 TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
   const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
   const plan::GroupedGemm product{.groups = 1, .rows = 8, .n = 8, .k = 9};
@@ -131,7 +131,7 @@ TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
 // 2 x 5 s.
 //
 //   stage 0 |F0 F1
-//   message |   ......0     (69 s; the next one starts when F1 is done, and both are on the way at once)
+//   message |   ......0     (69 s; the next one starts when F1 is done, and both are in transfer at once)
 //   stage 1 |          F0 F1 R
 plan::Plan stepPlan() {
   plan::Plan plan = plan::makeSmallPlan();

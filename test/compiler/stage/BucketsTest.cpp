@@ -115,7 +115,7 @@ TEST(Buckets, LargeSlicesAreWholeParts) {
     auto planned = planBuckets(p);
     return planned.isOk() ? (*planned)[0].buckets[0].elements : -1;
   };
-  const int64_t others = elementsWith(16) - 16; // of the bucket, rounded up to 48 for 3 ranks
+  const int64_t others = elementsWith(16) - 16; // other elements of the bucket, rounded up to 48 for 3 ranks
   const int64_t large = 3 * 64 * kPartElements;
   EXPECT_LT(elementsWith(large - others - 480), large);
   EXPECT_EQ(elementsWith(large + 16), large + 3 * kPartElements);

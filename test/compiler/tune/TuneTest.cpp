@@ -85,7 +85,7 @@ TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
   EXPECT_TRUE(fails(noteOf(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
 }
 
-// Others may have measured for days what stands beside them.
+// Others may have measured for days the entries next to them.
 TEST(ProductCache, leavesOutEntriesThatAreNotAsWritten) {
   TempDir folder;
   ProductCache cache(

@@ -82,7 +82,7 @@ TEST(Elementwise, AccumulateSignsAndScale) {
   expectClose(z[0], scaled, 1e-6);
 }
 
-// Every way in which a sum can drop dimensions of x[s, b, h].
+// Every subset of the dimensions of x[s, b, h] that a sum can drop.
 TEST(Elementwise, SumDropsAnyDims) {
   Buffer x(randomFloats(kS * kB * kH, 4));
   struct Case {

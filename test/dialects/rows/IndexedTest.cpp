@@ -180,7 +180,7 @@ TEST(Indexed, DropoutIsKeyedByGlobalPositions) {
   }
   expectClose(y[0], expected, 1e-6);
   EXPECT_GT(dropped, 20);
-  EXPECT_LT(dropped, 100); // of 190
+  EXPECT_LT(dropped, 100); // 190 in all
 }
 
 } // namespace

@@ -36,7 +36,7 @@ struct Norm {
 
 std::vector<double> doubles(Buffer &buffer) { return {buffer.floats(), buffer.floats() + buffer.size()}; }
 
-// Which weights a norm has, and the offset of gamma.
+// The weights of a norm, and the offset of gamma.
 struct Weights {
   bool gamma = true, beta = true;
   double offset = 0;

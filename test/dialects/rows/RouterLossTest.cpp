@@ -1,4 +1,4 @@
-// What terms of the loss are made of: rows against plain loops, gradients against difference quotients.
+// Tests the row ops of the routers' loss terms: rows against plain loops, gradients against difference quotients.
 #include "OpKernel.h"
 #include "RouteReference.h"
 

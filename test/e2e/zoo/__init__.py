@@ -7,7 +7,8 @@ and every layout of the tests divides (tp, pp and cp of 2); each variant changes
 """
 from dataclasses import dataclass, field
 
-CAUSAL, MASKED, SEQ2SEQ, IMAGES = "causal", "masked", "seq2seq", "images"  # what labels are, and what is read: Tiny.kind
+# Kinds of labels and inputs: Tiny.kind.
+CAUSAL, MASKED, SEQ2SEQ, IMAGES = "causal", "masked", "seq2seq", "images"
 
 
 @dataclass(frozen=True)

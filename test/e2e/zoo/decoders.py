@@ -8,7 +8,8 @@ GEMMA3 = GEMMA | {"query_pre_attn_scalar": 20, "num_key_value_heads": 1, "slidin
                                       "full_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
 MINISTRAL3 = GROUPED | {"head_dim": 12, **yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.0)}
 COHERE = GROUPED | {"logit_scale": 0.25, "tie_word_embeddings": True, "pad_token_id": 0, **rope(100.0)}
-LONGROPE = {"short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}  # of half a head
+# Factors for half a head.
+LONGROPE = {"short_factor": [1.0, 1.25, 1.5, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]}
 FALCON = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
           "ffn_hidden_size": 48, "max_position_embeddings": 64, "hidden_dropout": 0.0, "attention_dropout": 0.0,
           "bos_token_id": 1, "eos_token_id": 2}

@@ -1,4 +1,4 @@
-"""What a field of a config.json does in transformers: each field of a class, changed one at a time to values that files might
+"""Finds the effect of a config.json's fields in transformers: each field of a class, changed one at a time to values that files might
 have, and whether losses, logits or gradients change with it. Makes mutations.json. Needs torch (peers.use first)."""
 import copy
 import re
@@ -10,7 +10,8 @@ from zoo import models
 ABSENT = "(absent)"  # in the place of a value: the field is left out
 OTHER, SAME, ERROR = "other", "same", "error"  # results; what the class makes of it; it refuses
 ROWS = 2  # samples of a batch that are enough to see it
-NOTICED = 1e-11  # of the largest number, in float64: rounding is 1e-16, an epsilon that doubles shows as 1e-8 or more
+# Relative to the largest number, in float64: rounding is 1e-16, an epsilon that doubles shows as 1e-8 or more.
+NOTICED = 1e-11
 
 # Bookkeeping of files; dtype is what a run has, not a file.
 LEFT_OUT = {"model_type", "architectures", "transformers_version", "dtype", "_name_or_path"}
@@ -154,7 +155,7 @@ class Subject:
         return OTHER if results is None or differ(self.results, results) else SAME
 
     def default(self, name):
-        """[what the class reads where the field is absent], or nothing where it reads no such file."""
+        """[the value that the class reads where the field is absent], or nothing where it reads no such file."""
         try:
             return [plain(models.config_of(changed(self.fields, (name,), ABSENT)).to_dict()).get(name)]
         except Exception:

@@ -4,7 +4,7 @@ from zoo import IMAGES, Family
 from zoo.decoders import COHERE, GEMMA3, MINISTRAL3
 from zoo.sizes import GROUPED, HEADS, LAYERS, VOCABULARY
 
-HIDDEN = 24  # of the tower: not the decoder's
+HIDDEN = 24  # the tower's, not the decoder's
 TOWER = {"hidden_size": HIDDEN, "intermediate_size": 40, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "image_size": 12,
          "patch_size": 4, "attention_dropout": 0.0}
 LLAMA = GROUPED | {"model_type": "llama"}

@@ -103,12 +103,12 @@ def real_tokens(length, generator):
 
 
 def masked_batch(config, generator):
-    """Of the real tokens a quarter has a label: most are hidden by the last token of the vocabulary, some by any, some not. The
+    """A quarter of the real tokens have a label: most are hidden by the last token of the vocabulary, some by any, some not. The
     padding is pad_token_id, which no real token is."""
     padding = config.pad_token_id or 0
     tokens, real = tokens_of(config, LENGTH, generator, padding + 1), real_tokens(LENGTH, generator)
     chosen = (torch.rand(tokens.shape, generator=generator) < 0.25) & (real == 1)
-    chosen[..., 1] = True  # of every sample one
+    chosen[..., 1] = True  # at least one per sample
     fate = torch.rand(tokens.shape, generator=generator)
     shown = tokens.masked_fill(chosen & (fate < 0.8), config.vocab_size - 1)
     shown = torch.where(chosen & (fate > 0.9), tokens_of(config, LENGTH, generator, padding + 1), shown)
@@ -158,7 +158,7 @@ def loss_of(model, tiny, batch):
 
 
 class Choices:
-    """What each router chose in the last forward: {layer: experts of each token, in ascending order}."""
+    """Records the choice of each router in the last forward: {layer: experts of each token, in ascending order}."""
 
     def __init__(self, model):
         self.chosen, self.modules = {}, []

@@ -40,7 +40,7 @@ def wrapped(text):
 
 
 def worst_of(cells):
-    """Of a family's cells; a text where one is refused."""
+    """The worst of a family's cells; a text where one is refused."""
     ratios = [cell["ratio"] for cell in cells if "ratio" in cell]
     if not cells:
         return "not measured"

@@ -3,7 +3,7 @@ import os
 import pathlib
 import sys
 
-SKIPPED = 77  # what ctest counts as skipped
+SKIPPED = 77  # ctest counts this exit code as skipped
 
 
 def use():

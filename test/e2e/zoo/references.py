@@ -21,8 +21,9 @@ import reference  # noqa: E402
 OPTIMIZER = {"name": "AdamW", "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1, "clip": 1.0}
 RATES = [0.01, 0.0055, 0.001]
 SEEDS = 60
-# What a seed is refused for: losses that rounding moves further (an element whose gradient is nearly zero may go either way in
-# Adam's first step), norms whose float32 is further off, and routers whose choices change when weights do by this part.
+# A seed is refused for losses that rounding moves further (an element whose gradient is nearly zero may go either way
+# in Adam's first step), norms whose float32 is further off, and routers whose choices change when weights do by this
+# part.
 LOSS_SPREAD, NORM_SPREAD, CHOICE = 5e-6, 6e-6, 2e-5
 
 
@@ -76,7 +77,7 @@ def same_choices(one, other):
 
 
 def verify_choices(tiny):
-    """Of each step: routers choose the same with weights that are off by CHOICE."""
+    """Routers choose the same in each step with weights that are off by CHOICE."""
     @torch.no_grad()
     def first(model, choices, batch):
         if not choices.modules:
@@ -137,7 +138,7 @@ def find(tiny):
 
 
 def fingerprint(tiny):
-    """Of all that a reference depends on."""
+    """A digest of everything a reference depends on."""
     sources = [(HERE / name).read_text(encoding="utf-8") for name in ("models.py", "references.py")]
     facts = [tiny.config, tiny.family.kind, torch.__version__, transformers.__version__, *sources]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,10 +1,10 @@
-"""What rounding to bf16 may do to a tiny model, from transformers' own class: a draw is its training with each result of an
-op in bf16 rounded at random, as rounded_models.py's is for the models that stand there. prediction.py makes of
-many draws what a run may be off by. Needs torch (peers.use first).
+"""Effects of rounding to bf16 on a tiny model, from transformers' own class: a draw is its training with each result
+of an op in bf16 rounded at random, as rounded_models.py's is for the models there. prediction.py makes of many draws
+what a run may be off by. Needs torch (peers.use first).
 
 Tensors of bf16 are held as float64 and rounded after each op that computes; those that the class casts to float32 (norms,
 softmax, angles) are float32, whose rounding is 2^-16 of bf16's. So casts say where a value is rounded, as they do in the class
-itself. A run of mgc rounds at fewer places: it fuses norms, rotations and activations. What it may be off by is then rather
+itself. A run of mgc rounds at fewer places: it fuses norms, rotations and activations. Its predicted error is then rather
 too large than too small; the medians of golden.py's report say by how much.
 """
 import numpy
@@ -62,7 +62,7 @@ def in_bf16(tiny, start):
 
 
 def draw(tiny, expect, seed):
-    """Of all steps, by the names of a prediction."""
+    """Results of all steps, by the names of a prediction."""
     config = models.config_of(tiny.config)
     start = models.build(tiny, config, expect["seed"])
     batches = models.make_batch(tiny, config, expect["seed"])

@@ -36,7 +36,7 @@ OTHER_DEFAULTS = {
     ("mistral3", "tie_word_embeddings"): "what text_config says, as in transformers 4 and in published checkpoints",
 }
 
-SPELLINGS = {"num_local_experts": ("num_experts",),  # of a field: others by which mgc may name it
+SPELLINGS = {"num_local_experts": ("num_experts",),  # other names that mgc may use for a field
              "layer_types": ("sliding_window_pattern",)}
 
 

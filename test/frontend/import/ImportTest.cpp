@@ -235,7 +235,8 @@ std::string printed(Imported &imported) {
   return text;
 }
 
-// Of each layer with experts, those of modules that predict later tokens too; none where a bias has the load.
+// Each layer with experts has a counter, also in modules that predict later tokens; none has one where a bias has the
+// load.
 TEST(Import, CountersOfLoad) {
   const std::string mixtral = decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)");
   auto imported =

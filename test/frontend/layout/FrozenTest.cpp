@@ -23,7 +23,7 @@ std::string frozenOutside(const json &config, const Words &words) {
   return fmt::format("{}", fmt::join(roles, " "));
 }
 
-// Of each layer, how many of its parameters are frozen.
+// Number of frozen parameters by layer.
 std::vector<int64_t> frozenOfLayers(const json &config, const Words &words) {
   const ModelDescription described = model(config);
   const Layout resolved = layout(config, {.freeze = words});

@@ -271,7 +271,7 @@ TEST(LayoutViolation, Schedules) {
             "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, "
             "zb-h1, or a "
             "file: its path has a dot or a slash, or is there");
-  for (const char *schedule : {"1f1b", "zb-h1"}) // which has no use for a machine
+  for (const char *schedule : {"1f1b", "zb-h1"}) // these schedules have no use for a machine
     EXPECT_NE(errorOf(tinyGpt2(), {.schedule = schedule, .machine = "nothere"})
                   .find("--machine nothere is not known"),
               std::string::npos);

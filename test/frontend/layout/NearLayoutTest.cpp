@@ -48,7 +48,7 @@ TEST(Layout, AFlagSilencesTheFilesOtherNameOfIt) {
   EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).vpp, 2);
 }
 
-// Each option that was asked for and is not in the way stays, beside the options of the file.
+// Each requested option that causes no conflict stays, in addition to the options of the file.
 TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
   const LayoutOptions asked{.tp = 3,
                             .dp = 2,

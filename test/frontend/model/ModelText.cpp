@@ -53,7 +53,7 @@ std::vector<plan::Parameter> allParameters(const ModelDescription &model) {
   return result;
 }
 
-// Of parameters that each layer has, or of those that all layers of a stack share.
+// Elements of the parameters that each layer has, or of those that all layers of a stack share.
 static int64_t elementsOf(const std::vector<ModelParameter> &parameters, bool ofEachLayer) {
   int64_t total = 0;
   for (const ModelParameter &entry : parameters) {

@@ -136,7 +136,7 @@ TEST(Overrides, whatIsWrongIsRefusedByItsPath) {
             "  expected a role of docs/model-vocabulary.md, such as mlp.up.weight");
 }
 
-// What follows from an edited field follows anew.
+// Fields derived from an edited field are recomputed.
 TEST(Overrides, derivedFieldsAreThoseOfTheEdit) {
   const AttentionDescription attention =
       model(llama({{"layer", {{"attention", {{"head_dim", 16}}}}}})).blockOf(0).attention;

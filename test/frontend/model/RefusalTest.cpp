@@ -84,7 +84,7 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
         "  it may change what the model computes; remove it if it does not"}});
 }
 
-// What a part of a model has of its own and the joined class has not.
+// Refuses a part of a model that has fields of its own which the joined class lacks.
 TEST(Refusal, PartsOfAWhole) {
   const auto llava = [](const json &edit) {
     json config = tinyLlava();

@@ -78,7 +78,7 @@ edit("more", "one", "stage", "update.0",
      (r"-> \((tensor<.*?>>) {", r'-> (\1 {mg.buffer = {index = 0 : i64, kind = "gradient"}}, \1 {'),
      (r"return (%[^:]*): (tensor<.*?>>),", r"return %arg3, \1: \2, \2,"))
 edit("begin", "zero", "stage", "begin.0", (r'index = 7 : i64, kind = "gradient"', r'index = 4 : i64, kind = "gradient"'))
-# What is written beside: a moment, one result in place of all, a total that nothing is made of.
+# Extra writes: a moment, one result in place of all, a total that nothing is added to.
 MOMENT = r'{mg.buffer = {index = 0 : i64, kind = "first_moment"}}'
 ZERO = r"-> \((tensor<.*?>>) {"
 edit("forgets", "one", "stage", "begin.0", (ZERO, rf"-> (\1 {MOMENT}, \1 {{"), (r"return (%0.*?): (tensor<.*?>>),", r"return %0, \1: \2, \2,"))

@@ -1,4 +1,4 @@
-// What the types refuse of docs/composition-bugs.md; numbers are those of its entries.
+// The types refuse these bugs of docs/composition-bugs.md; numbers are those of its entries.
 // RUN: %mg-opt %s -split-input-file -verify-diagnostics
 
 // 1: each rank sees its own positions, so the norm's gradient is pending; taken for complete it does not type.

@@ -344,7 +344,7 @@ func.func @drop_together(%ids: !ids, %w: !w, %at: tensor<4x2xi32, #mg.layout<s, 
 
 // -----
 
-// Who has the room of an expert depends on the whole sequence.
+// The room of an expert depends on the whole sequence.
 !ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
 !w = tensor<4x2x3xf32, #mg.layout<s [tp], b, k>>
 module attributes {mg.mesh = #mg.mesh<tp = 2>} {
@@ -375,7 +375,7 @@ func.func @group_capacity(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
 
 // -----
 
-// Of 4 experts each has 3 rows of all 2 sequences: 2 at most of one of these, on each rank that has one.
+// Each of 4 experts has 3 rows of both sequences: at most 2 rows from one of the sequences, on each rank that has one.
 !ids = tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>
 !x = tensor<4x2x8xf32, #mg.layout<s, b [dp], h>>
 module attributes {mg.mesh = #mg.mesh<dp = 2>} {

@@ -179,7 +179,7 @@ func.func @unpack(%x: tensor<2xf32, #mg.layout<scalar>>) {
 
 // -----
 
-// What is inside is verified first.
+// The ops inside are verified first.
 func.func @unverified_inside(%x: tensor<4xf32>) {
   %0 = mg.kernel {
     // expected-error@+1 {{a type without #mg.layout (rule_c1)}}

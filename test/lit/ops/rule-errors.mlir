@@ -1,4 +1,4 @@
-// What every op with an axis rule is checked for.
+// Errors of every op with an axis rule.
 // RUN: %mg-opt %s -split-input-file -verify-diagnostics
 
 func.func @sizes_differ(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<6xf32, #mg.layout<h>>) {
@@ -68,7 +68,7 @@ func.func @max_pending_as_sum(%x: tensor<4x8xf32, #mg.layout<s, v [tp]>>) {
 
 // -----
 
-// A map has the names of its operand: nothing is lost on the way.
+// A map has the names of its operand: none is lost.
 func.func @map_drops_a_dimension(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
   // expected-error@+1 {{* of the rule is bound to [s, h] and to [s] (rule_c1)}}
   %0 = mg.gelu %x {form = "erf"} : (tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4xf32, #mg.layout<s>>

@@ -16,7 +16,7 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, cp = 2 : sequence, tp = 2>,
                   {dimension = "s", axes = ["tp"], with = "h", yields}, {dimension = "s", axes = ["tp"], with = "e", yields},
                   {dimension = "s", axes = ["tp"], with = "k", yields}]} {
 
-// Forward returns the terms beside the activation; backward begins with the tokens of the step, which it reads as data.
+// Forward returns the terms with the activation; backward begins with the tokens of the step, which it reads as data.
 // GRAD-LABEL: func.func @layer.forward(
 // GRAD-SAME:    {mg.result = "seq_aux_loss"}
 // GRAD-SAME:    {mg.result = "z_loss"}

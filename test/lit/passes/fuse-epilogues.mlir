@@ -21,7 +21,7 @@
 !sb = tensor<4x2xf32, #mg.layout<s, b>>
 
 module attributes {mg.target = "cuda:sm_90", mg.mesh = #mg.mesh<tp = 2>} {
-// What GELU is of is kept for the backward, and the library writes it too.
+// The operand of GELU is kept for the backward, and the library writes it too.
 // CHECK-LABEL: func.func @gelu.forward(
 // CHECK-SAME:      %[[X:.*]]: tensor<4x2x8xf32, {{.*}}, %[[W:.*]]: tensor<8x16xf32, {{.*}}, %[[B:.*]]: tensor<16xf32, {{.*}}, %[[V:.*]]: tensor<16x8xf32
 // CHECK-NEXT:    %[[Y:.*]], %[[P:.*]] = mg.linear %[[X]], %[[W]], %[[B]] : {{.*}} -> (tensor<4x2x16xf32, {{.*}}>, tensor<4x2x16xf32, {{.*}}>)
@@ -147,7 +147,7 @@ func.func @reduced.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f {m
   return %2 : !part
 }
 
-// What is added is no parameter, has not the columns, or is of the rows.
+// No epilogue: the added value is no parameter, lacks the columns, or is of the rows.
 // CHECK-LABEL: func.func @activation.forward(
 // CHECK-NOT:     mg.linear
 func.func @activation.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !f)

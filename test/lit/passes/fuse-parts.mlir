@@ -48,7 +48,8 @@ func.func @rope.forward(%x: !dj, %p: !p {mg.data = "positions"}) -> !d attribute
   return %z : !d
 }
 
-// What a kernel makes is made where it lies in the joined value; an argument, and what is joined twice, is copied there.
+// A kernel's result is written where it lies in the joined value; an argument, and a value that is joined twice, is
+// copied there.
 // CHECK-LABEL: func.func @join.forward(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x2x16xf32
 // CHECK:         %[[K:.*]]:4 = mg.kernel {

@@ -84,7 +84,7 @@ func.func @lookup.forward(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %table: !v {m
   return %2, %3 : !x, !x
 }
 
-// What a collective uses cannot move past it: no kernel spans it.
+// The operand of a collective cannot move past it: no kernel spans it.
 // CHECK-LABEL: func.func @collective.forward(
 // CHECK:         mg.kernel {
 // CHECK-NEXT:      mg.silu
@@ -100,8 +100,7 @@ func.func @collective.forward(%x: !x) -> !x attributes {mg.block = "collective",
   return %2 : !x
 }
 
-// Sums over rows, and what is done element by element on the way to them, are one kernel, but never one with what
-// works row by row.
+// Sums over rows, and the element-wise ops that they read, are one kernel, but never one with ops that work row by row.
 // CHECK-LABEL: func.func @sums.forward(
 // CHECK:         mg.kernel {
 // CHECK-NEXT:      %[[DX:.*]] = mg.silu

@@ -55,7 +55,7 @@ func.func @embed(%ids: !ids {mg.data = "tokens"}, %w: !hf {mg.param = {tensor = 
   return %y : !sf
 }
 
-// What is the gradient of an activation too stays as it is there; the parameter's is a cast of it.
+// A gradient that an activation has too keeps its type there; the parameter's is a cast of it.
 // CHECK-LABEL: func.func @shared.backward(
 // CHECK:         %[[G:.*]] = mg.gelu_grad {{.*}} -> tensor<4x16xbf16
 // CHECK:         %[[C:.*]] = mg.cast %[[G]] : (tensor<4x16xbf16, {{.*}}>) -> tensor<4x16xf32
@@ -66,7 +66,7 @@ func.func @shared(%x: !sf, %w: !sf {mg.param = {tensor = "w"}}) -> !sf attribute
   return %y : !sf
 }
 
-// What is joined is joined of f32, and what comes from outside is cast.
+// Joined gradients are joined in f32, and a gradient from outside is cast.
 // CHECK-LABEL: func.func @parts.backward(
 // CHECK-SAME:    %[[DA:[a-z0-9]+]]: tensor<4x16xbf16, #mg.layout<s, f>> {mg.arg = "dout"
 // CHECK:         %[[A:.*]] = mg.cast %[[DA]] : {{.*}} -> tensor<4x16xf32

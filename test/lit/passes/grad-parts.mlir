@@ -9,7 +9,7 @@
 
 module attributes {mg.training = {split_backward = false}} {
 
-// Backward needs both parts: the whole is saved, once, and the activation made again. Their cotangents are joined.
+// Backward needs both parts: the whole is saved, once, and the activation recomputed. Their cotangents are joined.
 // CHECK-LABEL: func.func @gate.forward(
 // CHECK:         %[[ALL:.*]] = mg.einsum
 // CHECK:         return %{{.*}}, %[[ALL]], %{{.*}} : tensor<4x2x16xf32, {{.*}}, tensor<4x2x2x16xf32, {{.*}}, tensor<4x2x8xf32
@@ -32,7 +32,7 @@ func.func @gate(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "gat
 // CHECK:         %[[P:.*]]:2 = mg.parts
 // CHECK:         return %{{.*}}, %[[P]]#0, %{{.*}} : tensor<4x2x16xf32, {{.*}}, tensor<4x2x16xf32, {{.*}}, tensor<4x2x8xf32
 
-// The weight half takes the joined value and its parts, not the parts beside it.
+// The weight half takes the joined value and reads its parts there.
 // HALVES-LABEL: func.func @one.weight(%{{.*}}: tensor<4x2x2x16xf32,
 // HALVES:         %[[P:.*]]:2 = mg.parts
 // HALVES:         mg.sum %[[P]]#1

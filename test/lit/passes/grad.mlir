@@ -37,7 +37,7 @@ func.func @bias(%x: !sf, %b: !f {mg.param = {tensor = "b"}}) -> !sf attributes {
   return %y : !sf
 }
 
-// What stands at places of another sequence has its cotangent from there, at its sources; the forward needs them no more.
+// A relocated value gets its cotangent at its sources, which only backward reads.
 // CHECK-LABEL: func.func @relocated.forward(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<6x2x8xf32, #mg.layout<t, b, h>>
 // CHECK-SAME:    %[[PLACES:[a-z0-9]+]]: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "image_places"}
@@ -65,8 +65,8 @@ func.func @residual(%x: !sf) -> !sf attributes {mg.block} {
   return %y : !sf
 }
 
-// What row ops make of what backward has anyway is made again: only x and the two products are saved, neither the norm of
-// x nor its mean, neither silu(a) nor silu(a) * b.
+// Row ops on values that backward has anyway are recomputed: only x and the two matrix products are saved, neither the
+// norm of x nor its mean, neither silu(a) nor silu(a) * b.
 // CHECK-LABEL: func.func @again.forward(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32, #mg.layout<s, h>>
 // CHECK:         return %{{.*}}, %[[A:.*]], %[[B:.*]], %[[X]] :

@@ -1,4 +1,4 @@
-// What is pending of an activation is reduced in its own type; a parameter's gradient stays f32 and pending.
+// A pending gradient of an activation is reduced in its own type; a parameter's gradient stays f32 and pending.
 // RUN: %mg-opt %s --mg-grad --mg-shard --mg-local | FileCheck %s --enable-var-scope
 
 !x = tensor<16x2x32xbf16, #mg.layout<s, b, h>>

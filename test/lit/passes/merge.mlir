@@ -86,7 +86,8 @@ func.func @biases(%x: !x, %wk: !wk {mg.param = {tensor = "k0"}}, %wv: !wk {mg.pa
   return %kb, %vb : !k, !k
 }
 
-// Biases stay with the parts where one part has none, where a part is read beside it, and where one is broadcast.
+// Biases stay with the parts where one part has none, where a part is read by another op too, and where one is
+// broadcast.
 // CHECK-LABEL: func.func @some_biases(
 // CHECK:         mg.parts
 // CHECK-NEXT:    mg.add
@@ -125,7 +126,7 @@ func.func @broadcast(%x: !x, %wk: !wk {mg.param = {tensor = "k4"}}, %wv: !wk {mg
   return %kb, %vb : !k, !k
 }
 
-// A bias that another block uses too stays, and so do those beside it.
+// A bias that another block uses too stays, and so do those next to it.
 // CHECK-LABEL: func.func @tied_bias(
 // CHECK:         mg.parts
 // CHECK-NEXT:    mg.add
@@ -157,7 +158,7 @@ func.func @decay(%x: !x, %wk: !wk {mg.param = {tensor = "k7", file_shape = array
   %v = mg.einsum %x, %wv : (!x, !wk) -> !k
   return %k, %v : !k, !k
 }
-// Of a stack each tensor counts: of vectors none decays.
+// The tensors of a stack count: vectors do not decay.
 // CHECK-LABEL: func.func @decay_of_stacks(
 // CHECK-COUNT-2: mg.einsum
 // CHECK-NOT:     mg.parts

@@ -1,5 +1,6 @@
 // RUN: %mg-opt %s --mg-fuse | FileCheck %s --enable-var-scope
-// Exchanges of rows have the products of a shared expert beside them, and dw behind them; einsums stand for products of groups.
+// Exchanges of rows overlap the products of a shared expert, and dw comes after them; einsums stand for products of
+// groups.
 
 !x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
 !part = tensor<2x2x8xf32, #mg.layout<s, b, h>>
@@ -15,7 +16,7 @@
 !all = tensor<8xi32, #mg.layout<e>>
 
 module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>} {
-// The shared expert's first product beside the way there, its second beside the way back.
+// The shared expert's first product overlaps the exchange there, its second the exchange back.
 // CHECK-LABEL: func.func @shared.forward(
 // CHECK:         %[[ROWS:.*]] = mg.exchange %arg1
 // CHECK-NEXT:    %[[UP:.*]] = mg.einsum %arg0, %arg3
@@ -38,7 +39,7 @@ func.func @shared.forward(%x: !x, %own: !own, %n: !n, %w: !w {mg.param = {tensor
   return %back, %down : !own, !x
 }
 
-// What the first product needs is gathered in front of the exchange, behind which it would wait on their stream.
+// The operand of the first product is gathered before the exchange; after it, it would wait on their stream.
 // CHECK-LABEL: func.func @gathered.forward(
 // CHECK:         mg.all_gather %arg2
 // CHECK-NEXT:    %[[X:.*]] = mg.all_gather %arg0
@@ -59,8 +60,8 @@ func.func @gathered.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param = {t
   return %back, %y : !own, !part
 }
 
-// Both ways there are passed to the front, with the products of the shared expert behind them; dx goes back in front of the dw
-// whose rows came last, and behind the other.
+// Both exchanges there move to the front, with the products of the shared expert behind them; dx goes back in front of
+// the dw whose rows came last, and behind the other.
 // CHECK-LABEL: func.func @grads.forward(
 // CHECK:         %[[DY:.*]] = mg.exchange %arg1
 // CHECK-NEXT:    %[[X:.*]] = mg.exchange %arg2
@@ -87,7 +88,7 @@ func.func @grads.forward(%dy: !x, %ownDy: !own, %ownX: !own, %n: !n, %w: !w {mg.
   return %shared, %dw, %back, %dv : !y, tensor<8x8xf32, #mg.layout<h, i>>, !own, !w
 }
 
-// What a collective between the exchange and its first user reads too stays where it is.
+// An op that a collective between the exchange and its first user reads stays where it is.
 // CHECK-LABEL: func.func @read_before.forward(
 // CHECK:         mg.exchange %arg1
 // CHECK-NEXT:    %[[D:.*]] = mg.kernel
@@ -107,7 +108,7 @@ func.func @read_before.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param =
   return %back, %whole, %up : !own, !x, !py
 }
 
-// What is gathered of another exchange stays behind it.
+// A gather of another exchange's result stays after that exchange.
 // CHECK-LABEL: func.func @of_another.forward(
 // CHECK:         %[[FIRST:.*]] = mg.exchange %arg0
 // CHECK:         mg.all_gather %[[FIRST]]

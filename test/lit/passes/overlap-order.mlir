@@ -25,7 +25,8 @@ func.func @reduced.forward(%dy: !y, %x: !x, %w: !w {mg.param = {tensor = "w"}})
   return %3, %2 : !x, !w
 }
 
-// With sequence parallelism the weight's gradient needs the whole input, which is gathered beside the other product.
+// With sequence parallelism the weight's gradient needs the whole input, which is gathered in parallel with the other
+// product.
 // CHECK-LABEL: func.func @scattered.forward(
 // CHECK:         mg.kernel
 // CHECK:         mg.all_gather
@@ -43,7 +44,7 @@ func.func @scattered.forward(%dy: !y, %x: !part, %w: !w {mg.param = {tensor = "w
   return %4, %3 : !part, !w
 }
 
-// What needs the reduction is not drawn in front of the product that runs beside it.
+// An op that needs the reduction is not moved before the product that runs concurrently.
 // CHECK-LABEL: func.func @chained.forward(
 // CHECK:         mg.einsum
 // CHECK-NEXT:    mg.reduce_scatter

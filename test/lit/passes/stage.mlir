@@ -101,7 +101,7 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK:         mg.instance @head
 // CHECK-NOT:     mg.chain
 
-// Of the module after fuse alone: a schedule per stage.
+// The module after fuse: a schedule per stage.
 // STEPS:      stage 0: 11 steps
 // STEPS-NEXT: run begin
 // STEPS-NEXT: 2 times, i = 0 ..

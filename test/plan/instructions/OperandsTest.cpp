@@ -43,7 +43,7 @@ TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kExchangeRows), "counts:32 source:32 destination:48!");
 }
 
-// Whose rows behind the last one nobody reads or writes.
+// Lists operands whose rows behind the last one nobody reads or writes.
 TEST(Operands, whoseRowsAreCounted) {
   const auto counted = [](const InstructionBody &body) {
     std::string text;

@@ -91,7 +91,7 @@ TEST(Work, SharesOfAttention) {
   attention.zigzag = 2; // 0 1 6 7 | 2 3 4 5
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 1);
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 1);
-  attention.window = 2; // of 2 * 2 / 2 + 6 * 2 = 14 pairs: 0 1 | 6 7 have 2 + 4, 2 to 5 have 8
+  attention.window = 2; // 2 * 2 / 2 + 6 * 2 = 14 pairs: 0 1 | 6 7 have 2 + 4, 2 to 5 have 8
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 2.0 * 6 / 14);
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 2.0 * 8 / 14);
 }

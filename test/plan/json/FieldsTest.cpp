@@ -1,4 +1,4 @@
-// Fields.h names every field of every plan struct, and each survives the way through the file.
+// Fields.h names every field of every plan struct, and each survives a round trip through the file.
 #include "plan/json/Fields.h"
 #include "plan/json/PlanJson.h"
 

@@ -81,7 +81,7 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
   EXPECT_NE(writePlan(makeSmallPlan(), directory / "file").message().find("file"), std::string::npos);
 }
 
-// Who removes a plan removes these: a plan that was not proved may name any.
+// The files here are removed with the plan: a plan that was not proved may name any.
 TEST(PlanJson, FilesAreThoseInTheFolder) {
   Plan plan;
   for (const char *path : {"kernels/a.so", "../a.so", "kernels/../../a.so", "/etc/passwd", ""})
@@ -199,7 +199,7 @@ TEST(PlanJson, SealedNumbersNeverCrashTheVerifier) {
   EXPECT_GT(refused, tried / 2);
 }
 
-// --- What stands where it should not -----------------------------------------------------------------------
+// --- Values in wrong places --------------------------------------------------------------------------------
 
 TEST(PlanJson, NamesThePlaceOfAWrongType) {
   EXPECT_EQ(errorAfter("\"m\":4", "\"m\":\"4\""),

@@ -196,8 +196,8 @@ TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
   EXPECT_NE(problemOf(programOf({left, all})), "");
   const RowKernel::Operand readLeft{OperandUse::read, kLine, 16, 32};
   EXPECT_EQ(problemOf(programOf({left, {{readLeft, kWritten}, {{2, 0, 0, 1}, {1, 0}}}})), "");
-  const RowKernel::Operand three{OperandUse::read, 48, 16,
-                                 32}; // of the right half, up to where the left one ends
+  // Reads the right half, up to where the left one ends.
+  const RowKernel::Operand three{OperandUse::read, 48, 16, 32};
   EXPECT_NE(problemOf(programOf({left, {{three, kWritten}, {{2, 16, 0, 1}, {1, 0}}}}))
                 .find("reads rows of which no instruction wrote all"),
             std::string::npos);
@@ -235,7 +235,7 @@ TEST(ProgramFlow, whatACallerGetsHasAllColumns) {
   EXPECT_EQ(problemOf(programOf({writes(added, 0)})), "") << "the others are the caller's";
 }
 
-// Of 64 bytes of rows only those that there are were written: whoever reads them counts them too.
+// An operand with 64 bytes of rows of which only the existing rows were written: whoever reads them counts them too.
 const RowKernel::Operand kCountedRead{OperandUse::read, kLine, 0, 0, true},
     kCountedWritten{OperandUse::written, kLine, 0, 0, true};
 

@@ -37,7 +37,7 @@ Pairs pairsOf(const Network &network) {
 
 void checkMeetings(const Network &network, Problems &problems) {
   for (size_t group = 0; group < network.groups.size(); ++group) {
-    std::vector<std::string> first; // what the first stage of the group meets at, in order
+    std::vector<std::string> first; // collectives of the group's first stage, in order
     for (int64_t stage : network.groups[group]) {
       std::vector<std::string> own;
       for (const NetworkStep &step : network.stages[stage])
@@ -73,7 +73,7 @@ void checkMatching(const Network &network, Problems &problems) {
                    "bytes; they must agree",
                    place(network, source, pair.sends[k]), send.value, send.microbatch, send.bytes,
                    place(network, target, pair.receives[k]), recv.value, recv.microbatch, recv.bytes);
-      break; // those after it are shifted
+      break; // later messages are shifted
     }
   }
   checkMeetings(network, problems);
@@ -116,13 +116,13 @@ public:
 private:
   struct Stage {
     int64_t next = 0;        // the step to issue
-    size_t meeting = 0;      // of that step
+    size_t meeting = 0;      // next meeting of that step
     bool hasArrived = false; // at that meeting
     bool isReady = false;
     double clock = 0;                                     // when the compute stream is free
     double gradients = 0;                                 // when that of task gradients is
-    std::vector<int64_t> partner;                         // of each send or recv: the step of its peer
-    std::map<std::pair<int64_t, Kind>, double> lastStart; // of each stream of messages
+    std::vector<int64_t> partner;                         // by send or recv: the step of its peer
+    std::map<std::pair<int64_t, Kind>, double> lastStart; // by stream of messages
     std::map<int64_t, size_t> met;                        // group -> meetings passed
   };
 
@@ -216,8 +216,7 @@ private:
     return true;
   }
 
-  // --- What is left
-  // -------------------------------------------------------------------------------------------------
+  // --- Diagnosis of a deadlock
 
   bool isStuck(int64_t s) const { return stages[s].next < int64_t(network.stages[s].size()); }
 

@@ -137,8 +137,8 @@ private:
                        fmt::join(c.axes, ", "));
   }
 
-  // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may
-  // number it otherwise, and another bucket may have the same size. Empty elsewhere.
+  // Text like " of the gradients of wte.weight" for a collective on a bucket of gradients; otherwise empty. Stages that
+  // share a bucket may number it differently, and another bucket may have the same size.
   std::string ofBucket(int64_t stage, const plan::Call &call, const plan::Instruction &instruction) const {
     if (instruction.operands.empty() || !inside(instruction.operands[0].segment, call.segments.size()))
       return "";
@@ -201,7 +201,8 @@ private:
     return step.kind == ExpandedStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
   }
 
-  // Where the memory begins and ends that is in flight beside the stream compute, or that runs of a pair touch.
+  // Where the memory begins and ends that is in flight concurrently with the stream compute, or that runs of a pair
+  // touch.
   std::vector<int64_t> cuts() const {
     std::vector<int64_t> result;
     auto add = [&](const MemoryRange &range) {

@@ -60,7 +60,7 @@ TEST(Box, overlapIsNoCover) {
 TEST(Box, onlyNeighboursJoin) {
   EXPECT_EQ(joinedAlong({{0, 0}, {1, 3}}, {{1, 0}, {1, 3}}), 0u);
   EXPECT_EQ(joinedAlong({{0, 0}, {1, 3}}, {{0, 3}, {1, 1}}), 1u);
-  EXPECT_FALSE(joinedAlong({{1, 0}, {1, 3}}, {{0, 0}, {1, 3}})); // the other way round
+  EXPECT_FALSE(joinedAlong({{1, 0}, {1, 3}}, {{0, 0}, {1, 3}})); // the reverse
   EXPECT_FALSE(joinedAlong({{0, 0}, {1, 3}}, {{2, 0}, {1, 3}}));
   EXPECT_FALSE(joinedAlong({{0, 0}, {1, 3}}, {{1, 1}, {1, 3}}));
 }

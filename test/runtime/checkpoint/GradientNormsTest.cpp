@@ -1,4 +1,4 @@
-// Which layer a tensor is of. What the norms are, test/e2e/norms.py compares with the whole norm, in many layouts.
+// Tests the layer of a tensor. test/e2e/norms.py compares the norms with the whole norm, in many layouts.
 #include "runtime/checkpoint/GradientNorms.h"
 
 #include <gtest/gtest.h>

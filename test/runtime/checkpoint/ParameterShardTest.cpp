@@ -44,7 +44,7 @@ TEST(Shard, byItself) {
 
 TEST(Shard, inAMatrix) {
   Parameter key = makeKey();
-  key.rows = {2, 4, 12}; // of [h, g, 3, d]
+  key.rows = {2, 4, 12}; // rows in [h, g, 3, d]
   const Shard whole = shardOf(meshOf(1), key, 0), half = shardOf(meshOf(2), key, 1);
   EXPECT_EQ(runsOf(whole), "0<-8:4 12<-12:4 24<-32:4 36<-36:4");
   EXPECT_EQ(whole.rows, 4);

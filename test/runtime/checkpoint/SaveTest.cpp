@@ -216,7 +216,7 @@ TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
   EXPECT_EQ(dir.read("config.json"), "old");
 }
 
-// Readers prefer model.safetensors: while it stays, the shards beside it are not the checkpoint.
+// Readers prefer model.safetensors: while it stays, the shards next to it are not the checkpoint.
 TEST(Replacement, anOldFileThatCannotBeRemovedIsAnError) {
   TempDir dir;
   dir.write("model.safetensors", "old");

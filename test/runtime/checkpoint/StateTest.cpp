@@ -22,7 +22,7 @@ using plan::DType;
 using plan::Parameter;
 using plan::Plan;
 
-// What every element of a tensor has in these tests: its master, and its two moments.
+// The values of an element of a tensor in these tests: its master, and its two moments.
 ExpectedValue stateValue(int part) {
   return [part](const Parameter &parameter, int64_t index) {
     return float(hashName(parameter.tensor) % 97) + float(index) / 8 + float(part) / 1024;
@@ -117,7 +117,7 @@ void loadAll(const Plan &plan, const Memory &memory, const TempDir &dir, const C
 // Calls visit(index in the tensor, what the rank's bucket should have) for each element of the chunk.
 void forEachElementOf(const Plan &plan, int64_t rank, const FileTensor &tensor, const StateChunk &chunk,
                       const std::function<void(int64_t, float)> &visit) {
-  std::vector<int64_t> indices; // of the box, row-major
+  std::vector<int64_t> indices; // indices in the box, row-major
   for (int64_t index = 0; index < tensor.elements(); ++index) {
     int64_t left = index;
     bool isInside = true;
@@ -161,9 +161,9 @@ TEST(State, goesFromEveryLayoutToEveryOther) {
   }
 }
 
-// Of random parameters the ranks write each element once, from where it lies. Their buckets are whole: slices are of ranks that hold the
-// same, and these parameters may be split over data ranks. Where two dimensions are split over one axis, no rank has the
-// rest.
+// The ranks write each element of random parameters once, from where it lies. Buckets are whole: ranks that share
+// slices hold the same, and these parameters may be split over data ranks. Where two dimensions are split over one
+// axis, no rank has the rest.
 TEST(State, chunksOfRandomParametersAreTheirElements) {
   int64_t several = 0, stacks = 0;
   for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
@@ -315,7 +315,7 @@ std::string fileOfOneTensor(const std::vector<int64_t> &shape) {
          std::string(static_cast<size_t>(bytes), '\0');
 }
 
-// Fewer dimensions in the first file than in the second, and the other way round.
+// Fewer dimensions in the first file than in the second, and the reverse.
 TEST(State, filesThatDisagreeAboutDimensionsAreRefused) {
   const std::vector<std::vector<int64_t>> shapes = {{}, {4}, {2, 2}};
   for (const auto &one : shapes)

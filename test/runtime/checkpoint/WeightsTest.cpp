@@ -151,7 +151,7 @@ TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
 // Each of two groups has its q, k and v together: rows of one tensor [2 * 6, 3], in which k is [2, 2, 3].
 Plan makeGroupedPlan() {
   Plan plan = makePlan({1, 2, 2, 1}, true, false, plan::DType::bf16);
-  Parameter one = plan.parameters.back(); // of [f, h], whose place the three take
+  Parameter one = plan.parameters.back(); // the parameter [f, h] that the three replace
   plan.parameters.pop_back();
   int64_t &elements = plan.stages[0].buckets[0].elements;
   for (int64_t part = 0; part < 3; ++part) {

@@ -13,7 +13,7 @@
 
 namespace mgc::test {
 
-// A world of ranks, and a way to run one function on all of them at once.
+// A world of ranks that can run one function on all of them at once.
 class World {
 public:
   virtual ~World() = default;

@@ -25,7 +25,7 @@ protected:
   }
   const Backend &backend() const { return std::get<0>(GetParam()); }
   int64_t ranks() const { return std::get<1>(GetParam()); }
-  // Those whose results this process has.
+  // The ranks whose results this process has.
   std::vector<int64_t> ranksHere() const {
     const std::optional<int64_t> only = backend().onlyRank();
     return only ? std::vector<int64_t>{*only} : everyRank(ranks());

@@ -490,7 +490,8 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
     EXPECT_EQ(received, 42);
 }
 
-// Groups of the same ranks and other colors, each used by a thread: the one beside comes to its collectives at other times.
+// Groups of the same ranks and other colors, each used by a thread of its own, which comes to its collectives at other
+// times.
 TEST_P(Conformance, concurrentCollectivesMeetInTheirOwnGroup) {
   std::atomic<bool> isSkipped{false};
   const plan::Collective what = makeCollective(Kind::allReduce, 1000);

@@ -94,7 +94,7 @@ private:
   LeftMemory &left_;
   Stream stream_;
   Progress *progress_ = nullptr;
-  std::vector<int64_t> sizes_; // of groups
+  std::vector<int64_t> sizes_; // by group
   std::map<std::pair<int64_t, bool>, Stream> ways_;
   std::deque<Pending> pending_; // by Ticket
 };
@@ -183,7 +183,7 @@ Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::Excha
   const int64_t out = (what.back ? what.rows : what.places) * row;
   MGC_ASSIGN(numbers, uploaded(rows.counts, ranks * ranks * what.groups * int64_t(sizeof(int32_t))));
   MGC_ASSIGN(from, uploaded(rows.source, (what.back ? what.places : what.rows) * row));
-  MGC_ASSIGN(to, uploaded(rows.destination, out)); // what the exchange leaves as it was shows
+  MGC_ASSIGN(to, uploaded(rows.destination, out)); // bytes that the exchange does not write show
   Status status = inner_.exchangeRows(
       stream_, group, what,
       {numbers.device.address(), from.device.address(), to.device.address(), rows.sameCounts});

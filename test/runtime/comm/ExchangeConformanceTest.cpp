@@ -12,7 +12,7 @@
 namespace mgc::test {
 namespace {
 
-constexpr float kLeft = -7; // what lies where no row comes
+constexpr float kLeft = -7; // value of places without a row
 
 class ExchangeConformance : public Conformance {};
 

@@ -1,4 +1,4 @@
-// Which process this is, from what launchers set.
+// Tests which process this is, from the variables that launchers set.
 #include "runtime/comm/bootstrap/Launch.h"
 #include "test/runtime/TempDir.h"
 
@@ -82,7 +82,7 @@ TEST(Launch, launchersAreUnderstood) {
          0, 2, {}, "10.0.0.7:99");
 }
 
-// Whose variables say so; srun says whose MPI its tasks may use.
+// Variables name the kind of MPI; srun says whose MPI its tasks may use.
 TEST(Launch, theKindOfMpi) {
   const Set openMpi = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
   const Set mpich = {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}};

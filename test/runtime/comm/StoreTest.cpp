@@ -245,7 +245,7 @@ TEST(Store, aLateSecondOneDoesNotDisturbTheRun) {
   EXPECT_TRUE(isOk(joined[1]->store().set("key", "value")));
 }
 
-// --- What comes to the port that is none of the run's -----------------------------------------------------------
+// --- Connections that are not the run's -------------------------------------------------------------------------
 
 // Sends `bytes`; whether the store closes the connection, answering or not.
 bool isSentAway(const Endpoint &at, std::string_view bytes) {

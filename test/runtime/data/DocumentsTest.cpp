@@ -66,7 +66,7 @@ TEST(Documents, endWithTheirToken) {
   Numbers labels = {8, 0, 7, 0, 3, 1, /**/ 0, 4, 4, 4, 0, 9}, byStarts = labels;
   maskEnds(tokens, 6, 0, {}, -100, labels);
   EXPECT_EQ(labels, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, -100}));
-  maskEnds(tokens, 6, std::nullopt, starts, -100, byStarts); // what follows a sequence is not known
+  maskEnds(tokens, 6, std::nullopt, starts, -100, byStarts); // the token after a sequence is not known
   EXPECT_EQ(byStarts, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, 9}));
 }
 

@@ -1,4 +1,4 @@
-// Images beside tokens: whose they are, where their features go, and their pixels as patches.
+// Images with tokens: whose they are, where their features go, and their pixels as patches.
 #include "runtime/data/ImageData.h"
 
 #include "runtime/data/Inputs.h"

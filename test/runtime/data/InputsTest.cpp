@@ -1,4 +1,4 @@
-// Which part of the global batch each rank sees.
+// Tests which part of the global batch each rank sees.
 #include "runtime/data/Inputs.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
@@ -29,7 +29,7 @@ std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
     batch.tokens[i] = static_cast<int32_t>(10 * (i / 4) + i % 4); // 10 * sample + position
     batch.labels[i] = i % 4 == 3 ? kIgnoredLabel : batch.tokens[i] + 1;
   }
-  for (size_t i = 0; i < batch.starts.size(); ++i) // of sample n, the second document begins at n % 4
+  for (size_t i = 0; i < batch.starts.size(); ++i) // the second document of sample n begins at n % 4
     batch.starts[i] = static_cast<int32_t>(i % 4 >= i / 4 % 4 ? i / 4 % 4 : 0);
   for (size_t i = 0; i < batch.types.size(); ++i)
     batch.types[i] = static_cast<int32_t>(i % 3);
@@ -129,7 +129,7 @@ TEST(Inputs, laterTokensLieInTheOrderOfThePlan) {
   EXPECT_EQ(inputOf(plan, 0), (std::vector<int32_t>{1, 11, 0, 0, 41, 51, 0, 0}));
 }
 
-// Of sample n the second document begins at n % 4.
+// The second document of sample n begins at n % 4.
 TEST(Inputs, laterTokensEndWithTheDocument) {
   plan::Plan plan = shifted(Kind::tokens, 1);
   plan::Input starts = plan.stages[0].inputs[0];
@@ -194,7 +194,7 @@ TEST(Inputs, documentsThatNoSequenceHas) {
   vocabulary.vocabulary = 100;
   GlobalBatch batch = GlobalBatch::create(vocabulary).take();
   EXPECT_TRUE(checkBatch(vocabulary, batch).isOk());
-  batch.starts[6] = 1; // of sample 1, position 2
+  batch.starts[6] = 1; // sample 1, position 2
   EXPECT_EQ(checkBatch(vocabulary, batch).message(),
             "sample 1 of the batch, position 2: its document begins at 1");
   batch.starts[6] = 0;

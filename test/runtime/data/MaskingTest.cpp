@@ -66,7 +66,7 @@ double chiSquare(const std::vector<double> &expected, const std::vector<int64_t>
 
 } // namespace
 
-// Of a token 7 in a vocabulary of V: a random token may be the mask, or 7 again.
+// For a token 7 in a vocabulary of V: a random token may be the mask, or 7 again.
 TEST(Masking, hasTheDistributionOfBert) {
   constexpr int64_t kSamples = 500, kLength = 400, kVocabulary = 50;
   for (const double probability : {0.15, 0.4}) {

@@ -1,5 +1,5 @@
-// That a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings
-// its own, so it is not built with one.
+// Tests that a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings its
+// own, so it is not built with one.
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/GemmBf16.h"
 #include "test/runtime/exec/RandomPrograms.h"
@@ -73,7 +73,7 @@ TEST(Allocation, noneInAStep) {
   }
 }
 
-// A thread beside a rank's waits for work of both kinds.
+// An extra thread of a rank waits for work of both kinds.
 TEST(Allocation, noneInAStepOfSeveralThreads) {
   for (const plan::Plan &plan : {sumAndProductPlan(), concurrentGradientsPlan()}) {
     const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true});

@@ -10,7 +10,7 @@ class Bundle {
 public:
   explicit Bundle(int64_t dp = 2, const PlanSizes &sizes = {});
   std::string folder() const { return temporary_.path("plan"); }
-  std::string path(const std::string &name) const { return temporary_.path(name); } // beside the plan
+  std::string path(const std::string &name) const { return temporary_.path(name); } // next to the plan
   std::string read(const std::string &name) const { return temporary_.read(name); }
   const PipelinePlan &pipeline() const { return pipeline_; }
 

@@ -1,4 +1,4 @@
-// Threads beside a rank's own on the CPU: collectives of layers beside products, gradients beside the runs behind them.
+// A rank's extra threads on the CPU: collectives of layers concurrently with products, gradients with later runs.
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/RandomPrograms.h"
 
@@ -23,7 +23,7 @@ std::function<Status(const ExecutionPlace &)> delays(uint32_t seed) {
   };
 }
 
-// A measured step has nothing beside its runs.
+// A measured step runs nothing concurrently.
 TEST(Concurrency, randomProgramsGiveTheBitsOfOneInOrder) {
   bool anyBeside = false;
   for (uint32_t program = 0; program < 100; ++program) {

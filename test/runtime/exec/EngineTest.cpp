@@ -137,7 +137,7 @@ TEST(Engine, trainsInBf16WithF32Masters) {
       Reference reference(plan);
       reference.w.assign(elements, 1);
       reference.rate = 0.001f;
-      std::vector<double> error(elements, 0); // of the masters, so far
+      std::vector<double> error(elements, 0); // error of the masters so far
       for (int64_t step = 0; step < 4; ++step) {
         const GlobalBatch batch = makeBatch(plan, step);
         const Reference before = reference;

@@ -60,7 +60,7 @@ TEST(Failure, aRankThatHangsIsNamedAtTheDeadline) {
 TEST(Failure, transfersThatDoNotAgreeNameBothEnds) {
   PipelinePlan pipeline = makePipelinePlan(1);
   for (plan::Ring &ring : pipeline.plan.stages[1].rings)
-    if (ring.value == 1) // that of the activations, which it receives
+    if (ring.value == 1) // the ring of the activations, which it receives
       ring.value = 77;
   const std::string kernels = MGC_TEST_KERNELS;
   Result<std::unique_ptr<Engine>> engine =

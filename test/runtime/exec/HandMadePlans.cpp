@@ -182,14 +182,14 @@ plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t ri
 
 constexpr int64_t kActivation = 1, kGradient = 2; // values that travel
 constexpr int64_t kLine = plan::kAlignment;
-const int64_t kScalarBytes = int64_t(plan::kStepScalars.size()) * 4; // that the runtime writes
+const int64_t kScalarBytes = int64_t(plan::kStepScalars.size()) * 4; // scalars that the runtime writes
 
 // Sizes and offsets that both stages of the pipeline plan use.
 struct PipelineBuilder {
   PipelinePlan result;
   plan::Plan &plan = result.plan;
   int64_t wBytes, gradientBytes, masterBytes;
-  int64_t inputBytes, activationBytes; // of one microbatch, one rank
+  int64_t inputBytes, activationBytes; // for one microbatch, one rank
   explicit PipelineBuilder(int64_t dp, const PlanSizes &sizes)
       : result{emptyPlan({{"pp", 2, plan::AxisRole::stage}, {"dp", dp, plan::AxisRole::data}}, sizes), 0, 0},
         wBytes(sizes.sequence * sizeInBytes(sizes.dtype)),
@@ -292,7 +292,7 @@ void PipelineBuilder::buildFirstStage() {
   std::vector<int64_t> updated = {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset};
   if (isBf16())
     updated.push_back(result.masterOffset);
-  updated.insert(updated.end(), {firstMoment, secondMoment}); // which the kernels leave as they are
+  updated.insert(updated.end(), {firstMoment, secondMoment}); // the kernels leave both as they are
   const int64_t update = addChunk(plan, 0, plan::Task::update, updateProgram(), updated);
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
@@ -302,7 +302,8 @@ void PipelineBuilder::buildFirstStage() {
     steps.push_back(sendStep(activations, m, {1}));
     steps.push_back(receiveStep(gradients, m, {1}));
   }
-  for (int64_t m = 0; m < plan.microbatches; ++m) // of its receive: there are 3 steps for each microbatch
+  // Each run waits for its receive: there are 3 steps for each microbatch.
+  for (int64_t m = 0; m < plan.microbatches; ++m)
     steps.push_back(runStep(backward, m, {1 + 3 * (plan.microbatches - 1 - m) + m}));
   steps.push_back(runStep(reduce));
   steps.push_back(runStep(update));

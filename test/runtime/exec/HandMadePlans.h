@@ -57,12 +57,13 @@ plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int
 // sends.
 struct PipelinePlan {
   plan::Plan plan;
-  int64_t valueOffset = 0, gradientOffset = 0, masterOffset = -1; // of w, in stage 0
+  int64_t valueOffset = 0, gradientOffset = 0, masterOffset = -1; // offsets of w, in stage 0
 };
 PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes = {});
 
-// What an encoder reads, over dp data ranks and cp parts of a sequence: types of tokens, and ends of documents by query and by
-// key. Nothing is learned: the loss of a token is 100 * its type + the end of its document + the keys that have the same end.
+// A plan with an encoder that reads, over dp data ranks and cp parts of a sequence, types of tokens, and ends of
+// documents by query and by key. Nothing is learned: the loss of a token is 100 * its type + the end of its document +
+// the keys that have the same end.
 plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes = {});
 
 // Fails the test when the plan does not verify or load. Memory is poisoned.

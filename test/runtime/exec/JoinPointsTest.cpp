@@ -52,7 +52,7 @@ bool touchTheSame(const Work &a, const Work &b) {
 std::vector<std::vector<bool>> doneBefore(const std::vector<Work> &works, const Joins &joins) {
   const size_t size = works.size();
   std::vector<std::vector<bool>> done(size + 1, std::vector<bool>(size, false));
-  std::vector<bool> main(size, false); // what is done where the main lane has come to
+  std::vector<bool> main(size, false); // works done at the main lane's position
   std::map<int64_t, std::vector<bool>> lanes;
   const auto merge = [](std::vector<bool> &to, const std::vector<bool> &from) {
     for (size_t i = 0; i < from.size(); ++i)
@@ -107,7 +107,7 @@ TEST(JoinPoints, keepWhatCollidesInOrderAndNothingElse) {
   EXPECT_GT(joined, 3000) << "the programs say little";
 }
 
-// dgrad, reduce beside remake and wgrad, norm_grad.
+// dgrad, reduce concurrently with remake and wgrad, norm_grad.
 TEST(JoinPoints, aReductionRunsBesideTheProductBehindIt) {
   JoinPoints points;
   const Access dx{0, 64, true}, sum{64, 128, true}, dw{128, 192, true}, x{192, 256, false};

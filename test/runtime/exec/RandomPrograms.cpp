@@ -9,7 +9,7 @@ namespace {
 
 using Kind = plan::Collective::Kind;
 
-constexpr int64_t kBytes = kScalarsBytes, kBuffers = 6; // of a buffer: as many as step scalars
+constexpr int64_t kBytes = kScalarsBytes, kBuffers = 6; // size of a buffer: as many as step scalars
 
 plan::Move move(plan::Move::Kind kind) {
   plan::Move move;

@@ -15,13 +15,13 @@ plan::Plan randomPlan(uint32_t seed);
 // Two such programs, the second run of the one and the first of the other a pair.
 plan::Plan randomPairPlan(uint32_t seed);
 
-// Two ranks: a sum, a product beside it, and what needs the sum. Its results are twice the step scalars.
+// Two ranks: a sum, a concurrent product, and an op that needs the sum. Its results are twice the step scalars.
 plan::Plan sumAndProductPlan();
 
 // Two replicas: the gradients of the first microbatch are summed while the second one is computed. The same results.
 plan::Plan concurrentGradientsPlan();
 
-constexpr int64_t kScalarsBytes = 8 * sizeof(float); // of the buffers: as many as step scalars
+constexpr int64_t kScalarsBytes = 8 * sizeof(float); // size of the buffers: as many as step scalars
 plan::Move copyOf(int64_t bytes);
 
 // The results that a step of the plan leaves.

@@ -18,11 +18,11 @@ namespace mgc::test {
 struct AttentionProblem {
   plan::Attention a;
   AttentionScalars scalars;
-  int64_t part = 0; // of t / s, that the queries are; after order()
+  int64_t part = 0; // the queries' part of t / s; after order()
   const AttentionKernels *kernels = attentionKernels().front();
   std::vector<float> q, k, v, sinks, bias, outputGradient, o, lse, dq, dk, dv, dbias;
   std::vector<float> joined, joinedGradients; // after join()
-  std::vector<float> workspace;               // what an earlier pass left is still there
+  std::vector<float> workspace;               // keeps the contents that an earlier pass left
   std::vector<int32_t> queryPositions, keyPositions, starts, ends, samples;
 
   explicit AttentionProblem(const plan::Attention &attention) : a(attention) {

@@ -120,7 +120,7 @@ TEST(Attention, oneDocumentGivesTheBitsOfNone) {
   EXPECT_EQ(none.dv, one.dv);
 }
 
-// Of caps far above the scores, near them, and below almost all of them.
+// Caps far above the scores, near them, and below almost all of them.
 TEST(Attention, softcap) {
   for (double softcap : {1000.0, 3.0, 0.3})
     for (int64_t window : {0, 40}) {
@@ -225,7 +225,7 @@ TEST(Attention, slopes) {
       }
 }
 
-// Of few and many buckets, with distances beyond the last and without.
+// Few and many buckets, with distances beyond the last and without.
 TEST(Attention, biases) {
   for (bool causal : {true, false})
     for (auto [buckets, distance] : {std::pair<int64_t, int64_t>{32, 128}, {4, 2}, {7, 20}, {300, 400}})

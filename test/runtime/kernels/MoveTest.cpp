@@ -1,4 +1,5 @@
-// Every byte of a move is written, none beside it: whole lines and not, one part and several, in cache and around it.
+// Every byte of a move is written, and none outside it: whole lines and not, one part and several, in cache and around
+// it.
 #include "runtime/kernels/Move.h"
 
 #include <algorithm>

@@ -44,7 +44,7 @@ TEST(Philox, rangeEqualsSingleDraws) {
     }
 }
 
-// Long ranges are computed another way; some of their floats are close to the middle between two.
+// Long ranges use another algorithm; some of their floats are close to the middle between two.
 TEST(Philox, longRangesEqualSingleDraws) {
   const uint64_t name = hashName("wte"), begin = (uint64_t(1) << 33) + 2;
   for (double std : {1.0, 0.02, 0.0}) {

@@ -75,11 +75,11 @@ TEST(Training, aLogIsGoneOnWith) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   EXPECT_EQ(bundle.read("log.jsonl").substr(0, first.size()), first);
   EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 2);
-  write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // of a run that was killed
+  write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // the log of a run that was killed
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  EXPECT_EQ(bundle.read("log.jsonl").substr(0, 17), first.substr(0, 17)); // what was begun is gone
+  EXPECT_EQ(bundle.read("log.jsonl").substr(0, 17), first.substr(0, 17)); // the unfinished line is gone
   EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 1);
-  write(bundle.path("log.jsonl"), "{\"step\":7}"); // of an editor that leaves out the last line's end
+  write(bundle.path("log.jsonl"), "{\"step\":7}"); // an editor may leave out the last line's end
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":7}\n{\"step\":0,\"loss\":"), 0u);
   write(bundle.path("log.jsonl"), "my notes\n");

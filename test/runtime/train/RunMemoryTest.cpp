@@ -1,4 +1,4 @@
-// The memory that a rank needs beside its plan.
+// The memory that a rank needs in addition to its plan's.
 #include "runtime/train/RunMemory.h"
 #include "runtime/checkpoint/StateFiles.h"
 #include "test/runtime/exec/Bundle.h"

@@ -39,11 +39,12 @@ struct World {
   std::vector<MPI_Request> requests;
   std::vector<uint64_t> tokens;
   std::vector<char> areReceives;
-  std::vector<int> indices; // of what MPI_Testsome finds
+  std::vector<int> indices; // indices that MPI_Testsome finds
   std::vector<MPI_Status> statuses;
-  std::vector<mgc_mpi_completion> completions;         // of the last poll
+  std::vector<mgc_mpi_completion> completions;         // result of the last poll
   using Shape = std::tuple<int64_t, int64_t, int64_t>; // rows, bytes of a row, stride
-  std::map<Shape, MPI_Datatype> types;                 // of regions that MPI_BYTE and a count do not describe
+  // For regions that MPI_BYTE and a count do not describe.
+  std::map<Shape, MPI_Datatype> types;
 
   void add(MPI_Request request, uint64_t token, bool isReceive) {
     requests.push_back(request);
@@ -118,7 +119,7 @@ Status start(mgc_mpi_facts *facts) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   MPI_Get_library_version(version, &length);
   version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] =
-      0; // what follows is how it was built
+      0; // drops the description of the build
   std::replace(version, version + std::strlen(version), '\t', ' ');
   std::strcpy(facts->version, version);
   return Status::ok();

@@ -72,22 +72,22 @@ struct Side {
   int inner[kTile];     // r of a query, 0 of a key
   int first[kTile], last[kTile]; // queries: positions of visible keys. Keys: both their own
   int position[kTile];
-  float slope[kTile]; // of queries: of what a key loses for each position that it is away
-  int head[kTile];    // of queries: its place in [g, r]
+  float slope[kTile]; // queries: the score decreases by it for each position between key and query
+  int head[kTile];    // queries: place in [g, r]
 };
 
 struct Shared {
   Side own, other;
-  union { // what one product reads is done with before the next begins
+  union { // each matrix product has read its operands before the next begins
     struct {
       float transposedOwn[kSlice * kTransposed], transposedOther[kSlice * kTransposed];
     };
     float straight[kTile * kStraight];
   };
   float weights[kTile * kTransposed]; // [other, own]
-  float shift[kTile], sum[kTile];     // of queries: see attention_forward, attention_dq
+  float shift[kTile], sum[kTile];     // queries: see attention_forward, attention_dq
   float factor[kTile], partial[kGroups * kTile];
-  int least, greatest; // of what own rows see, or are
+  int least, greatest; // range of the positions that own rows see, or are at
   int meets;           // whether some pair of own and other may be visible
 };
 
@@ -173,7 +173,7 @@ template <typename Set> __device__ bool meet(Shared &x, const Set &set) {
   return x.meets;
 }
 
-// --- Products.
+// --- Matrix products.
 
 // One element a time of 64 rows of `width` and 32 columns from `column`, 0 past the end: put(row, column in the slice, value).
 template <typename Put>
@@ -291,9 +291,9 @@ __device__ float keepFactor(const AttentionArguments &a, uint32_t kept, int pair
   return kept >> pair & 1 ? a.dropout.keep : 0.0f;
 }
 
-// --- What products become before softmax: caps, slopes and biases.
+// --- From products to scores: caps, slopes and biases, before softmax.
 
-__device__ int bucketOf(const AttentionArguments &a, int query, int key) { // of positions
+__device__ int bucketOf(const AttentionArguments &a, int query, int key) { // arguments are positions
   const bool isBehind = key > query;
   const uint32_t reach = uint32_t(a.bias.maxDistance);
   uint32_t distance = isBehind ? uint32_t(key) - uint32_t(query) : uint32_t(query) - uint32_t(key); // 32 bits hold all

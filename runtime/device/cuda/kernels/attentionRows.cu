@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_delta(
 extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_dbias(const AttentionArguments a) {
   __shared__ float partial[kAttentionThreads];
   const int64_t heads = a.g * a.r, bucket = blockIdx.x / heads, head = blockIdx.x % heads;
-  const int64_t blocks = (a.s * a.r + kAttentionTile - 1) / kAttentionTile; // of one (b, g)
+  const int64_t blocks = (a.s * a.r + kAttentionTile - 1) / kAttentionTile; // blocks per (b, g)
   const float *sums = reinterpret_cast<const float *>(a.bias.sums) + bucket * kAttentionTile;
   float sum = 0;
   for (int64_t i = threadIdx.x; i < a.b * a.s; i += kAttentionThreads) {

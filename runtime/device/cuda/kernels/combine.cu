@@ -21,7 +21,7 @@ template <typename T> struct Sum {
 template <> struct Sum<int> { // wraps, as on the CPU
   __device__ static int of(int a, int b) { return int(unsigned(a) + unsigned(b)); }
 };
-template <typename T> struct Max { // of a NaN and anything a NaN, as on the CPU
+template <typename T> struct Max { // NaN if either is NaN, as on the CPU
   __device__ static T of(T a, T b) { return a < b || b != b ? b : a; }
 };
 

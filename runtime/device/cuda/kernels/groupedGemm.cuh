@@ -1,14 +1,14 @@
-// Products of groups of rows whose counts lie in the device's memory (plan::GroupedGemm): the loop over tiles of C that all kernels
-// have. A grid of as many blocks as fit on the device walks all tiles: of group 0, of group 1, .., each block every n-th. No host
-// knows how many there are.
+// Matrix products of groups of rows whose counts lie in the device's memory (plan::GroupedGemm): the loop over tiles of
+// C that all kernels have. A grid of as many blocks as fit on the device walks all tiles: of group 0, of group 1, ..,
+// each block every n-th. No host knows how many there are.
 //
 //     counts 3 0 5, tiles of 2 rows, C of 1 tile of columns    tiles 2 0 3    blocks 0 1 | | 0 1 0  of two
 //
 // A tile is  C[i, j] = sum over q of X[i, q] Y[q, j]:
 //     rows    i a row of the group, q = k        X = A [i, q], Y = B[g] [q, j], or stored [j, q]
 //     sums    i = m, q a row of the group        X = A [q, i], Y = B [q, j]
-// The sum of an element is made by one thread, or one product of tensor cores after the other, in the order of q: equal bits for
-// equal counts. What is behind the end of i, j or q is 0 in shared memory, whatever lies there.
+// The sum of an element is made by one thread, or one product of tensor cores after the other, in the order of q: equal
+// bits for equal counts. Elements beyond the end of i, j or q are 0 in shared memory, whatever lies there.
 #pragma once
 
 #include "runtime/device/cuda/kernels/rowReport.cuh"
@@ -23,18 +23,18 @@ enum class GroupedForm { rows, rowsTransposed, sums }; // transposed: B[g] is st
 
 constexpr bool isSums(GroupedForm form) { return form == GroupedForm::sums; }
 
-// One side of the product: elements [i, q] at `begin + i * outer + q * inner`, of which one stride is 1.
+// One side of the matrix product: elements [i, q] at `begin + i * outer + q * inner`, of which one stride is 1.
 template <typename In> struct GroupedOperand {
   const In *begin;
   int64_t outer, inner;
-  int64_t size; // of i
+  int64_t size; // range of i
 };
 
 // A tile of C, and what it is made of.
 template <typename In, typename Out> struct GroupedTile {
   GroupedOperand<In> x, y; // y: i is j
-  int64_t depth;           // of q
-  int64_t row, column;     // of the group's C
+  int64_t depth;           // range of q
+  int64_t row, column;     // place in the group's C
   Out *c;                  // the group's
 };
 
@@ -87,7 +87,8 @@ private:
   const GroupedGemmArguments &a;
   const int64_t columns; // tiles of them
   int64_t nextTile;
-  int64_t first = 0, tilesBefore = 0, rowsBefore = 0; // of 32 groups that are looked at, and what those before them have
+  // State of the search through 32 groups: the first, and tiles and rows of those before it.
+  int64_t first = 0, tilesBefore = 0, rowsBefore = 0;
 
   __device__ int64_t countAt(int64_t group) const {
     return group < a.groups ? reinterpret_cast<const int *>(a.counts)[group] : 0;
@@ -139,7 +140,7 @@ template <typename Out> __device__ Out added(const GroupedGemmArguments &a, cons
   return Out(a.accumulate ? widen(*c) + sum : sum);
 }
 
-// Of C's elements in row `row` of the group and columns `column`, `column` + 1, those that there are.
+// Stores C's elements in row `row` of the group and columns `column`, `column` + 1, as far as they exist.
 template <typename In, typename Out>
 __device__ void storePair(const GroupedGemmArguments &a, const GroupedTile<In, Out> &tile, int64_t row, int64_t column, float left,
                           float right) {

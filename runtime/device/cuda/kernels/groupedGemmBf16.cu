@@ -1,6 +1,6 @@
-// Grouped products of bf16 by tensor cores, sums in f32: a block of 2 x 4 warps has a tile of 128 x 128, each warp 64 x 32 of it in
-// 4 x 4 products of 16 x 8 (mma.m16n8k16). Two slices of 32 along q are in shared memory: one is multiplied while the next is
-// on its way through registers.
+// Grouped matrix products of bf16 by tensor cores, sums in f32: a block of 2 x 4 warps has a tile of 128 x 128, each
+// warp 64 x 32 of it in 4 x 4 products of 16 x 8 (mma.m16n8k16). Two slices of 32 along q are in shared memory: one is
+// multiplied while the next is loaded through registers.
 //
 // Shared memory has words of two elements that follow each other along q, as the instruction takes them: [i, q / 2], with a stride
 // of 20 words: the 8 rows and 4 words that the lanes of a warp read at once are in 32 different banks.
@@ -11,9 +11,9 @@ using namespace mgc::cuda;
 namespace {
 
 constexpr int kTile = kGroupedTileBf16, kThreads = kGroupedThreads;
-constexpr int kDepth = 32;                // of q at once
-constexpr int kWords = kDepth / 2;        // of a row
-constexpr int kStride = kWords + 4;       // of rows, in words
+constexpr int kDepth = 32;                // values of q per step
+constexpr int kWords = kDepth / 2;        // words of a row
+constexpr int kStride = kWords + 4;       // words from one row to the next
 constexpr int kWarpRows = 64, kWarpColumns = 32;
 constexpr int kTall = kWarpRows / 16, kWide = kWarpColumns / 8; // products of a warp
 constexpr int kVector = 8;                                      // elements of 16 bytes
@@ -25,7 +25,7 @@ struct SliceTurns {
   Slice x[2], y[2];
 };
 
-// The two vectors of a thread, on their way from memory to shared memory.
+// The two vectors of a thread that are being copied from memory to shared memory.
 struct Vectors {
   uint4 parts[2];
 };

@@ -1,4 +1,4 @@
-// Grouped products of f32: a block of 16 x 16 threads has a tile of 64 x 64, each thread 4 x 4 sums.
+// Grouped matrix products of f32: a block of 16 x 16 threads has a tile of 64 x 64, each thread 4 x 4 sums.
 #include "runtime/device/cuda/kernels/groupedGemm.cuh"
 
 using namespace mgc::cuda;
@@ -6,8 +6,9 @@ using namespace mgc::cuda;
 namespace {
 
 constexpr int kTile = kGroupedTileF32, kThreads = kGroupedThreads;
-constexpr int kDepth = 16;         // of q at once
-constexpr int kStride = kTile + 4; // of [kDepth, kTile]: stores and 16-byte loads meet few bank conflicts
+constexpr int kDepth = 16;         // values of q per step
+// Row stride of [kDepth, kTile]: stores and 16-byte loads meet few bank conflicts.
+constexpr int kStride = kTile + 4;
 static_assert(kTile * kTile == 16 * kThreads, "how threads share a tile");
 
 using Slice = float[kDepth * kStride]; // [q, i]

@@ -7,8 +7,8 @@ namespace mgc::cuda {
 
 constexpr unsigned kAll = 0xFFFFFFFF;
 
-// Ends the kernel, and with it the device. Of several that find something the first one reports it; the others wait for that, as a
-// trap ends all, but not longer than a moment, in which the first one may have ended.
+// Ends the kernel, and with it the device. If several threads find an error, the first one reports it; the others wait
+// for that, as a trap ends all, but not longer than a moment, in which the first one may have ended.
 template <typename... Numbers> __device__ void stop(uint64_t report, KernelReport::Kind kind, Numbers... values) {
   auto *to = reinterpret_cast<KernelReport *>(report);
   if (atomicCAS(&to->isTaken, 0u, 1u) == 0) {

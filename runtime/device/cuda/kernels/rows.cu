@@ -15,7 +15,8 @@ namespace {
 constexpr int kWarps = kGroupRowsThreads / 32;
 
 struct Found {
-  int before, equal, own; // of groups of this rank before the block's, of the block's, of all of this rank's
+  // Rows of this rank's groups before the block's group, of the block's, of all of this rank's.
+  int before, equal, own;
   int wrong;              // the first row whose number is no group
 };
 
@@ -61,7 +62,7 @@ __device__ bool isWrong(const GroupRowsArguments &a, int64_t own, int wrong) {
   return true;
 }
 
-// What has no place, and places without a row: a part for each block.
+// Fills rows that have no place, and places without a row: a part for each block.
 __device__ void fillRest(const GroupRowsArguments &a, int64_t own) {
   const int64_t first = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t row = first; row < a.rows; row += step)
@@ -129,7 +130,7 @@ __device__ bool comesBefore(const DropChoicesArguments &a, int64_t one, int64_t 
   return s != t ? s < t : one < other;
 }
 
-// Of those that share the room with the choice.
+// The first of the sequences that share the room with the choice.
 __device__ int64_t firstSequence(const DropChoicesArguments &a, int64_t choice) {
   return choice / a.chosen % a.sequences / a.together * a.together;
 }
@@ -167,7 +168,7 @@ __device__ int64_t countAt(const ExchangeRowsArguments &a, int64_t owner, int64_
   return reinterpret_cast<const int *>(a.counts)[owner * a.ranks * a.groups + group];
 }
 
-// Of the block: the sum of value(i) for i in [0, count), for all threads.
+// The sum over the block of value(i) for i in [0, count), for all threads.
 template <typename Value> __device__ int64_t sumOfBlock(int64_t count, const Value &value) {
   __shared__ int64_t parts[kExchangeWarps];
   int64_t sum = 0;
@@ -197,7 +198,7 @@ __device__ int64_t rowsAt(const ExchangeRowsArguments &a, int64_t host) {
   return sumOfBlock(a.ranks * a.groups, [&](int64_t i) { return countThere(a, host, i); });
 }
 
-// By one thread: what RowExchange::read says first.
+// Finds the first wrong count, as RowExchange::read does; one thread runs it.
 __device__ void nameWrongCount(const ExchangeRowsArguments &a) {
   const int64_t all = a.ranks * a.groups;
   for (int64_t owner = 0; owner < a.ranks; ++owner) {

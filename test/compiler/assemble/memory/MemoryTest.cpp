@@ -70,7 +70,7 @@ TEST(Memory, RandomSweepIsValidAndNearTheLowerBound) {
 
 TEST(Memory, FiveThousandBuffersAreFast) {
   std::vector<LiveBuffer> buffers = randomBuffers(1, 5000, 3000, 1 << 20);
-  std::clock_t start = std::clock(); // of this process: other work on the machine does not count
+  std::clock_t start = std::clock(); // this process's time: other work on the machine does not count
   Result<Assignment> found = solve(buffers);
   double milliseconds = 1000.0 * double(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(found.isOk());

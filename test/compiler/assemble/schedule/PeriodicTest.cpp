@@ -55,7 +55,7 @@ public:
   Apart(const StageSchedule &stage, const PeriodicStage &rings) : stage_(stage), rings_(rings) {}
 
   void expect(const std::string &what) {
-    std::multimap<std::pair<int64_t, bool>, const ScheduledBuffer *> events; // those that end come first
+    std::multimap<std::pair<int64_t, bool>, const ScheduledBuffer *> events; // ends come before begins
     for (const ScheduledBuffer &buffer : stage_.buffers) {
       events.emplace(std::pair(buffer.begin, true), &buffer);
       events.emplace(std::pair(buffer.end, false), &buffer);
@@ -146,7 +146,7 @@ TEST(Periodic, ListsDoNotGrowWithMicrobatches) {
 // In warm-up zb-v runs the first microbatches of its second chunk in a slot that the first chunk takes next, which no ring
 // says: it has one slot more than its 2 pp.
 TEST(Periodic, RingsWasteLittleMemory) {
-  constexpr int64_t boundary = 12582912, activation = 742981632; // of a GPT-3 layer's chunk
+  constexpr int64_t boundary = 12582912, activation = 742981632; // a GPT-3 layer's chunk
   std::map<std::string, double> worst;
   sweepPeriodic({1, 2, 3, 4, 7, 8, 16, 64, 200},
                 {boundary, activation, boundary, boundary, boundary, boundary}, [&](const Problem &problem) {

@@ -109,8 +109,8 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
   }
 }
 
-// What the proof of every step refuses the proof on repeats refuses; and it refuses no more mutants on repeats than on the same
-// list without them.
+// The proof on repeats refuses every mutant that the proof of every step refuses, and no more mutants than the proof on
+// the same list without repeats.
 TEST(Proof, agreesWithTheProofOfEveryStep) {
   int64_t mutants = 0, refused = 0, morePrecise = 0;
   for (const ScheduleRow &row : schedules())
@@ -133,7 +133,8 @@ TEST(Proof, agreesWithTheProofOfEveryStep) {
   EXPECT_GT(refused, mutants * 8 / 10);
 }
 
-// What one run of a pair writes the other does not use: neither of buffers nor of the allocation, its frame included.
+// The two runs of a pair write no bytes that the other uses: neither in buffers nor in the allocation, its frame
+// included.
 TEST(Proof, runsOfAPairLieApart) {
   Plan plan = planOf(uniformProblem("dualpipev", {2, 2, 8}, kSizes));
   EXPECT_TRUE(plan::provePlan(plan).isOk());

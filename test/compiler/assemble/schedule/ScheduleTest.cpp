@@ -50,7 +50,7 @@ TEST(Schedule, EveryRowIsValidForEveryShape) {
   std::printf("%ld solutions; worst area / lower bound %.3f\n", long(solutions), worst);
   // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1, zb-v v 2, v-half v 2, dualpipev v 2, auto v 1..2
   EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1 + 1 + 1 + 1 + 2));
-  EXPECT_LT(worst, 1.4); // of small sizes that differ; PeriodicTest has those of a model
+  EXPECT_LT(worst, 1.4); // for small sizes that differ; PeriodicTest has a model's
 }
 
 TEST(Schedule, EveryRowIsValidInParts) {
@@ -81,7 +81,8 @@ TEST(Schedule, GradientsAreCompletedBesideTheBackward) {
   EXPECT_DOUBLE_EQ(simulate(*generate(problem), costs).makespan, 2 * (1 + 4) + 1);
 }
 
-// In steady state each forward is beside a backward of the other chunk, and every stage holds pp + 1 microbatches of a chunk at most.
+// In steady state each forward is paired with a backward of the other chunk, and every stage holds pp + 1 microbatches
+// of a chunk at most.
 TEST(Schedule, DualPipeVPairsForwardsWithBackwards) {
   for (int64_t pp = 1; pp <= 6; ++pp)
     for (int64_t m = 1; m <= 24; ++m) {

@@ -73,8 +73,8 @@ TEST(Timing, SchedulesInAV) {
     }
 }
 
-// Chunks of F 1 and B 2, pairs of P: a step has 2 M - (pp + 2) of them on its way, and 8 pp of what comes before and after. A pair of
-// F + B leaves (5 pp - 6) F.
+// Chunks of F 1 and B 2, pairs of P: a step has 2 M - (pp + 2) of them, and 8 pp of work before and after them. A pair
+// of F + B leaves (5 pp - 6) F.
 TEST(Timing, DualPipeVHidesWhatItsPairsDo) {
   for (int64_t pp = 2; pp <= 6; ++pp)
     for (int64_t m = 2 * pp; m <= 24; m += 3)

@@ -196,7 +196,7 @@ private:
   MemoryTracker memory;
   HappensBefore happens;
   std::map<std::pair<int64_t, int64_t>, int64_t> partSteps; // (chunk, part) -> the step that ran it
-  std::vector<int64_t> gradientSteps;                       // of task gradients, so far
+  std::vector<int64_t> gradientSteps;                       // steps of task gradients so far
 };
 
 } // namespace

@@ -170,7 +170,7 @@ private:
   Problems &problems;
   std::vector<int64_t> position; // step of each task or its first part, [kind][chunk][microbatch]; -1: none
   std::vector<int64_t> made = std::vector<int64_t>(shape.virtualStages, 0); // parts run so far, by chunk
-  std::vector<int64_t> gradients = made; // of these, whose gradients are completed
+  std::vector<int64_t> gradients = made; // parts among these whose gradients are completed
 };
 
 } // namespace

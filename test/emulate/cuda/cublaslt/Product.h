@@ -33,10 +33,10 @@ struct Epilogue {
 struct Product {
   bool transposeA = false, transposeB = false;
   Matrix a, b, c, d;
-  CUdeviceptr at[4] = {}; // of a, b, c, d
+  CUdeviceptr at[4] = {}; // addresses of a, b, c, d
   float alpha = 1, beta = 0;
   Epilogue epilogue;
-  // 1: the sum in the order of k. 2: two halves of k, added at the end by way of the workspace.
+  // 1: the sum in the order of k. 2: two halves of k, added at the end through the workspace.
   int parts = 1;
   CUdeviceptr workspace = 0;
 

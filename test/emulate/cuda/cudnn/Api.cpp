@@ -1,6 +1,6 @@
-// The stand-in of libcudnn: the backend API's descriptors as they are set, one kernel for every graph of matrix products,
-// reductions, reshapes and pointwise operations, and a workspace that must be given. Which graphs the library has kernels for
-// it does not know; test/runtime/device/cuda/CudnnAttentionTest.cpp asks the library itself.
+// The stand-in of libcudnn: the backend API's descriptors as they are set, one kernel for every graph of matrix
+// products, reductions, reshapes and pointwise operations, and a workspace that must be given. It does not know for
+// which graphs the library has kernels; test/runtime/device/cuda/CudnnAttentionTest.cpp asks the library itself.
 #include "test/emulate/cuda/cudnn/Graph.h"
 
 #include <algorithm>

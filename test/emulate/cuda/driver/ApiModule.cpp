@@ -16,7 +16,7 @@ struct CUfunc_st {
 };
 
 struct CUmod_st {
-  std::shared_ptr<ptx::Module> module; // launches that are under way hold it too
+  std::shared_ptr<ptx::Module> module; // launches in progress hold it too
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<CUfunc_st>> functions;
 };

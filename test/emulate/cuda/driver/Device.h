@@ -27,7 +27,7 @@ constexpr uint64_t kShift = 1ull << 52;
 
 ptx::AddressSpace &memory();
 CUctx_st *deviceOf(int ordinal); // null: there is none
-CUctx_st *current();             // of this thread; null: none
+CUctx_st *current();             // this thread's; null: none
 void setCurrent(CUctx_st *device);
 
 void markInitialised();

@@ -9,7 +9,7 @@ struct Settings {
   int devices = 1;
   int capability = 90;          // 90: 9.0
   uint64_t memory = 8ull << 30; // bytes of each device
-  uint64_t seed = 0;            // of the delays
+  uint64_t seed = 0;            // seed of the delays
   uint64_t delay = 0;           // the longest pause before an operation of a stream, in microseconds; 0: none
   uint64_t failLaunch = 0;      // the kernel launch that fails as by a bad address, counted from 1; 0: none
   uint64_t hangLaunch = 0;      // the kernel launch that never ends

@@ -19,7 +19,7 @@ public:
   void set();
   bool isSet();
   void wait();
-  std::chrono::steady_clock::time_point when(); // of what has happened
+  std::chrono::steady_clock::time_point when(); // time at which it happened
 
 private:
   std::mutex mutex_;
@@ -88,7 +88,7 @@ struct CUevent_st {
   bool isTimed = true;
   std::mutex mutex;
   std::shared_ptr<mgc::emulate::Completion> last; // null: not recorded yet
-  std::shared_ptr<mgc::emulate::Capture> capture; // of the last record, if it was captured
+  std::shared_ptr<mgc::emulate::Capture> capture; // capture of the last record, if it was captured
   std::vector<size_t> tail;
 };
 

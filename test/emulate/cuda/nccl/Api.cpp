@@ -19,7 +19,7 @@ struct ncclComm {
   CUcontext context;
   bool isBlocking = true;
   bool isFinal = false;
-  std::string message; // what ncclGetLastError returned
+  std::string message; // result of ncclGetLastError
 };
 
 namespace {

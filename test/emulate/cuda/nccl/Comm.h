@@ -35,7 +35,7 @@ public:
   bool haveMet(const std::vector<Operation> &operations);
   bool
   meet(const std::vector<Operation> &operations); // false: the others have failed, and this has been aborted
-  // Those of a group belong together: none waits for another.
+  // Operations of a group belong together: none waits for another.
   CUresult enqueue(std::vector<Operation> operations);
 
   const int size, rank;

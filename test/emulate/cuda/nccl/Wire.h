@@ -15,9 +15,9 @@ struct Header {
   Kind kind = Kind::failed;
   uint32_t type = 0;  // ncclDataType_t
   uint32_t op = 0;    // ncclRedOp_t; of a meeting: whether it is for sending
-  uint32_t peer = 0;  // of a send, receive or meeting; the rank that joins
+  uint32_t peer = 0;  // the peer of a send, receive or meeting; the rank that joins
   uint64_t count = 0; // elements of each rank; how many ranks there are, when joining
-  uint64_t bytes = 0; // that follow
+  uint64_t bytes = 0; // size of the data after the header
 };
 
 struct Message {

@@ -162,7 +162,7 @@ Status Encoder::encodeBarrier(Instruction &instruction) {
   return Status::ok();
 }
 
-// Those with .sync have the lanes that take part as their last operand.
+// Instructions with .sync have the participating lanes as their last operand.
 Status Encoder::encodeWarpWide(Instruction &instruction) {
   MGC_ASSIGN(form, find(instruction.joined()));
   std::vector<Operand> &operands = instruction.operands;

@@ -321,7 +321,7 @@ Status Encoder::encodeCvt(Instruction &instruction) {
     how |= kSaturate;
   instruction.take("rn");
   std::swap(instruction.parts.back(), instruction.parts[instruction.parts.size() - 2]);
-  uint16_t mode = takeModes(instruction); // of the destination's type, which stands last now
+  uint16_t mode = takeModes(instruction); // modes of the destination's type, which is last now
   std::swap(instruction.parts.back(), instruction.parts[instruction.parts.size() - 2]);
   if (!isFloat(to) && instruction.take("ftz"))
     mode = kDefaultMode | kFlush;

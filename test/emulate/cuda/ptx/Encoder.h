@@ -11,7 +11,7 @@ namespace mgc::ptx {
 
 struct Operand {
   enum Kind : uint8_t { name, literal, memory, list, sink } kind = sink;
-  Token token;             // of a name or literal, or of what stands in a memory operand
+  Token token;             // a name, a literal, or the base of a memory operand
   bool negated = false;    // !p, or a minus before a literal
   int64_t offset = 0;      // added to a symbol or address
   std::string_view second; // p|q
@@ -19,7 +19,7 @@ struct Operand {
 };
 
 struct Instruction {
-  std::vector<std::string> parts; // of the opcode, between its dots
+  std::vector<std::string> parts; // parts of the opcode, between its dots
   std::vector<Operand> operands;
   uint32_t line = 0;
   bool has(std::string_view part) const;
@@ -41,12 +41,12 @@ public:
 private:
   struct RegisterGroup {
     unsigned bits;
-    uint32_t count; // of numbered registers; kNone for a name that stands for itself
+    uint32_t count; // number of registers; kNone for a name that stands for itself
   };
   struct Scope {
     std::map<std::string_view, RegisterGroup> groups;
     std::map<std::string, Place, std::less<>> registers;
-    std::map<std::string_view, uint64_t> addresses; // of .local, .shared and .param variables
+    std::map<std::string_view, uint64_t> addresses; // addresses of .local, .shared and .param variables
   };
   struct Frame {
     uint32_t entry = 0;
@@ -124,10 +124,10 @@ private:
   std::unique_ptr<Program> program_;
   std::vector<Scope> scopes_;
   std::map<std::string_view, Frame> frames_;
-  std::set<std::string_view> open_; // functions on the way to the one being encoded
+  std::set<std::string_view> open_; // callers of the function being encoded
   Frame *frame_ = nullptr;          // null in the entry
   std::map<std::string_view, uint32_t> labels_;
-  std::map<std::string_view, std::vector<std::string_view>> tables_; // of brx.idx
+  std::map<std::string_view, std::vector<std::string_view>> tables_; // tables of brx.idx
   std::vector<Jump> jumps_;
   std::map<std::pair<unsigned, uint64_t>, uint32_t> constants_;
   std::vector<size_t> behindStatic_; // constants that count from the end of static shared memory

@@ -182,7 +182,7 @@ void Interpreter::runGroup(WarpState &state, Group group) {
         return;
       continue;
     }
-    // From here on the lanes that the guard excludes go their own way.
+    // From here on the lanes that the guard excludes diverge.
     if (uint32_t others = group.mask & ~active) {
       state.groups.push_back({group.at + 1, others});
       group.mask = active;

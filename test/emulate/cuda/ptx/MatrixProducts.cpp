@@ -31,7 +31,7 @@ void multiply(Warp &warp, const Op &op, uint32_t mask) {
     return warp.at<uint32_t>(first + number * kRegisterBytes);
   };
   for (unsigned lane = 0; lane < kLanes; ++lane)
-    for (unsigned half = 0; half < 4; ++half) // of two pairs
+    for (unsigned half = 0; half < 4; ++half) // halves of two pairs
       for (unsigned number = 0; number < 4; ++number) {
         const unsigned k = pairOf(lane, number / 2) + half % 2;
         a[lane / 4 + number % 2 * 8][k] = bf16At(wordOf(op.a, number) + lane, half % 2);
@@ -55,7 +55,7 @@ Status Encoder::encodeMatrixProduct(Instruction &instruction) {
   const std::vector<Operand> &lists = instruction.operands;
   if (instruction.joined() != kName)
     return error(fmt::format("the interpreter does not know the product {}", opcode_));
-  constexpr std::array<uint32_t, 4> sizes = {4, 4, 2, 4}; // of D, A, B, C
+  constexpr std::array<uint32_t, 4> sizes = {4, 4, 2, 4}; // registers of D, A, B, C
   if (lists.size() != sizes.size())
     return error(fmt::format("{} operands where {} should be", lists.size(), sizes.size()));
   std::array<uint32_t, 4> begins;

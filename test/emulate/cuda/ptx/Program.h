@@ -40,18 +40,18 @@ struct Op {
   uint32_t guard = kNone; // predicate
   bool guardNegated = false;
   Control control = Control::none;
-  uint16_t mode = 0;   // of the host's SSE unit: rounding, flush to zero; 0: the default
-  uint32_t target = 0; // of a branch or call
-  uint32_t aux = 0;    // what the handler makes of it
+  uint16_t mode = 0;   // mode of the host's SSE unit: rounding, flush to zero; 0: the default
+  uint32_t target = 0; // target of a branch or call
+  uint32_t aux = 0;    // argument of the handler
   int64_t offset = 0;  // added to an address
-  uint32_t align = 1;  // of an address: a power of two
+  uint32_t align = 1;  // alignment of an address: a power of two
   uint32_t line = 0;
 };
 
 // The same value in every lane, e.g. an immediate operand.
 struct Constant {
   uint32_t at;
-  uint32_t bytes; // of a lane; 0 for a predicate
+  uint32_t bytes; // bytes per lane; 0 for a predicate
   uint64_t bits;
 };
 

@@ -74,9 +74,9 @@ struct Parameter {
 struct KernelInfo {
   std::vector<Parameter> parameters;
   uint32_t parameterBytes = 0;
-  uint32_t maxThreads = 1024; // of .maxntid or .reqntid
+  uint32_t maxThreads = 1024; // from .maxntid or .reqntid
   uint32_t sharedBytes = 0;   // static
-  uint32_t localBytes = 0;    // of a thread
+  uint32_t localBytes = 0;    // bytes per thread
 };
 
 struct Program;

@@ -1,4 +1,4 @@
-// What Megatron-LM makes of small files: test/golden/{indexed,gpt,sampler}, see the README of each.
+// Results of Megatron-LM on small files: test/golden/{indexed,gpt,sampler}, see the README of each.
 #pragma once
 
 #include "runtime/base/Json.h"

@@ -29,7 +29,7 @@ Status writeFiles(const std::string &prefix, int sequences) {
 
 } // namespace
 
-// Of a commit a reader sees index and tokens of the files before, tokens without an index, or both of the new ones.
+// During a commit a reader sees index and tokens of the files before, tokens without an index, or both of the new ones.
 TEST(IndexedWriter, noIndexIsBesideTokensOfOthers) {
   const TempDir dir;
   const std::string prefix = dir.path("a");

@@ -6,7 +6,7 @@
 using namespace mgc;
 using namespace mgc::test;
 
-// --- What the plugin asks of a device.
+// --- The plugin's requests to a device.
 
 namespace {
 

@@ -17,7 +17,7 @@ struct DeviceAttention {
   mgc_attention_facts facts = {};
   struct Operand {
     mgc_address mgc_attention_operands::*field;
-    int memory;     // which of the allocations
+    int memory;     // index of the allocation
     int64_t offset; // in bytes
   };
   std::vector<Operand> operands;
@@ -88,7 +88,7 @@ public:
   }
   void backward() {
     device.facts.backward = 1;
-    write(kO, o); // of the operands' type, as the merged one
+    write(kO, o); // in the operands' type, as the merged one
     runNow();
     dbias = readFloats(kDbias, problem.bias.size());
     if (problem.joined.empty()) {
@@ -105,7 +105,7 @@ public:
 
   AttentionProblem problem;
   DeviceAttention device;
-  std::vector<float> o, lse, dq, dk, dv, dbias; // what the device gave
+  std::vector<float> o, lse, dq, dk, dv, dbias; // results of the device
 
 private:
   enum Memory {
@@ -205,7 +205,7 @@ private:
   }
 
   int64_t workspaceBytes = 1 << 24;
-  // Of an element of operands, and of o and the gradients.
+  // Sizes of an element of operands, and of o and the gradients.
   int64_t bytes() const { return type_ == MGC_BF16 ? 2 : 4; }
   int64_t resultBytes() const { return problem.a.resultsInF32 ? 4 : bytes(); }
   template <typename T> void writeRaw(Memory memory, const std::vector<T> &values) {

@@ -33,7 +33,7 @@ private:
 
 void run(DeviceAttention &attention) { Upload().run(attention); }
 
-// The library's: q k^T, probabilities and score gradients are rounded to bf16 on the way, each by 2^-8 at most and
+// The library's: q k^T, probabilities and score gradients are rounded to bf16, each by 2^-8 at most and
 // independently, so that what they add up to is off by about that in the norm; 2^-7 of it is let pass.
 void expectNearInNorm(const std::vector<float> &found, const std::vector<double> &expected,
                       const char *what) {

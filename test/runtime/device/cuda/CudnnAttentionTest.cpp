@@ -146,7 +146,8 @@ TEST_P(CudnnAttention, valuesOfAnotherSize) {
   expectPlans(facts);
 }
 
-// Of DeepSeek-V3's latent attention. Backward, equal bits are on 9.0 alone; an A100 has no such kernel.
+// The heads are those of DeepSeek-V3's latent attention. Only 9.0 has equal bits in backward; an A100 has no such
+// kernel.
 TEST_P(CudnnAttention, largeHeadsWithValuesOfAnotherSize) {
   mgc_attention_facts facts = factsOf(1024, 1, 192);
   facts.w = 128;

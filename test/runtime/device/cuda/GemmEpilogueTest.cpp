@@ -60,7 +60,7 @@ TEST_F(GemmEpilogue, biasIsAddedToEachRow) {
 // GELU's slope is at most 1.13, and it may be that of the rounded sum (docs/plan-format.md); its own evaluation in f32 may be
 // off by a few units of the larger of 1 and its operand.
 TEST_F(GemmEpilogue, geluKeepsWhatItIsOf) {
-  double mostShare = 0; // of what it may be off by
+  double mostShare = 0; // largest error as a share of its bound
   std::string worst;
   for (const mgc_gemm_facts &facts : allFacts(MGC_BIAS_GELU)) {
     Operands operands = operandsOf(facts, randomValues);

@@ -1,4 +1,4 @@
-// libcuda.so.1 beside a kernel module of another version: it has everything and does nothing.
+// libcuda.so.1 with a kernel module of another version: it has everything and does nothing.
 #include "runtime/device/cuda/Driver.h"
 #include "test/runtime/device/cuda/Answer.h"
 

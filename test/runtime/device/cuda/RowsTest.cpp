@@ -18,7 +18,7 @@ namespace {
 
 std::string describe(const Numbers &numbers) { return fmt::format("[{}]", fmt::join(numbers, " ")); }
 
-constexpr float kLeft = -7; // what lies where no row comes
+constexpr float kLeft = -7; // value of places without a row
 
 class Rows : public GemmOnDevice {
 protected:

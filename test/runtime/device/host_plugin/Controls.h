@@ -10,8 +10,9 @@
 namespace mgc::test {
 
 struct HostPluginControls {
-  std::mutex mutex;  // of threads of streams that read, one that hangs beyond its test, and who sets all anew
-  uint64_t seed = 0; // of the pauses before what streams do; 0: none
+  // Guards against threads of streams that read, one that hangs beyond its test, and the thread that resets all.
+  std::mutex mutex;
+  uint64_t seed = 0;          // seed of the pauses before work of streams; 0: none
   int64_t longestPause = 300; // us
   int64_t totalBytes = int64_t(1) << 30;
   int32_t devices = 1, computeCapability = 90;
@@ -19,7 +20,7 @@ struct HostPluginControls {
   int64_t faultyCall = 0;
   std::string hangingKernel; // symbol; does not return before `released`
   std::atomic<bool> released{false};
-  int64_t algorithms = 1, fastestAlgorithm = 0; // of products: they all compute alike
+  int64_t algorithms = 1, fastestAlgorithm = 0; // algorithms of matrix products: they all compute alike
   int64_t choosingBytes = 0;                    // more that choosing needs than the operands
   // Counted by the plugin:
   std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0};

@@ -54,7 +54,7 @@ void reduceElements(bool isMax, std::byte *to, std::span<const std::byte *const>
 
 struct Grouped {
   HostStream *stream;
-  Work begin, end; // what may not wait, what may
+  Work begin, end; // work that may not wait, and work that may
   bool isSend;
 };
 thread_local std::vector<Grouped> grouped;
@@ -214,7 +214,7 @@ Status HostComm::reduceScatter(HostStream &stream, mgc_reduce reduce, mgc_type t
 }
 
 Status HostComm::send(HostStream &stream, mgc_address from, int64_t bytes, int64_t peer) {
-  auto message = std::make_shared<std::shared_ptr<CommGroup::Message>>(); // of the run that is under way
+  auto message = std::make_shared<std::shared_ptr<CommGroup::Message>>(); // for the run in progress
   auto begin = [=, this]() -> Status {
     MGC_ASSIGN(source, device_.at(from, bytes));
     std::lock_guard lock(group_->mutex);

@@ -30,10 +30,10 @@ public:
 
   static Result<mgc_comm_id> makeId();
   static Status beginGroup();
-  static Status endGroup(); // hands over what the calling thread has grouped
+  static Status endGroup(); // submits the operations that the calling thread has grouped
 
 private:
-  struct Ends { // of one rank
+  struct Ends { // one rank's buffers
     std::byte *to = nullptr, *from = nullptr;
   };
   using All = std::function<Status(const std::vector<Ends> &)>; // by rank, once all have come

@@ -1,4 +1,5 @@
-// Collectives that run beside what follows them: random programs give the bits of the CPU, whenever the streams do what.
+// Collectives that run concurrently with later instructions: random programs give the bits of the CPU, however the
+// streams are timed.
 #include "test/runtime/exec/RandomPrograms.h"
 #include "test/runtime/exec/device/HostDevices.h"
 

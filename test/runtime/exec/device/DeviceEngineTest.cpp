@@ -8,7 +8,7 @@
 namespace mgc::test {
 namespace {
 
-constexpr uint64_t kSeeds = 12; // of pauses; 0: none
+constexpr uint64_t kSeeds = 12; // seeds of pauses; 0: none
 
 TEST(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
   PluginControls controls;
@@ -101,7 +101,7 @@ TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
   EXPECT_EQ(asked, (std::vector<int64_t>{1, 2, 3, 4}));
 }
 
-// Stage 1 sends its step scalars, which come back to it by way of stage 0, and both stages make them their results: the
+// Stage 1 sends its step scalars, which come back to it through stage 0, and both stages make them their results: the
 // results agree if nothing was read too early. Stage 0 may not block at the send that waits for a receive: stage 1
 // sends only after a collective that stage 0 joins later in its list.
 plan::Plan forwardingPlan() {

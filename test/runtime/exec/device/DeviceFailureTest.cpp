@@ -154,7 +154,7 @@ TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
   PluginControls controls;
   PipelinePlan pipeline = makePipelinePlan(1);
   for (plan::Ring &ring : pipeline.plan.stages[1].rings)
-    if (ring.value == 1) // that of the activations, which it receives
+    if (ring.value == 1) // the ring of the activations, which it receives
       ring.value = 77;
   const std::string failure = failureOf(*unverifiedEngineOnDevice(pipeline.plan));
   EXPECT_NE(

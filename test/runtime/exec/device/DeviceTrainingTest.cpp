@@ -1,4 +1,4 @@
-// A whole run on a device, from the bundle to the saved weights, beside the same on the CPU.
+// A whole run on a device, from the bundle to the saved weights, compared with the same on the CPU.
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
@@ -13,7 +13,7 @@
 namespace mgc::test {
 namespace {
 
-// The plan of the bundle for a device, beside it.
+// The plan of the bundle for a device, next to it.
 std::string writeForDevice(const Bundle &bundle) {
   const std::string folder = bundle.path("onDevice");
   const plan::Plan plan = forDevice(bundle.pipeline().plan);

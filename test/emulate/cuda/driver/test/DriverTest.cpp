@@ -244,7 +244,7 @@ TEST_F(Driver, OnlyEventsOrderStreams) {
     return count;
   };
   EXPECT_EQ(early(true), 0);
-#ifndef MGC_TEST_FINDS_RACES // which this is: what has no event is ordered by nothing else either
+#ifndef MGC_TEST_FINDS_RACES // this is a race: nothing but an event orders the two
   EXPECT_GT(early(false), 0);
 #endif
 }

@@ -1,0 +1,1 @@
+// A target that only owns a precompiled header needs a source.

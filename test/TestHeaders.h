@@ -1,0 +1,6 @@
+// The precompiled header of tests without MLIR.
+#pragma once
+
+#include "plan/PlanHeaders.h"
+
+#include <gtest/gtest.h>
