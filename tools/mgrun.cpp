@@ -68,7 +68,7 @@ int failUsage(const Status &status) {
   return 2;
 }
 
-// Of CPUs no peak is known. The description of a GPU is that of its target, whose cards have one peak.
+// No peak is known of CPUs. The description of a GPU is that of its target, whose cards have one peak.
 StepWork stepWorkOf(const plan::Plan &plan) {
   StepWork work{cost::modelFlops(plan)};
   const cost::Machine machine = cost::machineOf(plan);

@@ -31,10 +31,10 @@ struct OptionRange {
     whole,
     number,
     words
-  } kind = Kind::any; // of files and paths: that are there
-  int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max(); // of whole
+  } kind = Kind::any; // file, path: one that exists
+  int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max(); // bounds of whole
   double lowest = std::numeric_limits<double>::lowest(),
-         highest = std::numeric_limits<double>::max(); // of number
+         highest = std::numeric_limits<double>::max(); // bounds of number
   std::vector<std::string> words = {};
 };
 
@@ -64,7 +64,7 @@ struct OptionDetails {
   std::string values = {}; // names of the whole numbers of a list: as many as there are names
   std::string none = "none",
               some = {}; // text of no value; of any value, where the value itself is not compared
-  std::string (*text)(const TrainingOptions &options) = nullptr; // of the value; null: the member's
+  std::string (*text)(const TrainingOptions &options) = nullptr; // writes the value; null: the member's
   bool (*absent)(const TrainingOptions &options) =
       nullptr; // where the option is no setting of the run; null: nowhere
 };

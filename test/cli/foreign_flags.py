@@ -21,7 +21,7 @@ BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
 NAMES = samples.sample((pathlib.Path(__file__).resolve().parent / "megatron-flags.txt").read_text().split(), STEP)
 FRAMEWORKS = json.loads((SOURCE / "tools/flags/foreign-flags.json").read_text())
-# What users of other frameworks type first, and what its answer says.
+# Words that users of other frameworks type first, and a part of each answer.
 WORDS = {
     "Hugging Face": {
         "max_steps": "mgrun PLAN --train-iters", "num_train_epochs": "--train-samples", "epochs": "--train-samples",

@@ -17,11 +17,11 @@ namespace mgc::tools {
 struct ForeignAnswer {
   std::string text;
   bool goesOn = false;
-  size_t values = 0; // that follow the flag at most, where it goes on
+  size_t values = 0; // words that follow the flag at most, where it goes on
 };
 // `value`: what follows the flag, if anything does. Nothing for flags that no framework of the table has.
 std::optional<ForeignAnswer> answerOf(const std::string &flag, std::string_view value);
-// Of flags that the table names by their beginning alone.
+// The answer to a flag that the table names by their beginning alone.
 std::optional<ForeignAnswer> answerByPrefix(const std::string &flag);
 
 // The ways to write a flag that are looked up: "--training.seq_len", "--training.seq-len", "--seq-len".

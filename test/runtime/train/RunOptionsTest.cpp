@@ -27,7 +27,7 @@ protected:
       line[row.flag()] = row.isSwitch() ? std::vector<std::string>() : valueOf(row);
   }
 
-  // What a row cannot be given without.
+  // The flags that a row cannot be given without.
   Line lineFor(const RunOption &row) const {
     Line line = {{"plan", {"folder"}}};
     if (row.flag() == "--log-interval") // it counts where there are timers
