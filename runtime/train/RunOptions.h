@@ -32,7 +32,8 @@ struct OptionRange {
     number,
     words
   } kind = Kind::any; // file, path: one that exists
-  int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max(); // bounds of whole
+  int64_t least = std::numeric_limits<int64_t>::min(),
+          most = std::numeric_limits<int64_t>::max(); // bounds of whole
   double lowest = std::numeric_limits<double>::lowest(),
          highest = std::numeric_limits<double>::max(); // bounds of number
   std::vector<std::string> words = {};
