@@ -14,7 +14,7 @@
 
 namespace mgc::tools {
 
-// Of the traced steps that all ranks have completed; null where there is none.
+// The time range of the traced steps that all ranks have completed; null where there is none.
 nlohmann::json measuredStep(const plan::Plan &plan, const Recording &recording);
 
 } // namespace mgc::tools

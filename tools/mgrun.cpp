@@ -1,17 +1,18 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or another
 // request to end (after the step that ran, and saved).
+#include "compiler/cost/Machine.h"
+#include "compiler/cost/ModelFlops.h"
 #include "frontend/SameModel.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/train/TrainingOfRank.h"
-#include "tools/IdleFlags.h"
 #include "tools/ProfileTable.h"
-#include "tools/RunFlags.h"
 #include "tools/RunPage.h"
 #include "tools/RunScreen.h"
 #include "tools/page/Page.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
+#include "tools/flags/RunFlags.h"
 #include "tools/process/Process.h"
 #include "tools/process/Restarts.h"
 #include "tools/version/Version.h"
@@ -67,27 +68,36 @@ int failUsage(const Status &status) {
   return 2;
 }
 
+// No peak is known of CPUs. The description of a GPU is that of its target, whose cards have one peak.
+StepWork stepWorkOf(const plan::Plan &plan) {
+  StepWork work{cost::modelFlops(plan)};
+  const cost::Machine machine = cost::machineOf(plan);
+  if (plan.target != plan::Target::cpu && machine.target.starts_with(nameOf(plan.target)))
+    work.peakFlops = plan.dtype == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
+  return work;
+}
+
 struct NoScreen final : TrainingObserver {
   void began(const TrainingOptions &, const Engine &, const std::string &) override {}
   void stepped(const TrainingStep &) override {}
 };
 
 // Rank 0 alone shows something.
-Result<TrainingSummary> trainOnScreen(const RunFlags &flags, Interrupt &interrupt) {
-  const Launch &launch = flags.training.launch;
+Result<TrainingSummary> trainOnScreen(const TrainingOptions &options, Interrupt &interrupt) {
+  const Launch &launch = options.launch;
   if (launch.rank != 0) {
     NoScreen screen;
     RunPage page(screen);
-    return train(flags.training, page, interrupt);
+    return train(options, page, interrupt);
   }
   if (!launch.isAlone())
     say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by,
         toString(launch.master));
-  for (const std::string &doubt : doubtsAbout(flags.training))
+  for (const std::string &doubt : doubtsAbout(options))
     say(stderr, "mgrun: {}\n", doubt);
-  RunScreen screen(flags.logInterval, flags.timersOf);
+  RunScreen screen(options.logInterval, options.typed.timersOf);
   RunPage page(screen);
-  return train(flags.training, page, interrupt);
+  return train(options, page, interrupt);
 }
 
 // Where no MPI has started this process, or its plugin is missing, a run whose data does not travel over it may do without.
@@ -113,16 +123,16 @@ struct Ending {
   bool haveAllFinished = true; // all processes
 };
 
-Ending report(const RunFlags &flags, Interrupt &interrupt) {
-  const Result<TrainingSummary> summary = trainOnScreen(flags, interrupt);
+Ending report(const TrainingOptions &options, Interrupt &interrupt) {
+  const Result<TrainingSummary> summary = trainOnScreen(options, interrupt);
   if (!summary.isOk()) {
     fail(summary.status());
     return {interrupt.hasEnded() ? 130 : 1, false}; // a save that failed is no end as was asked for
   }
-  const bool isShown = flags.training.launch.rank == 0;
+  const bool isShown = options.launch.rank == 0;
   if (isShown)
-    say(stdout, "{}", describeSummary(optionsOfRank(flags.training), *summary));
-  if (isShown && flags.training.profile && summary->profile)
+    say(stdout, "{}", describeSummary(optionsOfRank(options), *summary));
+  if (isShown && options.profile && summary->profile)
     say(stdout, "\n{}", describeProfile(*summary->profile));
   if (!summary->outputs.isOk())
     return {fail(summary->outputs)};
@@ -131,13 +141,13 @@ Ending report(const RunFlags &flags, Interrupt &interrupt) {
   return {summary->interrupted ? 130 : 0};
 }
 
-int run(RunFlags &flags) {
+int run(TrainingOptions &options) {
   static Interrupt interrupt; // outlives the thread that watches
   watchSignals(interrupt);    // before MPI has threads, which would take signals
-  const Result<std::unique_ptr<MpiProcess>> mpi = startMpi(flags.training);
+  const Result<std::unique_ptr<MpiProcess>> mpi = startMpi(options);
   if (!mpi.isOk())
     return fail(mpi.status());
-  const Ending ending = report(flags, interrupt);
+  const Ending ending = report(options, interrupt);
   const Status left = *mpi ? (*mpi)->leave(ending.haveAllFinished, ending.code) : Status::ok();
   return left.isOk() ? ending.code : fail(left);
 }
@@ -158,8 +168,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version",
                        versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
   app.option_defaults()->always_capture_default();
-  RunFlags flags;
-  addRunFlags(app, flags);
+  TrainingOptions options;
+  addRunFlags(app, options);
   try {
     Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
     if (!sorted.isOk())
@@ -168,19 +178,24 @@ int main(int argc, char **argv) {
       say(stderr, "mgrun: {}\n", note);
     std::ranges::reverse(sorted->words); // as the parser wants them
     app.parse(std::move(sorted->words));
-    if (!flags.training.data && !flags.mockData && app.count("--data-path") == 0 &&
-        app.count("--train-data-path") == 0)
+    const TypedOptions &typed = options.typed;
+    if (!options.data && !typed.mockData && typed.dataPath.empty() &&
+        typed.dataPaths[size_t(Split::train)].empty())
       throw CLI::RequiredError("--data FILE, --data-path PREFIX or --mock-data");
   } catch (const CLI::ParseError &error) {
     return leaveWith(app, error);
   }
-  if (const Status read = readCorpusFlags(app, flags); !read.isOk())
+  if (const Status read = readCorpusFlags(options); !read.isOk())
     return failUsage(read);
-  if (const Status read = readRunFlags(flags); !read.isOk())
+  if (const Status read = readRunFlags(options); !read.isOk())
     return fail(read);
-  flags.training.verifyModel = frontend::verifySameModel;
-  const Status effect = verifyEffect(flags.training, [&](const char *flag) { return app.count(flag) > 0; });
+  options.verifyModel = frontend::verifySameModel;
+  if (options.typed.html)
+    options.page = {pageKind(), *options.typed.html};
+  if (options.typed.logsThroughput)
+    options.findStepWork = stepWorkOf;
+  const Status effect = verifyEffect(options, [&](const std::string &flag) { return app.count(flag) > 0; });
   if (!effect.isOk())
     return failUsage(effect);
-  return runWithRestarts("mgrun", flags.maxRestarts, [&] { return run(flags); });
+  return runWithRestarts("mgrun", options.typed.maxRestarts, [&] { return run(options); });
 }

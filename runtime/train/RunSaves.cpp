@@ -21,13 +21,13 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
 Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
   SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force,
                        options_.verifyModel};
-  if (options_.savesState)
+  if (!options_.savesWeightsAlone)
     target.checkpoints = checkpointsAtOnce(changes);
   MGC_ASSIGN(lock, lockFolder(*options_.save));
   lock_ = std::move(lock);
   Result<std::vector<std::string>> notes = prepareSave(plan, target);
   MGC_TRY(Status(notes.status()).at("--save"));
-  if (options_.savesState)
+  if (!options_.savesWeightsAlone)
     MGC_TRY(openFolder(*notes));
   for (const std::string &note : *notes)
     observer_.noted(note);
@@ -61,7 +61,7 @@ Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSi
   sizes_ = &sizes;
   checks_ = &checks;
   data_ = &data;
-  if (options_.save && options_.savesState)
+  if (options_.save && !options_.savesWeightsAlone)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
   return options_.copiesState() ? saver_->reserveCopies() : Status::ok();
 }

@@ -29,8 +29,8 @@ static Result<Source> openSource(const TrainingOptions &options, const TrainingS
                             request.samples, request.reading};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
-  if (options.corpus)
-    return openCorpus(*options.corpus, {request.split, request.samples}, plan, options.seed, data);
+  if (options.hasCorpus())
+    return openCorpus(options.corpus, {request.split, request.samples}, plan, options.seed, data);
   if (options.data || request.split == Split::test)
     return Source();
   return makeMockData(plan, seedOf(options, request.split), data);

@@ -33,13 +33,35 @@ struct ObserverOutput {
   std::string path;
 };
 
+// TypedOptions: what the user typed that other options follow from, and what is for the screen or the start of the processes.
+struct TypedOptions {
+  std::vector<std::string> dataPath;                              // TrainingOptions::corpus
+  std::array<std::vector<std::string>, kSplits.size()> dataPaths; // --train-data-path ..: the same
+  std::string split = "969,30,1";                                 // the same
+  bool mockData = false;
+  std::optional<int64_t> lrDecaySamples, lrWarmupSamples, lrWsdDecaySamples; // OptimizerOptions::lrDecay ..
+  std::vector<int64_t> rampup;          // TrainingOptions::rampup: three numbers, or none
+  std::optional<double> warmupFraction; // OptimizerOptions::lrWarmup
+  std::string lrList;                   // OptimizerOptions::lrList: a file
+  double timeoutSeconds = 600;          // TrainingOptions::timeout
+  bool logsThroughput = false;          // TrainingOptions::findStepWork
+  std::optional<std::string> html;      // TrainingOptions::page
+  std::string launchBy = "auto";        // LaunchFlags::mode
+  LaunchFlags launch;                   // TrainingOptions::launch
+  int64_t maxRestarts = 0;
+  std::string timersOf = "minmax"; // --timing-log-option
+};
+
+// RunOptions.h has a row for each that a flag sets.
 struct TrainingOptions {
+  TypedOptions typed;
   std::string plan;                // folder
   Launch launch;                   // alone: all ranks are threads of this process; else each is a process
   MpiProcess *mpi = nullptr;       // carries the data of CPU ranks that are processes; null: there is none
   std::string whyNoMpi;            // the condition that is missing
   std::optional<std::string> data; // none: see `corpus`
-  std::optional<CorpusOptions> corpus;  // none, as is `data`: makeMockData
+  CorpusOptions corpus;            // without files, as is `data`: makeMockData
+  bool hasCorpus() const { return !corpus.files.prefixes().empty(); }
   std::optional<std::string> validData; // beside `data`: what is evaluated on
   std::string binType;                  // see DataOptions
   bool textBytes = false;               // see DataOptions
@@ -62,9 +84,9 @@ struct TrainingOptions {
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
-  bool logsLoads = false;       // in the log, of each router whose load is counted, the tokens of its experts
-  int timersLevel = 0;          // level of --timing-log-level; 0: no timers
-  int64_t timersInterval = 100; // the steps whose number is a multiple of it have them
+  bool logsLoads = false;    // in the log, of each router whose load is counted, the tokens of its experts
+  int timersLevel = 0;       // level of --timing-log-level; 0: no timers
+  int64_t logInterval = 100; // steps from one line on the screen to the next; the same steps have timers
   bool timersInTensorboard = false;
   bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
   FindStepWork findStepWork = nullptr;           // for the throughput of each step; null: it is not asked for
@@ -93,7 +115,7 @@ struct TrainingOptions {
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   int64_t saveRetain = 1;              // checkpoints that stay; 0: all
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
-  bool savesState = true;              // --save: a checkpoint of all training state, beside the weights
+  bool savesWeightsAlone = false;      // --save: no checkpoint of all training state beside the weights
   uint64_t seed = 1234;
   CheckOptions checks;
   OptimizerOptions optimizer;
@@ -111,8 +133,8 @@ struct TrainingOptions {
 
   bool savesBetween() const { return saveInterval > 0 && saveInterval < trainIters; } // before the last step
   // Whether each rank keeps a copy of its state while it is written.
-  bool copiesState() const { return save && savesState && asyncSave && savesBetween(); }
-  bool hasTimers(int64_t step) const { return timersLevel > 0 && step % timersInterval == 0; }
+  bool copiesState() const { return save && !savesWeightsAlone && asyncSave && savesBetween(); }
+  bool hasTimers(int64_t step) const { return timersLevel > 0 && step % logInterval == 0; }
   bool isTraced() const { return trace || page; }
   bool isProfiled() const { return profile || profileJson || page; }
 };

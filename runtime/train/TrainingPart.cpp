@@ -217,7 +217,7 @@ Status TrainingPart::loadEngine(plan::Plan plan) {
   if (options_.timersLevel > 0 && !options_.isProfiled()) {
     engine.timeline.measure = true;
     engine.timeline.measureFirst = start_.step();
-    engine.timeline.measureEvery = options_.timersInterval;
+    engine.timeline.measureEvery = options_.logInterval;
   }
   MGC_ASSIGN(made, Engine::create(std::move(plan), plans_.folderOf(start_.step()), engine));
   engine_ = std::move(made);

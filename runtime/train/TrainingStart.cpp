@@ -106,7 +106,7 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
   record.globalBatchSize = sizes.ranges().back().size;
   record.sequenceLength = plan.sequenceLength;
   record.data = dataSettings(options);
-  if (!options.corpus)
+  if (!options.hasCorpus())
     record.data.emplace_back(options.data ? "--data" : "--mock-data", describeData(options, data));
   if (!data.identity().empty())
     record.data.emplace_back("contents of the data", data.identity());

@@ -4,11 +4,13 @@
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/Problems.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/measure/Trace.h"
+#include "runtime/train/RunOptions.h"
 
 #include <algorithm>
 
@@ -51,20 +53,20 @@ Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &siz
 // A flag that would have no effect is a mistake.
 Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan) {
   const bool onCpu = plan.target == plan::Target::cpu;
-  const std::pair<const char *, bool> flags[] = {{"--threads", !onCpu && options.threads > 0},
-                                                 {"--device", onCpu && options.device},
-                                                 {"--device-plugin", onCpu && options.devicePlugin},
-                                                 {"--non-deterministic", onCpu && options.nonDeterministic},
-                                                 {"--no-graphs", onCpu && options.noGraphs},
-                                                 {"--tune-products", onCpu && options.tuneProducts}};
-  for (const auto &[flag, isMisplaced] : flags)
-    if (isMisplaced)
-      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag,
-                    nameOf(plan.target));
-  if (options.bf16Product && (!onCpu || plan.dtype != plan::DType::bf16))
-    return errorf("--bf16-products: means nothing for a plan of {} for {}; leave it out", nameOf(plan.dtype),
-                  nameOf(plan.target));
-  return Status::ok();
+  const auto isFor = [&](PlanKind kind) {
+    return kind == PlanKind::device ? !onCpu
+                                    : onCpu && (kind == PlanKind::cpu || plan.dtype == plan::DType::bf16);
+  };
+  TrainingOptions given = options, standard;
+  Problems problems;
+  for (const RunOption &option : runOptions())
+    if (const PlanKind kind = option.details.plans; kind != PlanKind::any && !isFor(kind))
+      problems.expect(option.textIn(given) == option.textIn(standard),
+                      "{}: means nothing for a plan {}; leave it out", option.flag(),
+                      kind == PlanKind::bf16Cpu
+                          ? fmt::format("of {} for {}", nameOf(plan.dtype), nameOf(plan.target))
+                          : fmt::format("whose target is {}", nameOf(plan.target)));
+  return problems.status();
 }
 
 Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) {
@@ -118,10 +120,9 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
       files.push_back({"--tokenizer-model", path});
   if (!options.chatTemplate.empty())
     files.push_back({"--chat-template", options.chatTemplate});
-  if (options.corpus)
-    for (const std::string &prefix : options.corpus->files.prefixes())
-      for (const char *ending : {".bin", ".idx"})
-        files.push_back({"--data-path", prefix + ending});
+  for (const std::string &prefix : options.corpus.files.prefixes())
+    for (const char *ending : {".bin", ".idx"})
+      files.push_back({"--data-path", prefix + ending});
   add(files, "--load", options.load);
   add(files, "--tune-cache", options.tuneCache);
   addCheckpoint(files, "--load", options.load);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Flags of Megatron-LM given to mgc compile and to mgrun: each is taken, or answered with what corresponds here.
+"""Flags of other frameworks given to mgc compile and to mgrun: each is taken, or answered with what corresponds here.
 
     foreign_flags.py BIN SOURCE [--sample N]     one of N of the flags; default: all
 
@@ -20,6 +20,35 @@ SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
 NAMES = samples.sample((pathlib.Path(__file__).resolve().parent / "megatron-flags.txt").read_text().split(), STEP)
+FRAMEWORKS = json.loads((SOURCE / "tools/flags/foreign-flags.json").read_text())
+# Words that users of other frameworks type first, and a part of each answer.
+WORDS = {
+    "Hugging Face": {
+        "max_steps": "mgrun PLAN --train-iters", "num_train_epochs": "--train-samples", "epochs": "--train-samples",
+        "learning_rate": "mgrun PLAN --lr", "output_dir": "mgrun PLAN --save", "per_device_train_batch_size": "mgc compile --mbs",
+        "gradient_accumulation_steps": "mgc compile --gbs", "gradient_checkpointing": "no switch for recomputation",
+        "fsdp": "mgc compile --zero 1", "deepspeed": "mgc compile --dp N --zero 1", "precision": "mgc compile --dtype",
+        "report_to": "--tensorboard-dir", "resume_from_checkpoint": "mgrun PLAN --load", "optim": "AdamW",
+        "warmup_steps": "--lr-warmup-iters", "warmup_ratio": "--lr-warmup-fraction", "lr_scheduler_type": "--lr-decay-style",
+        "max_grad_norm": "--clip-grad", "logging_steps": "--log-interval", "save_steps": "--save-interval",
+        "save_total_limit": "--save-retain", "eval_steps": "--eval-interval", "adam_epsilon": "--adam-eps", "lora_r": "--freeze",
+        "lora_alpha": "--freeze", "use_peft": "--freeze", "fp8": "--dtype bf16", "load_in_4bit": "--dtype bf16",
+        "max_seq_length": "mgc compile --seq", "model_name_or_path": "mgc compile CONFIG.JSON", "dataset_name": "mgrun PLAN --data"},
+    "DeepSpeed": {
+        "zero_optimization": "mgc compile --zero 0 or 1", "zero_stage": "mgc compile --zero 0 or 1", "zero_optimization.stage": "--zero",
+        "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "no switch for recomputation",
+        "train_micro_batch_size_per_gpu": "mgc compile --mbs", "gradient_clipping": "--clip-grad", "num_gpus": "torchrun",
+        "deepspeed_config": "mgc compile --zero 1"},
+    "torchtitan": {
+        "steps": "mgrun PLAN --train-iters", "training.steps": "mgrun PLAN --train-iters", "seq_len": "mgc compile --seq",
+        "local_batch_size": "mgc compile --mbs", "training.local_batch_size": "mgc compile --mbs",
+        "parallelism.tensor_parallel_degree": "mgc compile --tp", "pipeline_parallel_degree": "mgc compile --pp",
+        "context_parallel_degree": "mgc compile --cp", "data_parallel_shard_degree": "mgc compile --dp N --zero 1",
+        "data_parallel_replicate_degree": "mgc compile --dp", "compile": "always on", "activation_checkpoint.mode": "recomputation",
+        "checkpoint.interval": "--save-interval", "max_norm": "--clip-grad"},
+    "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration"},
+}
+TOOLS = {"mgc": (BIN / "mgc", "compile", "nothing.json", "-o", "nowhere"), "mgrun": (BIN / "mgrun", "nowhere", "--mock-data")}
 LLAMA = SOURCE / "test/golden/llama/config.json"
 
 
@@ -81,7 +110,8 @@ class ForeignFlags(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             if near:
                 self.assertIn(f"{given}: there is no such flag; near: {near}\n", done.stderr)
-        self.assertIn("near: --tensor-model-parallel-size, ", compile_llama("--tensor-paralel-size", 2).stderr)
+        self.assertIn("near: --tensor-parallel-size\n  --tensor-parallel-size: is DeepSpeed's; here it is mgc compile --tp N",
+                      compile_llama("--tensor_paralel_size", 2).stderr)
         done = compile_llama("--complete-nonsense-of-somebody")
         self.assertIn("there is no such flag; --help lists all", done.stderr)
 
@@ -153,19 +183,51 @@ class ForeignFlags(unittest.TestCase):
         self.assertIn("not expected: --tp 2\n  --tp belongs to mgc compile\n", done.stderr)
 
     def test_what_mgc_takes_has_no_answer(self):
-        rows = json.loads((SOURCE / "tools/flags/megatron-flags.json").read_text())
-        answered = {flag.split()[0] for row in rows for flag in row.get("flags", [])}
+        answered = {flag.split()[0] for rows in FRAMEWORKS.values() for row in rows for flag in row.get("flags", [])}
         self.assertGreater(len(answered), 300)
         taken = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", run(BIN / "mgc", "compile", "--help").stdout))
         self.assertGreater(len(taken), 20)
         self.assertEqual(answered & taken, set())
 
-    def test_what_belongs_to_mgrun_is_there(self):
-        answer = run(BIN / "mgc", "options").stdout.split("- belongs to mgrun: ")[1].split("\n- ")[0]
-        flags = [word.strip("`,") for word in answer.split() if word.startswith("`--")]
-        self.assertGreater(len(flags), 15)
-        known = run(BIN / "mgrun", "--help").stdout
-        self.assertEqual([flag for flag in flags if flag not in known], [])
+    def test_words_of_other_frameworks(self):
+        for framework, words in WORDS.items():
+            for word, answer in words.items():
+                for spelling in {word, word.replace("_", "-")}:
+                    for tool, command in TOOLS.items():
+                        with self.subTest(word=spelling, tool=tool):
+                            done = run(*command, f"--{spelling}", "1")
+                            self.assertEqual(done.returncode, 2)
+                            self.assertRegex(done.stderr, f"--{spelling}: is {framework}'s; .*{re.escape(answer)}")
+
+    def test_words_that_another_framework_shares(self):
+        self.assertIn("--fp16: not supported yet: fp16", compile_llama("--fp16").stderr)
+        self.assertIn("--bf16: belongs to mgc compile", run(*TOOLS["mgrun"], "--bf16").stderr)
+        self.assertEqual(compile_llama("--bf16", "--optim", "adamw_torch", "--dataloader_num_workers", 4).returncode, 0)
+        self.assertIn("--optim: is Hugging Face's; AdamW is the only optimizer", compile_llama("--optim", "sgd").stderr)
+
+    def test_underscores_are_spelled_otherwise_here(self):
+        self.assertIn("--weight_decay: is spelled --weight-decay here", run(*TOOLS["mgrun"], "--weight_decay", 1).stderr)
+        self.assertIn("--optimizer.lr: is spelled --lr here", run(*TOOLS["mgrun"], "--optimizer.lr", 1).stderr)
+        self.assertIn("--weight_decay: belongs to mgrun: mgrun PLAN --weight-decay", compile_llama("--weight_decay", 1).stderr)
+        self.assertIn("--micro_batch_size: belongs to mgc compile", run(*TOOLS["mgrun"], "--micro_batch_size", 1).stderr)
+        self.assertIn("--hidden_size: is spelled --hidden-size here", compile_llama("--hidden_size", 1).stderr)
+
+    def test_answers_name_flags_that_there_are(self):
+        known = "".join(run(BIN / tool, *command, "--help").stdout for tool, command in
+                        (("mgc", ["compile"]), ("mgrun", []), ("mgc-data", ["preprocess"])))
+        known = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", known))
+        for framework, rows in FRAMEWORKS.items():
+            for row in rows:
+                with self.subTest(framework=framework, answer=row["answer"]):
+                    self.assertEqual(set(re.findall(r"--[a-z0-9][-a-z0-9_]*", row["answer"])) - known, set())
+
+    def test_what_belongs_to_mgrun(self):
+        flags = set(re.findall(r"^  (--[-a-z0-9_]+)", run(BIN / "mgrun", "--help").stdout, re.M))
+        self.assertGreater(len(flags), 90)
+        taken = run(BIN / "mgc", "compile", "--help").stdout
+        for flag in sorted(flags - set(re.findall(r"--[a-z0-9][-a-z0-9_]*", taken)) - {"--version"}):
+            with self.subTest(flag=flag):
+                self.assertRegex(run(*TOOLS["mgc"], flag).stderr, f"{flag}: (.*mgrun|not needed)")
 
 
 if __name__ == "__main__":

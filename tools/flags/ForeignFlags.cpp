@@ -3,7 +3,8 @@
 
 #include "frontend/layout/Options.h"
 #include "runtime/base/Problems.h"
-#include "tools/flags/MegatronAnswers.h"
+#include "tools/flags/ForeignAnswers.h"
+#include "tools/flags/RunFlags.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
@@ -48,6 +49,13 @@ bool isOfLayout(const std::string &flag) {
       return true;
   return std::ranges::find(frontend::optionShorthands(), flag, &frontend::OptionShorthand::flag) !=
          frontend::optionShorthands().end();
+}
+
+bool isOfRun(const std::string &flag) {
+  return std::ranges::any_of(runOptions(), [&](const RunOption &row) {
+    const Words names = flagsOf(row);
+    return std::ranges::find(names, flag) != names.end();
+  });
 }
 
 int64_t editDistance(std::string_view a, std::string_view b) {
@@ -138,6 +146,11 @@ private:
 
   // How many values are the flag's, at most.
   size_t answer(const std::string &name, const std::string &value, bool isJoined) {
+    for (const std::string &other : spellingsOf(name))
+      if (other != name && (has(app_, other) || (tool_ == Tool::mgc && frontend::findModelFlag(other)))) {
+        problems_.add("{}: is spelled {} here", name, other);
+        return kAll;
+      }
     if (const frontend::ModelFlag *fact = frontend::findModelFlag(name)) {
       if (tool_ != Tool::mgc)
         problems_.add("{}: comes from config.json ({}), when mgc compiles the plan", name, fact->key());
@@ -149,7 +162,10 @@ private:
         sorted_.facts.push_back({name, fact->isSwitch ? "true" : value});
       return fact->isSwitch ? 0 : 1;
     }
-    if (const auto known = answerOf(name, value)) {
+    auto known = answerOf(name, value);
+    if (!known && !isOfOtherTool(name))
+      known = answerByPrefix(name);
+    if (known) {
       if (!known->goesOn) {
         problems_.add("{}: {}", name, known->text);
         return kAll;
@@ -163,19 +179,26 @@ private:
     return kAll;
   }
 
+  bool isOfOtherTool(const std::string &name) const {
+    return std::ranges::any_of(spellingsOf(name), tool_ == Tool::mgrun ? isOfLayout : isOfRun);
+  }
+
   // kAll: every word up to the next flag; on a line that is refused it does not matter which are values.
   static constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
   void refuse(const std::string &name) {
-    if (tool_ == Tool::mgrun && isOfLayout(name))
-      return problems_.add("{}: belongs to mgc compile: the layout is a fact of the plan", name);
+    if (isOfOtherTool(name))
+      return tool_ == Tool::mgrun
+                 ? problems_.add("{}: belongs to mgc compile: the layout is a fact of the plan", name)
+                 : problems_.add("{}: belongs to mgrun: mgrun PLAN {}", name, spellingsOf(name).back());
     Words known = namesOf(app_);
-    for (const MegatronRow &row : megatronRows())
-      for (const std::string &entry : row.flags)
-        known.emplace_back(nameIn(entry));
+    for (const Framework &framework : frameworks())
+      for (const ForeignRow &row : framework.rows)
+        for (const std::string &entry : row.flags)
+          known.emplace_back(nameIn(entry));
     for (const frontend::ModelFlag &flag : frontend::modelFlags())
       known.push_back(flag.flag);
-    const Words near = nearestNames(name, known);
+    const Words near = nearestNames(spellingsOf(name).back(), known);
     problems_.add("{}: there is no such flag{}", name,
                   near.empty() ? "; --help lists all" : fmt::format("; near: {}", fmt::join(near, ", ")));
     for (const std::string &other : near)

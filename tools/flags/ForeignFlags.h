@@ -1,6 +1,6 @@
 // A command line before it is parsed: flags that the tool does not have are answered, all at once. A flag of
-// Megatron-LM may stay where it changes nothing; a flag of the model is compared with the model; the others are refused
-// with the flag that corresponds here, or with the nearest flag that there is.
+// another framework may stay where it changes nothing; a flag of the model is compared with the model; the others are
+// refused with the flag that corresponds here, or with the nearest flag that there is.
 #pragma once
 
 #include "frontend/ModelFlags.h"

@@ -17,7 +17,7 @@ protected:
     options.trainIters = steps;
     options.optimizer.lrDecayStyle = "linear";
     options.optimizer.lrDecay = 6;
-    options.savesState = true;
+    options.savesWeightsAlone = false;
     options.save = bundle_.path(save);
     return options;
   }

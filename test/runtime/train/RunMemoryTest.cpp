@@ -35,9 +35,9 @@ TEST(RunMemory, countsTheCopyOfTheStateAndThePlanThatEvaluates) {
   options.asyncSave = true;
   EXPECT_EQ(besideOf(options, plan, nullptr), copies);
   EXPECT_EQ(besideOf(options, plan, &evaluation), both);
-  options.savesState = false;
+  options.savesWeightsAlone = true;
   EXPECT_EQ(besideOf(options, plan, nullptr), none) << "weights alone";
-  options.savesState = true, options.saveInterval = 4;
+  options.savesWeightsAlone = false, options.saveInterval = 4;
   EXPECT_EQ(besideOf(options, plan, nullptr), none) << "the only save is the last, which is not copied";
 }
 

@@ -38,7 +38,7 @@ inline TrainingOptions makeOptions(const Bundle &bundle) {
   options.optimizer.lrDecayStyle = "constant";
   options.threads = 1;
   options.poison = true;
-  options.savesState = false; // ResumeTest.cpp
+  options.savesWeightsAlone = true; // ResumeTest.cpp
   return options;
 }
 
