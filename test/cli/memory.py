@@ -5,32 +5,28 @@ Of the machine for all its ranks, before any is taken; of the address space (uli
 to one at which all is well: an error, never a signal.
 """
 import json
-import os
 import re
 import resource
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-BIN, ROOT = (Path(word).resolve() for word in sys.argv[1:3])
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import BIN, ROOT, TINY_GPT, compile_plan, enter_folder, run  # noqa: E402
+
 MPIRUN = sys.argv[3:]
-del sys.argv[1:]
 GIB = 1 << 30
 GPT2_PARAMETERS = 768 * (50257 + 1024 + 12 * (12 * 768 + 13) + 2)  # a block: 12 h^2 of matrices, 13 h of biases and norms
+setUpModule = enter_folder
 
 
-def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
+def within(most):
+    """For preexec_fn: a process may have so much address space, in bytes."""
+    return lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def compile_plan(model, name, *layout):
-    run = subprocess.run([BIN / "mgc", "compile", ROOT / model, "-o", name, *map(str, layout)], capture_output=True, text=True,
-                         check=False)
-    assert run.returncode == 0, run.stderr
+def bytes_of_stages(model, name, *layout):
+    compile_plan(name, ROOT / "examples" / model, *layout)
     return [stage["bytes"] for stage in json.loads(Path(name, "plan.json").read_text())["plan"]["stages"]]
 
 
@@ -40,37 +36,32 @@ def available():
 
 class Machine(unittest.TestCase):
     def test_all_ranks_of_a_process(self):
-        compile_plan("examples/llama-3.1-405b", "large", "--tp", 8, "--pp", 2, "--seq", 4096, "--mbs", 1, "--gbs", 4)
-        run = subprocess.run([BIN / "mgrun", "large", "--mock-data", "--train-iters", "1"], capture_output=True, text=True,
-                             check=False, timeout=60)
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"16 of the plan's ranks here need \d+ bytes \(\d+\.\d+ GiB\), \d+ bytes \(\d+\.\d+ GiB\) are "
+        compile_plan("large", ROOT / "examples/llama-3.1-405b", "--tp 8 --pp 2 --seq 4096 --mbs 1 --gbs 4")
+        said = run("mgrun", "large", "--mock-data", "--train-iters", "1", code=1).stderr
+        self.assertRegex(said, r"16 of the plan's ranks here need \d+ bytes \(\d+\.\d+ GiB\), \d+ bytes \(\d+\.\d+ GiB\) are "
                                      r"available \(MemAvailable of /proc/meminfo\); nothing was allocated")
-        self.assertRegex(run.stderr, r"what would fit: a plan whose ranks need \d+\.\d times less")
+        self.assertRegex(said, r"what would fit: a plan whose ranks need \d+\.\d times less")
 
     def test_ranks_of_several_processes(self):
         """Each would fit alone."""
         if not MPIRUN:
             self.skipTest("no mpirun")
-        model, layout = "examples/tiny-gpt", lambda mbs: ["--dp", 2, "--seq", 64, "--mbs", mbs, "--gbs", 2 * mbs]
-        few, more = (compile_plan(model, "small", *layout(mbs))[0] for mbs in (64, 128))
+        layout = lambda mbs: ["--dp", 2, "--seq", 64, "--mbs", mbs, "--gbs", 2 * mbs]
+        few, more = (bytes_of_stages("tiny-gpt", "small", *layout(mbs))[0] for mbs in (64, 128))
         samples = 64 + int(0.6 * available() - few) // ((more - few) // 64)
-        most = compile_plan(model, "two", *layout(samples))[0]
+        most = bytes_of_stages("tiny-gpt", "two", *layout(samples))[0]
         self.assertLess(most, available())
-        run = subprocess.run([*MPIRUN, "-n", "2", BIN / "mgrun", "two", "--mock-data", "--train-iters", "1"], capture_output=True, text=True,
-                             timeout=120, check=False)
-        self.assertNotEqual(run.returncode, 0, run.stderr)
-        self.assertEqual(run.stderr.count("2 of the plan's ranks here need"), 2, run.stderr)
-        said = run.stderr
+        said = run(*MPIRUN, "-n", "2", BIN / "mgrun", "two", "--mock-data", "--train-iters", "1", code=1).stderr
+        self.assertEqual(said.count("2 of the plan's ranks here need"), 2, said)
         self.assertIn("2 machines like this one with at most 1 of the ranks each, as processes", said)
 
 
 class CopyOfTheState(unittest.TestCase):
     def test_async_save_keeps_one(self):
         """Weights and two moments of all parameters, f32, whatever the layout."""
-        for layout in ["--dp", 2], ["--dp", 2, "--zero", 1], ["--tp", 2, "--pp", 2]:
+        for layout in "--dp 2", "--dp 2 --zero 1", "--tp 2 --pp 2":
             with self.subTest(layout=layout):
-                compile_plan("examples/gpt2", "large", *layout, "--seq", 256, "--mbs", 1, "--gbs", 4)
+                compile_plan("large", ROOT / "examples/gpt2", layout, "--seq 256 --mbs 1 --gbs 4")
                 alone = self.need()
                 self.assertEqual(self.need("--save", "out", "--save-interval", "1"), alone)
                 copied = self.need("--save", "out", "--save-interval", "1", "--async-save") - alone
@@ -79,12 +70,9 @@ class CopyOfTheState(unittest.TestCase):
 
     def need(self, *flags):
         """Bytes for all ranks."""
-        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB))
-        run = subprocess.run([BIN / "mgrun", "large", "--mock-data", "--train-iters", "2", *flags], preexec_fn=limit, capture_output=True,
-                             text=True, check=False, timeout=120)
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertEqual("or no --async-save" in run.stderr, "--async-save" in flags and flags[3] == "1", run.stderr)
-        return int(re.search(r"ranks here need (\d+) bytes", run.stderr)[1])
+        said = run("mgrun", "large", "--mock-data", "--train-iters", "2", *flags, code=1, preexec_fn=within(GIB)).stderr
+        self.assertEqual("or no --async-save" in said, "--async-save" in flags and flags[3] == "1", said)
+        return int(re.search(r"ranks here need (\d+) bytes", said)[1])
 
 
 class AddressSpace(unittest.TestCase):
@@ -92,26 +80,24 @@ class AddressSpace(unittest.TestCase):
         """Runs the command under address space limits from begin to end, in MiB: small ones fail with a message, large ones suffice."""
         codes = []
         for mebibytes in range(begin, end, step):
-            limit = lambda most=mebibytes << 20: resource.setrlimit(resource.RLIMIT_AS, (most, most))
-            run = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=120)
-            self.assertIn(run.returncode, (0, 1, 127), f"{mebibytes} MiB: {run.stderr}")  # 127: the loader's, in its own words
-            if run.returncode == 1:
-                self.assertRegex(run.stderr, "expected [0-9]+ or more|not enough memory|the system gives no (more )?memory")
-            codes.append(run.returncode)
+            done = run(*command, code=None, preexec_fn=within(mebibytes << 20))
+            self.assertIn(done.returncode, (0, 1, 127), f"{mebibytes} MiB: {done.stderr}")  # 127: the loader's, in its own words
+            if done.returncode == 1:
+                self.assertRegex(done.stderr, "expected [0-9]+ or more|not enough memory|the system gives no (more )?memory")
+            codes.append(done.returncode)
         self.assertEqual(codes, sorted(codes, reverse=True))  # a limit above one that suffices suffices too
         self.assertEqual({codes[0], codes[-1]}, {0, 127})
 
     def test_mgrun(self):
-        compile_plan("examples/tiny-gpt", "plan", "--tp", 2, "--pp", 2, "--dp", 2, "--seq", 64, "--mbs", 2, "--gbs", 16)
-        self.sweep(20, 1000, 47, BIN / "mgrun", "plan", "--mock-data", "--train-iters", "2", "--threads", "2")
+        compile_plan("plan", TINY_GPT, "--tp 2 --pp 2 --dp 2 --seq 64 --mbs 2 --gbs 16")
+        self.sweep(20, 1000, 47, "mgrun", "plan", *"--mock-data --train-iters 2 --threads 2".split())
 
     def test_mgc(self):
-        self.sweep(40, 1500, 91, BIN / "mgc", "compile", ROOT / "examples/tiny-gpt", "-o", "again", "--tp", "2", "--pp", "2",
-                   "--seq", "64", "--mbs", "2", "--gbs", "16")
+        self.sweep(40, 1500, 91, "mgc", "compile", TINY_GPT, "-o", "again", *"--tp 2 --pp 2 --seq 64 --mbs 2 --gbs 16".split())
 
     def test_mg_opt(self):
         Path("empty.mlir").write_text("module {}\n")
-        self.sweep(40, 1500, 91, BIN / "mg-opt", "empty.mlir")
+        self.sweep(40, 1500, 91, "mg-opt", "empty.mlir")
 
 
-unittest.main()
+unittest.main(argv=sys.argv[:1])

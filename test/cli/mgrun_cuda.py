@@ -4,11 +4,9 @@
 What goes wrong is named, with rank, step and instruction where there is one; nothing hangs; and how many calls a step costs
 the host. UNFIT: the folder with cuda/* and plugin/*, libraries of CUDA and plugins that cannot be used.
 """
-import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,8 +15,9 @@ from pathlib import Path
 
 STAND_INS, UNFIT = (Path(word).resolve() for word in sys.argv[3:5])
 del sys.argv[3:5]
-from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run, kill  # noqa: E402  (reads sys.argv)
-sys.path.insert(0, ROOT + "/test/mutation")
+from mgrun_processes import MGRUN, MOCK, Run, kill  # noqa: E402  (reads sys.argv)
+from tool_runs import CLEAN, ENDLESS, GOLDEN, ROOT, compile_plan, enter_folder, run  # noqa: E402
+sys.path.insert(0, str(ROOT / "test/mutation"))
 import mutate  # noqa: E402
 
 LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1", "pipe": "--pp 4 --gbs 1"}
@@ -29,20 +28,12 @@ WAITS = ("cuStreamQuery", "cuEventQuery")
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    for name, layout in LAYOUTS.items():
-        compile_plan(name, "sm_90", layout)
-    for name, layout in EXPERTS.items():
-        compile_plan(name, "sm_90", layout, "mixtral")
-    for level in "sm_80", "sm_100":
-        compile_plan(level, level, "")
-
-
-def compile_plan(name, level, layout, model="llama"):
-    command = [BIN + "/mgc", "compile", ROOT + f"/test/golden/{model}/config.json", "-o", name, "--target", "cuda:" + level]
-    subprocess.run(command + f"--dtype bf16 --seq 32 --mbs 1 {layout}".split() + ([] if "--gbs" in layout else ["--gbs", "4"]), check=True, capture_output=True)
+    enter_folder()
+    plans = [(name, "sm_90", layout, "llama") for name, layout in LAYOUTS.items()]
+    plans += [(name, "sm_90", layout, "mixtral") for name, layout in EXPERTS.items()]
+    for name, level, layout, model in [*plans, ("sm_80", "sm_80", "", "llama"), ("sm_100", "sm_100", "", "llama")]:
+        compile_plan(name, GOLDEN / model / "config.json", f"--target cuda:{level} --dtype bf16 --seq 32 --mbs 1", layout,
+                     "" if "--gbs" in layout else "--gbs 4")
 
 
 def stand_ins(settings="", libraries=()):
@@ -52,13 +43,13 @@ def stand_ins(settings="", libraries=()):
 def mgrun(plan, *arguments, settings="", libraries=(), variables=None):
     """All ranks in one process, on one device."""
     variables = CLEAN | (stand_ins(settings, libraries) if variables is None else variables)
-    return subprocess.run([MGRUN, plan, *arguments], env=variables, capture_output=True, text=True, timeout=120, check=False)
+    return run(MGRUN, plan, *arguments, env=variables, timeout=120, code=None)
 
 
 def processes(arguments, of_rank=lambda rank: "", plan="four", variables_of=lambda rank: {}):
     """A process and a device for each of four ranks; of_rank gives settings of the stand-ins."""
     settings = lambda rank: ",".join(filter(None, ["devices=4", of_rank(rank)]))
-    return Run(range(4), arguments, plan=plan, of_rank=lambda rank: {
+    return Run(arguments, plan=plan, of_rank=lambda rank: {
         "variables": stand_ins(settings(rank)) | {"LOCAL_RANK": str(rank)} | variables_of(rank)})
 
 
@@ -226,22 +217,18 @@ class Absent(unittest.TestCase):
         for libraries, part in [(self.broken("libnccl.so.2"), "libnccl.so.2 was not found"),
                                 ([UNFIT / "cuda/old_nccl"], "is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x")]:
             self.assertEqual(mgrun("four", *MOCK, libraries=libraries).returncode, 0, "ranks that share a device need none")
-            run = processes(MOCK, variables_of=lambda rank, libraries=libraries: stand_ins("devices=4", libraries))
-            for code, _, errors in run.end(60):
-                self.assertEqual(code, 1, errors)
+            for errors in processes(MOCK, variables_of=lambda rank, libraries=libraries: stand_ins("devices=4", libraries)).fail(60):
                 self.assertIn(part, errors)
 
     def test_one_process_without_nccl_ends_all(self):
         libraries = self.broken("libnccl.so.2")
         run = processes(MOCK, variables_of=lambda rank: stand_ins("devices=4", libraries) if rank == 2 else {})
-        for rank, (code, _, errors) in enumerate(run.end(60)):
-            self.assertEqual(code, 1, errors)
+        for rank, errors in enumerate(run.fail(60)):
             self.assertIn("rank 2" if rank != 2 else "NCCL", errors)
 
     def test_processes_with_different_libraries(self):
         other = lambda rank: {"MGC_EMULATE_NCCL_VERSION": "22703"} if rank == 2 else {}
-        for code, _, errors in processes(MOCK, variables_of=other).end(60):
-            self.assertEqual(code, 1, errors)
+        for errors in processes(MOCK, variables_of=other).fail(60):
             self.assertRegex(errors, "rank 2 has driver .*, NCCL 2.27.3; rank 0 has driver .*; expected the same for all ranks")
 
 
@@ -266,36 +253,30 @@ class Faults(unittest.TestCase):
 
     def test_a_fault_in_one_of_several_processes(self):
         launch = self.middle_of_step_3(process_step_calls()[1]["kernels run"])
-        results = processes(ENDLESS, lambda rank: f"fail-launch={launch}" if rank == 1 else "").end(60)
-        for rank, (code, _, errors) in enumerate(results):
-            self.assertEqual(code, 1, errors)
+        for rank, errors in enumerate(processes(ENDLESS, lambda rank: f"fail-launch={launch}" if rank == 1 else "").fail(60)):
             self.assertRegex(errors, self.PLACE + ": .*CUDA_ERROR_ILLEGAL_ADDRESS")
             self.assertIn("mgrun: rank 1 " if rank == 1 else f"mgrun: rank {rank} ends because of rank 1: ", errors)
 
     def test_a_device_that_hangs(self):
-        launch = self.middle_of_step_3(step_calls("one")["kernels run"])
-        run = mgrun("one", *ENDLESS, "--timeout", "2", settings=f"hang-launch={launch}")
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"rank 0 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+/\w+: waited 2 s for the device to end")
-
-    def test_a_device_that_hangs_under_one_of_several_ranks(self):
-        launch = self.middle_of_step_3(step_calls("four")["kernels run"])
-        run = mgrun("four", *ENDLESS, "--timeout", "2", settings=f"hang-launch={launch}")
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"rank \d \(stage \d\), step 3, .*: waited 2 s for the device to end")
+        """Under one rank, or one of several."""
+        for plan, place in ("one", r"rank 0 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+/\w+"), (
+                "four", r"rank \d \(stage \d\), step 3, .*"):
+            with self.subTest(plan=plan):
+                launch = self.middle_of_step_3(step_calls(plan)["kernels run"])
+                run = mgrun(plan, *ENDLESS, "--timeout", "2", settings=f"hang-launch={launch}")
+                self.assertEqual(run.returncode, 1, run.stderr)
+                self.assertRegex(run.stderr, place + ": waited 2 s for the device to end")
 
     def test_a_device_that_hangs_in_one_of_several_processes(self):
         launch = self.middle_of_step_3(process_step_calls()[1]["kernels run"])
-        results = processes([*ENDLESS, "--timeout", "3"], lambda rank: f"hang-launch={launch}" if rank == 1 else "").end(60)
-        for code, _, errors in results:
-            self.assertEqual(code, 1, errors)
+        for errors in processes([*ENDLESS, "--timeout", "3"], lambda rank: f"hang-launch={launch}" if rank == 1 else "").fail(60):
             self.assertRegex(errors, r"rank \d \(stage \d\), step 3, .*: waited 3 s for the device to end")
 
     def test_a_process_that_is_killed_in_a_step(self):
         # NCCL 2.21 aborts one communicator after another. A graph has both of a rank.
         for rank, version in (0, "22703"), (2, "22703"), (1, "22105"):
             with self.subTest(rank=rank, version=version):
-                run = processes([*ENDLESS, "--log-interval", "1"],
+                run = processes(ENDLESS,
                                 variables_of=lambda rank, it=version: {"MGC_EMULATE_NCCL_VERSION": it})
                 run.wait_for("step 3:")
                 for errors in kill(self, run, rank, 20):
@@ -314,14 +295,12 @@ class Faults(unittest.TestCase):
             self.assertEqual(code, 0, errors)
 
     def test_a_network_that_drops_data(self):
-        results = processes(["--mock-data", "--timeout", "4"], plan="pipe",
-                            variables_of=lambda rank: {"MGC_EMULATE_NCCL_SILENT": "1"}).end(60)
-        for code, _, errors in results:
-            self.assertEqual(code, 1, errors)
+        run = processes(["--mock-data", "--timeout", "4"], plan="pipe", variables_of=lambda rank: {"MGC_EMULATE_NCCL_SILENT": "1"})
+        for errors in run.fail(60):
             self.assertIn("the first bytes from the one to the other have not come within 2000 ms", errors)
 
     def test_an_interrupt_ends_all_after_the_same_step(self):
-        run = processes([*ENDLESS, "--log-interval", "1"])
+        run = processes(ENDLESS)
         run.wait_for("step 2:")
         run.processes[1].send_signal(signal.SIGINT)
         self.assertEqual([code for code, _, _ in run.end(60)], [130] * 4)

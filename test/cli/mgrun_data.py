@@ -5,13 +5,23 @@ import pathlib
 import random
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-BIN, ROOT = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import (CLEAN, GOLDEN, compile_plan, end, enter_folder, expect, has_unnamed_file, read, records, run, start,  # noqa: E402
+                       wait_until, write, write_word_level)
+
+
+def setUpModule():
+    enter_folder()
+    rng = random.Random(1)
+    for name, count in ("a", 300), ("b", 100):
+        write_indexed(name, [[rng.randrange(128) for _ in range(rng.randrange(1, 60))] + [0] for _ in range(count)])
+    for plan, flags in [("plan", ""), ("evaluated", "--evaluation"), ("dp2", "--dp 2"),
+                        ("packed", "--reset-attention-mask --reset-position-ids")]:
+        compile_plan(plan, GOLDEN / "llama/config.json", "--seq 16 --gbs 8 --mbs 2", flags)
 
 
 def write_indexed(prefix, sequences):
@@ -26,49 +36,15 @@ def write_indexed(prefix, sequences):
         out.write(struct.pack(f"<{len(lengths)}i{len(lengths)}q{len(lengths) + 1}q", *lengths, *offsets, *range(len(lengths) + 1)))
 
 
-def run(*words):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
-
-
-def has_open_file_in(folder, process):
-    for file in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
-        try:
-            if os.readlink(file).startswith(folder):
-                return True
-        except FileNotFoundError:  # closed meanwhile
-            pass
-    return False
-
-
 class Data(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        os.chdir(cls.folder.name)
-        rng = random.Random(1)
-        for name, count in (("a", 300), ("b", 100)):
-            write_indexed(name, [[rng.randrange(128) for _ in range(rng.randrange(1, 60))] + [0] for _ in range(count)])
-        for plan, flags in (("plan", []), ("evaluated", ["--evaluation"]), ("dp2", ["--dp", "2"]), ("packed", ["--reset-attention-mask", "--reset-position-ids"])):
-            done = run(BIN / "mgc", "compile", ROOT / "test/golden/llama/config.json", "--seq", 16, "--gbs", 8, "--mbs", 2,
-                       *flags, "-o", plan)
-            assert done.returncode == 0, done.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        os.chdir("/")
-        cls.folder.cleanup()
-
     def losses(self, plan, *flags, steps=3):
         path = pathlib.Path("log.jsonl")
         path.unlink(missing_ok=True)
-        done = run(BIN / "mgrun", plan, "--train-iters", steps, "--log", path, *flags)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line)["loss"] for line in path.read_text().splitlines()], done.stdout + done.stderr
+        done = run("mgrun", plan, "--train-iters", steps, "--log", path, *flags)
+        return [record["loss"] for record in records(path)], done.stdout + done.stderr
 
     def expect(self, code, message, *flags):
-        done = run(BIN / "mgrun", "plan", "--train-iters", 1, *flags)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        self.assertIn(message, done.stderr)
+        expect(code, message, "mgrun", "plan", "--train-iters", 1, *flags)
 
     def test_one_prefix(self):
         losses, text = self.losses("plan", "--data-path", "a")
@@ -108,42 +84,30 @@ class Data(unittest.TestCase):
 
     def test_a_run_that_ends_while_it_tokenizes(self):
         """A request to end is heard, and no file stays, however the run ends."""
-        model = {"type": "WordLevel", "vocab": {str(i): i for i in range(100)}, "unk_token": "0"}
-        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
-        with open("large.jsonl", "w") as out:
-            out.writelines([json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n"] * 100000)
-        with open("one.jsonl", "w") as out:
-            out.write(json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n")
+        write_word_level("tokenizer.json", map(str, range(100)), "0")
+        line = json.dumps({"text": "1 2 3 4 5 6 7 8 9 " * 50}) + "\n"
+        write("large.jsonl", line * 100000)
+        write("one.jsonl", line)
         trained = ["plan", "--data", "large.jsonl"]
         evaluated = ["evaluated", "--data", "one.jsonl", "--valid-data", "large.jsonl", "--eval-interval", "1"]
-        for end, code, data in ((signal.SIGTERM, 130, trained), (signal.SIGKILL, -signal.SIGKILL, trained),
+        for number, code, data in ((signal.SIGTERM, 130, trained), (signal.SIGKILL, -signal.SIGKILL, trained),
                                 (signal.SIGTERM, 130, evaluated)):
             with tempfile.TemporaryDirectory() as folder:
-                command = [BIN / "mgrun", *data, "--train-iters", "100000", "--tokenizer-model", "tokenizer.json"]
-                process = subprocess.Popen(command, env=os.environ | {"TMPDIR": folder}, stdout=subprocess.PIPE,
-                                           stderr=subprocess.PIPE, text=True)
-                while not has_open_file_in(folder, process):
-                    self.assertIsNone(process.poll())
-                    time.sleep(0.01)
-                time.sleep(0.3 if data is evaluated else 0)  # the first file is short
-                process.send_signal(end)
-                _, errors = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, code, errors)
+                process = start("mgrun", *data, "--train-iters", "100000", "--tokenizer-model", "tokenizer.json",
+                                env=CLEAN | {"TMPDIR": folder})
+                wait_until(lambda: has_unnamed_file(process.pid, folder, 1 << 16), process)  # one.jsonl has fewer tokens
+                _, errors = end(process, number, code)
                 self.assertEqual(os.listdir(folder), [])
-                if end == signal.SIGTERM:
+                if number == signal.SIGTERM:
                     self.assertIn("large.jsonl: a request to end came while its lines were tokenized", errors)
 
     def test_lines_are_tokenized(self):
         """The same losses as those of the files that mgc-data makes."""
-        model = {"type": "WordLevel", "vocab": {str(i): i for i in range(100)}, "unk_token": "0"}
-        pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
+        write_word_level("tokenizer.json", map(str, range(100)), "0")
         rng = random.Random(3)
-        with open("small.jsonl", "w") as out:
-            for _ in range(50):
-                out.write(json.dumps({"text": " ".join(str(rng.randrange(100)) for _ in range(rng.randrange(1, 60)))}) + "\n")
-        done = run(BIN / "mgc-data", "preprocess", "--input", "small.jsonl", "--output-prefix", "small", "--tokenizer-model",
-                   "tokenizer.json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        texts = (" ".join(str(rng.randrange(100)) for _ in range(rng.randrange(1, 60))) for _ in range(50))
+        write("small.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+        run("mgc-data", "preprocess", "--input", "small.jsonl", "--output-prefix", "small", "--tokenizer-model", "tokenizer.json")
         losses, text = self.losses("plan", "--data", "small.jsonl", "--tokenizer-model", "tokenizer.json")
         self.assertIn("small.jsonl: ", text)
         self.assertEqual(losses, self.losses("plan", "--train-data-path", "small_text_document")[0])
@@ -159,9 +123,8 @@ class Data(unittest.TestCase):
         self.expect(1, "4294967295", "--data-path", "a", "--seed", 1 << 32)
         write_indexed("large", [[500] * 400] * 20)
         self.expect(1, "large.bin: sequence", "--data-path", "large")
-        with open("a.bin", "rb") as whole, open("cut.bin", "wb") as out:
-            out.write(whole.read()[:-2])
-        pathlib.Path("cut.idx").write_bytes(pathlib.Path("a.idx").read_bytes())
+        write("cut.bin", read("a.bin")[:-2])
+        write("cut.idx", read("a.idx"))
         self.expect(1, "cut off", "--data-path", "cut")
         self.expect(1, "is a file of --data-path", "--data-path", "a", "--log", "a.bin")
 

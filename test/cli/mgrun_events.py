@@ -5,23 +5,21 @@ The reader here is written from TensorBoard's event.proto and summary.proto: it 
 repeated.
 """
 import os
+import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
+from pathlib import Path
 
-BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import TINY_GPT, compile_plan, enter_folder, run, write  # noqa: E402
+
 VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # wire types
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "plan"]
-    command += "--evaluation --seq 64 --mbs 2 --gbs 4 --target-cpu native".split()
-    subprocess.run(command, check=True, capture_output=True)
+    enter_folder()
+    compile_plan("plan", TINY_GPT, "--evaluation --seq 64 --mbs 2 --gbs 4 --target-cpu native")
 
 
 def varint(data, at):
@@ -78,9 +76,7 @@ def read(folder):
 
 class Events(unittest.TestCase):
     def train(self, folder, *arguments):
-        run = subprocess.run([BIN + "/mgrun", "plan", "--mock-data", "--train-iters", "9", "--tensorboard-dir", folder,
-                              *arguments], capture_output=True, text=True, timeout=120)
-        self.assertEqual(run.returncode, 0, run.stderr)
+        run("mgrun", "plan", "--mock-data", "--train-iters", "9", "--tensorboard-dir", folder, *arguments)
 
     def test_a_run_alone_begins_no_session(self):
         self.train("alone")
@@ -114,9 +110,8 @@ class Events(unittest.TestCase):
 
 def be_killed_before(folder, step, latest):
     """As if the run had been killed before the checkpoint of this step was complete."""
-    subprocess.run(["rm", "-r", f"{folder}/iter_{step:07}"], check=True)
-    with open(f"{folder}/latest_checkpointed_iteration.txt", "w", encoding="ascii") as file:
-        file.write(f"{latest}\n")
+    shutil.rmtree(f"{folder}/iter_{step:07}")
+    write(f"{folder}/latest_checkpointed_iteration.txt", f"{latest}\n")
 
 
 if __name__ == "__main__":

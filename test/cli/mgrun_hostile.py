@@ -13,46 +13,39 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-sys.path.insert(0, ROOT + "/test/mutation")
-import mutate
-CORPUS = ROOT + "/examples/tiny-gpt/corpus.txt"
-MGRUN = BIN + "/mgrun"
+sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "mutation")]
+import mutate  # noqa: E402
+from tool_runs import (BIN, CORPUS, ENDLESS, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run, start,  # noqa: E402
+                       wait_for, write)
+
 MOCK = ["--mock-data", "--train-iters", "1"]
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "plan"]
-    command += "--tp 2 --pp 2 --dp 2 --seq 64 --mbs 2 --gbs 16 --target-cpu native".split()
-    subprocess.run(command, check=True, capture_output=True)
-    subprocess.run([MGRUN, "plan", *MOCK, "--save", "good"], check=True, capture_output=True)
+    enter_folder()
+    compile_plan("plan", TINY_GPT, "--tp 2 --pp 2 --dp 2 --seq 64 --mbs 2 --gbs 16 --target-cpu native")
+    run("mgrun", "plan", *MOCK, "--save", "good")
 
 
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+def limited(kind, most):
+    return {"preexec_fn": lambda: resource.setrlimit(kind, (most, most))}
 
 
-def write(path, content):
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path, "wb") as file:
-        file.write(content)
+def run_in_small_folder(command, *words):
+    """Of a shell that may mount a small file system here."""
+    os.makedirs("small", exist_ok=True)
+    done = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size={command}", *words, code=None)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        raise unittest.SkipTest(done.stderr)
+    return done
 
 
 class Hostile(unittest.TestCase):
-    def expect(self, code, message, *arguments, **keywords):
-        run = subprocess.run([MGRUN, *arguments], capture_output=True, text=True, errors="replace", timeout=120,
-                             stdin=subprocess.DEVNULL, **keywords)
-        self.assertEqual(run.returncode, code, run.stderr)
-        self.assertIn(message, run.stderr)
-        return run.stderr
+    def expect(self, code, message, *arguments, **options):
+        return expect(code, message, "mgrun", *arguments, **options)
 
     def expect_usage(self, *arguments):
         return self.expect(2, "", *arguments)
@@ -116,7 +109,7 @@ class Hostile(unittest.TestCase):
                 ("samples", ["--train-samples", "79", "--lr-decay-samples", "64", "--lr-warmup-samples", "32"]),
                 ("steps", ["--train-iters", "4", "--lr-decay-iters", "4", "--lr-warmup-iters", "2"])]:
             self.expect(0, "", *mock, "--lr-decay-style", "linear", "--lr", "1e-3", "--log", name, *arguments)
-            logs[name] = [(line["step"], line["lr"], line["loss"]) for line in map(json.loads, read(name).splitlines())]
+            logs[name] = [(line["step"], line["lr"], line["loss"]) for line in records(name)]
         self.assertEqual(len(logs["samples"]), 4)
         self.assertEqual(logs["samples"], logs["steps"])
 
@@ -237,12 +230,11 @@ class Hostile(unittest.TestCase):
                     "tokens in a step, or a higher --mlm-probability", *masked, *mask, "--mlm-probability", "1e-9")
         self.expect(1, "--cls-token-id without --sep-token-id", *masked, *mask, "--cls-token-id", "1")
         for data in (["--mock-data"], ["--data", CORPUS]):
-            run = subprocess.run([MGRUN, "masked", *data, "--train-iters", "30", "--lr", "1e-2", *mask, "--mlm-probability", "0.3", "--log",
-                                  "masked.jsonl", "--cls-token-id", "1", "--sep-token-id", "2", "--special-token-ids", "0,3"],
-                                 capture_output=True, text=True, check=True)
+            done = run("mgrun", "masked", *data, "--train-iters", "30", "--lr", "1e-2", *mask, "--mlm-probability", "0.3", "--log",
+                       "masked.jsonl", "--cls-token-id", "1", "--sep-token-id", "2", "--special-token-ids", "0,3")
             if data[0] == "--data":
-                self.assertIn("30 % of the tokens are masked", run.stdout + run.stderr)
-            steps = [json.loads(line) for line in open("masked.jsonl")]
+                self.assertIn("30 % of the tokens are masked", done.stdout + done.stderr)
+            steps = records("masked.jsonl")
             # 1024 tokens, less 32 around samples.
             self.assertTrue(all(200 < step["tokens"] < 400 for step in steps), steps)
             self.assertLess(steps[-1]["loss"], steps[0]["loss"] - 0.5)
@@ -353,174 +345,126 @@ class Hostile(unittest.TestCase):
                 self.expect(1, message, "beyond", *MOCK)
 
     def test_a_limit_of_files_keeps_the_old_checkpoint(self):
-        subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept", "--no-save-optim"], check=True, capture_output=True)
+        run("mgrun", "plan", *MOCK, "--save", "kept", "--no-save-optim")
         old = {name: read("kept/" + name) for name in os.listdir("kept")}
-        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         self.expect(1, "files of this process may have 1.0 MiB (ulimit -f)", "plan", *MOCK, "--seed", "5", "--save", "kept",
-                    preexec_fn=limit)
+                    **limited(resource.RLIMIT_FSIZE, 1 << 20))
         self.assertEqual(old, {name: read("kept/" + name) for name in os.listdir("kept")})
 
     def test_a_full_disk_leaves_what_is_printed(self):
-        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
-        run = subprocess.run([MGRUN, "plan", "--mock-data", "--train-iters", "3", "--profile", "--trace", "t.json"],
-                             capture_output=True, text=True, timeout=120, preexec_fn=limit)
-        self.assertEqual(run.returncode, 1)
-        self.assertIn("t.json: cannot write: File too large", run.stderr)
-        self.assertIn("3 steps: loss", run.stdout)
-        self.assertNotIn("t.json", run.stdout)
-        self.assertIn("of the bound", run.stdout)
+        done = run("mgrun", "plan", "--mock-data", "--train-iters", "3", "--profile", "--trace", "t.json", code=1,
+                   **limited(resource.RLIMIT_FSIZE, 1 << 12))
+        self.assertIn("t.json: cannot write: File too large", done.stderr)
+        self.assertIn("3 steps: loss", done.stdout)
+        self.assertNotIn("t.json", done.stdout)
+        self.assertIn("of the bound", done.stdout)
 
     def test_small_stacks(self):
         self.expect(0, "", "plan", *MOCK, "--threads", "2", env=os.environ | {"OMP_STACKSIZE": "192K"})
 
+    def interrupted(self, after, *flags, signals=(signal.SIGINT,), **options):
+        """A training that gets these signals once a line has this text; what it prints."""
+        with start("mgrun", "plan", *ENDLESS, *flags, **options) as process:
+            wait_for(process, after)
+            for number in signals[:-1]:
+                process.send_signal(number)
+            return end(process, signals[-1])[0]
+
     def test_a_profile_that_was_interrupted(self):
-        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--profile"],
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
-            for line in run.stderr:
-                if "steps of" in line:
-                    break
-            run.send_signal(signal.SIGINT)
-            output, _ = run.communicate(timeout=60)
-        self.assertIn("no profile: interrupted before the second step", output)
+        self.assertIn("no profile: interrupted before the second step", self.interrupted("steps of", "--profile"))
 
     def test_killed_while_saving(self):
-        command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed", "--no-save-optim"]
-        subprocess.run(command, check=True, capture_output=True)
+        command = ["mgrun", "plan", "--mock-data", "--train-iters", "0", "--save", "killed", "--no-save-optim"]
+        run(*command)
         inside = 0
         for attempt in range(8):
             before = set(os.listdir("killed"))
-            run = subprocess.Popen([*command, "--seed", str(attempt)], stderr=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL)
-            while run.poll() is None and not any("model" in name for name in set(os.listdir("killed")) - before):
+            process = start(*command, "--seed", attempt, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            while process.poll() is None and not any("model" in name for name in set(os.listdir("killed")) - before):
                 pass
-            time.sleep(0.002 * attempt)
-            inside += run.poll() is None
-            run.kill()
-            run.wait()
+            time.sleep(0.002 * attempt)  # so far into the save
+            inside += process.poll() is None
+            process.kill()
+            process.wait()
             self.expect(0, "", "plan", *MOCK, "--load", "killed/model.safetensors")
         self.assertGreater(inside, 0, "no kill fell into a save")
 
-    def interrupted(self, after, save):
-        """Ctrl-C once a line with this text was printed."""
-        run = subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--log-interval", "1",
-                                "--save", save], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for line in run.stderr:
-            if after in line:
-                break
-        run.send_signal(signal.SIGINT)
-        output, _ = run.communicate(timeout=20)
-        self.assertEqual(run.returncode, 130)
-        return output
-
     def test_interrupt_saves(self):
-        self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
+        self.assertIn("(interrupted)", self.interrupted("step 1:", "--save", "interrupted"))
         self.expect(0, "", "plan", *MOCK, "--load", "interrupted/model.safetensors")
 
     def test_an_interrupt_whose_save_fails_is_an_error(self):
-        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--save", "lost"],
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
-            for line in run.stderr:
-                if line.startswith("step 0"):
-                    break
+        with start("mgrun", "plan", *ENDLESS, "--save", "lost") as process:
+            wait_for(process, "step 0")
             os.rename("lost", "moved")
             write("lost", b"")
-            run.send_signal(signal.SIGINT)
-            _, errors = run.communicate(timeout=60)
-        self.assertEqual(run.returncode, 1, errors)
-        self.assertIn("lost", errors)
+            self.assertIn("lost", end(process, signal.SIGINT, 1)[1])
 
     @contextlib.contextmanager
     def in_a_long_step(self, samples, save):
         """A run that is some time into its first step, of so many samples."""
-        subprocess.run([BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "slow",
-                        *f"--seq 64 --mbs 2 --gbs {samples}".split()], check=True, capture_output=True)
-        with subprocess.Popen([MGRUN, "slow", "--mock-data", "--threads", "1", "--save", save],
-                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
-            for line in run.stderr:
-                if "steps of" in line:
-                    break
+        compile_plan("slow", TINY_GPT, "--seq 64 --mbs 2 --gbs", samples)
+        with start("mgrun", "slow", "--mock-data", "--threads", "1", "--save", save) as process:
+            wait_for(process, "steps of")
             time.sleep(0.1)
-            yield run
+            yield process
 
     def test_one_request_may_be_several_signals(self):
-        with self.in_a_long_step(256, "requested") as run:
-            run.send_signal(signal.SIGTERM)
-            run.send_signal(signal.SIGINT)
-            output, errors = run.communicate(timeout=60)
-            self.assertEqual(run.returncode, 130)
-            self.assertIn("1 step (interrupted)", output, errors)
+        with self.in_a_long_step(256, "requested") as process:
+            process.send_signal(signal.SIGTERM)
+            self.assertIn("1 step (interrupted)", end(process, signal.SIGINT)[0])
         self.expect(0, "", "plan", *MOCK, "--load", "requested/model.safetensors")
 
     def test_requests_of_launchers_save_too(self):
         """SIGHUP of a terminal that went away, SIGUSR1 and SIGUSR2 of Slurm."""
-        def ended_by(number, **keywords):
-            save = f"by-{number}-{len(keywords)}"
-            with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--save", save],
-                                  stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **keywords) as run:
-                for line in run.stderr:
-                    if line.startswith("step 0"):
-                        break
-                run.send_signal(number)
-                if keywords:  # ignored: it goes on until somebody means it
-                    time.sleep(0.5)
-                    self.assertIsNone(run.poll())
-                    run.send_signal(signal.SIGTERM)
-                output, errors = run.communicate(timeout=60)
-            self.assertEqual(run.returncode, 130, errors)
-            self.assertIn("(interrupted)", output)
-            self.assertIn("model.safetensors", os.listdir(save))
         for number in signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2:
             with self.subTest(signal=number):
-                ended_by(number)
-        ended_by(signal.SIGHUP, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
+                self.assertIn("(interrupted)", self.interrupted("step 0", "--save", f"by-{number}", signals=[number]))
+                self.assertIn("model.safetensors", os.listdir(f"by-{number}"))
+
+    def test_a_request_that_is_ignored_stays_so(self):
+        """As nohup does: it goes on until somebody means it."""
+        with start("mgrun", "plan", *ENDLESS, "--save", "by-nohup",
+                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+            wait_for(process, "step 0")
+            process.send_signal(signal.SIGHUP)
+            wait_for(process, "step 20:")
+            self.assertIn("(interrupted)", end(process, signal.SIGTERM)[0])
+        self.assertIn("model.safetensors", os.listdir("by-nohup"))
 
     def test_a_checkpoint_that_has_no_room_is_found_first(self):
-        os.makedirs("small", exist_ok=True)
-        command = ('mount -t tmpfs -o size=200k none small && exec "$0" plan --mock-data --train-iters 1000000 '
-                   '--save small/weights "$@"')
-        run = subprocess.run(["unshare", "-m", "sh", "-c", command, MGRUN], capture_output=True, text=True, timeout=60)
-        if "unshare" in run.stderr or "mount" in run.stderr:
-            self.skipTest(run.stderr)
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"--save: small/weights: 0\.\d MiB are free, saving needs \d+\.\d MiB")
+        done = run_in_small_folder('200k none small && exec "$0" "$@" --save small/weights', BIN / "mgrun", "plan", *ENDLESS)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"--save: small/weights: 0\.\d MiB are free, saving needs \d+\.\d MiB")
 
     def test_a_full_disk_of_temporary_files_ends_the_compiler_with_an_error(self):
-        os.makedirs("small", exist_ok=True)
-        command = ('mount -t tmpfs -o size="$1"k none small && '
-                   'TMPDIR=small exec "$0" compile "$2" --seq 64 -o small-plan')
         said = []
         for kibibytes in range(8, 400, 8):  # no room for objects; for what is linked of them; for all
-            run = subprocess.run(["unshare", "-m", "sh", "-c", command, BIN + "/mgc", str(kibibytes),
-                                  ROOT + "/examples/tiny-gpt"], capture_output=True, text=True, timeout=60)
-            if "unshare" in run.stderr or "mount" in run.stderr:
-                self.skipTest(run.stderr)
-            if run.returncode == 0:
+            done = run_in_small_folder(f'{kibibytes}k none small && TMPDIR=small exec "$0" compile "$1" --seq 64 -o small-plan',
+                                       BIN / "mgc", TINY_GPT)
+            if done.returncode == 0:
                 break
-            self.assertEqual(run.returncode, 1, run.stderr)
-            said.append(run.stderr)
-        self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            said.append(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("No space left on device", said[0])
         self.assertTrue(any("as it does where a disk is full" in text for text in said), said)
 
     def test_a_plan_of_something_else_is_not_replaced(self):
-        os.makedirs("foreign", exist_ok=True)
-        write("foreign/plan.json", b'{"plan": "of my holidays"}')
-        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "foreign", "--seq", "64"]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertIn("foreign/plan.json: is no plan that mgc wrote", run.stderr)
+        write("foreign/plan.json", '{"plan": "of my holidays"}')
+        command = ["mgc", "compile", TINY_GPT, "-o", "foreign", "--seq", "64"]
+        expect(1, "foreign/plan.json: is no plan that mgc wrote", *command)
         self.assertIn(b"holidays", read("foreign/plan.json"))
         for more in ["--force"], []:  # then it is one
-            self.assertEqual(subprocess.run(command + more, capture_output=True, timeout=60).returncode, 0)
+            run(*command, *more)
 
     def test_threads_of_a_rank_spin_briefly(self):
         """Unless the user says how they wait."""
         def environment(**given):
-            with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000"], stderr=subprocess.PIPE,
-                                  stdout=subprocess.DEVNULL, text=True, env={"PATH": os.environ["PATH"], **given}) as run:
-                run.stderr.readline()
-                words = read(f"/proc/{run.pid}/environ").split(b"\0")
-                run.kill()
+            with start("mgrun", "plan", *ENDLESS, env={"PATH": os.environ["PATH"], **given}) as process:
+                wait_for(process, "")
+                words = read(f"/proc/{process.pid}/environ").split(b"\0")
+                process.kill()
             return [word for word in words if word.startswith((b"GOMP", b"OMP"))]
         self.assertEqual(environment(), [b"GOMP_SPINCOUNT=1000"])
         self.assertEqual(environment(OMP_WAIT_POLICY="active"), [b"OMP_WAIT_POLICY=active"])
@@ -528,22 +472,18 @@ class Hostile(unittest.TestCase):
 
     def test_the_process_is_called_mgrun(self):
         """In ps, and where the system says what it ended for want of memory."""
-        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000"], stderr=subprocess.PIPE,
-                              stdout=subprocess.DEVNULL, text=True) as run:
-            run.stderr.readline()
-            names = {read(f"/proc/{run.pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{run.pid}/task")}
-            run.kill()
+        with start("mgrun", "plan", *ENDLESS) as process:
+            wait_for(process, "")
+            names = {read(f"/proc/{process.pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{process.pid}/task")}
+            process.kill()
         self.assertEqual(names, {b"mgrun\n"})
 
     def test_a_second_request_ends_at_once(self):
-        with self.in_a_long_step(16384, "unsaved") as run:
+        with self.in_a_long_step(16384, "unsaved") as process:
             time.sleep(1)  # its data are being made
-            run.send_signal(signal.SIGINT)
-            time.sleep(1.5)
-            run.send_signal(signal.SIGINT)
-            _, errors = run.communicate(timeout=60)
-            self.assertEqual(run.returncode, 130)
-            self.assertIn("interrupted in the middle of a step; nothing is saved", errors)
+            process.send_signal(signal.SIGINT)
+            time.sleep(1.1)  # two within a second are one request
+            self.assertIn("interrupted in the middle of a step; nothing is saved", end(process, signal.SIGINT)[1])
 
     def test_closed_streams(self):
         """Files opened with closed standard streams must not take their numbers. The exit code says that the summary has no reader."""
@@ -554,42 +494,32 @@ class Hostile(unittest.TestCase):
 
     def test_output_that_cannot_be_written(self):
         """Closed, or a full disk: every program that prints, to any stream."""
-        with open("empty.mlir", "w", encoding="utf-8") as file:
-            file.write("module {}")
+        write("empty.mlir", "module {}")
         for command in (["mgc", "explain", "plan"], ["mgc", "explain", "plan", "--json"], ["mgc", "--help"],
-                        ["mgc", "compile", ROOT + "/examples/tiny-gpt", "--seq", "64", "--compile-to", "grad"],
+                        ["mgc", "compile", TINY_GPT, "--seq", "64", "--compile-to", "grad"],
                         ["mgrun", "plan", *MOCK], ["mgrun", "--help"], ["mg-opt", "empty.mlir"], ["mg-opt", "--help"]):
-            program = [BIN + "/" + command[0], *command[1:]]
             with self.subTest(command=command), open("/dev/full", "wb") as full:
-                for given in {"stdout": full}, {"preexec_fn": lambda: os.close(1)}:
-                    run = subprocess.run(program, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120,
-                                         check=False, **given)
-                    self.assertEqual(run.returncode, 1, run.stderr)
-                    self.assertRegex(run.stderr, "No space left on device|Bad file descriptor")
+                for given in {"stdout": full}, {"stdout": None, "preexec_fn": lambda: os.close(1)}:
+                    self.assertRegex(run(*command, code=1, **given).stderr, "No space left on device|Bad file descriptor")
 
     def test_a_screen_that_goes_away(self):
-        run = subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "20", "--log-interval", "1", "--save",
-                                "unseen"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        run.stderr.readline()
-        run.stderr.close()
-        self.assertEqual(run.wait(timeout=60), 0)
+        process = start("mgrun", "plan", *"--mock-data --train-iters 20 --log-interval 1 --save unseen".split(), stdout=subprocess.DEVNULL)
+        wait_for(process, "")
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 0)
         self.expect(0, "", "plan", *MOCK, "--load", "unseen/model.safetensors")
 
     def test_same_seed_same_bits(self):
         for name in "first", "second":
-            subprocess.run([MGRUN, "plan", "--data", CORPUS, "--train-iters", "3", "--seed", "7", "--threads", "2",
-                            "--save", name], check=True, capture_output=True)
+            run("mgrun", "plan", "--data", CORPUS, *"--train-iters 3 --seed 7 --threads 2 --save".split(), name)
         self.assertEqual(read("first/model.safetensors"), read("second/model.safetensors"))
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core cannot be wasted")
     def test_ranks_sleep_while_they_wait(self):
         # One microbatch in four stages: one rank works at a time. Spinning ones would fill the other cores.
-        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "lonely"]
-        command += "--pp 4 --seq 256 --mbs 4 --gbs 4".split()
-        subprocess.run(command, check=True, capture_output=True)
+        compile_plan("lonely", TINY_GPT, "--pp 4 --seq 256 --mbs 4 --gbs 4")
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        subprocess.run([MGRUN, "lonely", "--mock-data", "--train-iters", "20", "--threads", "1"], check=True,
-                       capture_output=True)
+        run("mgrun", "lonely", *"--mock-data --train-iters 20 --threads 1".split())
         after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - start
         busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         self.assertLess(busy, 1.4 * wall)

@@ -4,50 +4,38 @@
 --rampup-batch-size takes the samples that one batch size would take, in their order, by Megatron-LM's sizes and rates; what is
 stopped goes on, bit for bit.
 """
-import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-MGC, MGRUN = BIN + "/mgc", BIN + "/mgrun"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+import tool_runs  # noqa: E402
+from tool_runs import TINY_GPT, enter_folder, expect, read, records, run  # noqa: E402
+
 RAMPUP = ["--rampup-batch-size", "2", "2", "20"]
 SAMPLES = ["--train-samples", "60"]
 SIZES = [2, 2, 2, 2, 4, 4, 6, 8, 8, 8, 8]  # 20 / 3 samples for each of three increments; 6 of the 60 samples are left
 
 
-def run(*arguments):
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
-
-
 def compile_plan(name, *layout):
-    done = run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", name, "--target-cpu", "native", "--seq", "32", "--mbs", "1",
-               *layout)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    tool_runs.compile_plan(name, TINY_GPT, "--target-cpu native --seq 32 --mbs 1", *layout)
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    compile_plan("plan", "--tp", "2", "--pp", "2", "--gbs", "8", "--evaluation", *RAMPUP)
-    compile_plan("one", "--gbs", "1")
+    enter_folder()
+    compile_plan("plan", "--tp 2 --pp 2 --gbs 8 --evaluation", *RAMPUP)
+    compile_plan("one", "--gbs 1")
 
 
 def steps_of(log):
-    return [line for line in map(json.loads, Path(log).read_text().splitlines()) if "loss" in line and "step" in line and "lr" in line]
+    return [line for line in records(log) if "loss" in line and "step" in line and "lr" in line]
 
 
 class Rampup(unittest.TestCase):
     def train(self, name, *arguments, plan="plan"):
-        done = run(MGRUN, plan, "--mock-data", "--save", name, "--log", name + ".jsonl", "--log-interval", "1", *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done
+        return run("mgrun", plan, "--mock-data", "--save", name, "--log", name + ".jsonl", "--log-interval", "1", *arguments)
 
     def test_batches_are_those_samples(self):
         """At a rate of 0 the loss of a batch is the mean of its samples', which batches of one give."""
@@ -80,7 +68,7 @@ class Rampup(unittest.TestCase):
             self.train(name, *RAMPUP, *SAMPLES, "--exit-interval", stop)
             self.assertEqual(len(steps_of(name + ".jsonl")), int(stop))
             self.train(name, *RAMPUP, *SAMPLES, "--restart-from-latest")
-            self.assertEqual(Path(name, "model.safetensors").read_bytes(), Path("whole/model.safetensors").read_bytes(), stop)
+            self.assertEqual(read(name + "/model.safetensors"), read("whole/model.safetensors"), stop)
             losses = [[step["loss"] for step in steps_of(log + ".jsonl")] for log in ("whole", name)]
             self.assertEqual(*losses)
 
@@ -106,35 +94,27 @@ class Rampup(unittest.TestCase):
                  "plan has no plan of batches of 1, expected it in plan/batch-1: compile it with mgc compile "
                  "--rampup-batch-size 1 7 20")]:
             with self.subTest(arguments=arguments):
-                done = run(MGRUN, "plan", "--mock-data", *arguments)
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertIn(message, done.stderr)
+                expect(code, message, "mgrun", "plan", "--mock-data", *arguments)
                 self.assertFalse(os.path.exists("no"))
 
     def test_another_growth_does_not_go_on(self):
         self.train("begun", *RAMPUP, *SAMPLES, "--exit-interval", "5")
-        done = run(MGRUN, "plan", "--mock-data", *SAMPLES, "--load", "begun", "--save", "more", "--rampup-batch-size", "2", "2", "40")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("--rampup-batch-size: found 2 2 40, expected 2 2 20, as in the checkpoint", done.stderr)
-        done = run(MGRUN, "plan", "--mock-data", *RAMPUP, "--train-samples", "8", "--load", "begun", "--save", "more",
-                   "--override-opt-param-scheduler")
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"--train-samples: found 8, expected at least \d+, the samples that are done")
-        self.assertNotIn("--train-iters", done.stderr)
+        on = ["mgrun", "plan", "--mock-data", "--load", "begun", "--save", "more"]
+        expect(1, "--rampup-batch-size: found 2 2 40, expected 2 2 20, as in the checkpoint", *on, *SAMPLES, "--rampup-batch-size", "2",
+               "2", "40")
+        said = run(*on, *RAMPUP, "--train-samples", "8", "--override-opt-param-scheduler", code=1).stderr
+        self.assertRegex(said, r"--train-samples: found 8, expected at least \d+, the samples that are done")
+        self.assertNotIn("--train-iters", said)
 
     def test_plans_of_another_growth_are_removed(self):
-        compile_plan("again", "--gbs", "4", "--rampup-batch-size", "1", "1", "20")
-        self.assertEqual(sorted(path.name for path in Path("again").glob("batch-*")), ["batch-1", "batch-2", "batch-3"])
-        compile_plan("again", "--gbs", "4", "--rampup-batch-size", "2", "2", "20")
-        self.assertEqual(sorted(path.name for path in Path("again").glob("batch-*")), ["batch-2"])
-        compile_plan("again", "--gbs", "4")
-        self.assertEqual(list(Path("again").glob("batch-*")), [])
+        for flags, batches in [("--rampup-batch-size 1 1 20", ["batch-1", "batch-2", "batch-3"]),
+                               ("--rampup-batch-size 2 2 20", ["batch-2"]), ("", [])]:
+            compile_plan("again", "--gbs 4", flags)
+            self.assertEqual(sorted(path.name for path in Path("again").glob("batch-*")), batches)
 
     def test_sizes_that_the_layout_does_not_have(self):
-        done = run(MGC, "compile", ROOT + "/examples/tiny-gpt", "-o", "never", "--dp", "2", "--mbs", "2", "--gbs", "8",
-                   "--rampup-batch-size", "2", "2", "20")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("--rampup-batch-size: batches of 2: ", done.stderr)
+        expect(1, "--rampup-batch-size: batches of 2: ", "mgc", "compile", TINY_GPT, "-o", "never",
+               *"--dp 2 --mbs 2 --gbs 8".split(), *RAMPUP)
 
 
 if __name__ == "__main__":

@@ -3,35 +3,29 @@
 
 The logged steps have them, they are parts of the step, the screen shows them as Megatron-LM does, and they change no bit.
 """
-import json
-import os
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import TINY_GPT, compile_plan, enter_folder, read, records, run  # noqa: E402
+
 OUTER = ["forward-backward", "all-grads-sync", "optimizer"]
 INNER = ["forward-compute", "backward-compute", "send-recv"]
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "plan"]
-    subprocess.run(command + "--tp 2 --pp 2 --seq 64 --mbs 2 --gbs 8 --target-cpu native".split(), check=True, capture_output=True)
+    enter_folder()
+    compile_plan("plan", TINY_GPT, "--tp 2 --pp 2 --seq 64 --mbs 2 --gbs 8 --target-cpu native")
 
 
 class Timers(unittest.TestCase):
     def train(self, name, *arguments):
         """The log's steps and the screen."""
-        run = subprocess.run([BIN + "/mgrun", "plan", "--mock-data", "--train-iters", "8", "--log-interval", "3", "--save", name,
-                              "--log", name + ".jsonl", *arguments], capture_output=True, text=True, check=False)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        return [json.loads(line) for line in Path(name + ".jsonl").read_text().splitlines()], run.stderr
+        said = run("mgrun", "plan", *"--mock-data --train-iters 8 --log-interval 3 --save".split(), name, "--log", name + ".jsonl",
+                   *arguments).stderr
+        return records(name + ".jsonl"), said
 
     def test_logged_steps_have_them(self):
         steps, _ = self.train("two", "--timing-log-level", "2")
@@ -66,7 +60,7 @@ class Timers(unittest.TestCase):
     def test_they_change_nothing(self):
         self.train("without")
         self.train("with", "--timing-log-level", "2")
-        self.assertEqual(Path("without/model.safetensors").read_bytes(), Path("with/model.safetensors").read_bytes())
+        self.assertEqual(read("without/model.safetensors"), read("with/model.safetensors"))
 
     def test_beside_a_profile(self):
         steps, _ = self.train("profiled", "--timing-log-level", "2", "--profile")
