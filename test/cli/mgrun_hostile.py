@@ -18,8 +18,8 @@ import unittest
 
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "mutation")]
 import mutate  # noqa: E402
-from tool_runs import (BIN, CORPUS, ENDLESS, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run, start,  # noqa: E402
-                       wait_for, write)
+from tool_runs import (BIN, CORPUS, ENDLESS, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run,  # noqa: E402
+                       run_in_small_folder, start, wait_for, write)
 
 MOCK = ["--mock-data", "--train-iters", "1"]
 
@@ -32,15 +32,6 @@ def setUpModule():
 
 def limited(kind, most):
     return {"preexec_fn": lambda: resource.setrlimit(kind, (most, most))}
-
-
-def run_in_small_folder(command, *words):
-    """Of a shell that may mount a small file system here."""
-    os.makedirs("small", exist_ok=True)
-    done = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size={command}", *words, code=None)
-    if "unshare" in done.stderr or "mount" in done.stderr:
-        raise unittest.SkipTest(done.stderr)
-    return done
 
 
 class Hostile(unittest.TestCase):

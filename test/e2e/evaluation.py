@@ -6,17 +6,15 @@ the same loss: of every family, in layouts of all axes, precisions and schedules
 Evaluation changes no bit of the training.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-GOLDEN = ROOT / "test/golden"
+from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, write
+
+setUpModule = enter_folder
 STEPS, BATCH, SEQUENCE = 4, 8, 16  # shape of the goldens' batches
 # Two sums of f32 in different orders may differ by a few units in the last place; bf16 rounds the summands alike.
 TOLERANCE = 8 * 2.0**-24
@@ -38,32 +36,18 @@ CASES = [
 ]
 
 
-def setUpModule():
-    folder = tempfile.mkdtemp(prefix="mgc-evaluation-")
-    unittest.addModuleCleanup(shutil.rmtree, folder)
-    unittest.addModuleCleanup(os.chdir, "/")
-    os.chdir(folder)
-
-
-def execute(command, code=0):
-    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == code, f"{command}: expected code {code}, found {run.returncode}: {run.stderr}"
-    return run.stderr
-
-
 def compiled(name, config, layout, *flags):
-    shape = [] if "--seq " in layout else ["--seq", SEQUENCE]
-    execute([BIN / "mgc", "compile", config, *layout.split(), *shape, "--gbs", BATCH, "--target-cpu", "native", *flags, "-o", name])
+    compile_plan(name, config, layout, "" if "--seq " in layout else f"--seq {SEQUENCE}", f"--gbs {BATCH} --target-cpu native", *flags)
     return name
 
 
-def lines_of(path):
-    return [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
-
-
 def trained(plan, log, *flags):
-    execute([BIN / "mgrun", plan, "--train-iters", STEPS, "--log", log, "--threads", 1, *flags])
-    return lines_of(log)
+    run("mgrun", plan, "--train-iters", STEPS, "--log", log, "--threads", 1, *flags)
+    return records(log)
+
+
+def validation(lines):
+    return [line["validation_loss"] for line in lines if "validation_loss" in line]
 
 
 def mean_loss(lines):
@@ -93,14 +77,12 @@ class Evaluation(unittest.TestCase):
         config = json.loads((GOLDEN / "gpt2/config.json").read_text(encoding="utf-8"))
         for name, p in ("kept", 0.0), ("dropped", 0.5):
             config |= {"attn_pdrop": p, "resid_pdrop": p, "embd_pdrop": p}
-            pathlib.Path(name).mkdir()
-            pathlib.Path(name, "config.json").write_text(json.dumps(config), encoding="utf-8")
+            write(f"{name}/config.json", json.dumps(config))
             compiled(name + "-plan", name, "--tp 2 --pp 2 --mbs 1", "--evaluation")
         flags = ["--mock-data", "--eval-interval", 1, "--eval-iters", 3, "--lr", 0]
         kept, dropped = (trained(name + "-plan", name + ".jsonl", *flags) for name in ("kept", "dropped"))
-        validation = [[line["validation_loss"] for line in lines if "validation_loss" in line] for lines in (kept, dropped)]
-        self.assertEqual(validation[0], validation[1])
-        self.assertEqual(len(set(validation[0])), STEPS, "each evaluation has its own batches")
+        self.assertEqual(validation(kept), validation(dropped))
+        self.assertEqual(len(set(validation(kept))), STEPS, "each evaluation has its own batches")
         self.assertNotEqual(mean_loss(kept), mean_loss(dropped))
 
     def test_training_is_the_same_bit_for_bit(self):
@@ -111,7 +93,7 @@ class Evaluation(unittest.TestCase):
         lines = trained("watched", "watched.jsonl", *flags, "--save", "evaluated", "--eval-interval", 2, "--eval-iters", 2)
         steps = lambda log: [(line["loss"], line["grad_norm"]) for line in log if "loss" in line]
         self.assertEqual(steps(plain), steps(lines))
-        self.assertEqual(pathlib.Path("plain/model.safetensors").read_bytes(), pathlib.Path("evaluated/model.safetensors").read_bytes())
+        self.assertEqual(read("plain/model.safetensors"), read("evaluated/model.safetensors"))
         found = [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
         self.assertEqual([step for step, _ in found], [1, 3])
         self.assertLess(found[1][1], found[0][1])
@@ -123,13 +105,12 @@ class Evaluation(unittest.TestCase):
         straight = trained("goes-on", "straight.jsonl", *flags)
         trained("goes-on", "halves.jsonl", *flags, "--exit-interval", 2, "--save", "half")
         halves = trained("goes-on", "halves.jsonl", *flags, "--save", "half", "--load", "half")
-        validation = lambda log: [line["validation_loss"] for line in log if "validation_loss" in line]
         self.assertEqual(validation(straight), validation(halves))
 
     def test_indexed_files(self):
         prefix = next((GOLDEN / "indexed").rglob("*.idx"))
         config = json.loads((GOLDEN / "llama/config.json").read_text(encoding="utf-8")) | {"vocab_size": 1 << 16}
-        pathlib.Path("large.json").write_text(json.dumps(config), encoding="utf-8")
+        write("large.json", json.dumps(config))
         compiled("indexed", "large.json", "--mbs 2", "--evaluation")
         lines = trained("indexed", "indexed.jsonl", "--data-path", prefix.with_suffix(""), "--split", "80,10,10", "--eval-interval", 3,
                         "--eval-iters", 2)
@@ -140,29 +121,28 @@ class Evaluation(unittest.TestCase):
         compiled("diverging", GOLDEN / "llama/config.json", "--mbs 2", "--evaluation")
         flags = ["--mock-data", "--train-iters", 12, "--lr", 1e30, "--clip-grad", 0, "--skip-bad-steps", 2, "--eval-iters", 1]
         for interval in 1, 100:  # behind each step; at the end alone
-            said = execute([BIN / "mgrun", "diverging", *flags, "--eval-interval", interval], code=1)
-            self.assertIn("--skip-bad-steps 2 skips as many in a row, and this is one more", said)
+            expect(1, "--skip-bad-steps 2 skips as many in a row, and this is one more", "mgrun", "diverging", *flags, "--eval-interval",
+                   interval)
 
     def test_what_is_refused(self):
         config = GOLDEN / "llama/config.json"
-        run = lambda plan, *flags: execute([BIN / "mgrun", plan, "--train-iters", 2, *flags], code=1)
+        refuse = lambda message, plan, *flags: expect(1, message, "mgrun", plan, "--train-iters", 2, *flags)
         compiled("refused", config, "--tp 2 --mbs 2")
         evaluated = ["--mock-data", "--eval-interval", 1]
-        self.assertIn("refused has no plan that evaluates; expected one compiled with --evaluation", run("refused", *evaluated))
+        refuse("refused has no plan that evaluates; expected one compiled with --evaluation", "refused", *evaluated)
         compiled("refused", config, "--tp 2 --mbs 2", "--evaluation")
-        execute([BIN / "mgrun", "refused", "--train-iters", 1, *evaluated, "--eval-iters", 1])
+        run("mgrun", "refused", "--train-iters", 1, *evaluated, "--eval-iters", 1)
         huge = 9 * 10**18
-        self.assertIn(f"--eval-iters = {huge}: 3 evaluations of batches of", run("refused", *evaluated, "--eval-iters", huge))
-        self.assertIn(f"--train-iters = {huge}: is more than",
-                      execute([BIN / "mgrun", "refused", "--mock-data", "--train-iters", huge], code=1))
+        refuse(f"--eval-iters = {huge}: 3 evaluations of batches of", "refused", *evaluated, "--eval-iters", huge)
+        expect(1, f"--train-iters = {huge}: is more than", "mgrun", "refused", "--mock-data", "--train-iters", huge)
         compiled("other", config, "--dp 2 --mbs 2", "--evaluation")
         shutil.copytree("other/evaluation", "refused/evaluation", dirs_exist_ok=True)
-        self.assertIn("does not evaluate what refused trains: its mesh is another; compile it again", run("refused", *evaluated))
-        batch = GOLDEN / "llama/batch.safetensors"
-        self.assertIn("there is nothing to evaluate on; expected --valid-data", run("other", "--data", batch, "--eval-interval", 1))
+        refuse("does not evaluate what refused trains: its mesh is another; compile it again", "refused", *evaluated)
+        refuse("there is nothing to evaluate on; expected --valid-data", "other", "--data", GOLDEN / "llama/batch.safetensors",
+               "--eval-interval", 1)
         compiled("other", config, "--dp 2 --mbs 2")
         self.assertFalse(pathlib.Path("other/evaluation").exists(), "of a plan that is not there any more")
-        self.assertRegex(execute([BIN / "mgc", "compile", config, "--evaluation", "--compile-to", "grad"], code=2),
+        self.assertRegex(run("mgc", "compile", config, "--evaluation", "--compile-to", "grad", code=2).stderr,
                          re.compile("--compile-to excludes --evaluation|--evaluation excludes --compile-to"))
 
 

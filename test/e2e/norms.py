@@ -3,43 +3,26 @@
 
 In every layout the root of the sum of their squares is the gradient's norm, and each is that of one rank alone.
 """
-import json
 import math
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+from tool_runs import GOLDEN, compile_plan, enter_folder, records, run
+
 STEPS = 3
 # Sums of f32 in another order, over a step or two of training.
 TOLERANCE = 2e-4
-
-
-def setUpModule():
-    folder = tempfile.TemporaryDirectory(prefix="mgc-norms-")
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-
-
-def execute(*command):
-    run = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+setUpModule = enter_folder
 
 
 def norms(model, layout):
     """By step: the whole norm, and by layer."""
-    config = ROOT / "test/golden" / model / "config.json"
-    execute(BIN / "mgc", "compile", config, "-o", "plan", "--force", "--target-cpu", "native", "--seq", 16, "--gbs", 8,
-            *layout.split())
+    compile_plan("plan", GOLDEN / model / "config.json", "--force --target-cpu native --seq 16 --gbs 8", layout)
     log = pathlib.Path("log.jsonl")
     log.unlink(missing_ok=True)
-    execute(BIN / "mgrun", "plan", "--mock-data", "--train-iters", STEPS, "--lr", "1e-3", "--clip-grad", "0.1", "--threads", 1,
-            "--log", log, "--log-norms-by-layer")
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    return [(line["grad_norm"], line["grad_norm_by_layer"]) for line in lines]
+    run("mgrun", "plan", *"--mock-data --lr 1e-3 --clip-grad 0.1 --threads 1 --log-norms-by-layer --log".split(), log, "--train-iters", STEPS)
+    return [(line["grad_norm"], line["grad_norm_by_layer"]) for line in records(log)]
 
 
 class Norms(unittest.TestCase):

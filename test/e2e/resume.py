@@ -12,33 +12,29 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BIN, ROOT, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
+import tool_runs
+from tool_runs import (BIN, GOLDEN, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run, run_in_small_folder, start,
+                       timeless, wait_for, wait_for_end, write, write_word_level)
+
+MPIRUN = sys.argv[3:]
 STEPS, HALF = 40, 20
 OPTIMIZER = f"--lr 3e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-decay-iters {STEPS} --lr-warmup-iters 5 --threads 1".split()
-CORPUS = ["--data", ROOT / "examples/tiny-gpt/corpus.txt"]
-CLEAN = {name: value for name, value in os.environ.items()
-         if not name.startswith(("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI_", "MPI_"))}
+CORPUS = ["--data", tool_runs.CORPUS]
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory(prefix="mgc-resume-")
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
-    dropout = json.loads((ROOT / "examples/tiny-gpt/config.json").read_text(encoding="utf-8"))
+    enter_folder()
+    dropout = json.loads(read(TINY_GPT / "config.json"))
     dropout |= {"attn_pdrop": 0.1, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "n_layer": 2, "n_embd": 64}
-    os.mkdir("gpt")
-    pathlib.Path("gpt/config.json").write_text(json.dumps(dropout), encoding="utf-8")
+    write("gpt/config.json", json.dumps(dropout))
 
 
 def compiled(name, model, flags):
     if not os.path.exists(name):
-        config = "gpt" if model == "gpt" else ROOT / "test/golden" / model / "config.json"
-        command = [BIN / "mgc", "compile", config, "-o", name, "--target-cpu", "native", *flags.split()]
-        subprocess.run(command, check=True, capture_output=True)
+        compile_plan(name, "gpt" if model == "gpt" else GOLDEN / model / "config.json", "--target-cpu native", flags)
     return name
 
 
@@ -46,28 +42,18 @@ def gpt(name, flags):
     return compiled(name, "gpt", f"--seq 32 --gbs 8 {flags}")
 
 
-def execute(command, **keywords):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, env=CLEAN, check=False,
-                          **keywords)
-
-
 def train(plan, *flags, code=0):
-    run = execute([BIN / "mgrun", plan, *OPTIMIZER, *flags])
-    assert run.returncode == code, f"expected code {code}, found {run.returncode}: {run.stdout}{run.stderr}"
-    return run.stderr
+    return run("mgrun", plan, *OPTIMIZER, *flags, code=code).stderr
 
 
 def train_apart(plan, *flags):
     """The same with a process for each of four ranks."""
-    run = execute([*MPIRUN, "-n", 4, BIN / "mgrun", plan, *OPTIMIZER, *flags])
-    assert run.returncode == 0, f"{run.stdout}{run.stderr}"
-    return run.stderr
+    return run(*MPIRUN, "-n", 4, BIN / "mgrun", plan, *OPTIMIZER, *flags).stderr
 
 
 def log_of(path):
     """The fields of each step that do not depend on time; of a step that ran twice the later one."""
-    lines = (json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines())
-    return {line["step"]: {key: value for key, value in line.items() if "seconds" not in key} for line in lines}
+    return {line["step"]: line for line in timeless(path)}
 
 
 def losses(path):
@@ -148,15 +134,9 @@ class SameLayout(unittest.TestCase):
     def test_an_interrupt_is_a_checkpoint(self):
         plan = gpt("stopped", "--tp 2 --mbs 2")
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", "unstopped")
-        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", "stopped.out", "--log-interval", 1]
-        with subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                              text=True) as run:
-            for line in run.stderr:
-                if line.startswith("step 7:"):
-                    break
-            run.terminate()
-            run.stderr.read()
-            self.assertEqual(run.wait(), 130)
+        with start("mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", "stopped.out", "--log-interval", 1) as process:
+            wait_for(process, "step 7:")
+            end(process, signal.SIGTERM)
         said = train(plan, *CORPUS, "--train-iters", STEPS, "--save", "stopped.out", "--load", "stopped.out")
         self.assertIn("goes on after ", said)
         self.assertEqual(contents(f"unstopped/iter_{STEPS:07}"), contents(f"stopped.out/iter_{STEPS:07}"))
@@ -209,21 +189,21 @@ class Killed(unittest.TestCase):
         begin = time.monotonic()
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", name + ".alive")
         seconds = time.monotonic() - begin
-        command = [BIN / "mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--restart-from-latest",
+        command = ["mgrun", plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--restart-from-latest",
                    "--save-interval", 1, *flags]
         choose, kills, step = random.Random(5), 0, 0
         for attempt in range(100):  # later and later, so that it ends
-            with subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+            with start(*command) as process:
                 try:
-                    _, errors = run.communicate(timeout=(0.3 + 0.05 * attempt + choose.uniform(0, 0.5)) * seconds)
+                    _, errors = process.communicate(timeout=(0.3 + 0.05 * attempt + choose.uniform(0, 0.5)) * seconds)
                 except subprocess.TimeoutExpired:
-                    run.kill()
-                    run.communicate()
+                    process.kill()
+                    process.communicate()
                     kills += 1
                     before, step = step, int(latest(name)) if os.path.exists(f"{name}/latest_checkpointed_iteration.txt") else 0
                     self.assertGreaterEqual(step, before)
                     continue
-                self.assertEqual(run.returncode, 0, errors)
+                self.assertEqual(process.returncode, 0, errors)
                 break
         else:
             self.fail(f"not done after {kills} kills")
@@ -253,8 +233,7 @@ class Restarted(unittest.TestCase):
                      *flags, code=code)
 
     def expect_the_same(self, name):
-        lines = pathlib.Path(name + ".jsonl").read_text(encoding="utf-8").splitlines()
-        self.assertEqual([json.loads(line)["step"] for line in lines], list(range(STEPS)))
+        self.assertEqual([record["step"] for record in records(name + ".jsonl")], list(range(STEPS)))
         self.assertEqual(log_of("never.jsonl"), log_of(name + ".jsonl"))
         self.assertEqual(contents("never"), contents(name))
 
@@ -285,64 +264,53 @@ class Restarted(unittest.TestCase):
         self.expect_the_same("logged")
 
     def supervise(self, name, *flags):
-        command = [BIN / "mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl",
-                   "--save-interval", 4, "--restart-from-latest", "--log-interval", 1, *flags]
-        return subprocess.Popen([str(word) for word in command], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return start("mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters", STEPS, "--save", name, "--log", name + ".jsonl",
+                     "--save-interval", 4, "--restart-from-latest", "--log-interval", 1, *flags)
 
     @staticmethod
     def child_of(run):
         return int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="utf-8").split()[0])
 
     def test_restarts_by_itself(self):
-        with self.supervise("supervised", "--max-restarts", 3) as run:
+        with self.supervise("supervised", "--max-restarts", 3) as process:
             said = ""
-            for line in run.stderr:
-                said += line
-                if line.startswith(("step 6:", "step 17:")) and said.count(line.split(":")[0] + ":") == 1:
-                    os.kill(self.child_of(run), signal.SIGKILL)
-            self.assertEqual(run.wait(), 0, said)
+            for step in "step 6:", "step 17:":
+                said += wait_for(process, step)
+                os.kill(self.child_of(process), signal.SIGKILL)
+            said += process.stderr.read()
+            self.assertEqual(process.wait(), 0, said)
         self.assertIn("mgrun: the run was killed by signal 9 (Killed); restart 1 of 3", said)
         self.assertIn("restart 2 of 3", said)
         self.assertNotIn("restart 3 of 3", said)
         self.expect_the_same("supervised")
 
     def test_restarts_end(self):
-        with self.supervise("broken", "--max-restarts", 2, "--load", "nowhere") as run:
-            said = run.stderr.read()
-            self.assertEqual(run.wait(), 1)
+        with self.supervise("broken", "--max-restarts", 2, "--load", "nowhere") as process:
+            said = process.stderr.read()
+            self.assertEqual(process.wait(), 1)
         self.assertIn("the run ended with code 1; restart 2 of 2", said)
         self.assertEqual(said.count("--load nowhere: does not exist"), 3)
 
     def test_requests_to_end_reach_the_run(self):
-        with self.supervise("requested", "--max-restarts", 2) as run:
-            for line in run.stderr:
-                if line.startswith("step 6:"):
-                    break
-            run.terminate()
-            said = run.stderr.read()
-            self.assertEqual(run.wait(), 130, said)
-        self.assertNotIn("restart 1", said)
+        with self.supervise("requested", "--max-restarts", 2) as process:
+            wait_for(process, "step 6:")
+            self.assertNotIn("restart 1", end(process, signal.SIGTERM)[1])
         self.assertTrue(os.path.exists("requested/latest_checkpointed_iteration.txt"))
 
     def test_the_run_ends_with_what_started_it(self):
-        with self.supervise("orphan", "--max-restarts", 2) as run:
-            for line in run.stderr:
-                if line.startswith("step 6:"):
-                    break
-            child = self.child_of(run)
-            run.kill()
-            run.stderr.read()
-        deadline = time.monotonic() + 10
-        while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertFalse(os.path.exists(f"/proc/{child}"))
+        with self.supervise("orphan", "--max-restarts", 2) as process:
+            wait_for(process, "step 6:")
+            child = self.child_of(process)
+            process.kill()
+            process.stderr.read()
+        wait_for_end(child, 10)
 
     @unittest.skipUnless(MPIRUN, "no MPI")
     def test_a_launcher_starts_again_itself(self):
-        run = execute([*MPIRUN, "-n", 2, BIN / "mgrun", self.plan, *CORPUS, "--save", "launched", "--restart-from-latest",
-                       "--max-restarts", 1])
-        self.assertNotEqual(run.returncode, 0)
-        self.assertIn("--max-restarts: would do nothing: processes that a launcher started cannot start each other", run.stderr)
+        done = run(*MPIRUN, "-n", 2, BIN / "mgrun", self.plan, *CORPUS, "--save", "launched", "--restart-from-latest", "--max-restarts",
+                   1, code=None)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--max-restarts: would do nothing: processes that a launcher started cannot start each other", done.stderr)
 
 
 class Refused(unittest.TestCase):
@@ -371,25 +339,20 @@ class Refused(unittest.TestCase):
         train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--seed", 5, "--finetune")
 
     def test_the_length_of_the_decay_counts(self):
-        run = execute([BIN / "mgrun", self.plan, *CORPUS, "--train-iters", 1, "--save", "decayed"])
-        self.assertEqual(run.returncode, 0, run.stderr)
-        run = execute([BIN / "mgrun", self.plan, *CORPUS, "--train-iters", 4, "--load", "decayed"])
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertIn("--lr-decay-iters: found 4, expected 1", run.stderr)
+        run("mgrun", self.plan, *CORPUS, "--train-iters", 1, "--save", "decayed")
+        expect(1, "--lr-decay-iters: found 4, expected 1", "mgrun", self.plan, *CORPUS, "--train-iters", 4, "--load", "decayed")
 
     def test_other_data(self):
         shutil.copy(CORPUS[1], "corpus.txt")
         train(self.plan, "--data", "corpus.txt", "--train-iters", 4, "--load", "good")  # it was moved
-        pathlib.Path("other.txt").write_text("to be or not to be " * 200, encoding="utf-8")
+        write("other.txt", "to be or not to be " * 200)
         self.expect("--data: found other.txt: ", data=["--data", "other.txt"])
         self.expect(["--data: found not there, expected corpus.txt: ", "--mock-data: found "], data=["--mock-data"])
 
     def preprocessed(self, folder, lines):
-        pathlib.Path(folder).mkdir()
-        source = pathlib.Path(folder, "texts.jsonl")
-        source.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
-        subprocess.run([BIN / "mgc-data", "preprocess", "--input", source, "--output-prefix", f"{folder}/c", "--tokenizer-type",
-                        "ByteTokenizer"], check=True, capture_output=True)
+        write(f"{folder}/texts.jsonl", "".join(json.dumps({"text": line}) + "\n" for line in lines))
+        run("mgc-data", "preprocess", "--input", f"{folder}/texts.jsonl", "--output-prefix", f"{folder}/c", "--tokenizer-type",
+            "ByteTokenizer")
         return f"{folder}/c_text_document"
 
     def test_other_data_of_the_same_name(self):
@@ -405,10 +368,8 @@ class Refused(unittest.TestCase):
         self.expect("cyclic in micro batches of 1 on 1 data-parallel ranks, expected", data=cyclic, load="cyclic",
                     plan=gpt("smaller", "--tp 2 --mbs 1"))
         for folder, words in ("of-one", "ab"), ("of-two", "ba"):
-            model = {"type": "WordLevel", "vocab": {word: number for number, word in enumerate(words + "u")}, "unk_token": "u"}
-            pathlib.Path(folder).mkdir()
-            pathlib.Path(folder, "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}))
-        pathlib.Path("ab.jsonl").write_text(json.dumps({"text": "a b " * 400}) + "\n")
+            write_word_level(f"{folder}/tokenizer.json", words + "u", "u")
+        write("ab.jsonl", json.dumps({"text": "a b " * 400}) + "\n")
         lines = lambda folder: ["--data", "ab.jsonl", "--tokenizer-model", f"{folder}/tokenizer.json"]
         train(self.plan, *lines("of-one"), "--train-iters", 4, "--exit-interval", 2, "--save", "lines")
         train(self.plan, *lines("of-one"), "--train-iters", 4, "--load", "lines")
@@ -482,20 +443,15 @@ class Refused(unittest.TestCase):
     def test_files_that_are_larger_than_the_limit(self):
         """Refused before the training, the weights' file being smaller than a shard's; a limit that falls meanwhile ends nothing."""
         plan = gpt("one-rank", "--mbs 2 --dtype bf16")
-        run = execute(["sh", "-c", 'ulimit -f 1024; exec "$@"', "sh", BIN / "mgrun", plan, *CORPUS, "--train-iters", 2, "--save",
-                       "limited"])
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"--save: limited: a file of the checkpoint has \d\.\d MiB, files .* may have [01]\.\d MiB")
+        done = run("sh", "-c", 'ulimit -f 1024; exec "$@"', "sh", BIN / "mgrun", plan, *CORPUS, "--train-iters", 2, "--save", "limited",
+                   code=1)
+        self.assertRegex(done.stderr, r"--save: limited: a file of the checkpoint has \d\.\d MiB, files .* may have [01]\.\d MiB")
 
     def test_room_is_looked_for_before_the_training(self):
-        command = 'mount -t tmpfs -o size="$1"k none small && shift && exec "$@"'
-        os.makedirs("small", exist_ok=True)
-        run = execute(["unshare", "-m", "sh", "-c", command, "sh", 900, BIN / "mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters",
-                       3, "--save", "small"])
-        if "unshare" in run.stderr or "mount" in run.stderr:
-            self.skipTest(run.stderr)
-        self.assertEqual(run.returncode, 1, run.stderr)
-        self.assertRegex(run.stderr, r"--save: small: \d\.\d MiB are free, saving needs \d+\.\d MiB")
+        done = run_in_small_folder('900k none small && exec "$0" "$@"', BIN / "mgrun", self.plan, *OPTIMIZER, *CORPUS, "--train-iters", 3,
+                                   "--save", "small")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"--save: small: \d\.\d MiB are free, saving needs \d+\.\d MiB")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,15 @@ def enter_folder():
     os.chdir(folder.name)
 
 
+def run_in_small_folder(command, *words):
+    """A command of a shell in which the folder small is a file system of its own: `command` begins with its size, and `none small`."""
+    os.makedirs("small", exist_ok=True)
+    done = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size={command}", *words, code=None)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        raise unittest.SkipTest(done.stderr)
+    return done
+
+
 def read(path):
     return pathlib.Path(path).read_bytes()
 

@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLastWords = 2s;
-constexpr auto kStragglers = 10s;  // for processes that start late to call, and hear that there is no run
 constexpr int64_t kStrangers = 64; // connections beyond one of each process
 // For a new connection to say what it is; where there is no room for more, others wait for it to go.
 constexpr auto kHelloTime = 10s, kHelloTimeWhenFull = 1s;
@@ -40,7 +39,7 @@ struct Peer {
 
 class Server final : public StoreServer {
 public:
-  Server(Descriptor listening, const Joining &own);
+  Server(Descriptor listening, const Joining &own, Clock::duration stragglers);
   ~Server() override;
   int64_t port() const override { return portOf(listening_); }
   void startThread() {
@@ -69,6 +68,7 @@ private:
 
   const Descriptor listening_, epoll_;
   const Joining own_;
+  const Clock::duration stragglers_;
   const int64_t processes_;
   std::map<int, Peer> peers_; // by descriptor
   std::vector<int> gone_;
@@ -92,8 +92,8 @@ Message noticeOf(int64_t origin, std::string_view cause) {
   return Message::of(StoreKind::notice).with(origin).with(cause.substr(0, kMaxCauseBytes));
 }
 
-Server::Server(Descriptor listening, const Joining &own)
-    : listening_(std::move(listening)), epoll_(epoll_create1(EPOLL_CLOEXEC)), own_(own),
+Server::Server(Descriptor listening, const Joining &own, Clock::duration stragglers)
+    : listening_(std::move(listening)), epoll_(epoll_create1(EPOLL_CLOEXEC)), own_(own), stragglers_(stragglers),
       processes_(own.run.processes), who_(processes_), peerOf_(processes_), hasCalled_(processes_),
       rendezvous_(processes_, [this](int64_t rank, const Connection::Bytes &bytes) {
         if (peerOf_[rank])
@@ -122,7 +122,7 @@ void Server::serve() {
   std::optional<Deadline> stopBy;
   while (true) {
     if (isStopping_ && !stopBy)
-      stopBy = Clock::now() + (awaitsStragglers_ ? kStragglers : kLastWords);
+      stopBy = Clock::now() + (awaitsStragglers_ ? stragglers_ : kLastWords);
     const bool haveAllHeard = peers_.empty() && (!awaitsStragglers_ || called_ == processes_);
     if (stopBy && (haveAllHeard || Clock::now() >= *stopBy))
       return;
@@ -339,14 +339,14 @@ Result<Descriptor> listenForStore(const Endpoint &at) {
                 listening.status().message(), describeOwner(at));
 }
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own,
-                                                        Descriptor listening) {
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own, Descriptor listening,
+                                                        std::chrono::milliseconds stragglers) {
   if (!listening.isOpen()) {
     MGC_ASSIGN(opened, listenForStore(at));
     listening = std::move(opened);
   }
   raiseDescriptorLimit(own.run.processes);
-  auto server = std::make_unique<Server>(std::move(listening), own);
+  auto server = std::make_unique<Server>(std::move(listening), own, stragglers);
   server->startThread();
   return std::unique_ptr<StoreServer>(std::move(server));
 }

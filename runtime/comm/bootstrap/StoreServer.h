@@ -12,11 +12,11 @@ Result<Descriptor> listenForStore(const Endpoint &at);
 class StoreServer {
 public:
   // Expects the processes of `own.run`; `own` is rank 0, for messages. Port 0: any that is free. `listening`, where it is open,
-  // listens there already.
-  static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own,
-                                                    Descriptor listening = {});
-  // Stays until the others have heard the last word: two seconds at most, or ten when the start has failed and not all
-  // have called.
+  // listens there already. `stragglers`: for processes that start late to call, and hear that there is no run.
+  static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own, Descriptor listening = {},
+                                                    std::chrono::milliseconds stragglers = std::chrono::seconds(10));
+  // Stays until the others have heard the last word: two seconds at most, or `stragglers` when the start has failed and
+  // not all have called.
   virtual ~StoreServer() = default;
   virtual int64_t port() const = 0;
 };
