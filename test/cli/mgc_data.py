@@ -70,20 +70,18 @@ class Data(unittest.TestCase):
         pathlib.Path("merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"]))
         rows = json.loads((GOLDEN / "tokenizers/strings.json").read_text())["rows"]
         texts = [text for _, text in rows if "<|endoftext|>" not in text] # there a tokenizer.json has a token
-        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        write_lines("in.jsonl", texts)
         files = ["--vocab-file", "vocab.json", "--merge-file", "merges.txt"]
         for out, *flags in [("json", "--tokenizer-model", GOLDEN / "tokenizers/gpt2"), ("files", "--tokenizer-type", "GPT2BPETokenizer", *files),
                             ("folder", "--tokenizer-type", "GPT2BPETokenizer", "--tokenizer-model", ".")]:
             done = preprocess("in.jsonl", out, "--append-eod", *flags)
             for ending in ("bin", "idx"):
                 self.same(f"json_text_document.{ending}", f"{out}_text_document.{ending}")
-        done = preprocess("in.jsonl", "x", "--tokenizer-type", "GPT2BPETokenizer")
-        self.assertIn("--tokenizer-type GPT2BPETokenizer: needs --tokenizer-model: a folder with vocab.json and merges.txt", done.stderr)
-        done = preprocess("in.jsonl", "x", "--tokenizer-type", "GPT2BPETokenizer", *files[:2])
-        self.assertIn("--merge-file", done.stderr)
-        done = preprocess("in.jsonl", "x", *BYTES, *files)
-        self.assertIn("--vocab-file", done.stderr)
-        self.assertEqual(done.returncode, 1)
+        for message, *flags in [
+                ("--tokenizer-type GPT2BPETokenizer: needs --tokenizer-model: a folder with vocab.json and merges.txt",
+                 "--tokenizer-type", "GPT2BPETokenizer"),
+                ("--merge-file", "--tokenizer-type", "GPT2BPETokenizer", *files[:2]), ("--vocab-file", *BYTES, *files)]:
+            refuse(message, preprocess, "in.jsonl", "x", *flags)
 
     def test_merge_and_info(self):
         done = run("merge", "--input", GOLDEN / "indexed/part0_u16", GOLDEN / "indexed/part1_u16", "--output-prefix", "both")
@@ -177,7 +175,7 @@ class Data(unittest.TestCase):
 
     def test_a_commit_that_fails_or_is_killed_is_gone_on_with(self):
         """IndexedWriter.h lists the states between its steps."""
-        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": "a" * i}) + "\n" for i in range(50)))
+        write_lines("in.jsonl", ("a" * i for i in range(50)))
         pathlib.Path("old.jsonl").write_text('{"text": "b"}\n')
         for source, out in ("in.jsonl", "new"), ("old.jsonl", "out"), ("old.jsonl", "old"):
             preprocess(source, out, *BYTES)
@@ -292,7 +290,7 @@ class Data(unittest.TestCase):
         model = {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
         pathlib.Path("tokenizer.json").write_text(json.dumps({"pre_tokenizer": split, "model": model}))
         texts = ["x", "x " + 40 * "x" + "!y"]
-        pathlib.Path("in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        write_lines("in.jsonl", texts)
         refuse("in.jsonl: line 2: tokenizer.json.pre_tokenizer: the regular expression (?:x+x+)+y cannot", preprocess, "in.jsonl", "out", "--tokenizer-model", "tokenizer.json")
         self.assertFalse(pathlib.Path("out_text_document.idx").exists())
 
@@ -306,9 +304,7 @@ class Data(unittest.TestCase):
                 (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod"], 1, "--append-eod: the tokenizer does not say"),
                 (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod", "--eod-token", "</s>"], 0, ""),
                 (["--tokenizer-model", GOLDEN / "tokenizers/unigram", "--append-eod", "--eod-token", "no"], 1, "no such token")]:
-            done = preprocess("in.jsonl", "out", *flags)
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(message, done.stderr)
+            self.assertIn(message, preprocess("in.jsonl", "out", *flags, code=code).stderr)
 
     def test_what_would_be_written_is_no_input_and_has_a_name(self):
         text = '{"text": "a"}\n'
@@ -316,8 +312,7 @@ class Data(unittest.TestCase):
         for flags, message in [([], "--output-prefix in: in_text_document.bin is an input, expected another"),
                                (["--json-keys", "a", "a"], "--json-keys: found a twice, expected each once"),
                                (["--json-keys", "a/b"], "--json-keys a/b: is part of the files' names, expected no /")]:
-            done = preprocess("in_text_document.bin", "in", *BYTES, *flags, code=1)
-            self.assertIn(message, done.stderr)
+            refuse(message, preprocess, "in_text_document.bin", "in", *BYTES, *flags)
         self.assertEqual(pathlib.Path("in_text_document.bin").read_text(), text)
 
     def test_output_that_cannot_be_written(self):

@@ -7,7 +7,9 @@ what the folder has is whole; the same command started again goes on, and at the
 run that was not killed.
 """
 import argparse
+import concurrent.futures
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -20,11 +22,11 @@ import sys
 import tempfile
 import time
 
+from tool_runs import CLEAN, GOLDEN, compile_plan, timeless, words
+
 STEPS, INTERVAL, RANKS = 16, 2, 4
 TIMEOUT = 4  # a rank's wait for another, s
 MARGIN = 25  # for what is not a wait of a rank: the launcher ends what is left, the machine has other work, s
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_", "TORCHELASTIC_")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 PHASES = ("start", "step", "save", "end")
 JOB = "MGC_KILLS_JOB"  # in the environment of each process of a job
 
@@ -77,17 +79,17 @@ def variable(process, names):
 
 class Job:
     """One process or mpirun with a process for each rank; it saves into `folder` and goes on from there."""
-    number = 0
+    numbers = itertools.count(1)
 
     def __init__(self, setting, folder, flags):
-        Job.number += 1
-        self.setting, self.folder, self.name = setting, pathlib.Path(folder), f"{os.getpid()}.{Job.number}"
-        self.output = open(f"job{Job.number}.txt", "w+", encoding="utf-8", errors="replace")
+        number = next(Job.numbers)
+        self.setting, self.folder, self.name = setting, pathlib.Path(folder), f"{os.getpid()}.{number}"
+        self.output = open(f"job{number}.txt", "w+", encoding="utf-8", errors="replace")
         command = [*setting.mpirun, "-n", RANKS] if setting.mpirun else []
         command += [setting.mgrun, "plan", *"--mock-data --threads 1 --lr 3e-3 --log-interval 1".split(), "--timeout", TIMEOUT,
                     "--train-iters", STEPS, "--save", folder, "--save-interval", INTERVAL, "--save-retain", 2,
                     "--log", f"{folder}.jsonl", *flags]
-        self.process = subprocess.Popen([str(word) for word in command], env=CLEAN | {JOB: self.name}, stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen(words(command), env=CLEAN | {JOB: self.name}, stdin=subprocess.DEVNULL,
                                         stdout=self.output, stderr=self.output)
 
     def has_ended(self):
@@ -156,8 +158,7 @@ def contents(folder):
 
 
 def log_of(folder):
-    lines = [json.loads(line) for line in pathlib.Path(f"{folder}.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in line.items() if "seconds" not in key} for line in lines]
+    return timeless(f"{folder}.jsonl")
 
 
 def checkpoints(folder):
@@ -250,10 +251,15 @@ class Trial:
         expect(log_of(self.setting.alive) == log_of(self.folder), f"the log differs: {[line['step'] for line in log_of(self.folder)]}")
 
     def run(self):
-        for _ in range(self.random.choice((1, 1, 2, 3))):
-            self.kill()
-        self.go_on()
-        shutil.rmtree(self.folder)
+        """What has failed, or nothing."""
+        try:
+            for _ in range(self.random.choice((1, 1, 2, 3))):
+                self.kill()
+            self.go_on()
+            shutil.rmtree(self.folder)
+        except Failure as failure:
+            return f"{' '.join(self.flags)}\n  " + "\n  ".join(self.history) + f"\n{failure}\n"
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,12 +270,10 @@ class Setting:
 
 
 def prepare(arguments):
-    binaries = pathlib.Path(arguments.bin).resolve()
-    model = pathlib.Path(arguments.repository, "test/golden/llama/config.json").resolve()
+    binary = pathlib.Path(arguments.bin).resolve() / "mgrun"
     os.chdir(arguments.work)
-    subprocess.run([binaries / "mgc", "compile", model, "-o", "plan", "--target-cpu", "native",
-                    *"--pp 2 --dp 2 --zero 1 --seq 16 --gbs 8 --mbs 1".split()], check=True, capture_output=True)
-    setting = Setting(str(binaries / "mgrun"), arguments.mpirun, "alive")
+    compile_plan("plan", GOLDEN / "llama/config.json", "--target-cpu native --pp 2 --dp 2 --zero 1 --seq 16 --gbs 8 --mbs 1")
+    setting = Setting(str(binary), arguments.mpirun, "alive")
     job = Job(setting, setting.alive, [])
     left = job.end(120)
     expect(not left and job.process.returncode == 0, f"the run that nobody kills: {job.said()}")
@@ -283,23 +287,23 @@ def main():
     parser.add_argument("repository")
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1, help="of the first trial; later ones count up")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once: most of the time launchers wait")
     parser.add_argument("--mpirun", nargs=argparse.REMAINDER, default=[], help="the launcher and its flags; without it ranks are threads")
     arguments = parser.parse_args()
-    kills, launchers, finished, seed, failures, slowest, begin = 0, 0, 0, arguments.seed, 0, 0.0, time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mgc-kills-") as arguments.work:
+    begin, trials, failures = time.monotonic(), [], 0
+    with tempfile.TemporaryDirectory(prefix="mgc-kills-") as arguments.work, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         setting = prepare(arguments)
-        while kills < arguments.kills:
-            trial = Trial(setting, seed)
-            try:
-                trial.run()
-            except Failure as failure:
-                failures += 1
-                print(f"FAILED --seed {seed} {' '.join(trial.flags)}\n  " + "\n  ".join(trial.history) + f"\n{failure}\n", flush=True)
-            launchers += trial.launchers
-            finished += trial.finished
-            kills, seed, slowest = kills + trial.kills, seed + 1, max(slowest, trial.seconds)
+        while sum(trial.kills for trial in trials) < arguments.kills:
+            some = [Trial(setting, arguments.seed + len(trials) + i) for i in range(arguments.jobs)]
+            for seed, failure in enumerate(pool.map(Trial.run, some), arguments.seed + len(trials)):
+                if failure:
+                    failures += 1
+                    print(f"FAILED --seed {seed} {failure}", flush=True)
+            trials += some
         os.chdir("/")
-    print(f"{kills} kills in {seed - arguments.seed} trainings, {failures} failed; the slowest end took {slowest:.1f} s; "
+    kills, launchers, finished = (sum(getattr(trial, what) for trial in trials) for what in ("kills", "launchers", "finished"))
+    slowest = max(trial.seconds for trial in trials)
+    print(f"{kills} kills in {len(trials)} trainings, {failures} failed; the slowest end took {slowest:.1f} s; "
           f"{launchers} launchers stayed when all ranks had ended, {finished} ranks were stopped when the run was over; "
           f"{time.monotonic() - begin:.0f} s in all")
     return 1 if failures else 0
