@@ -9,54 +9,44 @@ random give the bits of those that do not.
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import CLEAN, GOLDEN, compile_plan, records, run  # noqa: E402
+
 BESIDE = re.compile(r"(\d+) of (\d+) collectives of a step beside products")
 RANKS, MICROBATCHES = 2, 2
+MODEL = GOLDEN / "llama/config.json"
 
 
-def run(command, **variables):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
-                          env=os.environ | variables)
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stderr
-
-
-def train(binaries, plan, log, emulation):
-    said = run([binaries / "mgrun", plan, "--mock-data", "--train-iters", 3, "--log", log],
-               MGC_EMULATE_CUDA=emulation)
-    steps = [json.loads(line) for line in log.read_text().splitlines()]
+def train(folder, name, emulation):
+    said = run("mgrun", folder / "plan", "--mock-data", "--train-iters", 3, "--log", folder / name,
+               env=CLEAN | {"MGC_EMULATE_CUDA": emulation}).stderr
     found = BESIDE.search(said)
     assert found, said
-    return [int(number) for number in found.groups()], [(step["loss"], step["grad_norm"]) for step in steps]
+    return [int(number) for number in found.groups()], [(step["loss"], step["grad_norm"]) for step in records(folder / name)]
 
 
-def check(binaries, model, layers, flags, beside_of_layer, beside_of_head, folder):
-    run([binaries / "mgc", "compile", model, "--target", "cuda:sm_90", "--dtype", "bf16", "--seq", 16,
-         "--mbs", 1, "--gbs", MICROBATCHES, *flags, "-o", folder / "plan"])
-    (beside, total), calm = train(binaries, folder / "plan", folder / "calm.jsonl", "devices=1")
+def check(layers, flags, beside_of_layer, beside_of_head, folder):
+    compile_plan(folder / "plan", MODEL, "--target cuda:sm_90 --dtype bf16 --seq 16 --mbs 1 --gbs", MICROBATCHES, flags)
+    (beside, total), calm = train(folder, "calm.jsonl", "devices=1")
     expected = RANKS * MICROBATCHES * (beside_of_layer * layers + beside_of_head)
-    print(f"{' '.join(flags)}: {beside} of {total} collectives beside products, expected {expected}")
+    print(f"{flags}: {beside} of {total} collectives beside products, expected {expected}")
     assert beside == expected
     for seed in range(1, 4):
-        count, delayed = train(binaries, folder / "plan", folder / f"delayed{seed}.jsonl",
-                               f"devices=1,delay=300,seed={seed}")
+        count, delayed = train(folder, f"delayed{seed}.jsonl", f"devices=1,delay=300,seed={seed}")
         assert count == [beside, total]
         assert delayed == calm, f"{flags}, seed {seed}: {delayed}, without delays {calm}"
 
 
 def main():
-    binaries, root = Path(sys.argv[1]), Path(sys.argv[2])
-    model = root / "test/golden/llama/config.json"
-    layers = json.loads(model.read_text())["num_hidden_layers"]
+    layers = json.loads(MODEL.read_text())["num_hidden_layers"]
     for flags, of_layer, of_head in [("--tp 2 --no-sp", 2, 1), ("--tp 2 --sp", 4, 1), ("--cp 2 --cp-comm-type a2a", 1, 0)]:
         with tempfile.TemporaryDirectory() as folder:
-            check(binaries, model, layers, flags.split(), of_layer, of_head, Path(folder))
+            check(layers, flags, of_layer, of_head, Path(folder))
 
 
 main()

@@ -8,13 +8,13 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
-BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import tool_runs  # noqa: E402
+
 LAYOUTS = {"gpt2": "--tp 2 --pp 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --zero 1",
            "qwen3": "--tp 2 --pp 2 --seq 16 --mbs 2 --gbs 16 --vpp 2 --bf16 --overlap-grad-reduce --ddp-bucket-size 1000",
            "qwen3_moe": "--moe-per-layer-logging --ep 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --moe-expert-capacity-factor 0.5 --moe-token-drop-policy position"
@@ -24,10 +24,8 @@ REPLICAS = r"global_batch_size = 16; expected micro_batch_size 2 \* dp 4|of size
 NO_CONFIG = "is not the program of a config.json in its mg.model"
 
 
-def run(code, tool, *arguments):
-    done = subprocess.run([BIN / tool, *map(str, arguments)], capture_output=True, text=True, timeout=120,
-                          stdin=subprocess.DEVNULL)
-    assert done.returncode == code, f"{tool} {arguments}: exit code {done.returncode}\n{done.stderr}"
+def run(code, *command):
+    done = tool_runs.run(*command, code=code)
     return done.stdout + done.stderr
 
 
@@ -38,7 +36,7 @@ class Edited(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         for model, layout in LAYOUTS.items():
-            run(0, "mgc", "compile", SOURCE / f"test/golden/{model}/config.json", *layout.split(), "--dump-phases",
+            run(0, "mgc", "compile", tool_runs.GOLDEN / model / "config.json", *layout.split(), "--dump-phases",
                 cls.folder / model, "-o", cls.folder / "plan")
 
     def phases(self, model="gpt2"):
@@ -124,4 +122,4 @@ class Edited(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

@@ -9,18 +9,17 @@ import concurrent.futures
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import samples  # noqa: E402
+import tool_runs  # noqa: E402
+from tool_runs import GOLDEN, ROOT  # noqa: E402
 
-SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
-BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 STEP = int(sys.argv[sys.argv.index("--sample") + 1]) if "--sample" in sys.argv else 1
 NAMES = samples.sample((pathlib.Path(__file__).resolve().parent / "megatron-flags.txt").read_text().split(), STEP)
-FRAMEWORKS = json.loads((SOURCE / "tools/flags/foreign-flags.json").read_text())
+FRAMEWORKS = json.loads((ROOT / "tools/flags/foreign-flags.json").read_text())
 # Words that users of other frameworks type first, and a part of each answer.
 WORDS = {
     "Hugging Face": {
@@ -48,16 +47,16 @@ WORDS = {
         "checkpoint.interval": "--save-interval", "max_norm": "--clip-grad"},
     "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration"},
 }
-TOOLS = {"mgc": (BIN / "mgc", "compile", "nothing.json", "-o", "nowhere"), "mgrun": (BIN / "mgrun", "nowhere", "--mock-data")}
-LLAMA = SOURCE / "test/golden/llama/config.json"
+TOOLS = {"mgc": ("mgc", "compile", "nothing.json", "-o", "nowhere"), "mgrun": ("mgrun", "nowhere", "--mock-data")}
+LLAMA = GOLDEN / "llama/config.json"
 
 
-def run(*command):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+def run(*command, code=None):
+    return tool_runs.run(*command, code=code, timeout=60)
 
 
-def compile_llama(*flags):
-    return run(BIN / "mgc", "compile", LLAMA, *flags, "--compile-to", "import")
+def compile_llama(*flags, code=None):
+    return run("mgc", "compile", LLAMA, *flags, "--compile-to", "import", code=code)
 
 
 class ForeignFlags(unittest.TestCase):
@@ -74,30 +73,27 @@ class ForeignFlags(unittest.TestCase):
 
     def test_each_is_answered_by_mgc(self):
         self.assertGreater(len(NAMES), 800 // STEP)
-        self.assertEqual(self.unanswered(BIN / "mgc", "compile", "nothing.json", "-o", "nowhere"), [])
+        self.assertEqual(self.unanswered("mgc", "compile", "nothing.json", "-o", "nowhere"), [])
 
     def test_each_is_answered_by_mgrun(self):
-        self.assertEqual(self.unanswered(BIN / "mgrun", "nowhere", "--mock-data"), [])
+        self.assertEqual(self.unanswered("mgrun", "nowhere", "--mock-data"), [])
 
     def test_a_line_of_megatron(self):
         done = compile_llama("--tensor-model-parallel-size", 2, "--num-layers", 4, "--hidden-size", 32, "--num-attention-heads", 4,
                              "--group-query-attention", "--num-query-groups", 2, "--swiglu", "--use-flash-attn",
                              "--attention-backend", "flash", "--no-rope-fusion", "--optimizer", "adam", "--bf16",
-                             "--use-distributed-optimizer", "--micro-batch-size=2", "--norm-epsilon", "1e-6")
-        self.assertEqual(done.returncode, 0, done.stderr)
+                             "--use-distributed-optimizer", "--micro-batch-size=2", "--norm-epsilon", "1e-6", code=0)
         for note in ("--use-flash-attn: always on", "--attention-backend: always on", "--no-rope-fusion: fusion is decided"):
             self.assertIn(note, done.stderr)
 
     def test_facts_of_another_model(self):
-        done = compile_llama("--num-layers", 5, "--hidden-size=32", "--untie-embeddings-and-output-weights", "--add-qkv-bias")
-        self.assertEqual(done.returncode, 1)
+        done = compile_llama("--num-layers", 5, "--hidden-size=32", "--untie-embeddings-and-output-weights", "--add-qkv-bias", code=1)
         self.assertIn("--num-layers 5: the model has 4 (num_hidden_layers)", done.stderr)
         self.assertIn("--add-qkv-bias true: the model has false (attention_bias)", done.stderr)
         self.assertNotIn("--hidden-size", done.stderr)
 
     def test_all_at_once_in_their_order(self):
-        done = compile_llama("--lr", "1e-4", "--fp8-format", "hybrid", "--optimizer", "sgd", "--tpp", 2, "--data-path", "a", "b")
-        self.assertEqual(done.returncode, 2)
+        done = compile_llama("--lr", "1e-4", "--fp8-format", "hybrid", "--optimizer", "sgd", "--tpp", 2, "--data-path", "a", "b", code=2)
         places = [done.stderr.index(text) for text in (
             "--lr: belongs to mgrun", "--fp8-format: not supported yet", "--optimizer: AdamW is the only",
             "--tpp: there is no such flag; near: --tp", "--data-path: mgrun PLAN has --data-path")]
@@ -106,14 +102,12 @@ class ForeignFlags(unittest.TestCase):
     def test_nearest(self):
         for given, near in (("--hiden-size", "--hidden-size"), ("--context-paralel-size", "--context-parallel-size"),
                             ("--schedul", "--schedule"), ("--moe-grouped-gem", None)):
-            done = compile_llama(given, "3")
-            self.assertEqual(done.returncode, 2)
+            done = compile_llama(given, "3", code=2)
             if near:
                 self.assertIn(f"{given}: there is no such flag; near: {near}\n", done.stderr)
         self.assertIn("near: --tensor-parallel-size\n  --tensor-parallel-size: is DeepSpeed's; here it is mgc compile --tp N",
                       compile_llama("--tensor_paralel_size", 2).stderr)
-        done = compile_llama("--complete-nonsense-of-somebody")
-        self.assertIn("there is no such flag; --help lists all", done.stderr)
+        self.assertIn("there is no such flag; --help lists all", compile_llama("--complete-nonsense-of-somebody").stderr)
 
     def test_nearest_of_short_names(self):
         self.assertIn("--xp: there is no such flag; near: --tp, --cp, --ep, --pp, --dp, --sp\n", compile_llama("--xp", 2).stderr)
@@ -127,20 +121,15 @@ class ForeignFlags(unittest.TestCase):
                      ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2, LLAMA),
                      ("--cp", 2, "--cp-comm-type", "a2a", LLAMA), ("--cp", 2, "--cp-comm-type", "a2a,a2a,a2a,a2a", LLAMA, "--bf16"),
                      (LLAMA, "--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2)):
-            done = run(BIN / "mgc", "compile", *line, "--seq", 32, "--compile-to", "import")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run("mgc", "compile", *line, "--seq", 32, "--compile-to", "import", code=0)
 
     def test_values_that_are_missing(self):
         for line, flag in ((["--cp-comm-type", "-o", "p"], "--cp-comm-type"), (["--cp=", "--seq", 16], "--cp"), (["-o"], "-o")):
-            done = compile_llama(*line)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(f"{flag}: its value is missing\n", done.stderr)
+            self.assertIn(f"{flag}: its value is missing\n", compile_llama(*line, code=2).stderr)
 
     def test_commands(self):
-        done = run(BIN / "mgc", "compil", LLAMA)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("compil: there is no such command; expected one of compile, explain, options", done.stderr)
-        done = run(BIN / "mgc", "explain", LLAMA.parent)
+        self.assertIn("compil: there is no such command; expected one of compile, explain, options", run("mgc", "compil", LLAMA, code=2).stderr)
+        done = run("mgc", "explain", LLAMA.parent)
         self.assertIn("expected the folder that mgc compile -o wrote; a model is compiled first", done.stderr)
 
     def test_values_of_facts(self):
@@ -149,43 +138,32 @@ class ForeignFlags(unittest.TestCase):
                               (["--moe-z-loss-coeff", "-inf"], "--moe-z-loss-coeff: found '-inf', expected a finite number"),
                               (["--num-layers"], "--num-layers: its value is missing"),
                               (["--num-layers", "--bf16"], "--num-layers: its value is missing")):
-            done = compile_llama(*line)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(message, done.stderr)
+            self.assertIn(message, compile_llama(*line, code=2).stderr)
         self.assertEqual(compile_llama("--group-query-attention").returncode, 0)
 
     def test_words_that_nobody_expects_keep_their_order(self):
-        done = compile_llama("one", "two", "three")
-        self.assertEqual(done.returncode, 2)
+        done = compile_llama("one", "two", "three", code=2)
         self.assertIn("not expected: one two three", done.stderr)
         for flags in (("--num-layers", 4, "stray"), ("--use-flash-attn", "stray")):
-            done = compile_llama(*flags)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn("not expected: stray\n", done.stderr)
+            self.assertIn("not expected: stray\n", compile_llama(*flags, code=2).stderr)
 
     def test_the_layout_belongs_to_mgc(self):
-        done = run(BIN / "mgrun", "nowhere", "--mock-data", "--tp", 2, "--no-sp", "--hidden-size", 3)
-        self.assertEqual(done.returncode, 2)
+        done = run("mgrun", "nowhere", "--mock-data", "--tp", 2, "--no-sp", "--hidden-size", 3, code=2)
         for text in ("--tp: belongs to mgc compile", "--no-sp: belongs to mgc compile", "--hidden-size: comes from config.json"):
             self.assertIn(text, done.stderr)
 
     def test_names_of_one_option_that_contradict_each_other(self):
-        done = compile_llama("--bf16", "--accumulate-allreduce-grads-in-fp32", "--grad-reduce-in-bf16")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("excludes", done.stderr)
+        self.assertIn("excludes", compile_llama("--bf16", "--accumulate-allreduce-grads-in-fp32", "--grad-reduce-in-bf16", code=2).stderr)
 
     def test_other_commands_take_no_flag_of_a_model(self):
-        done = run(BIN / "mgc", "options", "--hidden-size", 32)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("not expected: --hidden-size 32", done.stderr)
-        done = run(BIN / "mgc", "explain", "nowhere", "--tp", 2)
-        self.assertEqual(done.returncode, 2)
+        self.assertIn("not expected: --hidden-size 32", run("mgc", "options", "--hidden-size", 32, code=2).stderr)
+        done = run("mgc", "explain", "nowhere", "--tp", 2, code=2)
         self.assertIn("not expected: --tp 2\n  --tp belongs to mgc compile\n", done.stderr)
 
     def test_what_mgc_takes_has_no_answer(self):
         answered = {flag.split()[0] for rows in FRAMEWORKS.values() for row in rows for flag in row.get("flags", [])}
         self.assertGreater(len(answered), 300)
-        taken = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", run(BIN / "mgc", "compile", "--help").stdout))
+        taken = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", run("mgc", "compile", "--help").stdout))
         self.assertGreater(len(taken), 20)
         self.assertEqual(answered & taken, set())
 
@@ -195,8 +173,7 @@ class ForeignFlags(unittest.TestCase):
                 for spelling in {word, word.replace("_", "-")}:
                     for tool, command in TOOLS.items():
                         with self.subTest(word=spelling, tool=tool):
-                            done = run(*command, f"--{spelling}", "1")
-                            self.assertEqual(done.returncode, 2)
+                            done = run(*command, f"--{spelling}", "1", code=2)
                             self.assertRegex(done.stderr, f"--{spelling}: is {framework}'s; .*{re.escape(answer)}")
 
     def test_words_that_another_framework_shares(self):
@@ -213,7 +190,7 @@ class ForeignFlags(unittest.TestCase):
         self.assertIn("--hidden_size: is spelled --hidden-size here", compile_llama("--hidden_size", 1).stderr)
 
     def test_answers_name_flags_that_there_are(self):
-        known = "".join(run(BIN / tool, *command, "--help").stdout for tool, command in
+        known = "".join(run(tool, *command, "--help").stdout for tool, command in
                         (("mgc", ["compile"]), ("mgrun", []), ("mgc-data", ["preprocess"])))
         known = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", known))
         for framework, rows in FRAMEWORKS.items():
@@ -222,9 +199,9 @@ class ForeignFlags(unittest.TestCase):
                     self.assertEqual(set(re.findall(r"--[a-z0-9][-a-z0-9_]*", row["answer"])) - known, set())
 
     def test_what_belongs_to_mgrun(self):
-        flags = set(re.findall(r"^  (--[-a-z0-9_]+)", run(BIN / "mgrun", "--help").stdout, re.M))
+        flags = set(re.findall(r"^  (--[-a-z0-9_]+)", run("mgrun", "--help").stdout, re.M))
         self.assertGreater(len(flags), 90)
-        taken = run(BIN / "mgc", "compile", "--help").stdout
+        taken = run("mgc", "compile", "--help").stdout
         for flag in sorted(flags - set(re.findall(r"--[a-z0-9][-a-z0-9_]*", taken)) - {"--version"}):
             with self.subTest(flag=flag):
                 self.assertRegex(run(*TOOLS["mgc"], flag).stderr, f"{flag}: (.*mgrun|not needed)")

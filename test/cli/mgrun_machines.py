@@ -12,17 +12,17 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-BIN, ROOT, KIND, MPIRUN = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve(), sys.argv[3], sys.argv[4:]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import (BIN, CLEAN, ENDLESS, ROOT, TINY_GPT, compile_plan, enter_folder, read, run, start, wait_for_end,  # noqa: E402
+                       wait_until)
+
+KIND, MPIRUN = sys.argv[3], sys.argv[4:]
 NODES = ["node1", "node2"]
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_", "TORCHELASTIC_")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 PLANS = {"plan": "--tp 2 --pp 2", "apart": "--dp 2 --tp 2 --zero 1"}
-ENDLESS = ["--mock-data", "--train-iters", "1000000", "--log-interval", "1"]
 WAITED = r"rank \d \(stage \d\), step \d+.*: waited 5 s for rank"
 # The transports below MPICH look at the kernel, not at the host name, and would share memory between these machines.
 OVER_TCP = {"UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"}
@@ -33,13 +33,9 @@ exec "$0.real" "$@" >"run/$$.out" 2>"run/$$.err"
 
 
 def setUpModule():
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    os.chdir(folder.name)
+    enter_folder()
     for name, layout in PLANS.items():
-        command = [BIN / "mgc", "compile", ROOT / "examples/tiny-gpt", "-o", name, "--target-cpu", "native", "--seq", "64", "--mbs",
-                   "2", "--gbs", "8", *layout.split()]
-        subprocess.run(command, check=True, capture_output=True)
+        compile_plan(name, TINY_GPT, "--target-cpu native --seq 64 --mbs 2 --gbs 8", layout)
     Path("bin").mkdir()
     Path("bin/mgrun.real").symlink_to(BIN / "mgrun")
     Path("bin/mgrun").write_text(INTO_FILES)
@@ -66,26 +62,24 @@ class Machines(unittest.TestCase):
         variables = {"MPIRUN": " ".join(MPIRUN), "PATH": f"{Path('bin').resolve()}:{CLEAN['PATH']}", "HYDRA_LAUNCHER": "rsh",
                      "HYDRA_LAUNCHER_EXEC": agent, "OMPI_MCA_plm_rsh_agent": agent, **OVER_TCP}
         command = [ROOT / "examples/cluster/mpirun.sh", "hosts", Path(plan).resolve(), Path(save).resolve(), *arguments]
-        return subprocess.Popen(command, env=CLEAN | variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True)
+        return start(*command, env=CLEAN | variables, stderr=subprocess.STDOUT)
 
     def said(self, ending="err"):
         return [path.read_text() for path in sorted(Path("run").glob("*." + ending))]
 
     def run_apart(self, plan, save, *arguments, steps="3"):
-        run = self.start(plan, save, ["--mock-data", "--train-iters", steps, *arguments])
-        output, _ = run.communicate(timeout=300)
-        self.assertEqual(run.returncode, 0, (output, self.said()))
+        process = self.start(plan, save, ["--mock-data", "--train-iters", steps, *arguments])
+        output, _ = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, (output, self.said()))
         self.assertRegex("".join(self.said()), r"which meet at node1:\d+")
 
     def test_threads_and_machines_give_the_same_bits(self):
         for plan in PLANS:
             with self.subTest(plan=plan):
                 self.run_apart(plan, plan + ".machines")
-                subprocess.run([BIN / "mgrun", plan, "--mock-data", "--train-iters", "3", "--save", plan + ".threads"], check=True,
-                               capture_output=True, env=CLEAN)
+                run("mgrun", plan, "--mock-data", "--train-iters", "3", "--save", plan + ".threads")
                 for file in "model.safetensors", "config.json":
-                    self.assertEqual(*[Path(f"{plan}.{kind}", file).read_bytes() for kind in ("machines", "threads")], file)
+                    self.assertEqual(*[read(f"{plan}.{kind}/{file}") for kind in ("machines", "threads")], file)
         self.assertGreater(NETWORK.switch.dropped, 0)
 
     def test_the_same_command_goes_on(self):
@@ -95,22 +89,17 @@ class Machines(unittest.TestCase):
 
     def cut(self, cable, timeout, within, pattern):
         """From then on all end within so many seconds, and one of them at least says why."""
-        run = self.start("plan", f"cut{cable}{timeout}", [*ENDLESS, "--timeout", timeout])
-        deadline = time.monotonic() + 120
-        while "step 2:" not in "".join(self.said()):
-            self.assertLess(time.monotonic(), deadline, self.said())
-            self.assertIsNone(run.poll(), self.said())
-            time.sleep(0.05)
+        process = self.start("plan", f"cut{cable}{timeout}", [*ENDLESS, "--timeout", timeout])
+        wait_until(lambda: "step 2:" in "".join(self.said()), process, 120)
         NETWORK.cut("node2", cable)
-        begin = time.monotonic()
+        deadline = time.monotonic() + within
         try:
-            while processes_of_mgrun():
-                self.assertLess(time.monotonic() - begin, within, (processes_of_mgrun(), self.said()))
-                time.sleep(0.1)
+            for pid in processes_of_mgrun():
+                wait_for_end(pid, deadline - time.monotonic())
         finally:
             NETWORK.mend("node2")
-            run.kill()  # a launcher may wait for a machine that is gone
-            run.communicate()
+            process.kill()  # a launcher may wait for a machine that is gone
+            process.communicate()
         errors = self.said()
         self.assertEqual(len(errors), 4)
         self.assertTrue(any(re.search(pattern, text) for text in errors), errors)

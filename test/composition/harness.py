@@ -15,7 +15,6 @@ import json
 import math
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ import models  # noqa: E402
 import plan_lists  # noqa: E402
 import tensor_files  # noqa: E402
 import samples  # noqa: E402
+import tool_runs  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 LR = 0.3
@@ -36,9 +36,7 @@ SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
 
 class Run:
     def __init__(self, folder):
-        self.log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-        for record in self.log:
-            del record["seconds"]
+        self.log = tool_runs.timeless(folder / "log.jsonl")
         gradients = folder / "gradients.safetensors"
         self.gradients = tensor_files.load(gradients) if gradients.exists() else {}
         self.weights = tensor_files.load(folder / "weights" / "model.safetensors")
@@ -59,9 +57,8 @@ class Session:
         return samples.sample(items, self.step, offset)
 
     def execute(self, tool, *arguments):
-        command = [str(self.binaries / tool), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-        assert done.returncode in (0, 1), f"exit code {done.returncode}: {' '.join(command)}\n{done.stderr[-2000:]}"
+        done = tool_runs.run(self.binaries / tool, *arguments, timeout=SECONDS, code=None)
+        assert done.returncode in (0, 1), f"exit code {done.returncode}: {' '.join(done.args)}\n{done.stderr[-2000:]}"
         return done
 
     def new_folder(self):
@@ -123,11 +120,11 @@ class Session:
         sequences, folder = batch["labels"].shape[1], self.new_folder()
         plan = (self.compile_edited(config, layout, sequences, edit) if edit
                 else self.compile(config, layout, sequences, rules=rules))
-        models.write_safetensors(folder / "data.safetensors", batch)
+        tensor_files.save(folder / "data.safetensors", batch)
         command = [plan, "--data", folder / "data.safetensors", "--train-iters", steps, "--poison", "--log",
                    folder / "log.jsonl", "--save", folder / "weights", "--no-save-optim", "--timeout", 60]
         if weights != "seed":
-            models.write_safetensors(folder / "start.safetensors", weights or models.random_weights(config))
+            tensor_files.save(folder / "start.safetensors", weights or models.random_weights(config))
             command += ["--load", folder / "start.safetensors"]
         if steps:
             command += ["--save-gradients", folder / "gradients.safetensors"]

@@ -1,9 +1,6 @@
 # The base models and batches of the composition tests: in: a config.json as a dict; out: weights and batches as numpy
 # arrays, and safetensors files of them. Nothing is neutral: norm weights are not 1, biases not 0, the sequences of a
 # batch count different numbers of tokens, one of them a single one.
-import json
-import struct
-
 import numpy
 
 SEQUENCE = 16
@@ -130,14 +127,3 @@ def packed_and_alone(config, lengths):
                 tensor[:, number, :length] = packed[name][:, sample, begin:begin + length]
             number, begin = number + 1, begin + length
     return packed, alone
-
-
-def write_safetensors(path, tensors):
-    names = {"float32": "F32", "int64": "I64"}
-    header, begin = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": names[str(tensor.dtype)], "shape": tensor.shape,
-                        "data_offsets": [begin, begin + tensor.nbytes]}
-        begin += tensor.nbytes
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t.tobytes() for t in tensors.values()))

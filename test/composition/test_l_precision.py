@@ -44,7 +44,7 @@ def repeated(session, config, layout, times):
 def train_on(session, config, layout, batch):
     folder, plan = session.new_folder(), session.compile(config, layout, batch["labels"].shape[1])
     for name, tensors in (("data", batch), ("start", models.random_weights(config))):
-        models.write_safetensors(folder / f"{name}.safetensors", tensors)
+        tensor_files.save(folder / f"{name}.safetensors", tensors)
     done = session.execute("mgrun", plan, "--data", folder / "data.safetensors", "--load", folder / "start.safetensors",
                            "--train-iters", 1, "--poison", "--save-gradients", folder / "gradients", "--timeout", 60)
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_05_saved_values_are_the_masters_rounded(session):
 def test_06_checkpoints_of_both_types(session):
     start = models.random_weights(GPT2)
     first = session.new_folder()
-    models.write_safetensors(first / "start.safetensors", start)
+    tensor_files.save(first / "start.safetensors", start)
     rounded = {name: nearest(w) for name, w in start.items()}
 
     def through(source, layout, kind):

@@ -104,7 +104,7 @@ def wait_for_end(pid, seconds):
     except ProcessLookupError:
         return
     try:
-        assert select.select([descriptor], [], [], seconds)[0], f"process {pid} has not ended after {seconds} s"
+        assert select.select([descriptor], [], [], max(0, seconds))[0], f"process {pid} has not ended after {seconds} s"
     finally:
         os.close(descriptor)
 

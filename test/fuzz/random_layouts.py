@@ -31,7 +31,6 @@ import numpy
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
 import samples  # noqa: E402
 import tensor_files  # noqa: E402
-from models import write_safetensors  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 DRAWS, STUDENT = 16, 6.1  # draws of bf16; t of 15 degrees of freedom, beyond which is 10^-5
@@ -281,7 +280,7 @@ def bf16_differences(binaries, where, single, types, many):
     draws = []
     for _ in range(DRAWS):
         moved = {name: (w * (1 + r.uniform(-(2.0**-7), 2.0**-7, w.shape))).astype(numpy.float32) for name, w in start.items()}
-        write_safetensors(where / "moved.safetensors", moved)
+        tensor_files.save(where / "moved.safetensors", moved)
         pair = [train(binaries, where, name, flags, "--load", where / "moved.safetensors")
                 for name, flags in (("exact", single), ("one", single + types))]
         if wrong := [message for _, message in pair if message]:

@@ -168,12 +168,7 @@ def write_batches(path, plan):
         tensors = {"labels": labels} | image_tensors(plan, tokens, r)
     elif plan.get("encoderLength", 0) > 0:  # the decoder's: labels and tokens
         tensors = {"labels": labels, "decoder_input_ids": tokens} | encoder_tensors(plan, r)
-    header, end = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32" if tensor.dtype == numpy.float32 else "I32", "shape": tensor.shape, "data_offsets": [end, end + tensor.nbytes]}
-        end += tensor.nbytes
-    header = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + b"".join(one.tobytes() for one in tensors.values()))
+    tensor_files.save(path, tensors)
 
 
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
