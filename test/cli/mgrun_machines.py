@@ -8,7 +8,6 @@ import machines
 
 machines.enter()
 
-import os
 import re
 import subprocess
 import sys

@@ -21,7 +21,7 @@ def setUpModule():
 
 
 def tuned(*flags, **variables):
-    """What mgrun says, and the bits of its losses and norms."""
+    """mgrun's words, and the bits of its losses and norms."""
     if os.path.exists("log.jsonl"):
         os.remove("log.jsonl")
     said = run("mgrun", "plan", "--mock-data", "--train-iters", "3", "--log", "log.jsonl", *flags, env=os.environ | variables).stderr

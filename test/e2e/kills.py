@@ -251,7 +251,7 @@ class Trial:
         expect(log_of(self.setting.alive) == log_of(self.folder), f"the log differs: {[line['step'] for line in log_of(self.folder)]}")
 
     def run(self):
-        """What has failed, or nothing."""
+        """The failure's text, or nothing."""
         try:
             for _ in range(self.random.choice((1, 1, 2, 3))):
                 self.kill()

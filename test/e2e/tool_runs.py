@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -98,7 +97,7 @@ def wait_until(condition, process=None, seconds=60):
 
 
 def wait_for_end(pid, seconds):
-    """Of a process that another one started, or that has ended already."""
+    """The process is one that another one started, or it has ended already."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

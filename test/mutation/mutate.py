@@ -22,7 +22,6 @@ import math
 import pathlib
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
