@@ -1,8 +1,8 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or another
 // request to end (after the step that ran, and saved).
-#include "compiler/cost/Machine.h"
-#include "compiler/cost/ModelFlops.h"
+#include "plan/cost/Machine.h"
+#include "plan/cost/ModelFlops.h"
 #include "frontend/SameModel.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/train/TrainingOfRank.h"
