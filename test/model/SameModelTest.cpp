@@ -1,5 +1,5 @@
 // Weights of another model are told by their config.json; what a continuation may change is not held against them.
-#include "model/SameModel.h"
+#include "model/file/SameModel.h"
 
 #include "test/frontend/Configs.h"
 #include "test/runtime/TempDir.h"
