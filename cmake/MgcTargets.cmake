@@ -1,6 +1,6 @@
 # The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
 # targets of others.
-#   mgc_library([HEADER ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
+#   mgc_library([HEADER ..] [HEADER_OF ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
 #                                                  folders; a static library, an interface where there are none
 #   mgc_mlir_library(HEADER .. | HEADER_OF .. ..)  the same of code that includes MLIR
 #   mgc_pass(DEPS ..)                              the same of MLIR's passes
@@ -81,11 +81,14 @@ function(mgc_folder_target out)
 endfunction()
 
 function(mgc_library)
-  cmake_parse_arguments(ARG "" "HEADER" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  mgc_targets(owner ${ARG_HEADER_OF})
   mgc_folder_target(name FOLDERS ${ARG_FOLDERS} EXCEPT ${ARG_EXCEPT} DEPS ${ARG_DEPS})
   get_target_property(type ${name} TYPE)
   if(ARG_HEADER)
     target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
+  elseif(owner)
+    target_precompile_headers(${name} REUSE_FROM ${owner})
   elseif(plan IN_LIST ARG_DEPS)
     target_precompile_headers(${name} REUSE_FROM mgc_plan)
   elseif(NOT type STREQUAL INTERFACE_LIBRARY)

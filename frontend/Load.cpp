@@ -1,16 +1,8 @@
 #include "frontend/Load.h"
 #include "frontend/layout/Options.h"
-#include "frontend/model/families/Family.h"
-#include "runtime/base/Json.h"
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include "model/file/ReadModelFile.h"
 
 namespace mgc::frontend {
-
-using nlohmann::json;
-
-static constexpr size_t kMaxFileBytes = 16 << 20;
 
 static void read(Config &mgc, const LayoutOption &row, std::optional<int64_t> &option) {
   option = mgc.integer(row.key(), row.least, row.most);
@@ -48,44 +40,21 @@ static LayoutOptions readDefaults(std::optional<Config> &mgc) {
   return options;
 }
 
-Result<ModelFile> parseModel(const std::string &text, const std::string &name) {
-  Result<json> parsed = parseJson(text);
-  if (!parsed.isOk())
-    return errorf("{}: is {}", name, parsed.status().message());
-  if (!parsed->is_object())
-    return errorf("{}: holds {} {}, not an object of fields", name, parsed->is_array() ? "an" : "a",
-                  parsed->type_name());
-  Problems problems(name);
-  Config config(*parsed, "", problems);
+// The description that `read` gives with the defaults beside it.
+static Result<ModelFile>
+withDefaults(const std::function<Result<ModelDescription>(const ReadDefaults &)> &read) {
   ModelFile file;
-  file.model.source = name;
-  file.model.text = text;
-  std::optional<Config> mgc = config.child("mgc");
-  std::optional<Config> overrides = mgc ? mgc->child("model") : std::nullopt;
-  file.defaults = readDefaults(mgc);
-  readModel(config, overrides ? &*overrides : nullptr, file.model);
-  if (!problems.empty())
-    return problems.status();
+  MGC_ASSIGN(model, read([&](std::optional<Config> &mgc) { file.defaults = readDefaults(mgc); }));
+  file.model = std::move(model);
   return file;
 }
 
+Result<ModelFile> parseModel(const std::string &text, const std::string &name) {
+  return withDefaults([&](const ReadDefaults &defaults) { return readModelText(text, name, defaults); });
+}
+
 Result<ModelFile> loadModel(const std::string &path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::string file = fs::is_directory(path, error) ? (fs::path(path) / "config.json").string() : path;
-  if (!fs::exists(file, error))
-    return errorf("{}: no such file", file);
-  if (!fs::is_regular_file(file, error))
-    return errorf("{}: is not a file", file);
-  uintmax_t bytes = fs::file_size(file, error);
-  if (error || bytes > kMaxFileBytes)
-    return errorf("{}: {} bytes; a model description has at most {}", file, bytes, kMaxFileBytes);
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream || (bytes && !text))
-    return errorf("{}: cannot be read", file);
-  return parseModel(text.str(), file);
+  return withDefaults([&](const ReadDefaults &defaults) { return readModelFile(path, defaults); });
 }
 
 } // namespace mgc::frontend

@@ -1,6 +1,5 @@
 #include "plan/Plan.h"
 
-
 #include <algorithm>
 #include <fmt/format.h>
 

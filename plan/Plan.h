@@ -14,8 +14,8 @@
 #pragma once
 
 #include "plan/KernelLevel.h"
-#include "plan/PlanInputs.h"
 #include "plan/ParameterBuckets.h"
+#include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
 #include "plan/StepNumbers.h"

@@ -3,8 +3,8 @@
 
 #include "cmake/CommonHeaders.h"
 #include "plan/KernelLevel.h"
-#include "plan/PlanInputs.h"
 #include "plan/ParameterBuckets.h"
+#include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
 #include "plan/StepNumbers.h"

@@ -1,9 +1,8 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
 #include "compiler/Phases.h"
-#include "compiler/schedule/Schedule.h"
-#include "plan/cost/Machine.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
+#include "compiler/schedule/Schedule.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
 #include "frontend/Load.h"
@@ -15,14 +14,15 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "plan/BatchSizes.h"
+#include "plan/cost/Machine.h"
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
-#include "tools/LayoutFiles.h"
+#include "tools/commands/Flags.h"
+#include "tools/commands/LayoutFiles.h"
+#include "tools/commands/OptionsPage.h"
+#include "tools/commands/VocabularyPage.h"
 #include "tools/explain/Explain.h"
-#include "tools/flags/Flags.h"
-#include "tools/flags/OptionsPage.h"
-#include "tools/flags/VocabularyPage.h"
 #include "tools/process/CompilerProcess.h"
 #include "tools/version/Version.h"
 
@@ -297,9 +297,10 @@ Status compile(const CompileFlags &flags) {
 Status printOptions(const Flags &flags) {
   const frontend::Supported supported = supportedByCompiler();
   say(stdout, "{}",
-      flags.vocabulary ? vocabularyPage()
-      : flags.schema   ? optionsSchema(supported)
-                       : optionsPage(supported));
+      flags.names        ? layoutFlagNames()
+      : flags.vocabulary ? vocabularyPage()
+      : flags.schema     ? optionsSchema(supported)
+                         : optionsPage(supported));
   return checkOutput();
 }
 

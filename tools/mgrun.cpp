@@ -1,18 +1,18 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or another
 // request to end (after the step that ran, and saved).
-#include "compiler/cost/Machine.h"
-#include "compiler/cost/ModelFlops.h"
-#include "frontend/SameModel.h"
+#include "model/file/SameModel.h"
+#include "plan/cost/Machine.h"
+#include "plan/cost/ModelFlops.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/train/TrainingOfRank.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
 #include "tools/RunScreen.h"
-#include "tools/page/Page.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/flags/RunFlags.h"
+#include "tools/page/Page.h"
 #include "tools/process/Process.h"
 #include "tools/process/Restarts.h"
 #include "tools/version/Version.h"

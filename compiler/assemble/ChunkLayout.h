@@ -12,8 +12,8 @@
 //   forwardFlow  the same of activations between instances that no backward reads, as in front of frozen layers
 #pragma once
 
-#include "compiler/schedule/Schedule.h"
 #include "compiler/program/Blocks.h"
+#include "compiler/schedule/Schedule.h"
 
 namespace mgc {
 

@@ -13,6 +13,7 @@
 #include "compiler/shard/Coalesce.h"
 #include "compiler/shard/Placement.h"
 #include "compiler/shard/Reshard.h"
+#include "plan/StepNumbers.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -21,7 +22,6 @@ using namespace mlir;
 namespace mgc {
 #define GEN_PASS_DEF_SHARD
 #include "compiler/program/Passes.h.inc"
-#include "plan/StepNumbers.h"
 } // namespace mgc
 
 using namespace mgc;

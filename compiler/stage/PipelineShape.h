@@ -1,8 +1,8 @@
 // The shape of the pipeline that mg.training describes.
 #pragma once
 
-#include "compiler/schedule/Schedule.h"
 #include "compiler/program/Blocks.h"
+#include "compiler/schedule/Schedule.h"
 
 namespace mgc {
 

@@ -11,9 +11,9 @@
 // the stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
 // from its end on, each of the fewest instances with so many elements of parameters: their gradients are completed
 // while those before them are computed.
-#include "compiler/schedule/Balance.h"
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
+#include "compiler/schedule/Balance.h"
 #include "compiler/stage/PipelineShape.h"
 #include "compiler/stage/StepEnd.h"
 #include "compiler/stage/TaskCosts.h"

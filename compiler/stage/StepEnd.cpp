@@ -253,8 +253,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
       f.result(sum, "result", total.first);
   }
   Value tokens = sums[std::distance(totals.begin(), totals.find(resultIndex(plan::StepTotal::tokens)))];
-  Value clip = f.argument(f.scalar(), "step_scalar",
-                          indexOf(plan::StepScalar::clip));
+  Value clip = f.argument(f.scalar(), "step_scalar", indexOf(plan::StepScalar::clip));
   auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), sums.back(), tokens, clip);
   f.result(factor.getNorm(), "result", resultIndex(plan::StepTotal::gradNorm));
   f.result(factor.getFactor(), "factor");

@@ -3,7 +3,7 @@
 
 #include "dialects/mg/DataKind.h"
 #include "frontend/layout/Context.h"
-#include "frontend/model/Parameters.h"
+#include "model/Parameters.h"
 
 using namespace mlir;
 

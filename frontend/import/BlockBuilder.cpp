@@ -1,7 +1,7 @@
 #include "frontend/import/BlockBuilder.h"
 #include "dialects/mg/Complete.h"
 #include "dialects/mg/DataKind.h"
-#include "frontend/model/Parameters.h"
+#include "model/Parameters.h"
 
 using namespace mlir;
 

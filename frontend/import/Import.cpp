@@ -5,9 +5,9 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/Frozen.h"
 #include "frontend/layout/Options.h"
-#include "frontend/model/Parameters.h"
-#include "frontend/model/Vocabulary.h"
 #include "mlir/IR/Verifier.h"
+#include "model/Parameters.h"
+#include "model/Vocabulary.h"
 #include "runtime/base/Bf16.h"
 
 using namespace mlir;

@@ -3,7 +3,7 @@
 // that would work.
 #pragma once
 
-#include "frontend/model/Description.h"
+#include "model/Description.h"
 
 #include "plan/mesh/MeshViews.h"
 

@@ -7,8 +7,8 @@
 //   all else      the whole region: parameters, gradients, optimizer, inputs, scalars
 #pragma once
 
-#include "plan/play/Timing.h"
 #include "plan/Plan.h"
+#include "plan/play/Timing.h"
 
 namespace mgc::cost {
 

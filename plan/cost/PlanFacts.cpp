@@ -1,14 +1,14 @@
 // See PlanFacts.h.
 #include "plan/cost/PlanFacts.h"
 
-#include "plan/play/Timing.h"
-#include "plan/cost/Cluster.h"
-#include "plan/cost/ParameterBindings.h"
-#include "plan/cost/PlanWalk.h"
 #include "plan/EvenLoad.h"
 #include "plan/Expand.h"
 #include "plan/Plan.h"
+#include "plan/cost/Cluster.h"
+#include "plan/cost/ParameterBindings.h"
+#include "plan/cost/PlanWalk.h"
 #include "plan/mesh/Mesh.h"
+#include "plan/play/Timing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 // passed provePlan.
 #pragma once
 
-#include "plan/play/Solution.h"
 #include "plan/Plan.h"
+#include "plan/play/Solution.h"
 
 namespace mgc::cost {
 

@@ -1,8 +1,8 @@
 // How often a plan runs what: the one place of this library that walks programs, chunks and schedules.
 #pragma once
 
-#include "plan/play/Solution.h"
 #include "plan/Expand.h"
+#include "plan/play/Solution.h"
 
 namespace mgc::cost {
 

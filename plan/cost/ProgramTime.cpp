@@ -1,10 +1,10 @@
 // See ProgramTime.h.
 #include "plan/cost/ProgramTime.h"
 
-#include "plan/cost/InstructionTime.h"
-#include "plan/cost/PlanWalk.h"
 #include "plan/EvenLoad.h"
 #include "plan/PairTurns.h"
+#include "plan/cost/InstructionTime.h"
+#include "plan/cost/PlanWalk.h"
 
 #include <algorithm>
 #include <deque>

@@ -2,8 +2,8 @@
 // seconds, what takes them, and how much of the machine's peak they use. docs/cost.md defines every number.
 #pragma once
 
-#include "plan/play/Timing.h"
 #include "plan/cost/ProgramTime.h"
+#include "plan/play/Timing.h"
 
 namespace mgc::cost {
 

@@ -1,7 +1,6 @@
 // See KernelNeeds.h.
 #include "runtime/device/KernelNeeds.h"
 
-
 namespace mgc {
 
 std::optional<KernelNeeds> needsIn(std::span<const int64_t> numbers) {

@@ -4,10 +4,10 @@
 //                                        compiled up to the plan in memory, predicted
 #include "compiler/Phases.h"
 #include "compiler/assemble/Assemble.h"
-#include "plan/cost/PlanWalk.h"
-#include "plan/cost/StepTime.h"
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
+#include "plan/cost/PlanWalk.h"
+#include "plan/cost/StepTime.h"
 #include "plan/json/PlanJson.h"
 
 #include <algorithm>

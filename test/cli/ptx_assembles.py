@@ -118,12 +118,14 @@ def chosen_checks(ptxas, words):
     levels = [level for level in LEVELS if knows(ptxas, level)]
     for level in set(LEVELS) - set(levels):
         print(f"{level} is unknown to {ptxas}: left out")
+    step = 1
+    if "--sample" in words:
+        at = words.index("--sample")
+        step, words = int(words[at + 1]), words[:at] + words[at + 2:]
     if words[0] == "--own":
-        return [partial(check_own, ptxas, level, Path(text)) for text in words[1:] for level in levels]
-    mgc, root, names, step = Path(words[0]) / "mgc", Path(words[1]), words[2:], 1
-    if "--sample" in names:
-        at = names.index("--sample")
-        step, names = int(names[at + 1]), names[:at] + names[at + 2:]
+        own = [partial(check_own, ptxas, level, Path(text)) for text in words[1:] for level in levels]
+        return samples.sample(own, step)
+    mgc, root, names = Path(words[0]) / "mgc", Path(words[1]), words[2:]
     known = [path.name for path in models(root)[0]] + ["examples"]
     if unknown := set(names) - set(known):
         sys.exit(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")

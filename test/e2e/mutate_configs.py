@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes the fields of every tiny model's config.json one at a time. For each change, the program that mgc imports must be
 another, or mgc must refuse it and name the field, or the field has no effect and that is said somewhere: the frontend ignores
-it whatever it holds (the lists in frontend/model/families), or zoo/without_effect.py has the reason. In no case may a field be
+it whatever it holds (the lists in model/families), or zoo/without_effect.py has the reason. In no case may a field be
 passed over that changes what transformers' own class computes.
 
     test/e2e/mutate_configs.py --bin build/release/bin                  all of zoo/mutations.json

@@ -96,9 +96,12 @@ class Browser:
         self.open(page, size)
         return self.evaluate(script)
 
-    def png(self, whole=False):
-        """A picture of the open page: the window's part, or all of it."""
-        picture = self.call("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
+    def png(self, whole=False, clip=None):
+        """A picture of the open page: the window's part, all of it, or its upper left corner of the size `clip`."""
+        options = {"format": "png", "captureBeyondViewport": whole or clip is not None}
+        if clip:
+            options["clip"] = {"x": 0, "y": 0, "width": clip[0], "height": clip[1], "scale": 1}
+        picture = self.call("Page.captureScreenshot", options)
         return base64.b64decode(picture["data"])
 
     def picture(self, page, size=(1280, 900), dark=False):

@@ -16,7 +16,7 @@ COMMENT = re.compile(r"//.*")
 
 def words_of(root):
     words = set()
-    for path in sorted((root / "frontend/model/families").glob("*.cpp")):
+    for path in sorted((root / "model/families").glob("*.cpp")):
         for name in TENSOR.findall(path.read_text()):
             words |= {word for word in name.split(".") if word not in ("", "{}", "*")}
     return words - COMMON

@@ -2,10 +2,10 @@
 #include "tools/explain/Explain.h"
 
 #include "compiler/schedule/Text.h"
+#include "plan/Plan.h"
 #include "plan/cost/PlanFacts.h"
 #include "plan/cost/PlanOrders.h"
 #include "plan/cost/StepTime.h"
-#include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/ProvePlan.h"

@@ -3,7 +3,7 @@
 
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "tools/flags/Flags.h"
+#include "tools/commands/Flags.h"
 
 namespace mgc::tools {
 

@@ -48,6 +48,11 @@ const std::vector<Framework> &frameworks() {
   return all;
 }
 
+const std::vector<std::string> &layoutFlags() {
+  static const std::vector<std::string> all = nlohmann::json::parse(kLayoutFlags);
+  return all;
+}
+
 std::string_view nameIn(std::string_view entry) { return entry.substr(0, entry.find(' ')); }
 
 std::vector<std::string> spellingsOf(const std::string &flag) {

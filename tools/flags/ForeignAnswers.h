@@ -38,6 +38,8 @@ struct Framework {
   std::vector<ForeignRow> rows;
 };
 const std::vector<Framework> &frameworks();
+// All names of the layout's options, which mgc compile takes.
+const std::vector<std::string> &layoutFlags();
 // Without the word for a value.
 std::string_view nameIn(std::string_view entryOfFlags);
 

@@ -1,7 +1,6 @@
 // See ForeignFlags.h.
 #include "tools/flags/ForeignFlags.h"
 
-#include "frontend/layout/Options.h"
 #include "runtime/base/Problems.h"
 #include "tools/flags/ForeignAnswers.h"
 #include "tools/flags/RunFlags.h"
@@ -43,12 +42,8 @@ Words namesOf(const CLI::App &app) {
 }
 
 bool isOfLayout(const std::string &flag) {
-  for (const frontend::LayoutOption &option : frontend::layoutOptions())
-    if (option.flag == flag || option.negation() == flag ||
-        std::ranges::find(option.aliases, flag) != option.aliases.end())
-      return true;
-  return std::ranges::find(frontend::optionShorthands(), flag, &frontend::OptionShorthand::flag) !=
-         frontend::optionShorthands().end();
+  const Words &flags = layoutFlags();
+  return std::ranges::find(flags, flag) != flags.end();
 }
 
 bool isOfRun(const std::string &flag) {

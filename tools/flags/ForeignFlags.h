@@ -3,7 +3,7 @@
 // refused with the flag that corresponds here, or with the nearest flag that there is.
 #pragma once
 
-#include "frontend/ModelFlags.h"
+#include "model/ModelFlags.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,5 +1,6 @@
 // Valid solutions, broken in one place: the verifier must refuse each one. This is what makes its "yes" worth
 // something.
+#include "test/Samples.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
@@ -196,7 +197,7 @@ TEST(Mutation, UseAnotherBuffer) {
 // Two buffers whose uses interleave in time: one placed on the other must be refused, at its start and at its
 // end.
 TEST(Mutation, OverlapTwoBuffers) {
-  int64_t mutants = 0;
+  int64_t number = 0, mutants = 0;
   for (const Problem &problem : problems()) {
     Result<Solution> solution = generate(problem);
     for (StageSchedule &list : solution->stages)
@@ -204,7 +205,7 @@ TEST(Mutation, OverlapTwoBuffers) {
         for (size_t b = 0; b < list.buffers.size(); ++b) {
           ScheduledBuffer &moved = list.buffers[a], &fixed = list.buffers[b];
           if (a == b || moved.begin >= fixed.end || fixed.begin >= moved.end ||
-              fixed.bytes + 960 < moved.bytes)
+              fixed.bytes + 960 < moved.bytes || !isSampled(++number, 4))
             continue;
           int64_t last = (fixed.bytes - 1) / 64 * 64;
           for (int64_t offset : {fixed.offset, fixed.offset + last}) {
@@ -219,7 +220,7 @@ TEST(Mutation, OverlapTwoBuffers) {
           }
         }
   }
-  EXPECT_GT(mutants, 1000);
+  EXPECT_GT(mutants, 250);
 }
 
 TEST(Mutation, MisplacedBuffers) {

@@ -2,6 +2,7 @@
 #include "compiler/schedule/Periodic.h"
 
 #include "plan/Expand.h"
+#include "test/Samples.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
@@ -87,7 +88,10 @@ private:
 };
 
 TEST(Periodic, RunsTheStepsOfTheWholeProblem) {
-  sweepPeriodic(upTo(60), kSizes, [](const Problem &problem) {
+  int64_t number = 0;
+  sweepPeriodic(upTo(60), kSizes, [&number](const Problem &problem) {
+    if (!isSampled(number++, 5))
+      return;
     const Result<Solution> whole = generate(problem);
     const Result<PeriodicSolution> periodic = generatePeriodic(problem);
     ASSERT_TRUE(whole.isOk() && periodic.isOk()) << nameOf(problem);

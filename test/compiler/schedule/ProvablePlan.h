@@ -2,6 +2,7 @@
 // that its task does, whole.
 #pragma once
 
+#include "plan/Plan.h"
 #include "compiler/schedule/Periodic.h"
 
 namespace mgc::schedule {

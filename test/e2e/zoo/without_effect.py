@@ -1,5 +1,5 @@
 """Fields that mgc reads and that change nothing in a tiny model: why. (Fields that it ignores, whatever they hold, are listed
-in frontend/model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers
+in model/families.) A reason is no excuse: mutate_configs.py refuses a field that changes what transformers
 computes."""
 
 REASONS = {  # (model_type or "" for all, field): reason

@@ -4,7 +4,7 @@
 #include "frontend/Load.h"
 #include "mlir/Parser/Parser.h"
 #include "test/frontend/Configs.h"
-#include "test/frontend/model/ModelText.h"
+#include "test/model/ModelText.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;

@@ -2,8 +2,8 @@
 // longer.
 #include "plan/cost/InstructionTime.h"
 
-#include "test/plan/cost/ToyMachine.h"
 #include "test/plan/SmallPlan.h"
+#include "test/plan/cost/ToyMachine.h"
 #include <gtest/gtest.h>
 
 using namespace mgc;

@@ -1,8 +1,8 @@
 // The time of programs and of a training step on a machine of small numbers, worked out on paper.
 #include "plan/cost/StepTime.h"
 
-#include "test/plan/cost/ToyMachine.h"
 #include "test/plan/SmallPlan.h"
+#include "test/plan/cost/ToyMachine.h"
 #include <gtest/gtest.h>
 
 using namespace mgc;

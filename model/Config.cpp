@@ -1,0 +1,269 @@
+#include "model/Config.h"
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mgc::frontend {
+
+using nlohmann::json;
+
+bool Config::has(std::string_view key) const { return object->find(key) != object->end(); }
+
+bool Config::isSet(std::string_view key) const {
+  auto it = object->find(key);
+  return it != object->end() && !it->is_null();
+}
+
+const json *Config::find(std::string_view key) {
+  understood.emplace(key);
+  auto it = object->find(key);
+  return it == object->end() || it->is_null() ? nullptr : &*it;
+}
+
+// The value as it stands in the file, shortened.
+std::string Config::shown(std::string_view key) const {
+  auto it = object->find(key);
+  if (it == object->end())
+    return "(missing)";
+  std::string text = it->dump(-1, ' ', false, json::error_handler_t::replace);
+  constexpr size_t kShown = 80;
+  if (text.size() <= kShown)
+    return text;
+  size_t cut = kShown;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) // not inside a UTF-8 sequence
+    --cut;
+  return text.substr(0, cut) + "...";
+}
+
+void Config::refuse(std::string_view key, std::string_view why, std::string_view hint) {
+  problems.add("{}{} = {} {}", prefix, key, shown(key), why);
+  if (!hint.empty())
+    problems.hint("{}", hint);
+}
+
+std::optional<int64_t> Config::whole(std::string_view key, const json &value, int64_t least, int64_t limit) {
+  bool fits = value.is_number_integer() &&
+              (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(limit));
+  if (fits && value.get<int64_t>() >= least && value.get<int64_t>() <= limit)
+    return value.get<int64_t>();
+  refuse(key, fmt::format("is not a whole number from {} to {}", least, limit), "");
+  return std::nullopt;
+}
+
+int64_t Config::size(std::string_view key, int64_t limit) {
+  if (const json *value = find(key))
+    return whole(key, *value, 1, limit).value_or(0);
+  problems.add("{}{} is {}, but required", prefix, key, has(key) ? "null" : "missing");
+  problems.hint("expected a whole number from 1 to {}", limit);
+  return 0;
+}
+
+int64_t Config::sizeOr(std::string_view key, int64_t fallback, int64_t limit) {
+  const json *value = find(key);
+  return value ? whole(key, *value, 1, limit).value_or(0) : fallback;
+}
+
+int64_t Config::countOr(std::string_view key, int64_t fallback, int64_t limit) {
+  const json *value = find(key);
+  return value ? whole(key, *value, 0, limit).value_or(0) : fallback;
+}
+
+std::optional<int64_t> Config::integer(std::string_view key, int64_t least, int64_t limit) {
+  const json *value = find(key);
+  return value ? whole(key, *value, least, limit) : std::nullopt;
+}
+
+double Config::inRange(std::string_view key, const json &value, double fallback, double low, double high) {
+  if (value.is_number()) {
+    double number = value.get<double>();
+    if (std::isfinite(number) && number >= low && number <= high)
+      return number;
+  }
+  refuse(key, fmt::format("is not a number from {} to {}", low, high), "");
+  return fallback;
+}
+
+double Config::number(std::string_view key, double fallback, double low, double high) {
+  const json *value = find(key);
+  return value ? inRange(key, *value, fallback, low, high) : fallback;
+}
+
+double Config::requiredNumber(std::string_view key, double low, double high) {
+  if (const json *value = find(key))
+    return inRange(key, *value, low, low, high);
+  problems.add("{}{} is {}, but required", prefix, key, has(key) ? "null" : "missing");
+  problems.hint("expected a number from {} to {}", low, high);
+  return low;
+}
+
+bool Config::flag(std::string_view key, bool fallback) {
+  const json *value = find(key);
+  if (!value)
+    return !has(key) && fallback;
+  if (value->is_boolean())
+    return value->get<bool>();
+  refuse(key, "is not true or false", "");
+  return fallback;
+}
+
+std::string Config::word(std::string_view key, std::string_view fallback) {
+  const json *value = find(key);
+  if (!value)
+    return std::string(fallback);
+  if (value->is_string())
+    return value->get<std::string>();
+  refuse(key, "is not a text", "");
+  return "";
+}
+
+std::vector<std::string> Config::words(std::string_view key) {
+  std::vector<std::string> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  const auto isText = [](const json &item) { return item.is_string(); };
+  const auto isEmpty = [](const json &item) { return item.get_ref<const std::string &>().empty(); };
+  if (!value->is_array() || !std::ranges::all_of(*value, isText)) {
+    refuse(key, "is not a list of texts", "");
+    return result;
+  }
+  if (std::ranges::any_of(*value, isEmpty)) {
+    refuse(key, "has an empty text", "");
+    return result;
+  }
+  for (const json &item : *value)
+    result.push_back(item.get<std::string>());
+  return result;
+}
+
+std::vector<int64_t> Config::counts(std::string_view key, int64_t least, int64_t limit, bool mayBeEmpty) {
+  std::vector<int64_t> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  const auto isCount = [&](const json &item) {
+    return item.is_number_unsigned() && item.get<uint64_t>() >= static_cast<uint64_t>(least) &&
+           item.get<uint64_t>() <= static_cast<uint64_t>(limit);
+  };
+  if (!value->is_array() || (value->empty() && !mayBeEmpty) ||
+      !std::all_of(value->begin(), value->end(), isCount)) {
+    refuse(key, fmt::format("is not a list of whole numbers from {} to {}", least, limit), "");
+    return result;
+  }
+  for (const json &item : *value)
+    result.push_back(item.get<int64_t>());
+  return result;
+}
+
+std::vector<double> Config::numbers(std::string_view key, double low, double high) {
+  std::vector<double> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  const auto isWithin = [&](const json &item) {
+    return item.is_number() && item.get<double>() >= low && item.get<double>() <= high;
+  };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), isWithin)) {
+    refuse(key, fmt::format("is not a list of numbers from {} to {}", low, high), "");
+    return result;
+  }
+  for (const json &item : *value)
+    result.push_back(item.get<double>());
+  return result;
+}
+
+std::optional<Config> Config::child(std::string_view key) {
+  const json *value = find(key);
+  if (!value)
+    return std::nullopt;
+  if (!value->is_object()) {
+    refuse(key, "is not an object", "");
+    return std::nullopt;
+  }
+  return Config(*value, prefix + std::string(key) + ".", problems);
+}
+
+std::vector<Config> Config::children(std::string_view key) {
+  std::vector<Config> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  if (!value->is_array() ||
+      !std::all_of(value->begin(), value->end(), [](const json &item) { return item.is_object(); })) {
+    refuse(key, "is not a list of objects", "");
+    return result;
+  }
+  for (size_t i = 0; i < value->size(); ++i)
+    result.emplace_back((*value)[i], fmt::format("{}{}[{}].", prefix, key, i), problems);
+  return result;
+}
+
+std::map<std::string, std::string> Config::allWords() {
+  std::map<std::string, std::string> words;
+  for (const auto &[key, value] : object->items())
+    words[key] = word(key, "");
+  return words;
+}
+
+void Config::setDefaults(std::span<const std::pair<std::string_view, int64_t>> defaults) {
+  json whole = *object;
+  for (const auto &[key, value] : defaults)
+    if (!has(key))
+      whole[std::string(key)] = value;
+  completed = std::make_shared<const json>(std::move(whole));
+  object = completed.get();
+}
+
+void Config::ignore(std::span<const std::string_view> keys) {
+  for (std::string_view key : keys)
+    understood.emplace(key);
+}
+
+void Config::expect(std::string_view key, std::string_view neutral) {
+  const json *value = find(key);
+  if (!value || *value == json::parse(neutral, nullptr, /*allow_exceptions=*/false))
+    return;
+  refuse(key, "is not supported", fmt::format("supported: {}", neutral));
+}
+
+// Edit distance, for "did you mean".
+static size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// The known field that is not given and is spelt most like `key`; empty when none comes near.
+static std::string nearest(std::string_view key, const std::set<std::string, std::less<>> &known,
+                           const Config &config) {
+  std::string best;
+  size_t least = std::min<size_t>(3, key.size() / 3) + 1;
+  for (const std::string &candidate : known)
+    if (key.size() <= 64 && !config.has(candidate) && distance(key, candidate) < least) {
+      least = distance(key, candidate);
+      best = candidate;
+    }
+  return best;
+}
+
+void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) {
+  for (const auto &[key, value] : object->items()) {
+    if (understood.contains(key) || (value.is_null() && !ofNull)) // null switches off, whatever it is
+      continue;
+    refuse(key, fmt::format("is not understood for {}", owner), hint);
+    if (std::string best = nearest(key, understood, *this); !best.empty())
+      problems.hint("did you mean {}?", best);
+  }
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,178 @@
+#include "model/families/Decoder.h"
+
+#include <cmath>
+
+namespace mgc::frontend {
+
+static void readHeads(Config &config, const ModelDescription &model, AttentionDescription &attention,
+                      const DecoderFields &fields) {
+  const KeyNames &names = model.names;
+  attention.heads = config.size(names.heads, kMaxHeads);
+  if (names.groups == names.heads)
+    attention.groups = attention.heads;
+  else if (!config.has(names.groups) && !fields.groupsMayBeAbsent)
+    attention.groups = config.size(names.groups, kMaxHeads);
+  else
+    attention.groups = config.sizeOr(names.groups, attention.heads, kMaxHeads);
+  if (attention.heads && attention.groups && attention.heads % attention.groups != 0) {
+    config.report().add("{} = {} does not divide {} = {}", names.groups, attention.groups, names.heads,
+                        attention.heads);
+    config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
+  }
+  const int64_t fallback =
+      fields.nullHeadDimIsDerived && config.has(names.headDim) ? 0 : fields.headDim; // 0: none
+  const bool isDerived = !fields.hasHeadDim || (!config.isSet(names.headDim) && fallback == 0);
+  if (fields.hasHeadDim)
+    attention.headDim = config.sizeOr(names.headDim, fallback, kMaxHeadDim);
+  if (!isDerived || !attention.heads || !model.hidden)
+    return;
+  attention.headDim = model.hidden / attention.heads;
+  if (model.hidden % attention.heads != 0) {
+    config.report().add("{} = {} does not divide over {} = {}", names.hidden, model.hidden, names.heads,
+                        attention.heads);
+    config.report().hint("possible {}: {}", names.heads, listOf(divisorsOf(model.hidden, kMaxHeads)));
+  }
+}
+
+// Each head has keys and values of its own. The classes norm latents with an epsilon of their own, whatever rms_norm_eps
+// says.
+static void readLatentHeads(Config &config, AttentionDescription &attention) {
+  constexpr double kLatentEpsilon = 1e-6;
+  LatentAttention latent;
+  attention.heads = attention.groups = config.size("num_attention_heads", kMaxHeads);
+  if (config.sizeOr("num_key_value_heads", attention.heads, kMaxHeads) != attention.heads)
+    config.refuse("num_key_value_heads", fmt::format("is not num_attention_heads = {}", attention.heads),
+                  "keys and values of latent attention are made for each head");
+  latent.queryRank = config.sizeOr("q_lora_rank", 0, kMaxHidden);
+  if (!config.has("q_lora_rank")) { // to the classes absent is 1536
+    config.report().add("q_lora_rank is missing, but required");
+    config.report().hint("expected the size of the queries' latent, or null for none");
+  }
+  latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
+  latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
+  latent.valueDim = config.size("v_head_dim", kMaxHeadDim);
+  latent.norm = rmsNorm(kLatentEpsilon);
+  const int64_t still = config.size("qk_nope_head_dim", kMaxHeadDim);
+  attention.headDim = still + latent.rotaryDim;
+  for (const auto &[key, value] :
+       {std::pair("qk_head_dim", attention.headDim), {"head_dim", latent.rotaryDim}})
+    if (const int64_t found = config.sizeOr(key, value, 2 * kMaxHeadDim); found != value && found && value)
+      config.refuse(
+          key,
+          fmt::format("contradicts qk_nope_head_dim = {} and qk_rope_head_dim = {}", still, latent.rotaryDim),
+          fmt::format("expected {}", value));
+  attention.latent = latent;
+}
+
+KeyNames gptNames() {
+  return {.heads = "n_head",
+          .groups = "n_head",
+          .ffn = "n_inner",
+          .layers = "n_layer",
+          .positions = "n_positions",
+          .hidden = "n_embd",
+          .normEpsilon = "layer_norm_epsilon",
+          .activation = "activation_function",
+          .attentionDropout = "attn_pdrop"};
+}
+
+static void readRotation(Config &config, const ModelDescription &model, AttentionDescription &attention,
+                         RopeFields fields) {
+  const int64_t turning = attention.latent ? attention.latent->rotaryDim : attention.headDim;
+  if (turning % 2 != 0)
+    config.report().add("{} = {} is odd; rotary positions turn pairs",
+                        attention.latent ? "qk_rope_head_dim" : "head_dim", turning);
+  fields.maxPositions = model.maxPositions;
+  const RopeOfFile file = readRope(config, turning, fields);
+  attention.rope = file.rope;
+  if (attention.latent)
+    attention.scale = file.scoreScale * file.scoreScale / std::sqrt(static_cast<double>(attention.headDim));
+}
+
+static void readMlp(Config &config, const ModelDescription &model, Mlp &mlp, const DecoderFields &fields) {
+  const KeyNames &names = model.names;
+  const auto words = wordsOf(Of<Activation>());
+  mlp.gated = fields.gated;
+  mlp.activation =
+      names.activation.empty()
+          ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
+          : config.choice(names.activation, fields.activation, words);
+  const int64_t derived = fields.ffnOverHidden * model.hidden;
+  if (names.ffn.empty())
+    mlp.ffn = derived;
+  else
+    mlp.ffn = fields.ffnOverHidden > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn)
+                                       : config.size(names.ffn, kMaxFfn);
+}
+
+static void readBiases(Config &config, const DecoderFields &fields, BlockDescription &block) {
+  for (const BiasField &field : fields.biases) {
+    const bool isBiased = field.key.empty() || config.flag(field.key, field.fallback);
+    for (const auto &[place, bias] : {std::pair(kQkv, &block.attention.qkvBias),
+                                      {kOut, &block.attention.outBias},
+                                      {kMlp, &block.mlp.bias}})
+      if (field.places & place)
+        *bias = isBiased;
+  }
+}
+
+static void readSizes(Config &config, const DecoderFields &fields, ModelDescription &model) {
+  const KeyNames &names = model.names;
+  model.vocabulary = config.size("vocab_size", kMaxVocabulary);
+  model.hidden = config.size(names.hidden, kMaxHidden);
+  model.maxPositions = names.positions.empty() ? kMaxPositions
+                       : fields.positions > 0
+                           ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
+                           : config.size(names.positions, kMaxPositions);
+}
+
+// As torch.nn.Embedding reads it: a negative one counts from the end.
+static void readPadding(Config &config, const DecoderFields &fields, ModelDescription &model) {
+  const bool isGiven = config.has("pad_token_id");
+  std::optional<int64_t> &token = model.paddingToken;
+  token =
+      isGiven ? config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1) : fields.paddingToken;
+  if (token && *token < 0)
+    *token += model.vocabulary;
+  if (!isGiven && model.vocabulary && token.value_or(0) >= model.vocabulary)
+    config.report().add("pad_token_id is missing, and that of the class, {}, is none of the {} tokens",
+                        *token, model.vocabulary);
+}
+
+void readDecoder(Reading &reading, const DecoderFields &fields) {
+  auto &[config, model, block, count, layers] = reading;
+  const KeyNames &names = model.names;
+  AttentionDescription &attention = block.attention;
+  readBiases(config, fields, block);
+  if (fields.hasWindow)
+    attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
+  count = config.size(names.layers, kMaxLayers);
+  readSizes(config, fields, model);
+  model.head.tied = config.flag("tie_word_embeddings", fields.isTied);
+  model.initializerRange = config.number("initializer_range", fields.initializerRange, 0, 1e3);
+  Norm norm = fields.norm;
+  if (!names.normEpsilon.empty())
+    norm.epsilon = config.number(names.normEpsilon, norm.epsilon, 0, 1);
+  model.finalNorm = block.attentionBranch.before = block.mlpBranch.before = norm;
+  if (fields.isLatent)
+    readLatentHeads(config, attention);
+  else
+    readHeads(config, model, attention, fields);
+  if (!names.attentionDropout.empty())
+    attention.dropout = config.probability(names.attentionDropout, fields.dropout);
+  readMlp(config, model, block.mlp, fields);
+  if (fields.hasRope)
+    readRotation(config, model, attention, fields.rope);
+  if (fields.hasPadding)
+    readPadding(config, fields, model);
+  if (fields.hiddenDropout)
+    block.attentionBranch.dropout = block.mlpBranch.dropout =
+        config.probability(names.hiddenDropout, *fields.hiddenDropout);
+}
+
+void setParallel(BlockDescription &block) {
+  block.parallel = true;
+  block.mlpBranch.before.reset();
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,125 @@
+// See VisionTower.h. CLIP's tower has a class token before the patches and a norm before its layers; SigLIP's has neither,
+// and a bias of the product of patches. The norm behind their layers and what pools them make no feature.
+#include "model/families/VisionTower.h"
+
+#include <cmath>
+
+namespace mgc::frontend {
+
+namespace {
+
+// The facts of a class, and what it takes if the object is silent.
+struct Tower {
+  std::string_view activation;
+  double epsilon;
+  int64_t patchSize;
+  bool hasClassToken, hasNormBefore, hasPatchBias;
+};
+
+constexpr Tower kClip = {"quick_gelu", 1e-5, 32, true, true, false};
+constexpr Tower kSiglip = {"gelu_pytorch_tanh", 1e-6, 16, false, false, true};
+constexpr std::pair<std::string_view, const Tower *> kTowers[] = {{"clip_vision_model", &kClip},
+                                                                  {"siglip_vision_model", &kSiglip}};
+
+// Without effect on features: of other heads, of how weights begin, and what older files have.
+constexpr std::string_view kUnread[] = {"projection_dim",  "initializer_range", "initializer_factor",
+                                        "vision_use_head", "vocab_size",        "dropout"};
+
+BlockDescription readLayer(Config &config, const KeyNames &names, const Tower &tower, int64_t hidden) {
+  constexpr int64_t kHeads = 12, kFfn = 3072;
+  BlockDescription block;
+  AttentionDescription &attention = block.attention;
+  attention.causal = false;
+  attention.qkvBias = attention.outBias = block.mlp.bias = true;
+  attention.heads = attention.groups = config.sizeOr("num_attention_heads", kHeads, kMaxHeads);
+  attention.dropout = config.probability("attention_dropout", 0);
+  block.mlp.gated = false;
+  block.mlp.ffn = config.sizeOr("intermediate_size", kFfn, kMaxFfn);
+  block.mlp.activation = config.choice("hidden_act", tower.activation, wordsOf(Of<Activation>()));
+  block.attentionBranch.before = block.mlpBranch.before =
+      layerNorm(config.number("layer_norm_eps", tower.epsilon, 0, 1));
+  if (attention.heads == 0 || hidden == 0)
+    return block;
+  if (hidden % attention.heads != 0)
+    config.refuse("num_attention_heads", fmt::format("does not divide {} = {}", names.encoderHidden, hidden),
+                  "possible num_attention_heads: " + listOf(divisorsOf(hidden, kMaxHeads)));
+  attention.headDim = std::max<int64_t>(1, hidden / attention.heads);
+  attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  return block;
+}
+
+Patches readPatches(Config &config, const Tower &tower) {
+  constexpr int64_t kChannels = 3, kImageSize = 224;
+  Patches patches = {.channels = config.sizeOr("num_channels", kChannels, kMaxChannels),
+                     .size = config.sizeOr("patch_size", tower.patchSize, kMaxPixels),
+                     .bias = tower.hasPatchBias,
+                     .classToken = tower.hasClassToken};
+  const int64_t image = config.sizeOr("image_size", kImageSize, kMaxPixels);
+  if (patches.size > 0 && image > 0 && image % patches.size != 0)
+    config.refuse("image_size", fmt::format("is no multiple of patch_size = {}", patches.size),
+                  fmt::format("possible image_size: {} and its multiples", patches.size));
+  patches.rows = patches.columns = patches.size > 0 ? image / patches.size : 0;
+  return patches;
+}
+
+// How many layers make the features.
+int64_t layersOf(Config &config, int64_t inFile, const TowerFeatures &features) {
+  const int64_t layers = features.layer < 0 ? inFile + 1 + features.layer : features.layer;
+  if (inFile > 0 && (layers < 1 || layers > inFile))
+    config.refuse("num_hidden_layers",
+                  fmt::format("of which vision_feature_layer = {} is none", features.layer),
+                  fmt::format("possible vision_feature_layer: -{} to -1, 1 to {}", inFile, inFile));
+  return layers;
+}
+
+} // namespace
+
+void readVisionTower(Config &config, const TowerFeatures &features, ModelDescription &model) {
+  constexpr int64_t kHidden = 768, kLayers = 12;
+  const Tower &tower = *config.choice<const Tower *>("model_type", "", kTowers);
+  config.ignore(kUnread);
+  EncoderDescription encoder;
+  encoder.hidden = config.sizeOr("hidden_size", kHidden, kMaxHidden);
+  encoder.patches = readPatches(config, tower);
+  model.encoderLayersInFile = config.sizeOr("num_hidden_layers", kLayers, kMaxLayers);
+  encoder.layerCount = layersOf(config, model.encoderLayersInFile, features);
+  encoder.layer = readLayer(config, model.names, tower, encoder.hidden);
+  encoder.embedding = {.learnedPositions = true};
+  if (tower.hasNormBefore)
+    encoder.embedding.norm = encoder.layer.attentionBranch.before;
+  encoder.imageTokens = ImageTokens{.first = features.leavesOutFirst ? 1 : 0};
+  model.encoder = encoder;
+}
+
+static constexpr TensorRow kRows[] = {
+    {"encoder.embed.patches.*", "vision_tower.embeddings.patch_embedding.*", "h n o u; h"},
+    {"encoder.embed.class", "vision_tower.embeddings.class_embedding", "ah"},
+    {"encoder.embed.positions", "vision_tower.embeddings.position_embedding.weight", "p h"},
+    {"encoder.embed_norm.*", "vision_tower.pre_layrnorm.*", "h; h"},
+    {"encoder.attn.q.*", "vision_tower.encoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
+    {"encoder.attn.k.*", "vision_tower.encoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
+    {"encoder.attn.v.*", "vision_tower.encoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
+    {"encoder.attn.o.*", "vision_tower.encoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
+    {"encoder.attn_norm.*", "vision_tower.encoder.layers.{}.layer_norm1.*", "h; h"},
+    {"encoder.mlp.up.*", "vision_tower.encoder.layers.{}.mlp.fc1.*", "f h; f"},
+    {"encoder.mlp.down.*", "vision_tower.encoder.layers.{}.mlp.fc2.*", "h f; h"},
+    {"encoder.mlp_norm.*", "vision_tower.encoder.layers.{}.layer_norm2.*", "h; h"}};
+constinit const std::span<const TensorRow> kVisionTowerRows = kRows;
+
+static constexpr std::string_view kIgnoredTensors[] = {"vision_tower.embeddings.position_ids",
+                                                       "vision_tower.post_layernorm.weight",
+                                                       "vision_tower.post_layernorm.bias",
+                                                       "vision_tower.head.probe",
+                                                       "vision_tower.head.attention.in_proj_weight",
+                                                       "vision_tower.head.attention.in_proj_bias",
+                                                       "vision_tower.head.attention.out_proj.weight",
+                                                       "vision_tower.head.attention.out_proj.bias",
+                                                       "vision_tower.head.layernorm.weight",
+                                                       "vision_tower.head.layernorm.bias",
+                                                       "vision_tower.head.mlp.fc1.weight",
+                                                       "vision_tower.head.mlp.fc1.bias",
+                                                       "vision_tower.head.mlp.fc2.weight",
+                                                       "vision_tower.head.mlp.fc2.bias"};
+constinit const std::span<const std::string_view> kVisionTowerIgnored = kIgnoredTensors;
+
+} // namespace mgc::frontend

@@ -1,0 +1,50 @@
+// The command line of mgc, parsed into plain structs.
+#pragma once
+
+#include "frontend/layout/Layout.h"
+#include "model/ModelFlags.h"
+
+namespace mgc::tools {
+
+struct CompileFlags {
+  std::string model;  // config.json, model.json, a folder with one, or .mlir
+  std::string output; // PLAN/
+  frontend::LayoutOptions layout;
+  std::vector<frontend::GivenModelFlag> facts; // facts of the model, as Megatron-LM's flags say them
+  std::string rules;                           // --rules F: a placement table
+  std::string cpu;                             // --target-cpu; empty: kernels for every level
+  bool force = false;                          // --force: replace a plan.json that is none of ours
+  bool fusion = true;                          // --no-fusion
+  bool evaluation = false;                     // --evaluation
+  std::vector<int64_t> rampup;                 // --rampup-batch-size: three numbers, or none
+  std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
+  std::string tuneCache;      // --tune-cache; empty: the default one
+  std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
+};
+
+struct ExplainFlags {
+  std::string plan;
+  bool json = false;
+  std::string schedule; // --schedule: "rows" or "csv"; empty: everything else
+  int64_t width = 0;    // columns of the schedule; 0: those of the terminal
+  std::string machine;  // --machine: name or file; empty: by the plan's target
+  std::string html;     // --html: file for the page; empty: text or JSON
+  bool force = false;   // --force: the page replaces a file of another kind
+};
+
+struct Flags {
+  enum class Command { compile, explain, options } command = Command::compile;
+  CompileFlags compile;
+  ExplainFlags explain;
+  bool schema = false, vocabulary = false, names = false; // flags of `mgc options`
+};
+
+// Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.
+struct Parsed {
+  Flags flags;
+  int exitCode = -1; // >= 0: leave with it
+};
+// `version`: what --version prints.
+Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported);
+
+} // namespace mgc::tools

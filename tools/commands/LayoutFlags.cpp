@@ -1,0 +1,114 @@
+// See LayoutFlags.h.
+#include "tools/commands/LayoutFlags.h"
+
+#include "tools/flags/FlagChecks.h"
+
+#include <fmt/ranges.h>
+#include <map>
+
+namespace mgc::tools {
+
+namespace {
+
+using frontend::LayoutOption;
+using frontend::LayoutOptions;
+
+// LayoutFlags: declares each row of the table to CLI11, and what excludes what.
+class LayoutFlags {
+public:
+  LayoutFlags(CLI::App &group, LayoutOptions &layout, const frontend::Supported &supported)
+      : group_(group), layout_(layout), supported_(supported) {}
+
+  void add(const LayoutOption &option) {
+    std::string names = option.flag;
+    for (const std::string &alias : option.aliases)
+      names += "," + alias;
+    made_[option.flag] =
+        std::visit([&](auto field) { return add(option, names, layout_.*field); }, option.field);
+  }
+
+  void add(const frontend::OptionShorthand &shorthand) {
+    const auto option = std::ranges::find(frontend::layoutOptions(), shorthand.of, &LayoutOption::flag);
+    const std::string text = shorthand.value;
+    CLI::Option *made = group_.add_flag_callback(
+        shorthand.flag,
+        [&layout = layout_, option, text] {
+          std::visit([&](auto field) { set(layout.*field, text); }, option->field);
+        },
+        fmt::format("Megatron-LM's name of {} {}", shorthand.of, text));
+    made->disable_flag_override()->excludes(made_.at(shorthand.of));
+    for (const frontend::OptionShorthand &other : frontend::optionShorthands())
+      if (other.of == shorthand.of && made_.contains(other.flag))
+        made->excludes(made_.at(other.flag));
+    made_[shorthand.flag] = made;
+  }
+
+private:
+  CLI::App &group_;
+  LayoutOptions &layout_;
+  const frontend::Supported &supported_;
+  std::map<std::string, CLI::Option *> made_;
+
+  template <typename T> static void set(std::optional<T> &value, const std::string &text) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      value = std::stoll(text);
+    else if constexpr (std::is_same_v<T, std::string>)
+      value = text;
+  }
+
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<double> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(finiteNumber());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<std::string> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(notEmpty());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names,
+                   std::optional<std::vector<std::string>> &value) {
+    return addList(option, names, value, notEmpty());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names,
+                   std::optional<std::vector<int64_t>> &value) {
+    return addList(option, names, value, wholeNumber());
+  }
+  template <typename T>
+  CLI::Option *addList(const LayoutOption &option, const std::string &names,
+                       std::optional<std::vector<T>> &value, const CLI::Validator &check) {
+    return tools::addList<T>(
+        group_, names, [&value](std::vector<T> values) { value = std::move(values); },
+        helpOf(option, supported_), check, option.mostValues);
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<bool> &value) {
+    CLI::Option *on = group_.add_flag_callback(names, [&] { value = true; }, helpOf(option, supported_));
+    on->disable_flag_override();
+    if (option.hasNegation)
+      group_
+          .add_flag_callback(
+              option.negation(), [&] { value = false; }, fmt::format("Without {}", option.flag))
+          ->disable_flag_override()
+          ->excludes(on);
+    return on;
+  }
+};
+
+} // namespace
+
+std::string helpOf(const LayoutOption &option, const frontend::Supported &supported) {
+  std::string help = option.help;
+  if (option.words)
+    help += fmt::format(": {}", fmt::join(option.words(supported), ", "));
+  const std::string standard = option.standardOf(supported);
+  return standard.empty() ? help : fmt::format("{} (default: {})", help, standard);
+}
+
+void addLayoutFlags(CLI::App &app, LayoutOptions &layout, const frontend::Supported &supported) {
+  LayoutFlags flags(*app.add_option_group("Layout"), layout, supported);
+  for (const LayoutOption &option : frontend::layoutOptions())
+    flags.add(option);
+  for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
+    flags.add(shorthand);
+}
+
+} // namespace mgc::tools

@@ -1,0 +1,228 @@
+// See OptionsPage.h.
+#include "tools/commands/OptionsPage.h"
+
+#include "model/ModelFlags.h"
+#include "tools/commands/VocabularyPage.h"
+#include "tools/flags/ForeignAnswers.h"
+#include "tools/flags/RunFlags.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace mgc::tools {
+
+namespace {
+
+using frontend::LayoutOption;
+using frontend::OptionField;
+using Json = nlohmann::ordered_json;
+
+std::string valuesOf(const LayoutOption &option, const frontend::Supported &supported) {
+  if (option.words)
+    return fmt::format("{}", fmt::join(option.words(supported), ", "));
+  if (std::holds_alternative<OptionField<bool>>(option.field))
+    return option.hasNegation ? "switch; `" + option.negation() + "`" : "switch";
+  if (std::holds_alternative<OptionField<std::vector<std::string>>>(option.field))
+    return "words";
+  if (option.most == std::numeric_limits<int64_t>::max())
+    return "whole numbers";
+  return fmt::format("{} to {}", option.least, option.most);
+}
+
+std::string standardOf(const LayoutOption &option, const frontend::Supported &supported) {
+  const std::string standard = option.standardOf(supported);
+  return standard.empty() || option.reason.empty() || option.reason == standard
+             ? standard
+             : fmt::format("{}: {}", standard, option.reason);
+}
+
+std::string namesOf(const LayoutOption &option) {
+  std::string names = "`" + option.flag + "`";
+  for (const std::string &alias : option.aliases)
+    names += ", `" + alias + "`";
+  for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
+    if (shorthand.of == option.flag)
+      names += fmt::format("; `{}`: {}", shorthand.flag, shorthand.value);
+  return names;
+}
+
+Json schemaOf(const LayoutOption &option, const frontend::Supported &supported) {
+  Json schema{{"description", option.help}};
+  const auto of = [&](auto tag) {
+    if constexpr (std::is_same_v<decltype(tag), int64_t>)
+      return Json{{"type", "integer"}, {"minimum", option.least}, {"maximum", option.most}};
+    else if constexpr (std::is_same_v<decltype(tag), double>)
+      return Json{{"type", "number"}, {"minimum", option.least}, {"maximum", option.most}};
+    else if constexpr (std::is_same_v<decltype(tag), bool>)
+      return Json{{"type", "boolean"}};
+    else if (option.words)
+      return Json{{"type", "string"}, {"enum", option.words(supported)}};
+    else
+      return Json{{"type", "string"}};
+  };
+  std::visit(
+      [&]<typename T>(OptionField<T>) {
+        if constexpr (requires {
+                        typename T::value_type;
+                        requires !std::is_same_v<T, std::string>;
+                      })
+          schema.update(Json{{"type", "array"}, {"items", of(typename T::value_type())}});
+        else
+          schema.update(of(T()));
+      },
+      option.field);
+  return schema;
+}
+
+// In lines of 120 columns, those after the first indented.
+std::string wrapped(std::string_view paragraph) {
+  constexpr size_t kColumns = 120;
+  std::string text, line;
+  while (!paragraph.empty()) {
+    const std::string_view word = paragraph.substr(0, paragraph.find(' '));
+    paragraph.remove_prefix(std::min(paragraph.size(), word.size() + 1));
+    if (line.size() + 1 + word.size() > kColumns)
+      text += line + "\n", line = " ";
+    line += line.empty() ? std::string(word) : " " + std::string(word);
+  }
+  return text + line + "\n";
+}
+
+std::string valuesOf(const OptionRange &range) {
+  switch (range.kind) {
+  case OptionRange::Kind::file:
+    return "a file that is there";
+  case OptionRange::Kind::path:
+    return "a path that is there";
+  case OptionRange::Kind::whole:
+    return fmt::format("whole numbers{}{}",
+                       range.least > OptionRange().least ? fmt::format(" from {}", range.least) : "",
+                       range.most < OptionRange().most ? fmt::format(" to {}", range.most) : "");
+  case OptionRange::Kind::number:
+    return range.lowest > OptionRange().lowest ? fmt::format("{} to {}", range.lowest, range.highest)
+                                               : "numbers";
+  case OptionRange::Kind::words:
+    return fmt::format("{}", fmt::join(range.words, ", "));
+  default:
+    return "";
+  }
+}
+
+// "- `--lr`: Learning rate (values: numbers; default: 0.001; ..)": what the row says.
+std::string lineOf(const RunOption &row) {
+  TrainingOptions standard;
+  std::vector<std::string> facts;
+  if (const std::string values = valuesOf(row.range); !values.empty())
+    facts.push_back("values: " + values);
+  if (const std::string value = row.textIn(standard).value_or("");
+      !row.isSwitch() && !value.empty() && value != row.details.none)
+    facts.push_back("default: " + value);
+  if (!row.details.needs.empty())
+    facts.push_back(fmt::format("with {}", fmt::join(row.details.needs, ", ")));
+  if (!row.details.excludes.empty())
+    facts.push_back(fmt::format("without {}", fmt::join(row.details.excludes, ", ")));
+  if (row.isCompared()) {
+    facts.push_back("the same in all processes");
+    if (row.agrees != Agrees::run)
+      facts.push_back("kept in a checkpoint");
+  }
+  const std::string details = facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, "; "));
+  return wrapped(fmt::format("- `{}`: {}{}", fmt::join(flagsOf(row), "`, `"), row.help, details));
+}
+
+std::string runOptionsPage() {
+  std::string
+      text = "# Options of a run\n\nFlags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
+      group;
+  for (const RunOption &row : runOptions()) {
+    if (row.group != group)
+      text += fmt::format("\n## {}\n\n", group = row.group);
+    text += lineOf(row);
+  }
+  return text + "\n";
+}
+
+// Answers, each with the flags that have it.
+std::string answersPage(const Framework &framework, bool thatGoOn) {
+  std::string text;
+  for (const ForeignRow &row : framework.rows) {
+    if (row.goesOn != thatGoOn)
+      continue;
+    std::vector<std::string> names;
+    for (const std::string &entry : row.flags)
+      names.push_back(fmt::format("`{}{}`", nameIn(entry), row.onlyValue.empty() ? "" : " " + row.onlyValue));
+    for (const std::string &prefix : row.prefixes)
+      names.push_back(fmt::format("`{}*`", prefix));
+    std::string answer = row.answer;
+    if (const size_t at = answer.find("{flag}"); at != answer.npos)
+      answer.replace(at, std::string_view("{flag}").size(), "FLAG");
+    text += wrapped(fmt::format("- {}: {}", answer, fmt::join(names, ", ")));
+  }
+  return text;
+}
+
+} // namespace
+
+std::string optionsPage(const frontend::Supported &supported) {
+  std::string text =
+      "<!-- Made by `mgc options`; do not edit. -->\n\n# Options of a layout\n\n"
+      "Flags of `mgc compile`, and keys of `\"mgc\"` in a model.json or config.json, which hold where the "
+      "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's: of "
+      "its flags, or of\nthe arguments that it prints. frontend/layout/Options.cpp has a row for each.\n\n";
+  for (const LayoutOption &option : frontend::layoutOptions()) {
+    text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag,
+                        option.help, namesOf(option), option.key(), valuesOf(option, supported));
+    if (const std::string standard = standardOf(option, supported); !standard.empty())
+      text += fmt::format("- default: {}\n", standard);
+    if (!option.training.empty())
+      text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
+    if (!std::holds_alternative<std::monostate>(option.ofBlocks))
+      text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
+    text += "\n";
+  }
+  text += runOptionsPage() +
+          "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
+          "line of\n"
+          "`mgc compile`; they are compared with config.json:\n\n";
+  for (const frontend::ModelFlag &flag : frontend::modelFlags())
+    text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());
+  for (const Framework &framework : frameworks()) {
+    if (&framework != &frameworks().front())
+      text += fmt::format(
+          "\n# Flags of {}\n\nWith dashes or underscores, and behind the name of a section and a dot.\n",
+          framework.name);
+    if (const std::string kept = answersPage(framework, true); !kept.empty())
+      text += "\nThese may stay, and change nothing:\n\n" + kept;
+    text += "\nThese are refused with an answer:\n\n" + answersPage(framework, false);
+  }
+  return text;
+}
+
+std::string optionsSchema(const frontend::Supported &supported) {
+  Json properties = Json::object();
+  for (const LayoutOption &option : frontend::layoutOptions())
+    properties[option.key()] = schemaOf(option, supported);
+  properties["model"] = vocabularySchema();
+  const Json mgc{{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
+  const Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                    {"title", "A model description with defaults of mgc compile"},
+                    {"type", "object"},
+                    {"properties", {{"mgc", mgc}}}};
+  return schema.dump(2) + "\n";
+}
+
+std::string layoutFlagNames() {
+  std::vector<std::string> names;
+  for (const frontend::LayoutOption &option : frontend::layoutOptions()) {
+    names.push_back(option.flag);
+    if (option.hasNegation)
+      names.push_back(option.negation());
+    names.insert(names.end(), option.aliases.begin(), option.aliases.end());
+  }
+  for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
+    names.push_back(shorthand.flag);
+  return nlohmann::json(names).dump(1) + "\n";
+}
+
+} // namespace mgc::tools
