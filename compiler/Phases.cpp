@@ -39,8 +39,7 @@ ArrayRef<Phase> mgc::phases() {
        verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
        [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
-      {"tile", "the loss, a part of the tokens at a time",
-       [](OpPassManager &pm) { pm.addPass(createTilePass()); },
+      {"tile", "the loss, a part of the tokens at a time", [](OpPassManager &pm) { pm.addPass(createTilePass()); },
        [](ModuleOp) { return success(); }}, // mg.tile's own verifier proves all that there is
       {"fuse", "library calls, row kernels, moves and collectives",
        [](OpPassManager &pm) {
@@ -65,8 +64,7 @@ const TextPhase *mgc::textPhaseNamed(StringRef name) {
 }
 
 template <typename Table> static std::string namesOf(Table table) {
-  return fmt::format(
-      "{}", fmt::join(llvm::map_range(table, [](const auto &phase) { return phase.name.str(); }), ", "));
+  return fmt::format("{}", fmt::join(llvm::map_range(table, [](const auto &phase) { return phase.name.str(); }), ", "));
 }
 
 // Index of the phase that the module is in.
@@ -99,8 +97,7 @@ Status mgc::verifyReplaceableText(const std::string &path) {
   MGC_ASSIGN(file, FileReader::open(path));
   std::string begin(std::min<size_t>(kBegin, file.size()), '\0');
   MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
-  const bool isOurs =
-      begin.empty() || begin == "module" || llvm::is_contained({'#', '!', '/'}, begin.front());
+  const bool isOurs = begin.empty() || begin == "module" || llvm::is_contained({'#', '!', '/'}, begin.front());
   return isOurs ? Status::ok()
                 : errorf("{}: holds something else than a module or a phase's text; expected a new name, or "
                          "--force, which replaces it",
@@ -110,8 +107,7 @@ Status mgc::verifyReplaceableText(const std::string &path) {
 // A device or pipe is written to.
 Status mgc::writeText(const std::string &text, const std::string &path) {
   std::error_code error;
-  if (!path.empty() &&
-      (!std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error)))
+  if (!path.empty() && (!std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error)))
     return writeFileAtomically(path, text);
   llvm::raw_fd_ostream file(path.empty() ? "-" : path, error);
   if (!error) {
@@ -151,8 +147,8 @@ static Status dumpTexts(ModuleOp module, StringRef to, const std::filesystem::pa
     return Status::ok();
   MGC_ASSIGN(decisions, decide(module));
   for (auto [i, phase] : llvm::enumerate(textPhases())) {
-    MGC_TRY(dump(phase.print(decisions), fmt::format("{:02}-{}.txt", phases().size() + i, phase.name.str()),
-                 directory));
+    MGC_TRY(
+        dump(phase.print(decisions), fmt::format("{:02}-{}.txt", phases().size() + i, phase.name.str()), directory));
     if (phase.name == to)
       break;
   }
@@ -162,9 +158,8 @@ static Status dumpTexts(ModuleOp module, StringRef to, const std::filesystem::pa
 // A diagnostic as text: with its line, if it came from a file and is not about the whole module.
 static std::string textOf(Diagnostic &diagnostic, Location module) {
   auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-  return place && diagnostic.getLocation() != module
-             ? fmt::format("line {}: {}", place.getLine(), diagnostic.str())
-             : diagnostic.str();
+  return place && diagnostic.getLocation() != module ? fmt::format("line {}: {}", place.getLine(), diagnostic.str())
+                                                     : diagnostic.str();
 }
 
 static LogicalResult runPasses(ModuleOp module, const Phase &phase) {
@@ -192,10 +187,9 @@ Status mgc::verifyUnread(ModuleOp module, const std::string &from, StringRef att
   MGC_ASSIGN(last, phaseToStartFrom(module, from));
   for (size_t i = 1; i <= last; ++i)
     if (llvm::is_contained(phases()[i].reads, attribute))
-      return errorf(
-          "{}: the module is in phase {}, and {} has decided by it already; start from the model, or from "
-          "phase {} or earlier",
-          flag.str(), phases()[last].name.str(), phases()[i].name.str(), phases()[i - 1].name.str());
+      return errorf("{}: the module is in phase {}, and {} has decided by it already; start from the model, or from "
+                    "phase {} or earlier",
+                    flag.str(), phases()[last].name.str(), phases()[i].name.str(), phases()[i - 1].name.str());
   return Status::ok();
 }
 
@@ -204,10 +198,9 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   MGC_ASSIGN(first, phaseToStartFrom(module, options.from));
   const std::string from = phases()[first].name.str();
   if (recorded && recorded != from)
-    return errorf(
-        "--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
-        "module that does not say its phase",
-        from, recorded.str());
+    return errorf("--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
+                  "module that does not say its phase",
+                  from, recorded.str());
   MGC_ASSIGN(last, phaseToStopAt(options.to));
   if (last < first)
     return errorf("--compile-to {}: the module is already in phase {}", phases()[last].name.str(), from);
@@ -224,8 +217,7 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
     if (failed(verifyForm(module, i)))
       return errorf("the module in phase {} does not verify: {}", phases()[i].name.str(), messages);
     if (!options.dumpDirectory.empty())
-      MGC_TRY(dump(textOf(module), fmt::format("{:02}-{}.mlir", i, phases()[i].name.str()),
-                   options.dumpDirectory));
+      MGC_TRY(dump(textOf(module), fmt::format("{:02}-{}.mlir", i, phases()[i].name.str()), options.dumpDirectory));
   }
   return options.dumpDirectory.empty() ? Status::ok() : dumpTexts(module, options.to, options.dumpDirectory);
 }

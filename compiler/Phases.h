@@ -35,10 +35,9 @@ llvm::ArrayRef<TextPhase> textPhases();
 const TextPhase *textPhaseNamed(llvm::StringRef name); // null: there is none
 
 struct PhaseOptions {
-  std::string from; // the phase the module is in; empty: mg.phase of the module, or import
-  std::string to;   // empty: the last; of a text phase: the last that gives a module
-  std::filesystem::path
-      dumpDirectory; // not empty: NN-PHASE.mlir after each phase, NN-PHASE.txt of text phases
+  std::string from;                    // the phase the module is in; empty: mg.phase of the module, or import
+  std::string to;                      // empty: the last; of a text phase: the last that gives a module
+  std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase, NN-PHASE.txt of text phases
 };
 
 // The phase the module is in: `from`, or where that is empty, what the module says, or import.
@@ -46,8 +45,7 @@ std::string phaseOf(mlir::ModuleOp module, const std::string &from);
 
 // Refuses the flag, which sets the attribute, if a phase that reads the attribute is done: its effect would be partial.
 // `from` as in PhaseOptions.
-Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,
-                    llvm::StringRef flag);
+Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute, llvm::StringRef flag);
 
 // An error where a file lies there that does not begin like what printPhase gives.
 Status verifyReplaceableText(const std::string &path);

@@ -41,8 +41,7 @@ static LayoutOptions readDefaults(std::optional<Config> &mgc) {
 }
 
 // The description that `read` gives with the defaults beside it.
-static Result<ModelFile>
-withDefaults(const std::function<Result<ModelDescription>(const ReadDefaults &)> &read) {
+static Result<ModelFile> withDefaults(const std::function<Result<ModelDescription>(const ReadDefaults &)> &read) {
   ModelFile file;
   MGC_ASSIGN(model, read([&](std::optional<Config> &mgc) { file.defaults = readDefaults(mgc); }));
   file.model = std::move(model);

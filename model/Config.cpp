@@ -145,8 +145,7 @@ std::vector<int64_t> Config::counts(std::string_view key, int64_t least, int64_t
     return item.is_number_unsigned() && item.get<uint64_t>() >= static_cast<uint64_t>(least) &&
            item.get<uint64_t>() <= static_cast<uint64_t>(limit);
   };
-  if (!value->is_array() || (value->empty() && !mayBeEmpty) ||
-      !std::all_of(value->begin(), value->end(), isCount)) {
+  if (!value->is_array() || (value->empty() && !mayBeEmpty) || !std::all_of(value->begin(), value->end(), isCount)) {
     refuse(key, fmt::format("is not a list of whole numbers from {} to {}", least, limit), "");
     return result;
   }

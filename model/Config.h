@@ -52,8 +52,7 @@ public:
 
   // One word of a table {word, meaning}; the first row's meaning when a problem was recorded.
   template <typename T>
-  T choice(std::string_view key, std::string_view fallback,
-           std::span<const std::pair<std::string_view, T>> table) {
+  T choice(std::string_view key, std::string_view fallback, std::span<const std::pair<std::string_view, T>> table) {
     size_t before = problems.count();
     std::string found = word(key, fallback);
     if (problems.count() != before) // not even a text
@@ -87,8 +86,7 @@ public:
 
 private:
   const nlohmann::json *find(std::string_view key); // null when absent or null; marks it
-  std::optional<int64_t> whole(std::string_view key, const nlohmann::json &value, int64_t least,
-                               int64_t limit);
+  std::optional<int64_t> whole(std::string_view key, const nlohmann::json &value, int64_t least, int64_t limit);
   double inRange(std::string_view key, const nlohmann::json &value, double fallback, double low, double high);
   std::string shown(std::string_view key) const;
 

@@ -80,8 +80,7 @@ struct AttentionDescription {
   double clip = 0;                       // > 0: q, k and v are within this and its negative, behind norms
   std::optional<HeadNorms> qkNorm;       // before rope
   std::optional<Rope> rope;
-  std::vector<double>
-      slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
+  std::vector<double> slopes; // ALiBi: of each query head, times the distance of the key, is taken from its score
   std::optional<RelativeBias> relativeBias;
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
   // Factor of the scores, before softmax; 0, until the description is complete: 1 / sqrt(headDim).
@@ -91,24 +90,23 @@ struct AttentionDescription {
   bool operator==(const AttentionDescription &) const = default;
 };
 
-enum class
-    Activation { // quick: x * sigmoid(1.702 x); clipped: geluErf from -10 to 10; relu2: relu(x)^2; linear: x
-      geluErf,
-      geluTanh,
-      geluQuick,
-      geluClipped,
-      hardSwish,
-      laplace,
-      leakyRelu,
-      linear,
-      mish,
-      relu,
-      relu2,
-      relu6,
-      sigmoid,
-      silu,
-      tanh
-    };
+enum class Activation { // quick: x * sigmoid(1.702 x); clipped: geluErf from -10 to 10; relu2: relu(x)^2; linear: x
+  geluErf,
+  geluTanh,
+  geluQuick,
+  geluClipped,
+  hardSwish,
+  laplace,
+  leakyRelu,
+  linear,
+  mish,
+  relu,
+  relu2,
+  relu6,
+  sigmoid,
+  silu,
+  tanh
+};
 struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;
@@ -157,7 +155,7 @@ struct BlockDescription { // layers with equal descriptions are equal
   std::optional<AttentionDescription> cross; // a decoder layer's attention to the encoder's output
   Mlp mlp;                                   // with experts: of one of them
   std::optional<Experts> experts;
-  bool parallel = false; // the mlp reads what the layer reads; without a norm before it, what attention reads
+  bool parallel = false;    // the mlp reads what the layer reads; without a norm before it, what attention reads
   double residualScale = 1; // factor of both branches
   bool operator==(const BlockDescription &) const = default;
 };
@@ -258,10 +256,9 @@ struct KeyNames {
               ffn = "intermediate_size", experts = "num_experts", expertFfn = "moe_intermediate_size",
               sharedFfn = "shared_expert_intermediate_size", layers = "num_hidden_layers",
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
-              activation = "hidden_act", attentionDropout = "attention_dropout",
-              hiddenDropout = "resid_pdrop", encoderHeads = "encoder_attention_heads",
-              encoderFfn = "encoder_ffn_dim", encoderLayers = "encoder_layers", encoderHidden = "d_model",
-              image = "image_size";
+              activation = "hidden_act", attentionDropout = "attention_dropout", hiddenDropout = "resid_pdrop",
+              encoderHeads = "encoder_attention_heads", encoderFfn = "encoder_ffn_dim",
+              encoderLayers = "encoder_layers", encoderHidden = "d_model", image = "image_size";
 };
 
 using plan::Objective;
@@ -291,18 +288,14 @@ struct ModelDescription {
   std::vector<ModelParameter> parameters; // outside the layers
   LaterTokens later;
   std::vector<std::string> ignoredTensors; // as plan::Plan's
-  double pooledAuxLoss =
-      0; // coefficient of Hugging Face's load_balancing_loss_func, which pools all layers; 0: none
-  std::optional<int64_t>
-      paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
+  double pooledAuxLoss = 0; // coefficient of Hugging Face's load_balancing_loss_func, which pools all layers; 0: none
+  std::optional<int64_t> paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
   // The layers of both stacks, which a pipeline's stages share out.
   int64_t allLayerCount() const { return layerCount() + encoderLayerCount(); }
-  std::string allLayersName() const {
-    return encoder ? names.encoderLayers + " + " + names.layers : names.layers;
-  }
+  std::string allLayersName() const { return encoder ? names.encoderLayers + " + " + names.layers : names.layers; }
   int64_t encoderLayerCount() const { return encoder ? encoder->layerCount : 0; }
   bool readsImages() const { return encoder && encoder->patches; }
   bool attendsToEncoder() const { return encoder && !encoder->imageTokens; }

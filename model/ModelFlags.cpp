@@ -64,18 +64,15 @@ std::vector<ModelFlag> expertFlags() {
       {"--moe-router-score-function", "model_type", // applied to logits: the softmax of the chosen ones
        of([](const Experts &e) { return e.score == "none" ? e.post : e.score; })},
       {"--moe-router-pre-softmax", "norm_topk_prob", // else the weights of those chosen add up to 1
-       isTrue([](const Experts &e) { return e.score != "none" && !(e.score == "softmax" && e.epsilon); }),
-       true},
+       isTrue([](const Experts &e) { return e.score != "none" && !(e.score == "softmax" && e.epsilon); }), true},
       {"--moe-router-num-groups", "n_group", of([](const Experts &e) { return e.groups; })},
       {"--moe-router-group-topk", "topk_group", of([](const Experts &e) { return e.keptGroups; })},
-      {"--moe-router-topk-scaling-factor", "routed_scaling_factor",
-       of([](const Experts &e) { return e.scale; })},
-      {"--moe-router-enable-expert-bias", "model_type", isTrue([](const Experts &e) { return e.bias; }),
-       true},
+      {"--moe-router-topk-scaling-factor", "routed_scaling_factor", of([](const Experts &e) { return e.scale; })},
+      {"--moe-router-enable-expert-bias", "model_type", isTrue([](const Experts &e) { return e.bias; }), true},
       {"--moe-shared-expert-intermediate-size", &KeyNames::sharedFfn,
        of([](const Experts &e) { return e.shared ? e.shared->ffn : 0; })},
-      {"--moe-shared-expert-gate", "model_type",
-       isTrue([](const Experts &e) { return e.shared && e.shared->gated; }), true},
+      {"--moe-shared-expert-gate", "model_type", isTrue([](const Experts &e) { return e.shared && e.shared->gated; }),
+       true},
   };
 }
 
@@ -89,14 +86,12 @@ std::vector<ModelFlag> latentFlags() {
   };
   using Attention = AttentionDescription;
   return {
-      {"--multi-latent-attention", "model_type",
-       [](const Model &m) { return text(attentionOf(m).latent.has_value()); }, true},
+      {"--multi-latent-attention", "model_type", [](const Model &m) { return text(attentionOf(m).latent.has_value()); },
+       true},
       {"--q-lora-rank", "q_lora_rank", of([](const Attention &a) { return a.latent->queryRank; })},
       {"--kv-lora-rank", "kv_lora_rank", of([](const Attention &a) { return a.latent->keyRank; })},
-      {"--qk-head-dim", "qk_nope_head_dim",
-       of([](const Attention &a) { return a.headDim - a.latent->rotaryDim; })},
-      {"--qk-pos-emb-head-dim", "qk_rope_head_dim",
-       of([](const Attention &a) { return a.latent->rotaryDim; })},
+      {"--qk-head-dim", "qk_nope_head_dim", of([](const Attention &a) { return a.headDim - a.latent->rotaryDim; })},
+      {"--qk-pos-emb-head-dim", "qk_rope_head_dim", of([](const Attention &a) { return a.latent->rotaryDim; })},
       {"--v-head-dim", "v_head_dim", of([](const Attention &a) { return a.latent->valueDim; })},
   };
 }
@@ -123,8 +118,7 @@ std::vector<ModelFlag> decoderFlags() {
        [](const Model &) { return text(true); }, true},
       {"--kv-channels", &KeyNames::headDim, [](const Model &m) { return text(attentionOf(m).headDim); }},
       {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return ffnOf(m, false); }},
-      {"--max-position-embeddings", &KeyNames::positions,
-       [](const Model &m) { return text(m.maxPositions); }},
+      {"--max-position-embeddings", &KeyNames::positions, [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
       {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return text(normOf(m).epsilon); }},
       {"--normalization", "model_type",
@@ -135,10 +129,9 @@ std::vector<ModelFlag> decoderFlags() {
          const char *none = attention.rope ? "rope" : attention.relativeBias ? "relative" : "none";
          return std::string(m.embedding.learnedPositions ? "learned_absolute" : none);
        }},
-      {"--use-rotary-position-embeddings", "model_type",
-       [=](const Model &m) { return text(rope(m).has_value()); }, true},
-      {"--rotary-base", "rope_theta",
-       [=](const Model &m) { return rope(m) ? text(rope(m)->theta) : "none"; }},
+      {"--use-rotary-position-embeddings", "model_type", [=](const Model &m) { return text(rope(m).has_value()); },
+       true},
+      {"--rotary-base", "rope_theta", [=](const Model &m) { return rope(m) ? text(rope(m)->theta) : "none"; }},
       {"--rotary-percent", "partial_rotary_factor",
        [=](const Model &m) {
          const AttentionDescription &attention = attentionOf(m);
@@ -148,9 +141,7 @@ std::vector<ModelFlag> decoderFlags() {
       {"--untie-embeddings-and-output-weights", "tie_word_embeddings",
        [](const Model &m) { return text(!m.head.tied); }, true},
       {"--swiglu", &KeyNames::activation,
-       [](const Model &m) {
-         return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::silu);
-       },
+       [](const Model &m) { return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::silu); },
        true},
       {"--openai-gelu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::geluTanh); }, true},
@@ -159,11 +150,9 @@ std::vector<ModelFlag> decoderFlags() {
       {"--add-qkv-bias", "attention_bias", [](const Model &m) { return text(attentionOf(m).qkvBias); }, true},
       {"--disable-bias-linear", "mlp_bias",
        [](const Model &m) { return text(!blockOf(m).mlp.bias && !attentionOf(m).outBias); }, true},
-      {"--qk-layernorm", "model_type", [](const Model &m) { return text(attentionOf(m).qkNorm.has_value()); },
-       true},
+      {"--qk-layernorm", "model_type", [](const Model &m) { return text(attentionOf(m).qkNorm.has_value()); }, true},
       {"--hidden-dropout", &KeyNames::hiddenDropout, hiddenDropout},
-      {"--attention-dropout", &KeyNames::attentionDropout,
-       [](const Model &m) { return text(attentionOf(m).dropout); }},
+      {"--attention-dropout", &KeyNames::attentionDropout, [](const Model &m) { return text(attentionOf(m).dropout); }},
       {"--init-method-std", "initializer_range", [](const Model &m) { return text(m.initializerRange); }},
   };
 }
@@ -210,10 +199,8 @@ Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenMo
     if (found.empty() || areEqual(one.value, found))
       continue;
     const std::string key = fact.key(model.names);
-    const bool isInFile =
-        model.text.find('"' + key + '"') != std::string::npos; // else it follows from others
-    problems.add("{} {}: the model has {}{}", one.flag, one.value, found,
-                 isInFile ? fmt::format(" ({})", key) : "");
+    const bool isInFile = model.text.find('"' + key + '"') != std::string::npos; // else it follows from others
+    problems.add("{} {}: the model has {}{}", one.flag, one.value, found, isInFile ? fmt::format(" ({})", key) : "");
     problems.hint("expected the same; the model comes from this file, so leave {} out{}", one.flag,
                   isInFile ? " or change the file" : "");
   }

@@ -78,8 +78,7 @@ private:
 };
 
 // Reads the object over each of the layers; what is wrong is said once.
-void readOver(Config &config, std::vector<BlockDescription> &layers, int64_t first, int64_t last,
-              int64_t step) {
+void readOver(Config &config, std::vector<BlockDescription> &layers, int64_t first, int64_t last, int64_t step) {
   const size_t before = config.report().count();
   for (int64_t layer = first; layer <= last && config.report().count() == before; layer += step)
     Overrider(config).read(layers[layer]);
@@ -96,11 +95,9 @@ void readLayers(Config &config, std::vector<BlockDescription> &layers) {
     readOver(*layer, layers, 0, count - 1, 1);
   std::vector<Config> entries = config.children("layers");
   if (entries.size() > kMostEntries)
-    return config.report().add("mgc.model.layers has {} entries; expected at most {}", entries.size(),
-                               kMostEntries);
+    return config.report().add("mgc.model.layers has {} entries; expected at most {}", entries.size(), kMostEntries);
   for (Config &entry : entries) {
-    const int64_t first = entry.countOr("from", 0, count - 1),
-                  last = entry.countOr("to", count - 1, count - 1);
+    const int64_t first = entry.countOr("from", 0, count - 1), last = entry.countOr("to", count - 1, count - 1);
     if (first > last)
       entry.refuse("from", fmt::format("is behind to = {}", last), "expected from <= to");
     else
@@ -178,8 +175,7 @@ public:
   }
   // 0: there is none.
   void expectBound(std::string_view name, double bound) {
-    expect(bound == 0 || bound >= kLeastBound, "{} = {}; expected 0, or {} or more", name, bound,
-           kLeastBound);
+    expect(bound == 0 || bound >= kLeastBound, "{} = {}; expected 0, or {} or more", name, bound, kLeastBound);
   }
 
 private:
@@ -218,8 +214,8 @@ private:
     check(std::optional(norms.norm));
     expect(norms.span != NormSpan::allHeads || norms.norm.kind == NormKind::rms,
            "attention.qk_norm of all_heads and kind {}; expected rms", wordOf(norms.norm.kind));
-    expect(norms.span == NormSpan::head || norms.norm.offset == 0,
-           "attention.qk_norm of {} with an offset; expected 0", wordOf(norms.span));
+    expect(norms.span == NormSpan::head || norms.norm.offset == 0, "attention.qk_norm of {} with an offset; expected 0",
+           wordOf(norms.span));
   }
 
   void check(const RelativeBias &bias, bool causal) {
@@ -233,10 +229,9 @@ private:
            "rope.scaling.original_positions = {} of {}; expected 1 or more", scaling.originalPositions,
            wordOf(scaling.kind));
     expect(scaling.kind != RopeKind::llama3 || scaling.lowFrequencyFactor < scaling.highFrequencyFactor,
-           "rope.scaling.low_frequency_factor = {} is not below high_frequency_factor = {}",
-           scaling.lowFrequencyFactor, scaling.highFrequencyFactor);
-    expect(scaling.kind != RopeKind::yarn || theta > 1, "rope.theta = {} of yarn; expected more than 1",
-           theta);
+           "rope.scaling.low_frequency_factor = {} is not below high_frequency_factor = {}", scaling.lowFrequencyFactor,
+           scaling.highFrequencyFactor);
+    expect(scaling.kind != RopeKind::yarn || theta > 1, "rope.theta = {} of yarn; expected more than 1", theta);
   }
 
   // Keys are of another sequence: no distance to them, and no masks but its end, means anything.
@@ -254,8 +249,8 @@ private:
            "rope.query_growth with rope.dim = {} of a head of {} and scaling.original_positions = {}; "
            "expected that all of a head rotates, and a whole number of positions, 1 or more",
            rope.dim, size, rope.scaling.originalPositions);
-    expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2,
-           "rope.dim = {} of dynamic; expected 4 or more", rope.dim);
+    expect(rope.scaling.kind != RopeKind::dynamic || rope.dim > 2, "rope.dim = {} of dynamic; expected 4 or more",
+           rope.dim);
     expect(rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= size,
            "rope.dim = {} of a head of {}; expected an even number up to that", rope.dim, size);
     const size_t pairs = rope.scaling.kind == RopeKind::longrope ? size_t(rope.dim / 2) : 0;
@@ -266,17 +261,17 @@ private:
   void check(const Experts &experts) {
     expect(experts.count > 0 && experts.chosen > 0 && experts.chosen <= experts.count,
            "experts.chosen = {} of count = {}", experts.chosen, experts.count);
-    expect(experts.groups > 0 && experts.count % experts.groups == 0,
-           "experts.groups = {} does not divide count = {}", experts.groups, experts.count);
+    expect(experts.groups > 0 && experts.count % experts.groups == 0, "experts.groups = {} does not divide count = {}",
+           experts.groups, experts.count);
     expect(!experts.shared || experts.shared->ffn > 0, "experts.shared.ffn = 0; expected its width");
     const int64_t size = experts.groups > 0 ? experts.count / experts.groups : 0;
     expect(experts.keptGroups * size >= experts.chosen,
-           "experts.kept_groups = {} of {} experts each; expected room for chosen = {}", experts.keptGroups,
-           size, experts.chosen);
-    expect(experts.groupTop <= std::max<int64_t>(size, 1), "experts.group_top = {} of groups of {}",
-           experts.groupTop, size);
-    expect(experts.keptGroups <= experts.groups, "experts.kept_groups = {} of groups = {}",
-           experts.keptGroups, experts.groups);
+           "experts.kept_groups = {} of {} experts each; expected room for chosen = {}", experts.keptGroups, size,
+           experts.chosen);
+    expect(experts.groupTop <= std::max<int64_t>(size, 1), "experts.group_top = {} of groups of {}", experts.groupTop,
+           size);
+    expect(experts.keptGroups <= experts.groups, "experts.kept_groups = {} of groups = {}", experts.keptGroups,
+           experts.groups);
   }
 
   template <typename... Args> void expect(bool isRight, fmt::format_string<Args...> text, Args &&...args) {
@@ -302,8 +297,7 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
     if (!std::ranges::all_of(layers, hasCross))
       problems.add("an encoder, and layers without cross; expected cross in each layer");
     if (encoder.projector || model.encoderHidden() != model.hidden)
-      problems.add(
-          "encoder.projector or encoder.hidden of an encoder that layers attend to; expected neither");
+      problems.add("encoder.projector or encoder.hidden of an encoder that layers attend to; expected neither");
     return;
   }
   if (std::ranges::any_of(layers, hasCross))
@@ -314,16 +308,14 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
   if (encoder.projector && encoder.projector->ffn < 1)
     problems.add("encoder.projector.ffn is missing; expected what its first product makes");
   if (encoder.imageTokens->token >= model.vocabulary)
-    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token,
-                 model.vocabulary);
+    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token, model.vocabulary);
   if (const std::optional<Patches> &patches = encoder.patches) {
     if (patches->size < 1 || patches->rows < 1 || patches->columns < 1)
       problems.add("encoder.patches without size, rows or columns");
     if (patches->bias && patches->classToken)
       problems.add("encoder.patches with bias and class_token; expected one of them");
     if (encoder.imageTokens->first >= patches->positions())
-      problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first,
-                   patches->positions());
+      problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first, patches->positions());
   }
   if (encoder.embedding.types > 0 || encoder.embedding.width > 0 || encoder.embedding.scale != 1)
     problems.add("encoder.embedding with types, width or scale, which patches have not");
@@ -355,8 +347,7 @@ static void checkEncoder(const ModelDescription &model, const std::vector<BlockD
   checks.check(model.encoder->finalNorm);
 }
 
-void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
-                      Problems &problems) {
+void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers, Problems &problems) {
   if (model.vocabulary == 0 || model.hidden == 0 || model.maxPositions == 0 || layers.empty())
     problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
   checkEncoder(model, layers, problems);
@@ -373,9 +364,8 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
   expectToken("padding_of_labels", model.paddingOfLabels);
   if (model.objective == Objective::causal &&
       std::ranges::any_of(layers, [](const BlockDescription &block) { return !block.attention.causal; }))
-    problems.add(
-        "attention.causal: false with the objective causal: tokens would see what they are to predict; "
-        "expected the objective masked");
+    problems.add("attention.causal: false with the objective causal: tokens would see what they are to predict; "
+                 "expected the objective masked");
   const auto biasOf = [](const BlockDescription &block) { return block.attention.relativeBias; };
   if (std::ranges::any_of(layers, [&](const auto &block) { return biasOf(block) != biasOf(layers.front()); }))
     problems.add("layers with different attention.relative_bias; expected one, whose table is that of all");

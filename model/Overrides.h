@@ -27,7 +27,6 @@ NamedTensors readOverrides(Config &config, ModelDescription &model, std::vector<
 void complete(ModelDescription &model, std::vector<BlockDescription> &layers);
 
 // Checks the fields against each other, whoever wrote them; problems go to `problems`.
-void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers,
-                      Problems &problems);
+void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers, Problems &problems);
 
 } // namespace mgc::frontend

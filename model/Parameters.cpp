@@ -256,8 +256,7 @@ static plan::ParameterDim dimOf(char letter, const Sizes &sizes) {
   }
 }
 
-static void setInit(plan::Parameter &parameter, plan::InitKind init, const TensorRow &row,
-                    const Sizes &sizes) {
+static void setInit(plan::Parameter &parameter, plan::InitKind init, const TensorRow &row, const Sizes &sizes) {
   parameter.init = init;
   parameter.initStd = 0;
   if (init != plan::InitKind::normal)
@@ -281,8 +280,7 @@ struct FoundRow {
   std::string_view before = {};
 };
 static FoundRow findRowOrOfEncoder(const TensorNames &names, std::string_view role) {
-  if (const TensorRow *row = findRow(names, role);
-      row || names.ofEncoder.empty() || !role.starts_with(kOfEncoderRole))
+  if (const TensorRow *row = findRow(names, role); row || names.ofEncoder.empty() || !role.starts_with(kOfEncoderRole))
     return {row};
   return {findRow(names, role.substr(kOfEncoderRole.size())), names.ofEncoder};
 }
@@ -299,8 +297,8 @@ static void addOtherBegins(std::string_view tensor, const TensorNames &names, st
 }
 
 // A tied embedding is stored once, under its own name or the head's.
-static std::vector<std::string> aliasesOf(std::string_view role, const std::string &tensor,
-                                          const TensorNames &names, const ModelDescription &model) {
+static std::vector<std::string> aliasesOf(std::string_view role, const std::string &tensor, const TensorNames &names,
+                                          const ModelDescription &model) {
   std::vector<std::string> aliases;
   if (!names.prefix.empty() && tensor.starts_with(names.prefix))
     aliases.emplace_back(tensor.substr(names.prefix.size()));
@@ -356,8 +354,8 @@ static std::string problemWith(const TensorRow &row, const std::vector<FileWord>
   if (row.part < 0 || row.part >= parts)
     return fmt::format("has no part {}, expected one from 0 to {}", row.part, parts - 1);
   if (row.view.empty() != (parts == 1))
-    return fmt::format("has {} part{}, but the row's view is '{}'; expected a name where there are several",
-                       parts, parts == 1 ? "" : "s", row.view);
+    return fmt::format("has {} part{}, but the row's view is '{}'; expected a name where there are several", parts,
+                       parts == 1 ? "" : "s", row.view);
   return "";
 }
 
@@ -411,8 +409,7 @@ static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &fou
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
   const Sizes sizes(role.name, model, block);
-  setFileView(parameter, words, static_cast<size_t>(row.part),
-              [&](char letter) { return dimOf(letter, sizes); });
+  setFileView(parameter, words, static_cast<size_t>(row.part), [&](char letter) { return dimOf(letter, sizes); });
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))
@@ -421,9 +418,8 @@ static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &fou
   return parameter;
 }
 
-static Status bindRoles(const std::vector<Role> &roles, const TensorNames &names,
-                        const ModelDescription &model, const BlockDescription &block,
-                        std::vector<ModelParameter> &result) {
+static Status bindRoles(const std::vector<Role> &roles, const TensorNames &names, const ModelDescription &model,
+                        const BlockDescription &block, std::vector<ModelParameter> &result) {
   result.clear();
   for (const Role &role : roles) {
     const FoundRow found = findRowOrOfEncoder(names, role.name);
@@ -459,8 +455,7 @@ static std::string copyOf(std::string_view role) { return fmt::format("later.{}"
 // has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
   // They embed tokens by the table alone, and attend to no encoder.
-  if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() ||
-      !model.finalNorm)
+  if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
     return Status::ok();
   const std::vector<Role> roles = rolesOfLater(model);
   if (!std::ranges::all_of(roles, [&](const Role &role) { return findRow(names, role.name); }))

@@ -5,9 +5,7 @@
 
 namespace mgc::frontend {
 
-static double turnsOf(double frequency, double positions) {
-  return positions * frequency / (2 * std::numbers::pi);
-}
+static double turnsOf(double frequency, double positions) { return positions * frequency / (2 * std::numbers::pi); }
 
 static double llama3(double frequency, const RopeScaling &scaling) {
   const double slow = frequency / scaling.factor, turns = turnsOf(frequency, scaling.originalPositions);
@@ -15,8 +13,7 @@ static double llama3(double frequency, const RopeScaling &scaling) {
     return frequency;
   if (turns < scaling.lowFrequencyFactor)
     return slow;
-  const double t =
-      (turns - scaling.lowFrequencyFactor) / (scaling.highFrequencyFactor - scaling.lowFrequencyFactor);
+  const double t = (turns - scaling.lowFrequencyFactor) / (scaling.highFrequencyFactor - scaling.lowFrequencyFactor);
   return (1 - t) * slow + t * frequency;
 }
 
@@ -25,8 +22,7 @@ static double yarnShare(const Rope &rope, size_t i) {
   const RopeScaling &scaling = rope.scaling;
   const auto dim = static_cast<double>(rope.dim);
   const auto pairOf = [&](double turns) {
-    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(rope.theta));
+    return dim * std::log(scaling.originalPositions / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };
   double first = pairOf(scaling.fastTurns), last = pairOf(scaling.slowTurns);
   if (scaling.truncate)
@@ -96,8 +92,7 @@ static void readLlama3(Config &rope, RopeScaling &scaling) {
   scaling.highFrequencyFactor = rope.requiredNumber("high_freq_factor", 1e-6, kLargest);
   scaling.originalPositions = readOriginalPositions(rope);
   if (scaling.highFrequencyFactor <= scaling.lowFrequencyFactor)
-    rope.refuse("high_freq_factor",
-                fmt::format("is not above low_freq_factor = {}", scaling.lowFrequencyFactor), "");
+    rope.refuse("high_freq_factor", fmt::format("is not above low_freq_factor = {}", scaling.lowFrequencyFactor), "");
 }
 
 static double yarnScale(double factor, double mscale) { return 0.1 * mscale * std::log(factor) + 1; }
@@ -116,8 +111,8 @@ static void readYarn(Config &config, const RopeFields &fields, RopeScaling &scal
   if (scaling.factor < 1) // refused
     return;
   const bool hasBoth = mscale != 0 && all != 0;
-  const double scale = hasBoth ? yarnScale(scaling.factor, mscale) / yarnScale(scaling.factor, all)
-                               : yarnScale(scaling.factor, 1);
+  const double scale =
+      hasBoth ? yarnScale(scaling.factor, mscale) / yarnScale(scaling.factor, all) : yarnScale(scaling.factor, 1);
   file.rope.scale = config.number("attention_factor", scale, 1e-6, 1e6);
   file.scoreScale = all != 0 ? yarnScale(scaling.factor, all) : 1;
 }
@@ -130,12 +125,10 @@ static std::vector<double> readFactors(Config &config, std::string_view key, int
   return factors;
 }
 
-static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope,
-                         int64_t headDim) {
+static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope, int64_t headDim) {
   const int64_t pairs = (rope.dim > 0 ? rope.dim : headDim) / 2;
   constexpr std::string_view key = "original_max_position_embeddings";
-  scaling.originalPositions =
-      fields.originalPositions > 0 ? fields.originalPositions : readOriginalPositions(config);
+  scaling.originalPositions = fields.originalPositions > 0 ? fields.originalPositions : readOriginalPositions(config);
   if (const double here = config.number(key, scaling.originalPositions, 1, kLargest);
       here != scaling.originalPositions && fields.originalPositions > 0)
     config.refuse(key, fmt::format("and that of the class, {}, differ", fields.originalPositions),
@@ -150,13 +143,11 @@ static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &
 
 // The fields of rope_scaling or rope_parameters, theta and part aside.
 static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t headDim, RopeOfFile &file) {
-  if (config.has("rope_type") && config.has("type") &&
-      config.word("rope_type", "") != config.word("type", ""))
+  if (config.has("rope_type") && config.has("type") && config.word("rope_type", "") != config.word("type", ""))
     config.refuse("type", "and rope_type differ", "keep one of them");
   RopeScaling scaling;
   size_t before = config.report().count();
-  scaling.kind =
-      config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", ropeKinds());
+  scaling.kind = config.choice<RopeKind>(config.has("rope_type") ? "rope_type" : "type", "default", ropeKinds());
   if (config.report().count() != before)
     return scaling; // the other fields belong to a kind that is not known here
   switch (scaling.kind) {
@@ -194,16 +185,14 @@ static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim
   const double part = parameters ? parameters->number("partial_rotary_factor", outside, 1e-6, 1) : outside;
   const auto rotated = static_cast<int64_t>(part * static_cast<double>(headDim));
   if (headDim > 0 && (rotated % 2 != 0 || rotated == 0))
-    config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey,
-                        part, headDim, rotated);
+    config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey, part,
+                        headDim, rotated);
   return rotated;
 }
 
 static constexpr double kNoTheta = 0;
 
-static double readTheta(Config &config, std::string_view key) {
-  return config.number(key, kNoTheta, 1, kLargest);
-}
+static double readTheta(Config &config, std::string_view key) { return config.number(key, kNoTheta, 1, kLargest); }
 
 static constexpr std::string_view kLayerTypes[] = {"full_attention", "sliding_attention"};
 

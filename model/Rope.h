@@ -7,8 +7,7 @@
 namespace mgc::frontend {
 
 enum class RopeKind { none, linear, dynamic, yarn, llama3, longrope };
-std::span<const std::pair<std::string_view, RopeKind>>
-ropeKinds(); // by their words; the first of each is its name
+std::span<const std::pair<std::string_view, RopeKind>> ropeKinds(); // by their words; the first of each is its name
 
 // How frequencies f = theta^(-2i / dim) change, i the number of the pair:
 //   linear   f / factor
@@ -48,15 +47,14 @@ std::vector<double> inverseFrequencies(const Rope &rope, int64_t positions);
 
 // The names in a file. Fields that a config.json leaves out have defaults.
 struct RopeFields {
-  double theta = 0; // 0: it is required
-  std::optional<double> part =
-      {};                   // how much of a head rotates; none: all, and the file may not say otherwise
-  bool interleaved = false; // neighbours rotate
+  double theta = 0;                // 0: it is required
+  std::optional<double> part = {}; // how much of a head rotates; none: all, and the file may not say otherwise
+  bool interleaved = false;        // neighbours rotate
   std::string_view thetaKey = "rope_theta", partKey = "partial_rotary_factor";
   std::string_view ofLayers =
-      {}; // the key in rope_parameters of these layers, where it may have several: "full_attention"
-  bool hasScaling = true;       // rope_scaling is of these layers too
-  int64_t maxPositions = 0;     // dynamic: the original context, longrope: over it the factor
+      {};                   // the key in rope_parameters of these layers, where it may have several: "full_attention"
+  bool hasScaling = true;   // rope_scaling is of these layers too
+  int64_t maxPositions = 0; // dynamic: the original context, longrope: over it the factor
   double originalPositions = 0; // longrope: what the class has outside its fields; 0: nothing
   bool hasQueryGrowth = false;  // yarn: the class reads llama_4_scaling_beta
 };

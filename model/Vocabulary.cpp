@@ -18,8 +18,7 @@ Words<NormSpan> wordsOf(Of<NormSpan>) {
 
 Words<Objective> wordsOf(Of<Objective>) {
   static constexpr std::pair<std::string_view, Objective> kWords[] = {
-      {plan::nameIn(Objective::causal), Objective::causal},
-      {plan::nameIn(Objective::masked), Objective::masked}};
+      {plan::nameIn(Objective::causal), Objective::causal}, {plan::nameIn(Objective::masked), Objective::masked}};
   return kWords;
 }
 
@@ -27,28 +26,27 @@ Words<RopeKind> wordsOf(Of<RopeKind>) { return ropeKinds(); }
 
 // The names of transformers' ACT2FN. Not among them: prelu and xielu, which have parameters.
 Words<Activation> wordsOf(Of<Activation>) {
-  static constexpr std::pair<std::string_view, Activation> kWords[] = {
-      {"gelu", Activation::geluErf},
-      {"gelu_python", Activation::geluErf},
-      {"gelu_10", Activation::geluClipped},
-      {"gelu_new", Activation::geluTanh},
-      {"gelu_pytorch_tanh", Activation::geluTanh},
-      {"gelu_python_tanh", Activation::geluTanh},
-      {"gelu_accurate", Activation::geluTanh},
-      {"gelu_fast", Activation::geluTanh},
-      {"quick_gelu", Activation::geluQuick},
-      {"hardswish", Activation::hardSwish},
-      {"laplace", Activation::laplace},
-      {"leaky_relu", Activation::leakyRelu},
-      {"linear", Activation::linear},
-      {"mish", Activation::mish},
-      {"relu", Activation::relu},
-      {"relu2", Activation::relu2},
-      {"relu6", Activation::relu6},
-      {"sigmoid", Activation::sigmoid},
-      {"silu", Activation::silu},
-      {"swish", Activation::silu},
-      {"tanh", Activation::tanh}};
+  static constexpr std::pair<std::string_view, Activation> kWords[] = {{"gelu", Activation::geluErf},
+                                                                       {"gelu_python", Activation::geluErf},
+                                                                       {"gelu_10", Activation::geluClipped},
+                                                                       {"gelu_new", Activation::geluTanh},
+                                                                       {"gelu_pytorch_tanh", Activation::geluTanh},
+                                                                       {"gelu_python_tanh", Activation::geluTanh},
+                                                                       {"gelu_accurate", Activation::geluTanh},
+                                                                       {"gelu_fast", Activation::geluTanh},
+                                                                       {"quick_gelu", Activation::geluQuick},
+                                                                       {"hardswish", Activation::hardSwish},
+                                                                       {"laplace", Activation::laplace},
+                                                                       {"leaky_relu", Activation::leakyRelu},
+                                                                       {"linear", Activation::linear},
+                                                                       {"mish", Activation::mish},
+                                                                       {"relu", Activation::relu},
+                                                                       {"relu2", Activation::relu2},
+                                                                       {"relu6", Activation::relu6},
+                                                                       {"sigmoid", Activation::sigmoid},
+                                                                       {"silu", Activation::silu},
+                                                                       {"swish", Activation::silu},
+                                                                       {"tanh", Activation::tanh}};
   return kWords;
 }
 

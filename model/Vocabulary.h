@@ -45,8 +45,7 @@ inline constexpr std::array<std::string_view, 3> kRouterScores = {"softmax", "si
 inline constexpr std::array<std::string_view, 2> kRouterPosts = {"gather", "softmax"};
 
 template <typename V> void fields(V &v, Of<Norm>) {
-  v(Field{"kind", "layer: x minus its mean over its deviation; rms: x over the root of its mean square"},
-    &Norm::kind);
+  v(Field{"kind", "layer: x minus its mean over its deviation; rms: x over the root of its mean square"}, &Norm::kind);
   v(Field{"epsilon", "added to the variance or the mean square", 0, 1}, &Norm::epsilon);
   v(Field{"weight", "the result is multiplied by offset + a parameter"}, &Norm::weight);
   v(Field{"bias", "a parameter is added to the result"}, &Norm::bias);
@@ -64,8 +63,7 @@ template <typename V> void fields(V &v, Of<BranchDescription>) {
   v(Field{"before", "norm of what the branch reads"}, &BranchDescription::before);
   v(Field{"after", "norm of what the branch makes"}, &BranchDescription::after);
   v(Field{"sum", "norm of the sum with the residual"}, &BranchDescription::sum);
-  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, /*mayChange=*/true},
-    &BranchDescription::dropout);
+  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, /*mayChange=*/true}, &BranchDescription::dropout);
 }
 
 template <typename V> void fields(V &v, Of<RopeScaling>) {
@@ -100,8 +98,7 @@ template <typename V> void fields(V &v, Of<LatentAttention>) {
   v(Field{"query_rank", "of the latents of queries; 0: they are products of the token itself", 0, kMaxHidden},
     &LatentAttention::queryRank);
   v(Field{"key_rank", "of the latents of keys and values", 1, kMaxHidden}, &LatentAttention::keyRank);
-  v(Field{"rotary_dim", "the last dimensions of each head, which rotate", 2, kMaxHeadDim},
-    &LatentAttention::rotaryDim);
+  v(Field{"rotary_dim", "the last dimensions of each head, which rotate", 2, kMaxHeadDim}, &LatentAttention::rotaryDim);
   v(Field{"value_dim", "size of a head of values", 1, kMaxHeadDim}, &LatentAttention::valueDim);
   v(Field{"norm", "of the latents"}, &LatentAttention::norm);
 }
@@ -109,8 +106,7 @@ template <typename V> void fields(V &v, Of<LatentAttention>) {
 template <typename V> void fields(V &v, Of<RelativeBias>) {
   v(Field{"buckets", "of distances; of both directions where attention is not causal", 2, kMaxBiasBuckets},
     &RelativeBias::buckets);
-  v(Field{"max_distance", "from which on all share a bucket", 1, plan::kMostBiasDistance},
-    &RelativeBias::maxDistance);
+  v(Field{"max_distance", "from which on all share a bucket", 1, plan::kMostBiasDistance}, &RelativeBias::maxDistance);
 }
 
 template <typename V> void fields(V &v, Of<AttentionDescription>) {
@@ -127,8 +123,7 @@ template <typename V> void fields(V &v, Of<AttentionDescription>) {
   v(Field{"clip", "bound of queries, keys and values; 0: none", 0, kAnyNumber}, &T::clip);
   v(Field{"qk_norm", "norms of queries and keys, before they rotate"}, &T::qkNorm);
   v(Field{"rope", "rotary positions"}, &T::rope);
-  v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score",
-          0, 1e3},
+  v(Field{"slopes", "ALiBi: one for each query head; times the distance of a key it is taken from the score", 0, 1e3},
     &T::slopes);
   v(Field{"relative_bias", "a learned number of each head and bucket of distances is added to scores, one "
                            "table for all layers (T5)"},
@@ -143,11 +138,9 @@ template <typename V> void fields(V &v, Of<Mlp>) {
   v(Field{"activation", "a word of transformers' activations"}, &Mlp::activation);
   v(Field{"gated", "down(act(gate(x)) up(x)), not down(act(up(x)))"}, &Mlp::gated);
   v(Field{"bias", "of its products"}, &Mlp::bias);
-  v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber},
-    &Mlp::limit);
+  v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber}, &Mlp::limit);
   v(Field{"up_plus_one", "1 is added to up before it meets the gate"}, &Mlp::upPlusOne);
-  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true},
-    &Mlp::dropout);
+  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true}, &Mlp::dropout);
   v(Field{"ffn", "width; with experts: of one of them", 1, kMaxFfn}, &Mlp::ffn);
 }
 
@@ -159,19 +152,15 @@ template <typename V> void fields(V &v, Of<SharedExpert>) {
 template <typename V> void fields(V &v, Of<Experts>) {
   v(Field{"count", "experts of a layer", 1, kMaxExperts}, &Experts::count);
   v(Field{"chosen", "experts of a token", 1, kMaxChosen}, &Experts::chosen);
-  v(Field{"score", "what logits of the router become before the choice", 0, 0, kRouterScores},
-    &Experts::score);
-  v(Field{"post", "weights of the chosen: their scores, or the softmax of them", 0, 0, kRouterPosts},
-    &Experts::post);
+  v(Field{"score", "what logits of the router become before the choice", 0, 0, kRouterScores}, &Experts::score);
+  v(Field{"post", "weights of the chosen: their scores, or the softmax of them", 0, 0, kRouterPosts}, &Experts::post);
   v(Field{"choice_bias", "a number of each expert, moved by its load, is added to scores for the choice"},
     &Experts::bias);
   v(Field{"logit_bias", "of the router's product"}, &Experts::logitBias);
   v(Field{"zipped", "gate and up are one matrix, whose columns alternate"}, &Experts::isZipped);
-  v(Field{"groups", "experts are chosen from the best of so many groups", 1, kMaxRouterGroups},
-    &Experts::groups);
+  v(Field{"groups", "experts are chosen from the best of so many groups", 1, kMaxRouterGroups}, &Experts::groups);
   v(Field{"kept_groups", "how many of the groups", 1, kMaxRouterGroups}, &Experts::keptGroups);
-  v(Field{"group_top", "a group's score is the sum of so many of its best", 1, kMaxChosen},
-    &Experts::groupTop);
+  v(Field{"group_top", "a group's score is the sum of so many of its best", 1, kMaxChosen}, &Experts::groupTop);
   v(Field{"normalised", "weights are divided by their sum plus this number; null: they are not", 0, 1},
     &Experts::epsilon);
   v(Field{"scale", "of the weights", 1e-6, 1e6}, &Experts::scale);
@@ -193,15 +182,12 @@ template <typename V> void fields(V &v, Of<BlockDescription>) {
 }
 
 template <typename V> void fields(V &v, Of<Embedding>) {
-  v(Field{"scale", "of the embeddings of tokens, rounded to the type of values", 0, kAnyNumber},
-    &Embedding::scale);
-  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows", 0, kMaxHidden},
-    &Embedding::width);
+  v(Field{"scale", "of the embeddings of tokens, rounded to the type of values", 0, kAnyNumber}, &Embedding::scale);
+  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows", 0, kMaxHidden}, &Embedding::width);
   v(Field{"learned_positions", "a table of positions is added"}, &Embedding::learnedPositions);
   v(Field{"position_offset", "rows of that table before the one of position 0", 0, kMaxPositions},
     &Embedding::positionOffset);
-  v(Field{"types", "kinds of tokens, whose embeddings are added; 0: none", 0, kMaxTokenTypes},
-    &Embedding::types);
+  v(Field{"types", "kinds of tokens, whose embeddings are added; 0: none", 0, kMaxTokenTypes}, &Embedding::types);
   v(Field{"norm", "of the sum"}, &Embedding::norm);
   v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, /*mayChange=*/true}, &Embedding::dropout);
 }
@@ -223,10 +209,8 @@ template <typename V> void fields(V &v, Of<Projector>) {
 }
 
 template <typename V> void fields(V &v, Of<ImageTokens>) {
-  v(Field{"token", "that stands where the encoder's positions go", 0, kMaxVocabulary - 1},
-    &ImageTokens::token);
-  v(Field{"first", "the encoder's position that the first of them has", 0, kMaxPositions},
-    &ImageTokens::first);
+  v(Field{"token", "that stands where the encoder's positions go", 0, kMaxVocabulary - 1}, &ImageTokens::token);
+  v(Field{"first", "the encoder's position that the first of them has", 0, kMaxPositions}, &ImageTokens::first);
 }
 
 template <typename V> void fields(V &v, Of<EncoderDescription>) {
@@ -239,8 +223,7 @@ template <typename V> void fields(V &v, Of<EncoderDescription>) {
   v(Field{"final_norm", "behind its layers"}, &T::finalNorm);
   v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
   v(Field{"projector", "two products, behind that, which make what the decoder has of it"}, &T::projector);
-  v(Field{"image_tokens",
-          "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
+  v(Field{"image_tokens", "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
     &T::imageTokens);
 }
 
@@ -268,8 +251,7 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
   v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::finalDropout);
-  v(Field{"encoder",
-          "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
+  v(Field{"encoder", "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
     &T::encoder);
   v(Field{"start_token",
           "what the decoder reads first, where data have labels alone",

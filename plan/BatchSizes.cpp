@@ -19,9 +19,8 @@ Status verify(const BatchRampup &rampup, int64_t size) {
   if (start >= size)
     return refuse(fmt::format("the first batch is not below the global batch, {}; expected less", size));
   if ((size - start) % increment != 0)
-    return refuse(
-        fmt::format("increments of {} do not lead from {} to the global batch, {}; expected a divisor of {}",
-                    increment, start, size, size - start));
+    return refuse(fmt::format("increments of {} do not lead from {} to the global batch, {}; expected a divisor of {}",
+                              increment, start, size, size - start));
   return Status::ok();
 }
 
@@ -33,15 +32,14 @@ public:
         samplesEach_(static_cast<double>(samples_) / static_cast<double>(increments_)) {}
   int64_t increments() const { return increments_; }
   int64_t at(int64_t sample) const {
-    return sample > samples_
-               ? increments_
-               : std::min(increments_, static_cast<int64_t>(static_cast<double>(sample) / samplesEach_));
+    return sample > samples_ ? increments_
+                             : std::min(increments_, static_cast<int64_t>(static_cast<double>(sample) / samplesEach_));
   }
   // Batches of `size` samples from `first` on, which has `now` increments, up to the first that has more.
   int64_t batchesUntilMore(int64_t first, int64_t size, int64_t now) const {
     const double end = samplesEach_ * static_cast<double>(now + 1);
-    auto count = std::max<int64_t>(
-        1, static_cast<int64_t>((end - static_cast<double>(first)) / static_cast<double>(size)));
+    auto count =
+        std::max<int64_t>(1, static_cast<int64_t>((end - static_cast<double>(first)) / static_cast<double>(size)));
     while (count > 1 && at(first + (count - 1) * size) > now)
       --count;
     while (at(first + count * size) <= now)

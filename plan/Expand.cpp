@@ -30,14 +30,12 @@ Operand inIteration(const Operand &operand, int64_t iteration) {
 
 std::vector<Call> expandedCalls(const Chunk &chunk) {
   std::vector<Call> calls;
-  forEachRun(chunk.calls.size(), chunk.repeats, [&](int64_t call, int64_t iteration) {
-    calls.push_back(inIteration(chunk.calls[call], iteration));
-  });
+  forEachRun(chunk.calls.size(), chunk.repeats,
+             [&](int64_t call, int64_t iteration) { calls.push_back(inIteration(chunk.calls[call], iteration)); });
   return calls;
 }
 
-static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int64_t iteration,
-                           int64_t index) {
+static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int64_t iteration, int64_t index) {
   ExpandedStep out;
   out.kind = step.kind;
   out.chunk = step.chunk;
@@ -115,8 +113,7 @@ std::vector<Parameter> instancesOf(const Parameter &parameter) {
       const auto [found, isNew] = known.try_emplace(number, instances.size());
       if (isNew)
         instances.push_back(ofInstance(parameter, number));
-      instances[found->second].places.push_back(
-          {place.stage, place.bucket, place.elementOffset + i * place.stride});
+      instances[found->second].places.push_back({place.stage, place.bucket, place.elementOffset + i * place.stride});
     }
   return instances;
 }

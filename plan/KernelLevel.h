@@ -23,9 +23,7 @@ inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
     {"sm_90", Target::cuda, 90},
     {"sm_100", Target::cuda, 100},
 });
-constexpr const KernelLevelFacts &factsOf(KernelLevel level) {
-  return kKernelLevels[static_cast<size_t>(level)];
-}
+constexpr const KernelLevelFacts &factsOf(KernelLevel level) { return kKernelLevels[static_cast<size_t>(level)]; }
 template <>
 inline constexpr auto enumNames<KernelLevel> = [] {
   std::array<std::string_view, kKernelLevels.size()> names;

@@ -20,8 +20,7 @@ struct ParameterDim {
 };
 
 enum class InitKind { normal, zeros, ones };
-template <>
-inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"normal", "zeros", "ones"});
+template <> inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"normal", "zeros", "ones"});
 
 // A logical parameter is a view of one tensor of the Hugging Face checkpoint: dimension j of fileShape, from offset[j]
 // on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight [h, 3h] holds q, k and

@@ -5,9 +5,7 @@
 
 namespace mgc::plan {
 
-bool isPosition(Input::Kind kind) {
-  return kind == Input::Kind::positions || kind == Input::Kind::keyPositions;
-}
+bool isPosition(Input::Kind kind) { return kind == Input::Kind::positions || kind == Input::Kind::keyPositions; }
 
 bool isOneForAllMicrobatches(Input::Kind kind) { return isPosition(kind) || kind == Input::Kind::stepTokens; }
 
@@ -27,13 +25,11 @@ bool separatesDocuments(Input::Kind kind) {
 
 bool readsDocuments(Input::Kind kind) { return kind == Input::Kind::positionIds || separatesDocuments(kind); }
 
-bool isEnd(Input::Kind kind) {
-  return kind == Input::Kind::documentEnds || kind == Input::Kind::keyDocumentEnds;
-}
+bool isEnd(Input::Kind kind) { return kind == Input::Kind::documentEnds || kind == Input::Kind::keyDocumentEnds; }
 
 bool isOfEither(Input::Kind kind) {
-  return kind == Input::Kind::tokens || kind == Input::Kind::documentEnds ||
-         kind == Input::Kind::imagePlaces || isOfEncoderAlone(kind) || isPosition(kind);
+  return kind == Input::Kind::tokens || kind == Input::Kind::documentEnds || kind == Input::Kind::imagePlaces ||
+         isOfEncoderAlone(kind) || isPosition(kind);
 }
 
 bool isOfEncoderAlone(Input::Kind kind) { return kind == Input::Kind::patches; }
@@ -85,9 +81,7 @@ bool hasMasters(const Plan &plan, const Bucket &bucket) {
   return !bucket.frozen && valueType(plan, bucket) == DType::bf16;
 }
 
-DType gradientType(const Plan &plan, const Bucket &bucket) {
-  return bucket.hasLoad() ? DType::f32 : plan.gradientType;
-}
+DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.gradientType; }
 
 int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
@@ -101,8 +95,7 @@ int64_t Ring::slots() const {
 }
 
 std::string Chunk::name() const {
-  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage)
-                                 : std::string(nameOf(task));
+  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
 }
 
 std::string_view nameOf(Task task) { return nameIn(task); }

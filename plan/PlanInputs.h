@@ -61,9 +61,9 @@ struct Input {
 };
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
-    {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds",
-     "documentStarts", "keyDocumentStarts", "stepTokens", "lossShares", "tokenTypes", "documentEnds",
-     "keyDocumentEnds", "encoderEnds", "patches", "imagePlaces"});
+    {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds", "documentStarts",
+     "keyDocumentStarts", "stepTokens", "lossShares", "tokenTypes", "documentEnds", "keyDocumentEnds", "encoderEnds",
+     "patches", "imagePlaces"});
 
 // Whether inputs of the kind are places of a sequence's elements, whatever the data.
 bool isPosition(Input::Kind kind);
@@ -85,7 +85,6 @@ bool isOfEncoderAlone(Input::Kind kind);
 
 // The label of a token. causal: the next token; masked: the token itself, where it was chosen to be predicted.
 enum class Objective { causal, masked };
-template <>
-inline constexpr auto enumNames<Objective> = std::to_array<std::string_view>({"causal", "masked"});
+template <> inline constexpr auto enumNames<Objective> = std::to_array<std::string_view>({"causal", "masked"});
 
 } // namespace mgc::plan

@@ -71,7 +71,6 @@ struct ScheduleStep {
   bool operator==(const ScheduleStep &) const = default;
 };
 template <>
-inline constexpr auto enumNames<ScheduleStep::Kind> =
-    std::to_array<std::string_view>({"run", "send", "recv"});
+inline constexpr auto enumNames<ScheduleStep::Kind> = std::to_array<std::string_view>({"run", "send", "recv"});
 
 } // namespace mgc::plan

@@ -21,9 +21,7 @@ template <typename T> inline constexpr bool isTuple = false;
 
 // The names of an enumeration's values, in plan.json and in messages: enumNames<E>[value].
 template <typename E> inline constexpr auto enumNames = nullptr;
-template <typename E> constexpr std::string_view nameIn(E value) {
-  return enumNames<E>[static_cast<size_t>(value)];
-}
+template <typename E> constexpr std::string_view nameIn(E value) { return enumNames<E>[static_cast<size_t>(value)]; }
 template <typename E> std::optional<E> valueNamed(std::string_view name) {
   for (size_t i = 0; i < enumNames<E>.size(); ++i)
     if (enumNames<E>[i] == name)

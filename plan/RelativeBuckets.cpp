@@ -12,15 +12,14 @@ Status verifyBuckets(int64_t buckets, int64_t maxDistance, bool causal) {
   if (side < 2)
     return errorf("{} buckets; expected {} or more", buckets, causal ? 2 : 4);
   if (maxDistance <= side / 2 || maxDistance > kMostBiasDistance)
-    return errorf("{} buckets up to a distance of {}; expected a distance from {} to {}", buckets,
-                  maxDistance, side / 2 + 1, kMostBiasDistance);
+    return errorf("{} buckets up to a distance of {}; expected a distance from {} to {}", buckets, maxDistance,
+                  side / 2 + 1, kMostBiasDistance);
   return Status::ok();
 }
 
 void bucketsOfDistances(int64_t buckets, int64_t maxDistance, bool causal, std::span<int32_t> to) {
   const int64_t side = bucketsOfOneSide(buckets, causal), exact = side / 2;
-  const auto scale =
-      static_cast<float>(std::log(static_cast<double>(maxDistance) / static_cast<double>(exact)));
+  const auto scale = static_cast<float>(std::log(static_cast<double>(maxDistance) / static_cast<double>(exact)));
   for (int64_t distance = 0; distance <= maxDistance; ++distance) {
     int64_t bucket = distance;
     if (distance >= exact) {

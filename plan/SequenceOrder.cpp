@@ -4,9 +4,7 @@
 
 namespace mgc::plan {
 
-bool isOrder(int64_t size, int64_t zigzag) {
-  return zigzag == 1 || (size % 2 == 0 && size / 2 % zigzag == 0);
-}
+bool isOrder(int64_t size, int64_t zigzag) { return zigzag == 1 || (size % 2 == 0 && size / 2 % zigzag == 0); }
 
 OrderRun runAt(int64_t index, int64_t size, int64_t zigzag) {
   const int64_t length = zigzag == 1 ? size : size / 2 / zigzag;
@@ -20,8 +18,7 @@ std::vector<OrderRun> positionsOfPart(int64_t part, int64_t parts, int64_t size,
     chunks.push_back(runAt(place, size, zigzag));
     chunks.back().count = std::min(chunks.back().count, end - place);
   }
-  std::sort(chunks.begin(), chunks.end(),
-            [](const OrderRun &a, const OrderRun &b) { return a.position < b.position; });
+  std::sort(chunks.begin(), chunks.end(), [](const OrderRun &a, const OrderRun &b) { return a.position < b.position; });
   std::vector<OrderRun> runs;
   for (const OrderRun &chunk : chunks)
     if (!runs.empty() && runs.back().position + runs.back().count == chunk.position)

@@ -9,21 +9,11 @@
 namespace mgc::plan {
 
 // biasCorrection1 is 1 - beta1^t, biasCorrection2 is 1 - beta2^t.
-enum class StepScalar {
-  lr,
-  beta1,
-  beta2,
-  eps,
-  weightDecay,
-  clip,
-  biasCorrection1,
-  biasCorrection2,
-  routerBiasRate
-};
+enum class StepScalar { lr, beta1, beta2, eps, weightDecay, clip, biasCorrection1, biasCorrection2, routerBiasRate };
 template <>
 inline constexpr auto enumNames<StepScalar> =
-    std::to_array<std::string_view>({"lr", "beta1", "beta2", "eps", "weight_decay", "clip",
-                                     "bias_correction1", "bias_correction2", "router_bias_rate"});
+    std::to_array<std::string_view>({"lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1",
+                                     "bias_correction2", "router_bias_rate"});
 inline constexpr const auto &kStepScalars = enumNames<StepScalar>;
 constexpr size_t indexOf(StepScalar scalar) { return static_cast<size_t>(scalar); }
 

@@ -14,8 +14,7 @@
 namespace mgc::plan {
 
 template <>
-inline constexpr auto enumNames<AxisRole> =
-    std::to_array<std::string_view>({"tensor", "sequence", "data", "stage"});
+inline constexpr auto enumNames<AxisRole> = std::to_array<std::string_view>({"tensor", "sequence", "data", "stage"});
 
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
@@ -62,7 +61,6 @@ struct Scalar {
   bool operator==(const Scalar &) const = default;
 };
 template <>
-inline constexpr auto enumNames<Scalar::Kind> =
-    std::to_array<std::string_view>({"linear", "instance", "seed"});
+inline constexpr auto enumNames<Scalar::Kind> = std::to_array<std::string_view>({"linear", "instance", "seed"});
 
 } // namespace mgc::plan

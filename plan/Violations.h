@@ -24,8 +24,7 @@ public:
   std::string text() const;
 
 private:
-  Place(const Place *parent, std::string_view name, int64_t index)
-      : parent_(parent), name_(name), index_(index) {}
+  Place(const Place *parent, std::string_view name, int64_t index) : parent_(parent), name_(name), index_(index) {}
   const Place *parent_ = nullptr;
   std::string_view name_;
   int64_t index_ = -1;
@@ -33,8 +32,7 @@ private:
 
 class Violations {
 public:
-  template <typename... Args>
-  void add(const Place &place, fmt::format_string<Args...> format, Args &&...args) {
+  template <typename... Args> void add(const Place &place, fmt::format_string<Args...> format, Args &&...args) {
     problems_.add("{}: {}", whole(place), fmt::format(format, std::forward<Args>(args)...));
   }
   // Adds unless it holds; returns whether it does.

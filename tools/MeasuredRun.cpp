@@ -51,8 +51,7 @@ struct MeasuredBox {
 
 class RankReader {
 public:
-  RankReader(const Recording::Rank &rank, const InstructionNumbers &numbers)
-      : rank_(rank), numbers_(numbers) {}
+  RankReader(const Recording::Rank &rank, const InstructionNumbers &numbers) : rank_(rank), numbers_(numbers) {}
 
   std::vector<MeasuredBox> read(int64_t step) {
     for (const Timeline::Record &record : rank_.timeline->records())

@@ -15,16 +15,15 @@ std::string percent(double part, double whole) { return fmt::format("{:.1f} %", 
 
 std::string describeRow(const Profile &profile, const ProfileRow &row) {
   const std::string fraction = row.seconds > 0 ? fmt::format("{:.2f}", row.bound / row.seconds) : "";
-  return fmt::format("{:>7.1f} {:>9.3f} {:>7} {:>15} {:>6} {:>9.3f}  {:<10}  {}\n", row.calls,
-                     1e3 * row.seconds, percent(row.seconds, profile.step), rateOf(row), fraction,
-                     1e3 * row.waiting, nameOf(row.kind), row.kernel);
+  return fmt::format("{:>7.1f} {:>9.3f} {:>7} {:>15} {:>6} {:>9.3f}  {:<10}  {}\n", row.calls, 1e3 * row.seconds,
+                     percent(row.seconds, profile.step), rateOf(row), fraction, 1e3 * row.waiting, nameOf(row.kind),
+                     row.kernel);
 }
 
 std::string describeParts(const Profile &profile) {
   std::string text = fmt::format("{:<20} {:>9} {:>7}\n", "part", "ms", "share");
   for (const ProfilePart &part : profile.parts)
-    text += fmt::format("{:<20} {:>9.3f} {:>7}\n", part.name, 1e3 * part.seconds,
-                        percent(part.seconds, profile.step));
+    text += fmt::format("{:<20} {:>9.3f} {:>7}\n", part.name, 1e3 * part.seconds, percent(part.seconds, profile.step));
   return text + fmt::format("{:<20} {:>9.3f}\n", "step", 1e3 * profile.step);
 }
 
@@ -35,8 +34,8 @@ std::string describeProfile(const Profile &profile) {
       fmt::format("profile of {} step{} after the first, of one step and one of {} rank{} with {} thread{}\n",
                   profile.steps, profile.steps == 1 ? "" : "s", profile.ranks, profile.ranks == 1 ? "" : "s",
                   profile.threads, profile.threads == 1 ? "" : "s");
-  text += fmt::format("{:>7} {:>9} {:>7} {:>15} {:>6} {:>9}  {:<10}  {}\n", "calls", "ms", "share", "rate",
-                      "bound", "waits ms", "kind", "kernel");
+  text += fmt::format("{:>7} {:>9} {:>7} {:>15} {:>6} {:>9}  {:<10}  {}\n", "calls", "ms", "share", "rate", "bound",
+                      "waits ms", "kind", "kernel");
   for (const ProfileRow &row : profile.rows)
     text += describeRow(profile, row);
   text += "\n" + describeParts(profile);
@@ -45,8 +44,8 @@ std::string describeProfile(const Profile &profile) {
       rates.bf16Flops > 0 ? fmt::format(" ({:.1f} of bf16)", 1e-9 * rates.bf16Flops) : std::string();
   text += fmt::format("\nbest matrix product {:.1f} GFLOP/s{}, memory {:.1f} GB/s, of all ranks together\n",
                       1e-9 * rates.flops, bf16, 1e-9 * rates.bytes);
-  return text + fmt::format("bound {:.3g} s/step, this run {:.3g} s/step: {:.2f} of the bound\n",
-                            profile.bound, profile.median, profile.fraction());
+  return text + fmt::format("bound {:.3g} s/step, this run {:.3g} s/step: {:.2f} of the bound\n", profile.bound,
+                            profile.median, profile.fraction());
 }
 
 } // namespace mgc

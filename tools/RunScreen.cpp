@@ -15,9 +15,8 @@ using tools::say;
 static double inMib(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
 
 static std::string describeThroughput(const Throughput &throughput) {
-  return fmt::format(
-      "  of each device {:.0f} tokens/s, {:.3g} TFLOP/s{}", throughput.tokens, throughput.flops * 1e-12,
-      throughput.utilisation > 0 ? fmt::format(", MFU {:.1f} %", 100 * throughput.utilisation) : "");
+  return fmt::format("  of each device {:.0f} tokens/s, {:.3g} TFLOP/s{}", throughput.tokens, throughput.flops * 1e-12,
+                     throughput.utilisation > 0 ? fmt::format(", MFU {:.1f} %", 100 * throughput.utilisation) : "");
 }
 
 static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
@@ -50,8 +49,7 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
       "{} of {} samples of {} tokens\n",
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
       engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data,
-      options.rampup ? "steps" : fmt::format("{} steps", trainIters_), plan.globalBatchSize,
-      plan.sequenceLength);
+      options.rampup ? "steps" : fmt::format("{} steps", trainIters_), plan.globalBatchSize, plan.sequenceLength);
   if (options.save && plan.modelConfig.empty())
     say(stderr, "mgrun: --save {}: gets no config.json: the plan is of an edited program, which none fits\n",
         *options.save);
@@ -95,9 +93,9 @@ void RunScreen::stepped(const TrainingStep &step) {
 }
 
 void RunScreen::evaluated(const EvaluationResult &evaluation) {
-  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n",
-      barShown_ ? "\n" : "", evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(),
-      evaluation.batches, evaluation.seconds);
+  say(stderr, "{}step {}: {} loss {:.4f}  perplexity {:.4g}  ({} batches in {:.1f} s)\n", barShown_ ? "\n" : "",
+      evaluation.step, evaluation.what, evaluation.loss, evaluation.perplexity(), evaluation.batches,
+      evaluation.seconds);
 }
 
 void RunScreen::noted(const std::string &note) { say(stderr, "{}mgrun: {}\n", barShown_ ? "\n" : "", note); }

@@ -53,15 +53,14 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
   app.add_option("--json-keys", options.keys,
                  "Fields of the object, each for files of its own: a text or a list of texts");
   app.add_option("--tokenizer-type", options.tokenizer.type, help)->check(CLI::IsMember(types));
-  CLI::Option *model = app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")
-                           ->check(CLI::ExistingPath);
+  CLI::Option *model =
+      app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")->check(CLI::ExistingPath);
   CLI::Option *vocabulary =
       app.add_option("--vocab-file", options.tokenizer.vocabulary, "vocab.json of GPT2BPETokenizer")
           ->check(CLI::ExistingFile);
-  CLI::Option *merges =
-      app.add_option("--merge-file", options.tokenizer.merges, "merges.txt of GPT2BPETokenizer")
-          ->check(CLI::ExistingFile)
-          ->needs(vocabulary);
+  CLI::Option *merges = app.add_option("--merge-file", options.tokenizer.merges, "merges.txt of GPT2BPETokenizer")
+                            ->check(CLI::ExistingFile)
+                            ->needs(vocabulary);
   vocabulary->needs(merges)->excludes(model);
   app.add_option("--vocab-size", options.tokenizer.vocabularySize, "Of NullTokenizer")->check(wholeNumber(1));
   app.add_flag("--append-eod", options.appendsEnd, "Put the tokenizer's end token behind each document");
@@ -69,16 +68,12 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
       ->needs("--append-eod");
   app.add_flag("--tokenizer-hf-no-include-special-tokens", flags.omitsSpecial,
                "Without the tokens that the tokenizer puts around each text");
-  app.add_flag("--split-sentences", options.splitsSentences,
-               "Each sentence is a sequence (PREFIX_KEY_sentence)");
-  app.add_option("--workers", options.workers, "Threads; else one for each core")
-      ->check(wholeNumber(1, 4096));
-  app.add_option(
-         "--partitions", options.partitions,
-         "Order of Megatron-LM's --partitions: line i in part i modulo this, one part behind the other")
+  app.add_flag("--split-sentences", options.splitsSentences, "Each sentence is a sequence (PREFIX_KEY_sentence)");
+  app.add_option("--workers", options.workers, "Threads; else one for each core")->check(wholeNumber(1, 4096));
+  app.add_option("--partitions", options.partitions,
+                 "Order of Megatron-LM's --partitions: line i in part i modulo this, one part behind the other")
       ->check(wholeNumber(1, 1 << 20));
-  app.add_flag("--keep-sequential-samples", flags.keepsOrder,
-               "With --partitions: the lines keep their order");
+  app.add_flag("--keep-sequential-samples", flags.keepsOrder, "With --partitions: the lines keep their order");
   app.add_flag("--restart", options.restarts, "Begin anew, instead of going on where a run was ended");
 }
 
@@ -167,8 +162,7 @@ Status merge(const MergeFlags &flags) {
     std::error_code ignored;
     return std::filesystem::exists(output + ending, ignored);
   };
-  const bool isOfEndedCommit =
-      exists(".idx.part"); // its index, of which IndexedWriter.h says when it is placed
+  const bool isOfEndedCommit = exists(".idx.part"); // its index, of which IndexedWriter.h says when it is placed
   if (exists(".bin") && !exists(".idx") && !isOfEndedCommit)
     return errorf("{}.bin: has no {}.idx beside it, so it may be another's; expected another "
                   "--output-prefix, or the file moved away",
@@ -185,8 +179,8 @@ Status merge(const MergeFlags &flags) {
   }
   MGC_TRY(writer.commit());
   const WrittenSizes &sizes = writer.sizes();
-  say(stdout, "{}: {} documents, {} sequences, {} tokens of {} files\n", output, sizes.documents,
-      sizes.sequences, sizes.tokens, prefixes.size());
+  say(stdout, "{}: {} documents, {} sequences, {} tokens of {} files\n", output, sizes.documents, sizes.sequences,
+      sizes.tokens, prefixes.size());
   return Status::ok();
 }
 
@@ -197,8 +191,7 @@ Status describe(const std::string &path) {
     longest = std::max<int64_t>(longest, files.lengths()[i]);
     empty += files.lengths()[i] == 0;
   }
-  say(stdout,
-      "{}\n  type       {}\n  documents  {}\n  sequences  {}{}\n  tokens     {}\n  longest    {} tokens\n{}",
+  say(stdout, "{}\n  type       {}\n  documents  {}\n  sequences  {}{}\n  tokens     {}\n  longest    {} tokens\n{}",
       files.prefix(), toString(files.type()), files.documents(), files.sequences(),
       empty ? fmt::format(", {} of them empty", empty) : "", files.tokens(), longest,
       files.hasModes() ? "  modes      one for each sequence\n" : "");
@@ -223,9 +216,7 @@ int main(int argc, char **argv) {
   MergeFlags mergeFlags;
   CLI::App *mergeApp = app.add_subcommand("merge", "Several .bin and .idx to one");
   mergeApp->add_option("--input", mergeFlags.inputs, "Prefixes in their order, or folders")->required();
-  mergeApp->add_option("--output-prefix", mergeFlags.output, "Of the new files")
-      ->required()
-      ->check(notEmpty());
+  mergeApp->add_option("--output-prefix", mergeFlags.output, "Of the new files")->required()->check(notEmpty());
   std::vector<std::string> described;
   CLI::App *infoApp = app.add_subcommand("info", "What is in .bin and .idx; checks them");
   infoApp->add_option("prefix", described, "Prefixes of files")->required();

@@ -37,10 +37,10 @@ namespace {
 frontend::Supported supportedByCompiler() {
   frontend::Supported supported;
   for (const schedule::ScheduleRow &row : schedule::schedules())
-    supported.schedules.push_back(
-        {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
-         [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
-         row.placement == schedule::ChunkPlacement::v, row.byTime});
+    supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages,
+                                   row.byDefault,
+                                   [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
+                                   row.placement == schedule::ChunkPlacement::v, row.byTime});
   for (const std::string &name : cost::machineNames())
     supported.machines.push_back({name, name});
   for (const std::string &name : targets()) {
@@ -80,8 +80,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context
 }
 
 // A program that was edited computes what its config.json does not say; then it has none.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> parseProgram(mlir::MLIRContext &context,
-                                                       const CompileFlags &flags) {
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseProgram(mlir::MLIRContext &context, const CompileFlags &flags) {
   MGC_ASSIGN(module, parseModule(context, flags.model));
   const auto lower = [](mlir::ModuleOp fresh, const std::string &phase) {
     return runPhases(fresh, {.from = {}, .to = phase, .dumpDirectory = {}});
@@ -112,12 +111,10 @@ struct Imported {
 Result<Imported> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
   if (llvm::StringRef(flags.model).ends_with(".mlir")) {
     if (frontend::isGiven(flags.layout) || !flags.facts.empty())
-      return errorf(
-          "{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
-          flags.model);
-    if (!flags.rampup.empty())
-      return errorf("--rampup-batch-size: {}: a program has one batch; expected a model description",
+      return errorf("{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
                     flags.model);
+    if (!flags.rampup.empty())
+      return errorf("--rampup-batch-size: {}: a program has one batch; expected a model description", flags.model);
     MGC_ASSIGN(parsed, parseProgram(context, flags));
     return Imported{std::move(parsed), {}};
   }
@@ -145,13 +142,12 @@ Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
   if (!target || target == targets().front())
     return Status::ok();
   if (!flags.cpu.empty())
-    return errorf("--target-cpu {}: chooses kernels of plans for {}; this one is for {}", flags.cpu,
-                  targets().front(), target.str());
+    return errorf("--target-cpu {}: chooses kernels of plans for {}; this one is for {}", flags.cpu, targets().front(),
+                  target.str());
   if (!flags.tuneThreads.empty())
-    return errorf(
-        "--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
-        "the plan is loaded, by measuring with mgrun --tune-products",
-        targets().front(), target.str());
+    return errorf("--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
+                  "the plan is loaded, by measuring with mgrun --tune-products",
+                  targets().front(), target.str());
   return Status::ok();
 }
 
@@ -175,8 +171,7 @@ void sayTuning(const tune::TuneReport &report) {
 bool isOfPlan(const std::string &path, const std::string &folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const fs::path inside =
-      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  const fs::path inside = fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
   return !inside.empty() && (inside == "plan.json" || *inside.begin() == "kernels");
 }
 
@@ -194,10 +189,9 @@ Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
 // The same program, as it is evaluated, in phase fuse.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> evaluationOf(mlir::ModuleOp module, const CompileFlags &flags) {
   if (const std::string phase = phaseOf(module, flags.from); phase != phases().front().name)
-    return errorf(
-        "--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
-        "a program in phase {}",
-        flags.model, phase, phases().front().name.str());
+    return errorf("--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
+                  "a program in phase {}",
+                  flags.model, phase, phases().front().name.str());
   mlir::OwningOpRef<mlir::ModuleOp> evaluation = module.clone();
   mlir::PassManager pm(module.getContext());
   pm.addPass(createEvaluatePass());
@@ -308,10 +302,10 @@ Status printOptions(const Flags &flags) {
 
 int main(int argc, char **argv) {
   prepareCompiler("mgc");
-  Parsed parsed = parseFlags(argc, argv,
-                             versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(),
-                                                 jsonLibrary(), commandLineLibrary()}),
-                             supportedByCompiler());
+  Parsed parsed = parseFlags(
+      argc, argv,
+      versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(), jsonLibrary(), commandLineLibrary()}),
+      supportedByCompiler());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
   Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)

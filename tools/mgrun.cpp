@@ -91,8 +91,7 @@ Result<TrainingSummary> trainOnScreen(const TrainingOptions &options, Interrupt 
     return train(options, page, interrupt);
   }
   if (!launch.isAlone())
-    say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by,
-        toString(launch.master));
+    say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by, toString(launch.master));
   for (const std::string &doubt : doubtsAbout(options))
     say(stderr, "mgrun: {}\n", doubt);
   RunScreen screen(options.logInterval, options.typed.timersOf);
@@ -158,15 +157,12 @@ int main(int argc, char **argv) {
   prepareProcess("mgrun", 128);
   limitSpinning(argv);
   ignoreClosedPipes();
-  CLI::App app(
-      "Trains by a plan, with every rank of the mesh a thread of this process, or a process of its own where "
-      "torchrun, mpirun, srun or flags say so.");
+  CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process, or a process of its own where "
+               "torchrun, mpirun, srun or flags say so.");
   app.name("mgrun");
-  app.footer(
-      "Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or "
-      "SIGUSR2: after the step that runs, and saved.");
-  app.set_version_flag("--version",
-                       versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
+  app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or "
+             "SIGUSR2: after the step that runs, and saved.");
+  app.set_version_flag("--version", versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
   app.option_defaults()->always_capture_default();
   TrainingOptions options;
   addRunFlags(app, options);
@@ -179,8 +175,7 @@ int main(int argc, char **argv) {
     std::ranges::reverse(sorted->words); // as the parser wants them
     app.parse(std::move(sorted->words));
     const TypedOptions &typed = options.typed;
-    if (!options.data && !typed.mockData && typed.dataPath.empty() &&
-        typed.dataPaths[size_t(Split::train)].empty())
+    if (!options.data && !typed.mockData && typed.dataPath.empty() && typed.dataPaths[size_t(Split::train)].empty())
       throw CLI::RequiredError("--data FILE, --data-path PREFIX or --mock-data");
   } catch (const CLI::ParseError &error) {
     return leaveWith(app, error);

@@ -94,8 +94,7 @@ static Status compileAll(size_t modules, const CompileOptions &options,
     for (size_t number = next++; number < modules; number = next++)
       statuses[number] = compile(number, options.printed ? &printed[number] : nullptr);
   };
-  size_t workers =
-      options.threads > 0 ? size_t(options.threads) : std::max(1u, std::thread::hardware_concurrency());
+  size_t workers = options.threads > 0 ? size_t(options.threads) : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
   for (size_t number = 1; number < std::min(workers, modules); ++number)
     threads.emplace_back(work);
@@ -132,8 +131,8 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
   return kernels.results;
 }
 
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const PtxFile &output, const CompileOptions &options) {
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
+                                                   const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
   Kernels kernels = dropEqual(graphs);
   const std::vector<std::vector<const NamedGraph *>> modules = divide(kernels.distinct);

@@ -34,8 +34,8 @@ struct CompiledKernel {
 };
 
 // Writes one PTX text with all kernels, for a GPU target.
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const PtxFile &output, const CompileOptions &options = {});
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs, const PtxFile &output,
+                                                   const CompileOptions &options = {});
 // Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
 // not verify, a missing or failing linker, an unresolved symbol.
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,

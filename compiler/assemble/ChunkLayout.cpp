@@ -96,8 +96,7 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     splitStart_.push_back(split);
     split += plan::aligned(offsets.split.back());
   }
-  const BlockOffsets &front = offsets_.at(instances_.front().block),
-                     &back = offsets_.at(instances_.back().block);
+  const BlockOffsets &front = offsets_.at(instances_.front().block), &back = offsets_.at(instances_.back().block);
   bytes_[kind(BufferKind::input)] = front.in.back();
   bytes_[kind(BufferKind::output)] = back.out.back();
   bytes_[kind(BufferKind::gradientOut)] = front.gradientOfIn.back();
@@ -139,8 +138,7 @@ ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
   return {kind(BufferKind::activation), savedStart_[instance] + offsets_.at(&block).saved[index]};
 }
 
-ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function,
-                                        size_t argument) const {
+ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function, size_t argument) const {
   const auto &[what, index, isFrozen] = function.arguments[argument];
   switch (what) {
   case Arg::activation:
@@ -150,8 +148,7 @@ ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &fu
   case Arg::saved:
     return saved(instance, index);
   case Arg::split:
-    return {kind(BufferKind::split),
-            splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
+    return {kind(BufferKind::split), splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
   case Arg::data:
   case Arg::parameter:
     return {};

@@ -57,7 +57,7 @@ private:
   };
   std::map<const ModelBlock *, BlockOffsets> offsets_;
   std::vector<int64_t> entering_, savedStart_, splitStart_; // per instance: start of its groups
-  std::vector<bool> isKept_; // per instance: what enters it is saved for backward
+  std::vector<bool> isKept_;                                // per instance: what enters it is saved for backward
 };
 
 } // namespace mgc

@@ -31,8 +31,7 @@ Status readOrders(ModuleOp module, schedule::Problem &problem) {
     return Status::ok();
   MGC_ASSIGN(read, schedule::readScheduleText(text));
   if (read.shape != problem.shape)
-    return errorf(
-        "schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
+    return errorf("schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
   problem.orders = std::move(read.orders);
   return Status::ok();
 }
@@ -85,8 +84,7 @@ Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDe
     addChunks(stage, problem);
   MGC_ASSIGN(row, schedule::rowOf(problem));
   if (row.splitBackward != trainingFlag(module, "split_backward"))
-    return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
-                  row.splitBackward);
+    return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
   if (row.byTime)
     MGC_TRY(addTimes(module, stages, programs, problem));
   return problem;

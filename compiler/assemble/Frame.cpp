@@ -16,8 +16,7 @@ bool isYieldOfTile(Operation *op) { return isa<YieldOp>(op) && isa<TileOp>(op->g
 // From the function, or from a tile into its result. Uses of a value's memory are those of its other names too.
 bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return isa<func::ReturnOp>(user) || isYieldOfTile(user) ||
-           (isa<RenameOp>(user) && isReturned(user->getResult(0)));
+    return isa<func::ReturnOp>(user) || isYieldOfTile(user) || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
   });
 }
 
@@ -27,11 +26,10 @@ bool isReturned(Value value) {
 bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
   std::optional<RowSpace> space = kernel.getSpace();
   auto maker = dyn_cast_or_null<RowOpInterface>(made.getDefiningOp());
-  bool readsOtherRows =
-      llvm::any_of(kernel.getBody().front().getOps<RowOpInterface>(),
-                   [&](RowOpInterface op) { return op.getLookupTable() == captured && !op.looksUpInRow(); });
-  return space && maker && !readsOtherRows && !maker.onlyAccumulates() &&
-         made.getType() == captured.getType() &&
+  bool readsOtherRows = llvm::any_of(kernel.getBody().front().getOps<RowOpInterface>(), [&](RowOpInterface op) {
+    return op.getLookupTable() == captured && !op.looksUpInRow();
+  });
+  return space && maker && !readsOtherRows && !maker.onlyAccumulates() && made.getType() == captured.getType() &&
          tensorOf(made).getRank() == int64_t(space->rows.size() + space->columns.size());
 }
 
@@ -196,7 +194,7 @@ private:
   mlir::Block &body_;
   int64_t next_ = 0;
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
-  std::vector<memory::LiveBuffer> buffers_; // lifetimes in ops, those of a tile between its begin and end
+  std::vector<memory::LiveBuffer> buffers_;          // lifetimes in ops, those of a tile between its begin and end
   llvm::DenseMap<Value, int64_t> bufferOf_;
   llvm::DenseMap<Operation *, int64_t> workspaceOf_;
   llvm::DenseSet<int64_t> takenOver_; // by results of the op that is being placed

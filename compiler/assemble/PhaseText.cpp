@@ -44,9 +44,8 @@ std::string runText(const PeriodicStep &step) {
 std::string transferText(const PeriodicStage &schedule, const PeriodicStep &step) {
   const bool isSend = step.step.kind == Step::Kind::send;
   const int64_t ring = (isSend ? step.step.reads : step.step.writes).front().buffer;
-  return fmt::format("{} {} microbatch {} {} stage {}, {} bytes", isSend ? "send" : "recv",
-                     schedule.rings[ring].name, microbatchText(step), isSend ? "->" : "<-", step.step.peer,
-                     step.step.bytes);
+  return fmt::format("{} {} microbatch {} {} stage {}, {} bytes", isSend ? "send" : "recv", schedule.rings[ring].name,
+                     microbatchText(step), isSend ? "->" : "<-", step.step.peer, step.step.bytes);
 }
 
 std::string stepText(const PeriodicStage &schedule, const PeriodicStep &step) {
@@ -85,16 +84,15 @@ public:
       add("  {}: {} bytes at {}\n", region.kind, region.bytes, region.offset);
       addBuckets(region.kind);
       if (region.kind == "scalars")
-        add("    step scalars at {}\n    results at {}\n    clip factor at {}\n", memory_.stepScalars,
-            memory_.results, memory_.factor);
+        add("    step scalars at {}\n    results at {}\n    clip factor at {}\n", memory_.stepScalars, memory_.results,
+            memory_.factor);
       else if (region.kind == "inputs")
         addInputs();
       else if (region.kind == "activations")
         addActivations();
       else if (region.kind == "frame")
         add("    gradients between instances at {}\n    frames at {}{}\n", memory_.flow, memory_.frame,
-            memory_.forwardFrame == memory_.frame ? ""
-                                                  : fmt::format(", of forward at {}", memory_.forwardFrame));
+            memory_.forwardFrame == memory_.frame ? "" : fmt::format(", of forward at {}", memory_.forwardFrame));
     }
     return std::move(text_);
   }
@@ -125,10 +123,9 @@ private:
   void addRing(const plan::Ring &ring, int64_t area) {
     std::vector<std::string> turns;
     for (const auto &[first, slots, phase] : ring.turns)
-      turns.push_back(
-          fmt::format("{} from {} on{}", slots, first, phase > 0 ? fmt::format(", phase {}", phase) : ""));
-    add("    {}: slots of {} bytes, {} apart from {} on; {}\n", ring.name, ring.bytes, ring.stride,
-        area + ring.offset, fmt::join(turns, "; "));
+      turns.push_back(fmt::format("{} from {} on{}", slots, first, phase > 0 ? fmt::format(", phase {}", phase) : ""));
+    add("    {}: slots of {} bytes, {} apart from {} on; {}\n", ring.name, ring.bytes, ring.stride, area + ring.offset,
+        fmt::join(turns, "; "));
   }
 
   const StageDecisions &stage_;
@@ -140,8 +137,8 @@ std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   AsmState names(function);
-  stream << "function " << function.getName() << ": frame of " << frame.bytes << " bytes, "
-         << frame.leastBytes << " at least\n";
+  stream << "function " << function.getName() << ": frame of " << frame.bytes << " bytes, " << frame.leastBytes
+         << " at least\n";
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     for (Value result : op->getResults()) {
       auto place = frame.offsets.find(result);
@@ -156,8 +153,8 @@ std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
       stream << (isInPlace ? ", in place\n" : "\n");
     }
     if (auto place = frame.workspaces.find(op); place != frame.workspaces.end())
-      stream << "  workspace of " << op->getName() << ": " << workspaceBytes(op) << " bytes at "
-             << place->second << "\n";
+      stream << "  workspace of " << op->getName() << ": " << workspaceBytes(op) << " bytes at " << place->second
+             << "\n";
   });
   return text;
 }

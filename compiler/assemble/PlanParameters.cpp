@@ -51,8 +51,7 @@ plan::Parameter::Rows rowsOf(RankedTensorType type, MeshAttr mesh, StringAttr al
 Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along) {
   auto list = [&](StringRef name) {
     auto array = view.getAs<DenseI64ArrayAttr>(name);
-    return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
-                 : std::vector<int64_t>();
+    return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end()) : std::vector<int64_t>();
   };
   plan::Parameter parameter;
   parameter.name = nameOf(view);
@@ -85,8 +84,7 @@ bool isSame(const plan::Plan &plan, const plan::Parameter &a, const plan::Parame
 void add(plan::Parameter parameter, const plan::Parameter::Place &place, plan::Plan &plan) {
   std::vector<plan::Parameter> &parameters = plan.parameters;
   parameter.places = {place};
-  auto it =
-      llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
+  auto it = llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(plan, parameter, other); });
   if (it == parameters.end())
     it = parameters.insert(it, std::move(parameter));
   if (!llvm::is_contained(it->places, place))

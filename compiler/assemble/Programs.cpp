@@ -56,16 +56,16 @@ private:
       if (llvm::all_of(argument.getUsers(), llvm::IsaPred<func::ReturnOp>)) // no instruction reads it
         continue;
       places_[argument] =
-          newValue(addSegment({SegmentSource::Kind::argument, i},
-                              nameOf("in", i, function_.getArgAttrDict(i)), bytesOf(argument.getType())));
+          newValue(addSegment({SegmentSource::Kind::argument, i}, nameOf("in", i, function_.getArgAttrDict(i)),
+                              bytesOf(argument.getType())));
     }
     Operation *terminator = body_.getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (block_ && block_->results[i].activation >= 0)
         continue;
       places_[storageOf(value)] =
-          newValue(addSegment({SegmentSource::Kind::result, i},
-                              nameOf("out", i, function_.getResultAttrDict(i)), bytesOf(value.getType())));
+          newValue(addSegment({SegmentSource::Kind::result, i}, nameOf("out", i, function_.getResultAttrDict(i)),
+                              bytesOf(value.getType())));
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
@@ -146,8 +146,7 @@ private:
 
   Status emit(Operation *op) {
     return llvm::TypeSwitch<Operation *, Status>(op)
-        .Case<InstructionOpInterface>(
-            [&](InstructionOpInterface instruction) { return emitCall(instruction); })
+        .Case<InstructionOpInterface>([&](InstructionOpInterface instruction) { return emitCall(instruction); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
         .Case<TileOp>([&](TileOp tile) { return emitTile(tile); })
         .Case<RenameOp, PartsOp, JoinOp>([](Operation *) { return Status::ok(); })
@@ -188,8 +187,7 @@ private:
     for (auto [inside, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults())) {
       bool accumulates = accumulated_.contains(result);
       leaving[inside] = result;
-      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out,
-                    viewOf(result).pitch);
+      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out, viewOf(result).pitch);
       if (!accumulates && cast<RowOpInterface>(inside.getDefiningOp()).onlyAccumulates())
         addFill(result);
     }
@@ -205,8 +203,7 @@ private:
     kernel.scalars = emitter.scalars();
     std::vector<Place> operands;
     for (const RowEmitter::Operand &operand : emitter.operands())
-      operands.push_back(
-          placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
+      operands.push_back(placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
     kernels_.uses.push_back({number_, out_.program.instructions.size(), kernels_.graphs.size()});
     kernels_.graphs.push_back(
         {fmt::format("k{}_{}", kernels_.graphs.size(), names.substr(0, 80)), std::move(emitter.graph())});
@@ -257,8 +254,7 @@ private:
     move.bytes = bytesOfElement(op->getOperand(0));
     const bool packs = isa<PackOp>(op);
     const Place whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
-    for (auto [i, part] :
-         llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
+    for (auto [i, part] : llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
       Place element = whole;
       element.offset += int64_t(i) * move.bytes;
       add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
@@ -281,8 +277,8 @@ private:
 
 } // namespace
 
-Result<AssembledProgram> assembleProgram(func::FuncOp function, const FunctionFrame &frame,
-                                         const BlockFunction *block, size_t number, KernelGraphs &kernels) {
+Result<AssembledProgram> assembleProgram(func::FuncOp function, const FunctionFrame &frame, const BlockFunction *block,
+                                         size_t number, KernelGraphs &kernels) {
   return ProgramBuilder(function, frame, block, number, kernels).run();
 }
 

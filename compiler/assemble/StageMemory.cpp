@@ -31,8 +31,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
 
 plan::Input describeInput(const DataRead &data, RankedTensorType type) {
   plan::Input input{data.kind->kind, dtypeOf(type.getElementType()), {}, -1, data.shift, data.ofEncoder};
-  for (auto [name, size, axes] :
-       llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
+  for (auto [name, size, axes] : llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
     input.dims.push_back({name.str(), size, axesOf(axes)});
   return input;
 }
@@ -57,8 +56,7 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
     for (const ModelBlock *block : chunk.blocks())
       for (const BlockFunction *function : block->functions()) {
         const bool isForward = function == block->functionOf(plan::Task::forward);
-        (isForward ? names.forward : names.others)
-            .push_back(func::FuncOp(function->function).getName().str());
+        (isForward ? names.forward : names.others).push_back(func::FuncOp(function->function).getName().str());
       }
   return names;
 }
@@ -80,14 +78,13 @@ public:
     addRegion("inputs", [&] { inputs = placeInputs(); });
     MGC_TRY(std::move(inputs));
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
-    hasPairs_ = std::ranges::any_of(
-        schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
+    hasPairs_ = std::ranges::any_of(schedule.steps,
+                                    [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     addRegion("frame", [&] { placeFrames(); });
     if (!end_)
       return errorf("the stage's buffers take more bytes than 64 bits hold");
-    std::ranges::sort(out_.regions, {}, [](const plan::Region &region) {
-      return std::tuple(region.offset, region.bytes, region.kind);
-    });
+    std::ranges::sort(out_.regions, {},
+                      [](const plan::Region &region) { return std::tuple(region.offset, region.bytes, region.kind); });
     out_.bytes = *end_;
     out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(schedule.leastBytes) -
                       *framesOf(&FunctionFrame::bytes) + *framesOf(&FunctionFrame::leastBytes);
@@ -123,10 +120,9 @@ private:
     auto mesh = module_->getAttrOfType<MeshAttr>(kMeshAttr);
     for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
       bucket.*buffer.offset =
-          buffer.isOwnOf(op)
-              ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.elementOf(op))))
-          : buffer.isIn(op) ? bucket.*buffer.unsplit
-                            : -1;
+          buffer.isOwnOf(op) ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.elementOf(op))))
+          : buffer.isIn(op)  ? bucket.*buffer.unsplit
+                             : -1;
   }
 
   // All microbatches of each kind of data that the stage's functions read; positions are the same for all.
@@ -154,8 +150,7 @@ private:
     plan::Ring &ring = it->second.ring;
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
-    const int64_t slots =
-        plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingInt(module_, "microbatches", 1);
+    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingInt(module_, "microbatches", 1);
     ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
     ring.turns = {{0, slots, 0}};
     ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));
@@ -169,8 +164,7 @@ private:
     return plan::aligned(most);
   }
   Checked framesOf(int64_t FunctionFrame::*bytes) {
-    const int64_t forward = largestFrame(functions_.forward, bytes),
-                  others = largestFrame(functions_.others, bytes);
+    const int64_t forward = largestFrame(functions_.forward, bytes), others = largestFrame(functions_.others, bytes);
     return hasPairs_ ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 

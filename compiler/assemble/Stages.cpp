@@ -52,8 +52,7 @@ void findRepeats(plan::Chunk &chunk) {
 class StageBuilder {
 public:
   StageBuilder(const StageDecisions &stage, const StageContext &context)
-      : stage_(stage.op), layouts_(stage.chunks), schedule_(stage.schedule), memory_(stage.memory),
-        context_(context) {
+      : stage_(stage.op), layouts_(stage.chunks), schedule_(stage.schedule), memory_(stage.memory), context_(context) {
     for (PlaceOp place : stage_.all<PlaceOp>())
       places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
   }
@@ -143,8 +142,7 @@ private:
       if (segment.kind == SegmentSource::Kind::frame)
         call.segments.push_back({-1, memory_.frame});
       else if (segment.kind == SegmentSource::Kind::argument)
-        call.segments.push_back(
-            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+        call.segments.push_back(bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
       else
         call.segments.push_back(
             bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
@@ -216,23 +214,20 @@ private:
     call.program = context_.programOf.at(func::FuncOp(caller.function.function).getName().str());
     call.instance = instanceOf(caller).number;
     for (const SegmentSource &segment : context_.programs[call.program].segments)
-      call.segments.push_back(
-          segment.kind == SegmentSource::Kind::frame ? plan::Binding{-1, memory_.frameOf(caller.chunk.task)}
-          : segment.kind == SegmentSource::Kind::argument ? argumentBinding(caller, segment.index)
-                                                          : resultBinding(caller, segment.index));
+      call.segments.push_back(segment.kind == SegmentSource::Kind::frame
+                                  ? plan::Binding{-1, memory_.frameOf(caller.chunk.task)}
+                              : segment.kind == SegmentSource::Kind::argument ? argumentBinding(caller, segment.index)
+                                                                              : resultBinding(caller, segment.index));
     return call;
   }
 
-  static const Instance &instanceOf(const Caller &caller) {
-    return caller.layout.instances()[caller.instance];
-  }
+  static const Instance &instanceOf(const Caller &caller) { return caller.layout.instances()[caller.instance]; }
 
   plan::Binding argumentBinding(const Caller &caller, size_t argument) {
     const BlockFunction::Argument &taken = caller.function.arguments[argument];
     func::FuncOp function = caller.function.function;
     if (taken.kind == BlockFunction::ArgumentKind::data)
-      return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()),
-                     caller.chunk),
+      return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()), caller.chunk),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
       return {-1, parameterOffset(instanceOf(caller), taken.index, &plan::Bucket::valueOffset,
@@ -255,12 +250,10 @@ private:
       return {-1, memory_.flow + spot.offset};
     if (spot.buffer == ChunkLayout::kForwardFlow)
       return {-1, memory_.forwardFlow + spot.offset};
-    return {slotOf(ringOf_.at({schedule::BufferKind(spot.buffer), int64_t(caller.number)}), caller.chunk),
-            spot.offset};
+    return {slotOf(ringOf_.at({schedule::BufferKind(spot.buffer), int64_t(caller.number)}), caller.chunk), spot.offset};
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, int64_t plan::Bucket::*buffer,
-                          Type element) {
+  int64_t parameterOffset(const Instance &instance, int64_t argument, int64_t plan::Bucket::*buffer, Type element) {
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
       if (n >= 0 && n < int64_t(place.getCount()))

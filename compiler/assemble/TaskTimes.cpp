@@ -16,8 +16,7 @@ Result<cost::Machine> machineNamedIn(ModuleOp module) {
   if (!machine.empty())
     return cost::findMachine(machine);
   auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
-  return cost::machineForTarget(target ? std::string_view(target.getValue())
-                                       : plan::nameOf(plan::Target::cpu));
+  return cost::machineForTarget(target ? std::string_view(target.getValue()) : plan::nameOf(plan::Target::cpu));
 }
 
 // Seconds of the tasks of one microbatch in a chunk of these instances. `seconds`: those of the programs.
@@ -52,8 +51,7 @@ Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, cons
     seconds.push_back(cost::secondsOf(cluster, program.program).seconds());
   problem.costs.resize(problem.shape.chunks());
   for (size_t stage = 0; stage < stages.size(); ++stage)
-    for (size_t chunk = 0; chunk < std::min(stages[stage].chunks.size(), size_t(problem.shape.virtualStages));
-         ++chunk)
+    for (size_t chunk = 0; chunk < std::min(stages[stage].chunks.size(), size_t(problem.shape.virtualStages)); ++chunk)
       problem.costs[problem.shape.globalChunk(int64_t(stage), int64_t(chunk))] =
           costOf(stages[stage].chunks[chunk].instances(), programs, seconds);
   const cost::MessageRates messages = cost::messageRates(cluster);

@@ -8,7 +8,7 @@ namespace mgc {
 
 // Sets `costs` and `messageSeconds` of a problem that has its shape and sizes. The machine is `machine` of mg.training, its
 // name or the text of its file; without it the first of the library for the target. Error: there is no such machine.
-Status addTimes(mlir::ModuleOp module, const std::vector<StageDecisions> &stages,
-                const ProgramDecisions &programs, schedule::Problem &problem);
+Status addTimes(mlir::ModuleOp module, const std::vector<StageDecisions> &stages, const ProgramDecisions &programs,
+                schedule::Problem &problem);
 
 } // namespace mgc

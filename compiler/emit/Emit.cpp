@@ -39,9 +39,7 @@ std::vector<plan::KernelLevel> allLevels() {
   return levels;
 }
 
-std::string targetOf(plan::KernelLevel gpu) {
-  return fmt::format("{}:{}", nameOf(plan::Target::cuda), nameOf(gpu));
-}
+std::string targetOf(plan::KernelLevel gpu) { return fmt::format("{}:{}", nameOf(plan::Target::cuda), nameOf(gpu)); }
 
 // The level of GPUs that the module is compiled for; nothing: CPUs.
 Result<std::optional<plan::KernelLevel>> gpuOf(ModuleOp module) {
@@ -96,8 +94,7 @@ private:
 
   void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
-      auto &kernel =
-          std::get<plan::RowKernel>(plan_.programs[use.program].instructions[use.instruction].body);
+      auto &kernel = std::get<plan::RowKernel>(plan_.programs[use.program].instructions[use.instruction].body);
       const rowgen::CompiledKernel &found = compiled[use.graph];
       kernel.symbol = found.symbol;
       kernel.range = found.info.range;
@@ -120,8 +117,7 @@ Status makeFolders(const std::filesystem::path &directory) {
 }
 
 // Until the new plan is proven, one that was in the folder stays as it is.
-Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory,
-                              const EmitOptions &options) {
+Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options) {
   MGC_ASSIGN(assembled, assemble(module));
   Emitter emitter(module, std::move(assembled));
   MGC_TRY(makeFolders(directory));
@@ -138,11 +134,9 @@ Status verifyReplaceableKernels(const std::filesystem::path &directory) {
   if (std::filesystem::exists(directory / plan::kPlanFile, ignored))
     return Status::ok();
   for (plan::KernelLevel level : allLevels())
-    if (const std::filesystem::path file = directory / libraryOf(level);
-        std::filesystem::exists(file, ignored))
-      return errorf(
-          "-o: {}: is of no plan in this folder; expected another folder, or --force, which replaces it",
-          file.string());
+    if (const std::filesystem::path file = directory / libraryOf(level); std::filesystem::exists(file, ignored))
+      return errorf("-o: {}: is of no plan in this folder; expected another folder, or --force, which replaces it",
+                    file.string());
   return Status::ok();
 }
 
@@ -150,8 +144,7 @@ Status verifyReplaceableKernels(const std::filesystem::path &directory) {
 void removeUnnamed(const std::vector<plan::KernelFile> &old, const plan::Plan &plan,
                    const std::filesystem::path &directory) {
   for (const plan::KernelFile &kernels : old)
-    if (llvm::none_of(plan.kernels,
-                      [&](const plan::KernelFile &file) { return file.level == kernels.level; })) {
+    if (llvm::none_of(plan.kernels, [&](const plan::KernelFile &file) { return file.level == kernels.level; })) {
       std::error_code ignored;
       std::filesystem::remove(directory / libraryOf(kernels.level), ignored);
     }
@@ -172,8 +165,7 @@ std::vector<std::string> targets() {
   return targets;
 }
 
-Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
-                              const EmitOptions &options) {
+Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options) {
   if (!options.force) {
     MGC_TRY(plan::verifyReplaceablePlan(directory).at("-o"));
     MGC_TRY(verifyReplaceableKernels(directory));

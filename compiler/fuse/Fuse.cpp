@@ -114,8 +114,7 @@ void buildKernel(const RowGroup &group, Value number) {
       if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
         yielded.insert(result);
   OpBuilder builder(group.back());
-  auto kernel =
-      KernelOp::create(builder, group.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes(), number);
+  auto kernel = KernelOp::create(builder, group.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes(), number);
   Block &body = kernel.getBody().emplaceBlock();
   for (Operation *op : group)
     op->moveBefore(&body, body.end());
@@ -164,8 +163,7 @@ private:
     for (auto [place, op] : llvm::enumerate(ops_)) {
       op->walk([&, to = place](Operation *inner) {
         for (Value operand : inner->getOperands())
-          if (auto maker = placeOf_.find(operand.getDefiningOp());
-              maker != placeOf_.end() && maker->second != to)
+          if (auto maker = placeOf_.find(operand.getDefiningOp()); maker != placeOf_.end() && maker->second != to)
             addEdge(maker->second, to);
       });
       if (isa<KernelOp>(op))
@@ -226,8 +224,7 @@ LogicalResult buildKernels(Block &block) {
     return failure();
   bool alone = block.getParentOp()->getParentOfType<ModuleOp>()->hasAttr(kNoFusionAttr);
   std::vector<RowGroup> groups = alone ? eachAlone(block) : findRowGroups(block, *numbers);
-  std::ranges::stable_partition(groups,
-                                [](const RowGroup &group) { return !isa<RowCountOp>(group.front()); });
+  std::ranges::stable_partition(groups, [](const RowGroup &group) { return !isa<RowCountOp>(group.front()); });
   for (const RowGroup &group : groups)
     buildKernel(group, numbers->lookup(group.front()));
   UseOrder(block).apply();

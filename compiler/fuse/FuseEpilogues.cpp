@@ -37,9 +37,8 @@ bool isParameter(Value value) {
 
 // Whether only what reads it from memory anyway uses the value, and it may lie anywhere.
 bool isReadFromMemory(Value value, Operation *but = nullptr) {
-  return !joinedAs(value).join && llvm::none_of(value.getUsers(), [&](Operation *user) {
-    return user != but && isa<RowOpInterface>(user);
-  });
+  return !joinedAs(value).join &&
+         llvm::none_of(value.getUsers(), [&](Operation *user) { return user != but && isa<RowOpInterface>(user); });
 }
 
 GeluOp geluOf(Value value) {
@@ -71,8 +70,8 @@ void build(const FoundEpilogue &epilogue) {
   auto [product, bias, gelu] = epilogue;
   OpBuilder builder(product);
   Type type = bias.getResult().getType();
-  auto linear = LinearOp::create(builder, bias.getLoc(), type, gelu ? type : Type(), product.getLhs(),
-                                 product.getRhs(), bias.getRhs());
+  auto linear = LinearOp::create(builder, bias.getLoc(), type, gelu ? type : Type(), product.getLhs(), product.getRhs(),
+                                 bias.getRhs());
   if (gelu)
     gelu.getY().replaceAllUsesWith(linear.getResult());
   bias.getResult().replaceAllUsesExcept(gelu ? linear.getPreactivation() : linear.getResult(), gelu);

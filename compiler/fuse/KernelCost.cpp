@@ -37,8 +37,7 @@ public:
         if (!isMade(operand))
           moved[operand] = std::max(moved[operand], bytesRead(op, operand));
       for (Value result : op->getResults())
-        if (!result.use_empty() &&
-            llvm::any_of(result.getUsers(), [&](Operation *user) { return !isIn(user); }))
+        if (!result.use_empty() && llvm::any_of(result.getUsers(), [&](Operation *user) { return !isIn(user); }))
           moved[result] = bytesOf(result.getType());
       bytes += kDearBytes * double(tensorOf(op->getResult(0)).getNumElements()) * timesAgain(op);
     }

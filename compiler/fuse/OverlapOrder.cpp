@@ -144,8 +144,7 @@ Ops independentBehind(Operation *op) {
     llvm::DenseSet<Value> reads;
     addReads(at, reads);
     const auto isOfDependent = [&](Value value) { return dependent.contains(value.getDefiningOp()); };
-    if (llvm::any_of(reads, isOfDependent) || isa<ExchangeOp, TileOp>(at) ||
-        at->hasTrait<OpTrait::IsTerminator>())
+    if (llvm::any_of(reads, isOfDependent) || isa<ExchangeOp, TileOp>(at) || at->hasTrait<OpTrait::IsTerminator>())
       dependent.insert(at);
     else
       independent.push_back(at);
@@ -192,8 +191,7 @@ void drawProducts(Operation *exchange) {
   for (Operation *op : early)
     addReads(op, reads);
   Operation *first = exchange;
-  for (Operation *before;
-       (before = first->getPrevNode()) && isa<ExchangeOp>(before) && !isRead(before, reads);)
+  for (Operation *before; (before = first->getPrevNode()) && isa<ExchangeOp>(before) && !isRead(before, reads);)
     first = before;
   for (Operation *op : drawn) {
     if (early.contains(op))

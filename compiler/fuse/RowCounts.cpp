@@ -32,9 +32,8 @@ LogicalResult RowCounts::add(Operation *by, Value rows, Value counts) {
   auto [known, isNew] = counts_.try_emplace(rows, counts);
   if (isNew)
     open_.push_back(rows);
-  return known->second == counts
-             ? success()
-             : by->emitOpError("has rows of experts in two orders; expected those of one mg.group");
+  return known->second == counts ? success()
+                                 : by->emitOpError("has rows of experts in two orders; expected those of one mg.group");
 }
 
 LogicalResult RowCounts::addSeeds(ExpertRowsOpInterface op) {
@@ -58,13 +57,11 @@ LogicalResult RowCounts::spread(Value rows) {
   for (OpOperand &use : rows.getUses()) {
     Operation *user = use.getOwner();
     auto kernel = isa<YieldOp>(user) ? dyn_cast<KernelOp>(user->getParentOp()) : KernelOp();
-    if (failed(visit(user)) ||
-        (kernel && failed(add(user, kernel.getResult(use.getOperandNumber()), counts))))
+    if (failed(visit(user)) || (kernel && failed(add(user, kernel.getResult(use.getOperandNumber()), counts))))
       return failure();
   }
   if (auto kernel = rows.getDefiningOp<KernelOp>())
-    return add(kernel,
-               kernel.getBody().front().getTerminator()->getOperand(cast<OpResult>(rows).getResultNumber()),
+    return add(kernel, kernel.getBody().front().getTerminator()->getOperand(cast<OpResult>(rows).getResultNumber()),
                counts);
   return visit(rows.getDefiningOp());
 }

@@ -32,12 +32,9 @@ static bool reads(OpOperand &use, rowgen::Pitch pitch) {
 static bool makes(OpResult result, rowgen::Pitch pitch) {
   Operation *op = result.getOwner();
   if (auto library = dyn_cast<LibraryOpInterface>(op))
-    return pitch.elements == 0 ||
-           isSamePitch(result, pitch, library.getPitchedResultDims(result.getResultNumber()));
+    return pitch.elements == 0 || isSamePitch(result, pitch, library.getPitchedResultDims(result.getResultNumber()));
   if (auto kernel = dyn_cast<KernelOp>(op))
-    return makes(
-        cast<OpResult>(kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber())),
-        pitch);
+    return makes(cast<OpResult>(kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber())), pitch);
   auto row = dyn_cast<RowOpInterface>(op);
   return row && (pitch.elements == 0 || (!row.onlyAccumulates() && rowFits(row, result, pitch)));
 }

@@ -16,14 +16,12 @@ LogicalResult verifyViews(Operation *op) {
   if (auto parts = dyn_cast<PartsOp>(op))
     for (Value part : parts.getParts())
       for (OpOperand *use : denseUses(part))
-        return use->getOwner()->emitOpError()
-               << "takes operand " << use->getOperandNumber()
-               << ", a part in another value's memory; expected a dense copy of it";
+        return use->getOwner()->emitOpError() << "takes operand " << use->getOperandNumber()
+                                              << ", a part in another value's memory; expected a dense copy of it";
   if (auto join = dyn_cast<JoinOp>(op))
     for (size_t part = 0; part < join.getParts().size(); ++part)
       if (!isMadeInPlace(join, part))
-        return join.emitOpError() << "part " << part
-                                  << " is not made where it lies in the value; expected the result "
+        return join.emitOpError() << "part " << part << " is not made where it lies in the value; expected the result "
                                   << "of a kernel or attention that is joined once, and not returned";
   return success();
 }
@@ -32,8 +30,7 @@ LogicalResult verifyViews(Operation *op) {
 Value countsOf(KernelOp kernel) {
   auto number = kernel.getNumber() ? dyn_cast<OpResult>(kernel.getNumber()) : OpResult();
   auto maker = number ? dyn_cast<KernelOp>(number.getOwner()) : KernelOp();
-  auto count =
-      maker ? maker.getBody().front().getTerminator()->getOperand(number.getResultNumber()) : Value();
+  auto count = maker ? maker.getBody().front().getTerminator()->getOperand(number.getResultNumber()) : Value();
   auto sum = count ? count.getDefiningOp<RowCountOp>() : RowCountOp();
   return sum ? sum.getCounts() : Value();
 }
@@ -45,14 +42,12 @@ LogicalResult verifyCounts(Block &block) {
     return failure();
   for (auto kernel : block.getOps<KernelOp>()) {
     if (kernel.getNumber() && !countsOf(kernel))
-      return kernel.emitOpError(
-          "does as many rows as a number says that is no mg.row_count's; expected that of the "
-          "counts of its rows");
+      return kernel.emitOpError("does as many rows as a number says that is no mg.row_count's; expected that of the "
+                                "counts of its rows");
     for (auto op : kernel.getBody().front().getOps<RowOpInterface>())
       if (counts->countsOf(op) != countsOf(kernel))
-        return op->emitOpError(
-            "is on other rows than those that its kernel counts; expected mg.row_count of the "
-            "counts of its rows, or no number where they are no expert's");
+        return op->emitOpError("is on other rows than those that its kernel counts; expected mg.row_count of the "
+                               "counts of its rows, or no number where they are no expert's");
   }
   return success();
 }
@@ -78,8 +73,7 @@ LogicalResult verifyYields(TileOp tile) {
     if (!owned.claim(value))
       return tile.emitOpError() << "yields a value " << i << " without memory of its own";
     if (tile.isSum(i) && !isOnlyAdded(value))
-      return tile.emitOpError() << "adds up a value " << i
-                                << " that is made by no mg.einsum or mg.kernel, or used "
+      return tile.emitOpError() << "adds up a value " << i << " that is made by no mg.einsum or mg.kernel, or used "
                                 << "before it is complete";
   }
   return success();
@@ -91,8 +85,7 @@ LogicalResult verifyResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !isOnlyAdded(value))
-      return errorIn(function) << "result " << i
-                               << " is added to its place, but is made by no mg.einsum, mg.kernel "
+      return errorIn(function) << "result " << i << " is added to its place, but is made by no mg.einsum, mg.kernel "
                                << "or sum of mg.tile, or read besides";
     if (result.activation < 0 && !owned.claim(value))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "

@@ -72,9 +72,7 @@ public:
     return seeds_.contains(result);
   }
   bool wants(Value operand) override { return trained_.contains(operand) || loads_.contains(operand); }
-  void contribute(Value operand, Value contribution) override {
-    contributions_[operand].push_back(contribution);
-  }
+  void contribute(Value operand, Value contribution) override { contributions_[operand].push_back(contribution); }
 
   // The sum of the contributions so far: one n-ary op (docs/sharding.md, P4).
   Value cotangent(Value value) override {
@@ -129,8 +127,7 @@ private:
 
   // Whether the op has something to pass on: a cotangent, or load to count.
   bool isBegun(Operation *op) {
-    return llvm::any_of(op->getResults(),
-                        [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
+    return llvm::any_of(op->getResults(), [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
            llvm::any_of(op->getOperands(), [&](Value v) { return loads_.contains(v); });
   }
 
@@ -146,8 +143,7 @@ private:
       if (i >= firstGradient_)
         made.push_back(&op);
     for (Operation *op : llvm::reverse(made))
-      if (op->use_empty() &&
-          llvm::none_of(op->getResults(), [&](Value result) { return needed.contains(result); }))
+      if (op->use_empty() && llvm::none_of(op->getResults(), [&](Value result) { return needed.contains(result); }))
         op->erase();
   }
 
@@ -179,8 +175,7 @@ private:
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
       if (seeds_.contains(value) && trained_.contains(value) && !begun_.contains(value))
         return block_.emitError() << "result " << i << " is added to the step's "
-                                  << block_.getResultAttr(i, kResultAttr)
-                                  << ", but what makes it begins no gradient; "
+                                  << block_.getResultAttr(i, kResultAttr) << ", but what makes it begins no gradient; "
                                   << "expected " << CrossEntropyOp::getOperationName() << " or "
                                   << LossTermOp::getOperationName();
     return success();
@@ -242,9 +237,7 @@ public:
 
 private:
   Builder attributes() { return Builder(forward_.getContext()); }
-  DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) {
-    return attributes().getDictionaryAttr(entries);
-  }
+  DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) { return attributes().getDictionaryAttr(entries); }
   NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
 
   // Backward recomputes, instead of saving, the results that a row op makes of values that backward has anyway: the
@@ -268,8 +261,7 @@ private:
       if (isa<RenameOp>(op) && isNeeded(op->getResult(0)))
         makeAgain(op, backward);
     const auto isMadeOfWhatIsThere = [&](Operation *op) {
-      return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
-             llvm::all_of(op->getOperands(), isThere);
+      return isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() && llvm::all_of(op->getOperands(), isThere);
     };
     for (Operation *op : llvm::reverse(forward)) // the cast of a result that is recomputed costs nothing
       if (Operation *source = sourceOfCast(op);
@@ -316,9 +308,8 @@ private:
       if (backward.contains(user) && (!first || user->isBeforeInBlock(first)))
         first = user;
     Operation *copy = OpBuilder(first).clone(*op);
-    op->replaceUsesWithIf(copy->getResults(), [&](OpOperand &use) {
-      return backward.contains(use.getOwner()) && use.getOwner() != copy;
-    });
+    op->replaceUsesWithIf(copy->getResults(),
+                          [&](OpOperand &use) { return backward.contains(use.getOwner()) && use.getOwner() != copy; });
     backward.insert(copy);
   }
 
@@ -328,8 +319,7 @@ private:
       unsigned i = argument.getArgNumber();
       Value value = forward_.getArgument(i);
       if (!isa<FloatType>(elementOf(value)) || original_.getArgAttr(i, kDataAttr) ||
-          original_.getArgAttr(i, kFrozenAttr) ||
-          isFrozen(original_.getArgAttrOfType<DictionaryAttr>(i, kParamAttr)))
+          original_.getArgAttr(i, kFrozenAttr) || isFrozen(original_.getArgAttrOfType<DictionaryAttr>(i, kParamAttr)))
         continue;
       Value cotangent = gradient.cotangent(value);
       if (!cotangent)
@@ -375,9 +365,7 @@ private:
     return slice;
   }
 
-  DictionaryAttr kind(StringRef name) {
-    return dictionary(named(kResultAttr, attributes().getStringAttr(name)));
-  }
+  DictionaryAttr kind(StringRef name) { return dictionary(named(kResultAttr, attributes().getStringAttr(name))); }
 
   Cut whole(bool split) {
     SmallVector<Value> roots(dins_);
@@ -394,14 +382,13 @@ private:
   }
 
   SmallVector<Cut> splitHalves() {
-    Cut input{plan::Task::input, sliceOf(dins_), dins_, {}},
-        weight{plan::Task::weight, {}, grads_, gradAttrs_};
+    Cut input{plan::Task::input, sliceOf(dins_), dins_, {}}, weight{plan::Task::weight, {}, grads_, gradAttrs_};
     for (Operation *op : sliceOf(grads_))
       if (!input.ops.contains(op))
         weight.ops.insert(op);
     auto hand = [&](Value value) {
-      bool fromInput = llvm::is_contained(douts_, value) ||
-                       (value.getDefiningOp() && input.ops.contains(value.getDefiningOp()));
+      bool fromInput =
+          llvm::is_contained(douts_, value) || (value.getDefiningOp() && input.ops.contains(value.getDefiningOp()));
       if (fromInput)
         splits_.insert(value);
     };
@@ -427,8 +414,8 @@ private:
       if (!join || !llvm::any_of(join->getUsers(), isHanded))
         continue;
       OpBuilder builder(forward_.getBody().front().getTerminator());
-      auto parts = PartsOp::create(builder, join.getLoc(), join.getParts().getTypes(), join.getWhole(),
-                                   join.getAlongAttr());
+      auto parts =
+          PartsOp::create(builder, join.getLoc(), join.getParts().getTypes(), join.getWhole(), join.getAlongAttr());
       for (auto [made, part] : llvm::zip(join.getParts(), parts.getParts()))
         made.replaceUsesWithIf(part, [&](OpOperand &use) { return weight.ops.contains(use.getOwner()); });
       taken.insert(parts);
@@ -450,8 +437,7 @@ private:
       return {1, arg("split", llvm::find(splits_, value) - splits_.begin())};
     if (auto it = llvm::find(douts_, value); it != douts_.end())
       return {0, arg("dout", it - douts_.begin())};
-    if (auto argument = dyn_cast<BlockArgument>(value);
-        argument && !isActivation(original_, argument.getArgNumber())) {
+    if (auto argument = dyn_cast<BlockArgument>(value); argument && !isActivation(original_, argument.getArgNumber())) {
       bool isData = bool(original_.getArgAttr(argument.getArgNumber(), kDataAttr));
       return {isData ? 3 : 4, original_.getArgAttrDict(argument.getArgNumber())};
     }
@@ -485,9 +471,8 @@ private:
       outputs.push_back(value.getType());
     OpBuilder builder(forward_->getContext());
     builder.setInsertionPoint(forward_);
-    auto function =
-        func::FuncOp::create(builder, forward_.getLoc(), functionName(original_.getName(), cut.task),
-                             builder.getFunctionType(inputs, outputs));
+    auto function = func::FuncOp::create(builder, forward_.getLoc(), functionName(original_.getName(), cut.task),
+                                         builder.getFunctionType(inputs, outputs));
     function->setAttr(kBlockAttr, builder.getStringAttr(original_.getName()));
     function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(cut.task)));
     IRMapping mapping;
@@ -531,9 +516,8 @@ private:
       attrs.push_back(kind("saved"));
     }
     terminator->setOperands(results);
-    forward_.setType(
-        FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),
-                          llvm::map_to_vector(results, [](Value value) { return value.getType(); })));
+    forward_.setType(FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),
+                                       llvm::map_to_vector(results, [](Value value) { return value.getType(); })));
     for (auto [i, dict] : llvm::enumerate(attrs))
       forward_.setResultAttrs(i, dict ? dict : dictionary({}));
   }

@@ -18,8 +18,7 @@ namespace {
 using Arg = BlockFunction::ArgumentKind;
 using Res = BlockFunction::ResultKind;
 
-LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken,
-                               ArrayRef<const BlockFunction *> takers) {
+LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken, ArrayRef<const BlockFunction *> takers) {
   std::set<int64_t> indices;
   for (const BlockFunction *function : takers)
     for (const BlockFunction::Argument &argument : function->arguments)
@@ -28,8 +27,8 @@ LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken,
   const BlockFunction &giver = kind == Res::split ? block.input : block.forward;
   for (size_t i = 0; giver && i < giver.resultsOf(kind).size(); ++i)
     if (!indices.contains(i))
-      return errorIn(giver.function) << "hands over " << (kind == Res::split ? "split" : "saved") << " value "
-                                     << i << ", which no backward function takes";
+      return errorIn(giver.function) << "hands over " << (kind == Res::split ? "split" : "saved") << " value " << i
+                                     << ", which no backward function takes";
   return success();
 }
 
@@ -47,8 +46,7 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
                             << " activations that have gradients; backward returns those of " << dins;
   for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
     if (argument.kind == Arg::parameter && gradients[i] != (argument.frozen ? 0 : 1))
-      return errorIn(forward) << "argument " << i << ": the parameter has " << gradients[i]
-                              << " gradients; expected "
+      return errorIn(forward) << "argument " << i << ": the parameter has " << gradients[i] << " gradients; expected "
                               << (argument.frozen ? "none, as it is frozen" : "one");
   return success();
 }
@@ -61,11 +59,9 @@ LogicalResult verifyFrozenResults(const ModelBlock &block) {
     return success();
   const TrainedValues trained(forward);
   for (int64_t i : outs)
-    if (block.forward.results[i].frozen &&
-        trained.contains(forward.getBody().front().getTerminator()->getOperand(i)))
-      return errorIn(forward)
-             << "result " << i << " is " << kFrozenAttr
-             << ", but is made of a trained parameter, or of an activation that has a gradient";
+    if (block.forward.results[i].frozen && trained.contains(forward.getBody().front().getTerminator()->getOperand(i)))
+      return errorIn(forward) << "result " << i << " is " << kFrozenAttr
+                              << ", but is made of a trained parameter, or of an activation that has a gradient";
   return success();
 }
 
@@ -79,8 +75,8 @@ LogicalResult verifyChain(ChainOp chain, const Blocks &blocks) {
         if (const bool isFrozen = before->forward.results[given].frozen;
             isFrozen != block->forward.arguments[taken].frozen)
           return errorIn(block->forward.function)
-                 << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr
-                 << ", but result " << given << " of " << func::FuncOp(before->forward.function).getName()
+                 << "argument " << taken << " is " << (isFrozen ? "not " : "") << kFrozenAttr << ", but result "
+                 << given << " of " << func::FuncOp(before->forward.function).getName()
                  << (isFrozen ? " is " : " is not ") << kFrozenAttr;
     before = block;
   }
@@ -94,9 +90,8 @@ LogicalResult verifyElements(const BlockFunction &block) {
     const double meanLoad = meanLoadOf(function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
     Type expected = precisionOf(module, meanLoad).gradients;
     if (elementOf(block.resultType(i)) != expected)
-      return errorIn(function) << "result " << i << ": the gradient has elements of "
-                               << elementOf(block.resultType(i)) << "; expected " << expected << ", "
-                               << reasonOfType(meanLoad, kGradientType);
+      return errorIn(function) << "result " << i << ": the gradient has elements of " << elementOf(block.resultType(i))
+                               << "; expected " << expected << ", " << reasonOfType(meanLoad, kGradientType);
   }
   return verifyParameterTypes(function);
 }
@@ -124,8 +119,8 @@ LogicalResult mgc::verifyGradForm(ModuleOp module) {
         backward.push_back(function);
     }
     if (failed(verifyHandedOver(block, Res::saved, Arg::saved, backward)) ||
-        failed(verifyHandedOver(block, Res::split, Arg::split, backward)) ||
-        failed(verifyGradients(block, backward)) || failed(verifyFrozenResults(block)))
+        failed(verifyHandedOver(block, Res::split, Arg::split, backward)) || failed(verifyGradients(block, backward)) ||
+        failed(verifyFrozenResults(block)))
       return failure();
   }
   for (ChainOp chain : module.getOps<ChainOp>())

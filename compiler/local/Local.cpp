@@ -72,8 +72,7 @@ private:
     SmallVector<int64_t> shape;
     for (auto [size, axes] : llvm::zip(type.getShape(), layout.getAxes()))
       shape.push_back(size / mesh_.sizeOf(axes));
-    return RankedTensorType::get(shape, type.getElementType(),
-                                 LayoutAttr::get(type.getContext(), layout.getNames()));
+    return RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(type.getContext(), layout.getNames()));
   }
 
   void recordTypes() {

@@ -100,8 +100,8 @@ private:
   FailureOr<int64_t> countOf(ExpertRowsOpInterface op) {
     const int64_t all = factsOf(op, placingFactor(op).front()).size * mesh_.sizeOf(axesOf(op));
     if (auto [known, isNew] = totals_.try_emplace(op.getExperts(), all); !isNew && known->second != all)
-      return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of "
-                               << known->second << "; expected one number of them";
+      return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of " << known->second
+                               << "; expected one number of them";
     return all;
   }
 
@@ -129,8 +129,8 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
-                                   listOf("c", roomOf(experts, share.count, valueOf(capacity)), experts),
-                                   experts, share.axes, capacity);
+                                   listOf("c", roomOf(experts, share.count, valueOf(capacity)), experts), experts,
+                                   share.axes, capacity);
   }
 
   // How many rows the ranks along the axes have for each expert, one rank after another.
@@ -152,9 +152,8 @@ private:
       GroupOp order = orderOf(experts, {count, none()}, capacity);
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(order);
-      known =
-          ReduceScatterOp::create(builder, experts.getLoc(), listOf("e", count / mesh_.sizeOf(axes), experts),
-                                  order.getCounts(), axes, 0, "sum");
+      known = ReduceScatterOp::create(builder, experts.getLoc(), listOf("e", count / mesh_.sizeOf(axes), experts),
+                                      order.getCounts(), axes, 0, "sum");
     }
     return known;
   }

@@ -49,8 +49,7 @@ public:
       AttentionOp seen = step(op, keys);
       seen.getSinksMutable().clear(); // they joined the rank's own keys
       const Type type = i == ranks_ - 1 ? op.getO().getType() : o.getType();
-      auto merged =
-          MergeAttentionOp::create(builder_, loc_, type, lse.getType(), o, lse, seen.getO(), seen.getLse());
+      auto merged = MergeAttentionOp::create(builder_, loc_, type, lse.getType(), o, lse, seen.getO(), seen.getLse());
       o = merged.getO(), lse = merged.getLse();
     }
     op.replaceAllUsesWith(ValueRange{o, lse});
@@ -93,8 +92,7 @@ private:
   // The keys of the rank before.
   Keys permuted(const Keys &keys) {
     Value moved = permuted(keys.joined ? keys.joined : join(keys.k, keys.v));
-    auto parts =
-        PartsOp::create(builder_, loc_, TypeRange{keys.k.getType(), keys.v.getType()}, moved, along(keys.k));
+    auto parts = PartsOp::create(builder_, loc_, TypeRange{keys.k.getType(), keys.v.getType()}, moved, along(keys.k));
     return {parts.getParts()[0], parts.getParts()[1], permuted(keys.positions), moved};
   }
 
@@ -112,8 +110,8 @@ private:
 
   // A sum in its place, so that the memory of what it adds is free for the next step.
   Value add(Type type, Value lhs, Value rhs) {
-    return AccumulateOp::create(builder_, loc_, type, ValueRange{lhs, rhs},
-                                builder_.getDenseI64ArrayAttr({1, 1}), builder_.getUnitAttr());
+    return AccumulateOp::create(builder_, loc_, type, ValueRange{lhs, rhs}, builder_.getDenseI64ArrayAttr({1, 1}),
+                                builder_.getUnitAttr());
   }
 
   // The name of the dimension along which two values like this one are joined: n, or n1 .. where it has an n.
@@ -138,8 +136,7 @@ private:
       shape.back() += tensorOf(second).getShape().back();
       names.back() = along(first);
     }
-    auto joined =
-        RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(builder_.getContext(), names));
+    auto joined = RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(builder_.getContext(), names));
     return JoinOp::create(builder_, loc_, joined, ValueRange{first, second}, along(first));
   }
 

@@ -63,9 +63,8 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
       return WalkResult::interrupt();
     }
     if (needsOrder(op)) {
-      op->emitOpError(
-          "has no order of rows, or exchanges them; a local program has mg.group and mg.exchange, which "
-          "mg-order-rows makes");
+      op->emitOpError("has no order of rows, or exchanges them; a local program has mg.group and mg.exchange, which "
+                      "mg-order-rows makes");
       return WalkResult::interrupt();
     }
     if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))

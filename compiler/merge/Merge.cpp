@@ -62,11 +62,10 @@ void findShared(Set &set) {
       }
     }
   };
-  set.end = agree([](const Dims &dims, int64_t n) {
-    return n < int64_t(dims.size()) ? &dims[dims.size() - 1 - n] : nullptr;
-  });
-  set.begin = agree(
-      [&](const Dims &dims, int64_t n) { return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr; });
+  set.end = agree(
+      [](const Dims &dims, int64_t n) { return n < int64_t(dims.size()) ? &dims[dims.size() - 1 - n] : nullptr; });
+  set.begin =
+      agree([&](const Dims &dims, int64_t n) { return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr; });
 }
 
 // How often the instances of the chain use each parameter.
@@ -202,8 +201,7 @@ private:
     for (const MergedProduct &each : larger.products) {
       if (int64_t(each.kept.size()) > larger.begin + larger.end + 1 || isSplit(each, larger))
         return false;
-      if (auto own = larger.own(each);
-          own && owned.try_emplace(own->name, own->size).first->second != own->size)
+      if (auto own = larger.own(each); own && owned.try_emplace(own->name, own->size).first->second != own->size)
         return false;
     }
     set = std::move(larger);
@@ -261,8 +259,7 @@ private:
     Value whole = EinsumOp::create(builder_, loc, typeOf(result, first.op().getResult()), first.op().getLhs(),
                                    joinParameters(set, &MergedProduct::parameter, dims));
     if (areBiased)
-      whole = AddOp::create(builder_, loc, whole.getType(), whole,
-                            joinParameters(set, &MergedProduct::bias, kept));
+      whole = AddOp::create(builder_, loc, whole.getType(), whole, joinParameters(set, &MergedProduct::bias, kept));
     replaceByParts(set, whole, areBiased);
   }
 
@@ -308,13 +305,12 @@ private:
       }
       parts.push_back(part.getDictionary(builder_.getContext()));
     }
-    auto param = builder_.getDictionaryAttr({builder_.getNamedAttr("along", along_),
-                                             builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
+    auto param = builder_.getDictionaryAttr(
+        {builder_.getNamedAttr("along", along_), builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
     BlockArgument first = (set.products.front().*argumentOf)();
     unsigned place = first.getArgNumber() + 1;
     (void)block_.insertArgument(place, typeOf(dims, first),
-                                builder_.getDictionaryAttr(builder_.getNamedAttr(kParamAttr, param)),
-                                first.getLoc());
+                                builder_.getDictionaryAttr(builder_.getNamedAttr(kParamAttr, param)), first.getLoc());
     return block_.getArgument(place);
   }
 

@@ -92,8 +92,7 @@ Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
   Attribute attr = function.getArgAttr(argument, kParamAttr);
   if (!attr)
     return Status::ok();
-  return verifyParameter(attr, function.getArgumentTypes()[argument])
-      .at(fmt::format("argument {}", argument));
+  return verifyParameter(attr, function.getArgumentTypes()[argument]).at(fmt::format("argument {}", argument));
 }
 
 std::vector<Instance> Blocks::instancesOf(Region &body) const {
@@ -131,8 +130,7 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
                                                     : Arg::split,
                                   indexAttr(function, i)});
     else
-      return errorIn(function) << "argument " << i << " is '" << kind.getValue()
-                               << "'; expected dout, saved or split";
+      return errorIn(function) << "argument " << i << " is '" << kind.getValue() << "'; expected dout, saved or split";
   }
   return result;
 }
@@ -184,8 +182,7 @@ LogicalResult readResults(BlockFunction &block, const ModelBlock &of) {
     if (*kind == Res::grad) {
       result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
       if (result.index < 0)
-        return errorIn(function) << "result " << i << " is the gradient of no parameter of "
-                                 << forward.getName();
+        return errorIn(function) << "result " << i << " is the gradient of no parameter of " << forward.getName();
     }
     auto argument = dyn_cast<BlockArgument>(terminator->getOperand(i));
     if (*kind == Res::saved && argument && block.arguments[argument.getArgNumber()].kind == Arg::activation)
@@ -211,8 +208,7 @@ LogicalResult finish(ModuleOp module, ModelBlock &block) {
       return failure();
     for (auto [i, argument] : llvm::enumerate(function->arguments))
       if (argument.kind == Arg::parameter)
-        argument.index =
-            parameterArgument(forward, function->function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
+        argument.index = parameterArgument(forward, function->function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
   }
   return success();
 }
@@ -221,8 +217,7 @@ LogicalResult verifyInstances(ModuleOp module, const Blocks &blocks) {
   auto verify = [&](InstanceOp instance) {
     if (blocks.has(instance.getBlock()))
       return WalkResult::advance();
-    instance.emitError() << "of " << instance.getBlock()
-                         << ", which has no forward function: run mg-grad first";
+    instance.emitError() << "of " << instance.getBlock() << ", which has no forward function: run mg-grad first";
     return WalkResult::interrupt();
   };
   return failure(module.walk(verify).wasInterrupted());

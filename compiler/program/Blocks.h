@@ -56,11 +56,11 @@ struct ModelBlock {
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<int64_t> differentiated;                  // the activations with gradients
   std::vector<const BlockFunction *> functions() const; // the functions that it has
-  mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
+  mlir::LogicalResult verify() const;                   // backward functions take what forward gives, in its type
   // The one that computes a loss with its gradient: backward or input, which adds to the step's results; null: none of this
   // block does.
   const BlockFunction *lossFunction() const;
-  bool returnsLoss() const; // one of its functions adds one loss_sum and one tokens: it is the head
+  bool returnsLoss() const;             // one of its functions adds one loss_sum and one tokens: it is the head
   bool computes(plan::Task task) const; // its function does something
   // The sharded type of the gradient of forward's argument; null: none, or before local.
   mlir::RankedTensorType gradientType(int64_t argument) const;

@@ -12,9 +12,8 @@ LogicalResult mgc::verifyPrecision(ModuleOp module) {
   auto isKnown = [](Type type) { return type.isF32() || type.isBF16(); };
   if (isKnown(values) && (gradients.isF32() || gradients == values))
     return success();
-  return module.emitError() << kTrainingAttr << ": " << kValueType << " = " << values << ", " << kGradientType
-                            << " = " << gradients
-                            << "; expected f32 or bf16, and gradients of that type or f32";
+  return module.emitError() << kTrainingAttr << ": " << kValueType << " = " << values << ", " << kGradientType << " = "
+                            << gradients << "; expected f32 or bf16, and gradients of that type or f32";
 }
 
 LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
@@ -26,8 +25,7 @@ LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
     Type expected = precisionOf(module, meanLoadOf(param)).values;
     if (elementOf(type) != expected)
       return errorIn(function) << "argument " << i << ": the parameter has elements of " << elementOf(type)
-                               << "; expected " << expected << ", "
-                               << reasonOfType(meanLoadOf(param), kValueType);
+                               << "; expected " << expected << ", " << reasonOfType(meanLoadOf(param), kValueType);
   }
   return success();
 }

@@ -16,12 +16,11 @@ constexpr llvm::StringLiteral kValidAttr = "valid"; // columns without padding, 
 struct Numbers {
   int64_t sequence, encoderSequence, microBatch, globalBatch, microbatches, vocabulary, replicas;
   explicit Numbers(ModuleOp module)
-      : sequence(trainingInt(module, "sequence_length", -1)),
-        encoderSequence(trainingInt(module, kEncoderLength, -1)),
+      : sequence(trainingInt(module, "sequence_length", -1)), encoderSequence(trainingInt(module, kEncoderLength, -1)),
         microBatch(trainingInt(module, "micro_batch_size", -1)),
         globalBatch(trainingInt(module, "global_batch_size", -1)),
-        microbatches(trainingInt(module, "microbatches", -1)),
-        vocabulary(trainingInt(module, "vocabulary", -1)), replicas(replicasOf(module)) {
+        microbatches(trainingInt(module, "microbatches", -1)), vocabulary(trainingInt(module, "vocabulary", -1)),
+        replicas(replicasOf(module)) {
     if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
       images = readImages(training.getAs<DictionaryAttr>(kImages));
   }
@@ -59,8 +58,8 @@ LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
       numbers.globalBatch == numbers.microBatch * numbers.replicas * numbers.microbatches)
     return success();
   return module.emitError() << kTrainingAttr << ": global_batch_size = " << numbers.globalBatch
-                            << "; expected micro_batch_size " << numbers.microBatch << " * dp "
-                            << numbers.replicas << " * microbatches " << numbers.microbatches;
+                            << "; expected micro_batch_size " << numbers.microBatch << " * dp " << numbers.replicas
+                            << " * microbatches " << numbers.microbatches;
 }
 
 // The type of the whole microbatch, before and after going local.
@@ -78,9 +77,8 @@ LogicalResult verifyData(func::FuncOp function, unsigned argument, const Numbers
     StringRef name = layout.getNames()[i];
     const int64_t expected = numbers.sizeOf(name, ofEncoder), found = type.getDimSize(i);
     if (expected >= 0 && found != expected)
-      return errorIn(function) << "argument " << argument << ": " << name << " = " << found << "; expected "
-                               << expected << ", the " << nameOf(numbers, name, ofEncoder) << " of "
-                               << kTrainingAttr;
+      return errorIn(function) << "argument " << argument << ": " << name << " = " << found << "; expected " << expected
+                               << ", the " << nameOf(numbers, name, ofEncoder) << " of " << kTrainingAttr;
   }
   return success();
 }

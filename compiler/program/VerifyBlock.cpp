@@ -68,8 +68,8 @@ FailureOr<Types> givenTo(const ModelBlock &block, const BlockFunction &function,
   if (index < 0 || index >= int64_t(given.size()))
     return argumentError(function, i) << "has " << kIndexAttr << " " << index << " of " << given.size();
   if (kind == Arg::dout && giver.results[given[index]].frozen)
-    return argumentError(function, i) << "is the gradient of result " << given[index]
-                                      << " of forward, which is " << kFrozenAttr << " and has none";
+    return argumentError(function, i) << "is the gradient of result " << given[index] << " of forward, which is "
+                                      << kFrozenAttr << " and has none";
   return resultTypes(giver, given[index]);
 }
 
@@ -79,8 +79,8 @@ LogicalResult verifyArguments(const ModelBlock &block, const BlockFunction &func
     if (failed(given))
       return failure();
     if (argumentTypes(function, i) != *given)
-      return argumentError(function, i)
-             << "is " << describe(argumentTypes(function, i)) << ", but is given " << describe(*given);
+      return argumentError(function, i) << "is " << describe(argumentTypes(function, i)) << ", but is given "
+                                        << describe(*given);
   }
   return success();
 }

@@ -14,8 +14,7 @@ namespace {
 LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
   if (Status status = verifyArgument(block, i); !status.isOk())
     return errorIn(block) << status.message();
-  if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
-      param && block.getArgument(i).use_empty())
+  if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr); param && block.getArgument(i).use_empty())
     return errorIn(block) << "argument " << i << ": the parameter " << nameOf(param) << " is not used";
   return success();
 }
@@ -43,8 +42,8 @@ LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instanc
       for (int64_t number : instances)
         if (auto known = parameterOf.try_emplace(nameForInstance(nameOf(view), number), textOf()).first;
             known->second != textOf())
-          return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
-                                << textOf() << " here, of " << known->second << " elsewhere";
+          return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter " << textOf()
+                                << " here, of " << known->second << " elsewhere";
   }
   return success();
 }
@@ -64,10 +63,8 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
       if (failed(verifyBlockArgument(function, i)))
         return failure();
     const auto own = instances.find(function.getNameAttr());
-    const ArrayRef<int64_t> numbers =
-        own == instances.end() ? ArrayRef(kOutsideChain) : ArrayRef(own->second);
-    if (failed(verifyParameterTypes(function)) ||
-        failed(verifyParameterViews(function, numbers, parameterOf)))
+    const ArrayRef<int64_t> numbers = own == instances.end() ? ArrayRef(kOutsideChain) : ArrayRef(own->second);
+    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, numbers, parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

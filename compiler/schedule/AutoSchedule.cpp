@@ -69,8 +69,7 @@ double stretchFor(const Shape &shape, const TaskTimes &times, double lean, int64
 void addSpacings(int64_t stages, int64_t cap, std::vector<Pattern> &patterns) {
   constexpr int64_t mostSum = 12, mostSums = 2;
   int64_t sums = 0;
-  for (int64_t sum = mostSum; sum > 1 && sums < mostSums;
-       --sum) { // down + out = up + back: as much on every stage
+  for (int64_t sum = mostSum; sum > 1 && sums < mostSums; --sum) { // down + out = up + back: as much on every stage
     if (double(2 * sum * stages) / 6 > 1.1 * double(cap))
       continue;
     ++sums;
@@ -232,8 +231,7 @@ std::vector<Order> automatic(const Problem &problem) {
     times.chunks.assign(shape.chunks(), ChunkCost());
   const int64_t cap = capOf(problem);
   const Pattern any = patternOf(shape, times, 1, 0); // a schedule that ends
-  std::vector<TimedOrders> found = {
-      timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
+  std::vector<TimedOrders> found = {timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
   addRows(problem, times, cap, found);
   Search(shape, times, cap).run(found);
   improve(shape, times, cap, found);

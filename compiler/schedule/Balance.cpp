@@ -13,8 +13,7 @@ namespace {
 class Balancer {
 public:
   Balancer(const LayerCosts &costs, int64_t parts)
-      : costs(costs), parts(parts), layers(int64_t(costs.layers.size())), least(layers >= parts),
-        sums(layers + 1, 0) {
+      : costs(costs), parts(parts), layers(int64_t(costs.layers.size())), least(layers >= parts), sums(layers + 1, 0) {
     for (int64_t i = 0; i < layers; ++i)
       sums[i + 1] = sums[i] + costs.layers[i];
   }

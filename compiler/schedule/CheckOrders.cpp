@@ -34,16 +34,16 @@ private:
   }
 
   void checkForm() {
-    if (!problems.expect(int64_t(orders.size()) == shape.stages, "{} stages have orders, expected {}",
-                         orders.size(), shape.stages))
+    if (!problems.expect(int64_t(orders.size()) == shape.stages, "{} stages have orders, expected {}", orders.size(),
+                         shape.stages))
       return;
     for (int64_t stage = 0; stage < shape.stages; ++stage)
       for (size_t i = 0; i < orders[stage].size(); ++i) {
         const ScheduledTask &task = orders[stage][i];
-        if (!plan::isPerMicrobatch(task.kind) || task.part != -1 ||
-            !inside(task.chunk, shape.virtualStages) || !inside(task.microbatch, shape.microbatches))
-          problems.add("stage {} step {}: {} is no task of {} chunks and {} microbatches", stage, i,
-                       toString(task), shape.virtualStages, shape.microbatches);
+        if (!plan::isPerMicrobatch(task.kind) || task.part != -1 || !inside(task.chunk, shape.virtualStages) ||
+            !inside(task.microbatch, shape.microbatches))
+          problems.add("stage {} step {}: {} is no task of {} chunks and {} microbatches", stage, i, toString(task),
+                       shape.virtualStages, shape.microbatches);
         else if (split && task.kind == TaskKind::backward)
           problems.add("{} is a whole backward, where others are split in I and W", name(stage, i));
         else if (task.paired)
@@ -104,10 +104,9 @@ private:
     for (int64_t m = 1; m < shape.microbatches; ++m) {
       const int64_t before = at(kind, chunk, m - 1), step = at(kind, chunk, m);
       if (before >= 0 && step >= 0 && before > step)
-        problems.add(
-            "{} comes before {} (step {}); each chunk runs its microbatches in ascending order, in which "
-            "gradients are added up",
-            name(stage, step), tokenOf(shape, stage, orders[stage][before]), before);
+        problems.add("{} comes before {} (step {}); each chunk runs its microbatches in ascending order, in which "
+                     "gradients are added up",
+                     name(stage, step), tokenOf(shape, stage, orders[stage][before]), before);
     }
   }
 
@@ -152,8 +151,7 @@ private:
       return {};
     const Order &order = orders[shape.stageOf(global)];
     const auto found = std::ranges::find_if(order, [&](const ScheduledTask &other) {
-      return other.kind == task.kind && other.chunk == shape.chunkOf(global) &&
-             other.microbatch == task.microbatch;
+      return other.kind == task.kind && other.chunk == shape.chunkOf(global) && other.microbatch == task.microbatch;
     });
     return {shape.stageOf(global), found - order.begin()};
   }
@@ -182,9 +180,8 @@ std::string tokenOf(const Shape &shape, int64_t stage, const ScheduledTask &task
 
 bool isSplit(const std::vector<Order> &orders) {
   return std::ranges::any_of(orders, [](const Order &order) {
-    return std::ranges::any_of(order, [](const ScheduledTask &task) {
-      return task.kind == TaskKind::input || task.kind == TaskKind::weight;
-    });
+    return std::ranges::any_of(
+        order, [](const ScheduledTask &task) { return task.kind == TaskKind::input || task.kind == TaskKind::weight; });
   });
 }
 

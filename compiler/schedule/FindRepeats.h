@@ -15,8 +15,7 @@ struct RepeatedPart {
 
 // `continues(from, to, length)`: item `to` is item `from`, (to - from) / length iterations of a part of `length` items later.
 // From the front on, each part is the one that saves most items; of equal ones the shortest.
-template <typename Continues>
-std::vector<RepeatedPart> findRepeatedParts(size_t items, const Continues &continues) {
+template <typename Continues> std::vector<RepeatedPart> findRepeatedParts(size_t items, const Continues &continues) {
   const auto countAt = [&](size_t begin, size_t length) {
     int64_t count = 1;
     for (size_t next = begin + length; next + length <= items; next += length, ++count)

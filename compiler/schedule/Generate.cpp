@@ -19,8 +19,7 @@
 namespace mgc::schedule {
 namespace {
 
-constexpr int64_t kSendSlack =
-    2; // a sent buffer is reused by the second run after its producer at the earliest
+constexpr int64_t kSendSlack = 2;    // a sent buffer is reused by the second run after its producer at the earliest
 constexpr int64_t kRecvPrefetch = 1; // runs between the posting of a recv and its consumer
 
 // One run: its task, and when it could start and end.
@@ -46,9 +45,8 @@ public:
     ticks = ticksOf(problem);
     OrderTimes times = timeOrders(shape, orders, ticks);
     if (!times.complete)
-      return errorf(
-          "schedule \"{}\": its orders wait for each other at pp {}, virtual stages {}, microbatches {}",
-          row.name, shape.stages, shape.virtualStages, shape.microbatches);
+      return errorf("schedule \"{}\": its orders wait for each other at pp {}, virtual stages {}, microbatches {}",
+                    row.name, shape.stages, shape.virtualStages, shape.microbatches);
     makeRuns(row, orders, times);
     makeMessages();
     Solution solution{problem.schedule, shape, {}};
@@ -251,8 +249,7 @@ private:
           buffer.end = int64_t(i) + 1 + hasSecond;
         }
     }
-    std::map<std::pair<int64_t, int64_t>, int64_t>
-        released; // (value, microbatch) -> the step that may use its memory
+    std::map<std::pair<int64_t, int64_t>, int64_t> released; // (value, microbatch) -> the step that may use its memory
     for (const std::vector<const PendingMessage *> &sends : lists.sends)
       for (const PendingMessage *message : sends)
         released[{message->value, message->microbatch}] =

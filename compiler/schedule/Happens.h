@@ -54,8 +54,7 @@ public:
 
   // Calls visit(segment) for each segment that [offset, offset + bytes) meets.
   template <typename Visit> void visit(int64_t offset, int64_t bytes, Visit &&call) {
-    for (std::size_t i = find(offset); bytes > 0 && i < segments.size() && segments[i].begin < offset + bytes;
-         ++i)
+    for (std::size_t i = find(offset); bytes > 0 && i < segments.size() && segments[i].begin < offset + bytes; ++i)
       call(segments[i]);
   }
 

@@ -14,8 +14,7 @@ namespace {
 class Arrivals {
 public:
   Arrivals(const Shape &shape, double message)
-      : shape(shape), message(message), forward(shape.chunks() * shape.microbatches, INFINITY),
-        gradient(forward) {
+      : shape(shape), message(message), forward(shape.chunks() * shape.microbatches, INFINITY), gradient(forward) {
     std::fill_n(forward.begin(), shape.microbatches, 0);
     std::fill_n(gradient.end() - shape.microbatches, shape.microbatches, 0);
   }
@@ -141,8 +140,7 @@ private:
     stage.busyUntil = now + times.chunks[global].*costOf(task.kind);
     wakeups.push({stage.busyUntil, index});
     const auto [to, when] = arrivals.produce(global, task.kind, task.microbatch, stage.busyUntil);
-    if (to >= 0 &&
-        (stages[to].busyUntil <= now || stages[to].busyUntil < when)) // a busy stage looks when it is done
+    if (to >= 0 && (stages[to].busyUntil <= now || stages[to].busyUntil < when)) // a busy stage looks when it is done
       wakeups.push({when, to});
   }
 
@@ -159,8 +157,7 @@ private:
 
 } // namespace
 
-TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const Pattern &pattern,
-                         const ListRules &rules) {
+TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const Pattern &pattern, const ListRules &rules) {
   return ListScheduler(shape, times, pattern, rules).run();
 }
 

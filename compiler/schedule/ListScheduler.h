@@ -17,21 +17,18 @@ struct Pattern {
 
   double start(TaskKind kind, int64_t global, int64_t microbatch) const {
     const int64_t last = std::min(microbatch, told - 1);
-    return (kind == TaskKind::forward ? forward : input)[global * told + last] +
-           double(microbatch - last) * period;
+    return (kind == TaskKind::forward ? forward : input)[global * told + last] + double(microbatch - last) * period;
   }
 };
 
 struct ListRules {
-  int64_t cap = 1; // live activations of a stage, in chunks: at least one per chunk
-  double ahead =
-      0; // a task that is ready goes before others that are not, if it is so many periods later at most
+  int64_t cap = 1;     // live activations of a stage, in chunks: at least one per chunk
+  double ahead = 0;    // a task that is ready goes before others that are not, if it is so many periods later at most
   double patience = 0; // a weight waits where another task will be ready within this share of its time
 };
 
 // With ahead = INFINITY the orders end for every pattern and cap >= virtualStages: a forward leaves room for the later chunks of
 // its stage, so that the oldest microbatch can always go on. With less, a stage may wait for what it holds up itself.
-TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const Pattern &pattern,
-                         const ListRules &rules);
+TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const Pattern &pattern, const ListRules &rules);
 
 } // namespace mgc::schedule

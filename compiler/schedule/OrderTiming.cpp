@@ -43,7 +43,7 @@ private:
   // An activation or gradient between two chunks, of one microbatch.
   struct Value {
     double made = INFINITY; // when its producer ends
-    int64_t post = 0; // position in the order of its consumer's stage: the receive is posted one run ahead
+    int64_t post = 0;       // position in the order of its consumer's stage: the receive is posted one run ahead
   };
 
   Value &at(bool forward, int64_t consumer, int64_t m) {
@@ -53,8 +53,7 @@ private:
   Value *consumed(int64_t stage, const ScheduledTask &task) {
     const int64_t global = shape.globalChunk(stage, task.chunk);
     const bool isEnd = isForward(task.kind) ? global == 0 : global + 1 == shape.chunks();
-    return isEnd || task.kind == TaskKind::weight ? nullptr
-                                                  : &at(isForward(task.kind), global, task.microbatch);
+    return isEnd || task.kind == TaskKind::weight ? nullptr : &at(isForward(task.kind), global, task.microbatch);
   }
 
   // The global chunk that gets what the task makes, or -1.

@@ -26,15 +26,12 @@ public:
 
   void finish(int64_t global, const ScheduledTask &task, int64_t time) {
     if (task.kind != TaskKind::weight)
-      (task.kind == TaskKind::forward ? forward : gradient)[global * shape.microbatches + task.microbatch] =
-          time;
+      (task.kind == TaskKind::forward ? forward : gradient)[global * shape.microbatches + task.microbatch] = time;
   }
 
 private:
   // When a value that is made at `end` has crossed the boundary behind a global chunk.
-  int64_t sent(int64_t end, int64_t boundary) const {
-    return end < 0 || shape.isLocal(boundary) ? end : end + message;
-  }
+  int64_t sent(int64_t end, int64_t boundary) const { return end < 0 || shape.isLocal(boundary) ? end : end + message; }
   int64_t at(const std::vector<int64_t> &times, int64_t global, int64_t microbatch) const {
     return times[global * shape.microbatches + microbatch];
   }
@@ -78,8 +75,7 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, cons
     remaining += order.size();
   }
   std::vector<size_t> next(stages, 0);
-  for (bool progress = true, back = false; progress;
-       back = !back) { // forwards go up the stages, gradients down
+  for (bool progress = true, back = false; progress; back = !back) { // forwards go up the stages, gradients down
     progress = false;
     for (size_t turn = 0; turn < stages; ++turn) {
       const size_t stage = back ? stages - 1 - turn : turn;

@@ -15,8 +15,7 @@ struct OrderTimes {
 
 // Whole numbers, at least 1 for a task.
 struct TaskTicks {
-  std::vector<std::array<int64_t, kTaskKinds>> chunks =
-      {}; // by global chunk; empty: backward 2, the others 1
+  std::vector<std::array<int64_t, kTaskKinds>> chunks = {}; // by global chunk; empty: backward 2, the others 1
   int64_t message = 0;
 
   int64_t of(int64_t global, TaskKind kind) const {

@@ -96,8 +96,7 @@ Pattern patternOf(const Shape &shape, const TaskTimes &times, const TimedOrders 
       const double start = schedule.ends[stage][i] - times.chunks[global].*costOf(task.kind);
       if (task.kind != TaskKind::weight)
         (task.kind == TaskKind::forward ? pattern.forward
-                                        : pattern.input)[global * shape.microbatches + task.microbatch] =
-            start;
+                                        : pattern.input)[global * shape.microbatches + task.microbatch] = start;
     }
   return pattern;
 }

@@ -29,10 +29,9 @@ std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
 
 // All but their microbatches.
 bool sameStep(const Step &a, const Step &b) {
-  return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk &&
-         a.task.part == b.task.part && a.task.paired == b.task.paired && a.peer == b.peer &&
-         a.value == b.value && a.bytes == b.bytes && (a.microbatch < 0) == (b.microbatch < 0) &&
-         a.reads == b.reads && a.writes == b.writes;
+  return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk && a.task.part == b.task.part &&
+         a.task.paired == b.task.paired && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
+         (a.microbatch < 0) == (b.microbatch < 0) && a.reads == b.reads && a.writes == b.writes;
 }
 
 // The items of a list that a repeat does not cut: a pair of runs is one.
@@ -116,8 +115,7 @@ private:
   }
   // A phase goes around the slots.
   bool extend(plan::Ring::Turn &to, const plan::Ring::Turn &from) {
-    if (!extend(to.first, from.first) || !extend(to.slots, from.slots) || !extend(to.phase, from.phase) ||
-        to.slots < 1)
+    if (!extend(to.first, from.first) || !extend(to.slots, from.slots) || !extend(to.phase, from.phase) || to.slots < 1)
       return false;
     to.phase = (to.phase % to.slots + to.slots) % to.slots;
     return true;
@@ -139,8 +137,7 @@ private:
   int64_t groups_;
 };
 
-std::optional<PeriodicSolution> extrapolate(PeriodicSolution to, const PeriodicSolution &from,
-                                            int64_t groups) {
+std::optional<PeriodicSolution> extrapolate(PeriodicSolution to, const PeriodicSolution &from, int64_t groups) {
   return Extrapolation(groups).extend(to, from) ? std::optional(std::move(to)) : std::nullopt;
 }
 
@@ -161,14 +158,12 @@ Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
 
 // From three problems with `sample` microbatches and some groups more. Nothing where the third does not follow from the other
 // two: the sample does not reach the steady state.
-static Result<std::optional<PeriodicSolution>> generateFrom(const Problem &problem, int64_t sample,
-                                                            int64_t group) {
+static Result<std::optional<PeriodicSolution>> generateFrom(const Problem &problem, int64_t sample, int64_t group) {
   MGC_ASSIGN(first, generateFor(problem, sample));
   MGC_ASSIGN(second, generateFor(problem, sample + group));
   MGC_ASSIGN(third, generateFor(problem, sample + 2 * group));
   const int64_t groups = (problem.shape.microbatches - sample - 2 * group) / group;
-  std::optional<PeriodicSolution> expected = extrapolate(second, first, 1),
-                                  found = extrapolate(third, second, groups);
+  std::optional<PeriodicSolution> expected = extrapolate(second, first, 1), found = extrapolate(third, second, groups);
   if (!expected || expected->stages != third.stages || !found)
     return std::optional<PeriodicSolution>();
   found->shape = problem.shape;

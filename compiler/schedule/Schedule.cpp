@@ -59,15 +59,13 @@ static Status checkMicrobatches(const ScheduleRow &row, const Shape &shape) {
 static std::string rowNames(int64_t virtualStages) {
   std::vector<std::string_view> names;
   for (const ScheduleRow &row : schedules())
-    if (virtualStages == 0 ||
-        (row.minVirtualStages <= virtualStages && virtualStages <= row.maxVirtualStages))
+    if (virtualStages == 0 || (row.minVirtualStages <= virtualStages && virtualStages <= row.maxVirtualStages))
       names.push_back(row.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape) {
-  auto row = std::find_if(schedules().begin(), schedules().end(),
-                          [&](const ScheduleRow &r) { return name == r.name; });
+  auto row = std::find_if(schedules().begin(), schedules().end(), [&](const ScheduleRow &r) { return name == r.name; });
   if (row == schedules().end())
     return errorf("there is no schedule \"{}\"; possible: {}", name, rowNames(0));
   if (shape.stages < 1 || shape.virtualStages < 1 || shape.microbatches < 1)
@@ -92,10 +90,9 @@ Result<ScheduleRow> rowOf(const Problem &problem) {
     return *row;
   }
   MGC_TRY(checkOrders(problem.shape, problem.orders).at(fmt::format("schedule \"{}\"", problem.schedule)));
-  ScheduleRow row{
-      problem.schedule.c_str(), "given task by task", false, false, 1, INT64_MAX, [](const Problem &own) {
-        return own.orders;
-      }};
+  ScheduleRow row{problem.schedule.c_str(), "given task by task", false, false, 1, INT64_MAX, [](const Problem &own) {
+                    return own.orders;
+                  }};
   row.placement = problem.shape.placement;
   row.splitBackward = isSplit(problem.orders);
   MGC_TRY(checkMicrobatches(row, problem.shape));
@@ -115,10 +112,9 @@ static Status checkParts(const Problem &problem) {
     int64_t all = 0;
     for (int64_t count : parts) {
       if (count < 0 || count > kMaxParts - all)
-        return errorf(
-            "stage {}: its last backward is in {} parts and more; expected at most {} of all its chunks: "
-            "larger buckets of gradients make fewer",
-            stage, all + std::max<int64_t>(count, 0), kMaxParts);
+        return errorf("stage {}: its last backward is in {} parts and more; expected at most {} of all its chunks: "
+                      "larger buckets of gradients make fewer",
+                      stage, all + std::max<int64_t>(count, 0), kMaxParts);
       all += count;
     }
   }
@@ -146,14 +142,12 @@ Status checkSizes(const Problem &problem) {
       return from[int(sent)] == to[int(received)];
     };
     if (front[int(BufferKind::output)] == 0 || !agree(BufferKind::output, front, BufferKind::input, back))
-      return errorf(
-          "global chunk {} has an output of {} bytes and chunk {} an input of {}; they must be equal and "
-          "positive",
-          global, front[int(BufferKind::output)], global + 1, back[int(BufferKind::input)]);
+      return errorf("global chunk {} has an output of {} bytes and chunk {} an input of {}; they must be equal and "
+                    "positive",
+                    global, front[int(BufferKind::output)], global + 1, back[int(BufferKind::input)]);
     if (!agree(BufferKind::gradientOut, back, BufferKind::gradientIn, front))
-      return errorf(
-          "global chunk {} has a gradientOut of {} bytes and chunk {} a gradientIn of {}; they must be equal",
-          global + 1, back[int(BufferKind::gradientOut)], global, front[int(BufferKind::gradientIn)]);
+      return errorf("global chunk {} has a gradientOut of {} bytes and chunk {} a gradientIn of {}; they must be equal",
+                    global + 1, back[int(BufferKind::gradientOut)], global, front[int(BufferKind::gradientIn)]);
   }
   return Status::ok();
 }

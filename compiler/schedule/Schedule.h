@@ -47,8 +47,7 @@ struct Problem {
   // For rows that plan by time and memory ("auto"); no other row reads them.
   std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
   double messageSeconds = 0;         // time of one value from one stage to another
-  double memory =
-      1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
+  double memory = 1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
 
 // Sizes and parts for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.

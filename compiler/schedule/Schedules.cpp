@@ -73,8 +73,7 @@ std::vector<Order> interleaved(const Shape &shape) {
       if (i >= warmup)
         orders[stage].push_back(backward[i - warmup]);
     }
-    std::erase_if(orders[stage],
-                  [&](const ScheduledTask &task) { return task.microbatch >= shape.microbatches; });
+    std::erase_if(orders[stage], [&](const ScheduledTask &task) { return task.microbatch >= shape.microbatches; });
   }
   return orders;
 }
@@ -112,24 +111,24 @@ template <std::vector<Order> (*orders)(const Shape &)> std::vector<Order> of(con
 const std::vector<ScheduleRow> &schedules() {
   static const std::vector<ScheduleRow> rows = {
       // name, description, splitBackward, byDefault, min and max virtual stages, orders, placement, byTime
-      {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, false, 1,
-       kAnyNumber, of<gpipe>},
+      {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, false, 1, kAnyNumber,
+       of<gpipe>},
       {"1f1b", "one forward, one backward; keeps at most pp microbatches", false, true, 1, 1,
        of<oneForwardOneBackward>},
-      {"interleaved", "1F1B over several chunks per stage; the bubble shrinks by their number", false, true,
-       2, kAnyNumber, of<interleaved>},
+      {"interleaved", "1F1B over several chunks per stage; the bubble shrinks by their number", false, true, 2,
+       kAnyNumber, of<interleaved>},
       {"zb-h1", "1F1B with split backward; the memory of 1F1B and a third of its bubble", true, false, 1, 1,
        of<zeroBubbleH1>},
-      {"zb-v", "two chunks per stage in a V, split backward; the memory of 1F1B and next to no bubble", true,
-       false, 2, 2, of<zeroBubbleV>, ChunkPlacement::v},
-      {"v-half", "two chunks per stage in a V, split backward; half the memory of 1F1B and half its bubble",
-       true, false, 2, 2, of<halfMemoryV>, ChunkPlacement::v},
+      {"zb-v", "two chunks per stage in a V, split backward; the memory of 1F1B and next to no bubble", true, false, 2,
+       2, of<zeroBubbleV>, ChunkPlacement::v},
+      {"v-half", "two chunks per stage in a V, split backward; half the memory of 1F1B and half its bubble", true,
+       false, 2, 2, of<halfMemoryV>, ChunkPlacement::v},
       {"dualpipev",
        "two chunks per stage in a V; the forward of one beside the backward of the other, as a pair of runs, "
        "which hides exchanges of experts' rows",
        false, false, 2, 2, of<dualPipeV>, ChunkPlacement::v},
-      {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V",
-       true, false, 1, 2, automatic, ChunkPlacement::v, true},
+      {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V", true, false,
+       1, 2, automatic, ChunkPlacement::v, true},
   };
   return rows;
 }

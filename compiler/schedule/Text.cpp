@@ -31,8 +31,7 @@ std::string shown(std::string_view text) {
   constexpr size_t most = 24;
   std::string result;
   for (char c : text.substr(0, most))
-    result +=
-        c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    result += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return text.size() > most ? result + "..." : result;
 }
 
@@ -103,8 +102,8 @@ private:
     const std::string found = fmt::format("{}{}{}", first, number.empty() ? "" : " ", number);
     const bool isNamed = first == "stage" || first == "rank";
     if (!isNamed || takeNumber(number) != int64_t(rows.size()) || !number.empty())
-      problems.add("line {} begins with \"{}\"; expected \"stage {}:\", as rows come in the order of stages",
-                   line, shown(found), rows.size());
+      problems.add("line {} begins with \"{}\"; expected \"stage {}:\", as rows come in the order of stages", line,
+                   shown(found), rows.size());
     words.erase(words.begin(), words.begin() + std::min<int64_t>(2, int64_t(words.size())));
   }
 
@@ -128,8 +127,7 @@ private:
   }
 
   void readTask(const Word &word, std::vector<TextTask> &row) {
-    static constexpr TaskKind kinds[] = {TaskKind::forward, TaskKind::backward, TaskKind::input,
-                                         TaskKind::weight};
+    static constexpr TaskKind kinds[] = {TaskKind::forward, TaskKind::backward, TaskKind::input, TaskKind::weight};
     std::string_view rest = word.text;
     TextTask task{word};
     bool fits = true;
@@ -141,15 +139,14 @@ private:
     const std::string_view letters = rest.substr(0, rest.find_first_of("0123456789"));
     if (letters.starts_with("SEND_") || letters.starts_with("RECV_"))
       return;
-    const auto *kind = std::ranges::find_if(
-        kinds, [&](TaskKind one) { return letters.size() == 1 && letters[0] == letterOf(one); });
+    const auto *kind =
+        std::ranges::find_if(kinds, [&](TaskKind one) { return letters.size() == 1 && letters[0] == letterOf(one); });
     rest.remove_prefix(letters.size());
     const std::optional<int64_t> microbatch = rest.empty() ? std::nullopt : takeNumber(rest);
     if (!fits || kind == std::end(kinds) || !microbatch || !rest.empty()) {
-      problems.add(
-          "{}: \"{}\" is no task; expected F, B, I or W and a microbatch, such as F0, after a chunk where "
-          "stages have several, such as 3F0",
-          placeOf(word), shown(word.text));
+      problems.add("{}: \"{}\" is no task; expected F, B, I or W and a microbatch, such as F0, after a chunk where "
+                   "stages have several, such as 3F0",
+                   placeOf(word), shown(word.text));
       return;
     }
     task.kind = *kind;
@@ -166,9 +163,8 @@ Status checkNumbers(const TextReader &reader) {
   for (const std::vector<TextTask> &row : reader.rows)
     for (const TextTask &task : row)
       if (task.global >= reader.tasks || task.microbatch >= reader.tasks)
-        problems.add("{}: \"{}\" has a {} beyond the {} tasks of the text", placeOf(task.word),
-                     shown(task.word.text), task.global >= reader.tasks ? "chunk" : "microbatch",
-                     reader.tasks);
+        problems.add("{}: \"{}\" has a {} beyond the {} tasks of the text", placeOf(task.word), shown(task.word.text),
+                     task.global >= reader.tasks ? "chunk" : "microbatch", reader.tasks);
   return problems.status();
 }
 
@@ -187,10 +183,9 @@ Result<Shape> shapeOf(const TextReader &reader) {
   shape.virtualStages = chunks / shape.stages;
   tasks = reader.tasks;
   if (Checked all = checkedMultiply(chunks, shape.microbatches); !all || *all > tasks || *all > kMaxTasks)
-    return errorf(
-        "has {} tasks; {} chunks and {} microbatches, the largest numbers in it, need a forward and a "
-        "backward for each pair, and {} pairs are possible",
-        tasks, chunks, shape.microbatches, kMaxTasks);
+    return errorf("has {} tasks; {} chunks and {} microbatches, the largest numbers in it, need a forward and a "
+                  "backward for each pair, and {} pairs are possible",
+                  tasks, chunks, shape.microbatches, kMaxTasks);
   return shape;
 }
 
@@ -231,9 +226,8 @@ Result<ScheduleText> readScheduleText(std::string_view text) {
   result.shape = shape;
   MGC_TRY(findPlacement(reader, result.shape));
   result.splitBackward = std::ranges::any_of(reader.rows, [](const std::vector<TextTask> &row) {
-    return std::ranges::any_of(row, [](const TextTask &task) {
-      return task.kind == TaskKind::input || task.kind == TaskKind::weight;
-    });
+    return std::ranges::any_of(
+        row, [](const TextTask &task) { return task.kind == TaskKind::input || task.kind == TaskKind::weight; });
   });
   std::vector<std::vector<const TextTask *>> written(result.shape.stages); // by stage and step
   for (int64_t stage = 0; stage < result.shape.stages; ++stage) {
@@ -252,8 +246,7 @@ Result<ScheduleText> readScheduleText(std::string_view text) {
   }
   MGC_TRY(checkOrders(result.shape, result.orders, [&](int64_t stage, int64_t step) {
     return fmt::format("stage {} step {} {} ({})", stage, step,
-                       tokenOf(result.shape, stage, result.orders[stage][step]),
-                       placeOf(written[stage][step]->word));
+                       tokenOf(result.shape, stage, result.orders[stage][step]), placeOf(written[stage][step]->word));
   }));
   return result;
 }
@@ -266,8 +259,7 @@ static std::string wordOf(const Shape &shape, int64_t stage, const Order &order,
   };
   if (i + 1 == order.size() || !order[i + 1].paired)
     return token(i);
-  return fmt::format(fmt::runtime(form == TextForm::csv ? "({};{})OVERLAP_F_B" : "{}+{}"), token(i),
-                     token(i + 1));
+  return fmt::format(fmt::runtime(form == TextForm::csv ? "({};{})OVERLAP_F_B" : "{}+{}"), token(i), token(i + 1));
 }
 
 std::string writeScheduleText(const Shape &shape, const std::vector<Order> &orders, TextForm form) {

@@ -29,7 +29,6 @@ Result<ScheduleText> readScheduleText(std::string_view text);
 
 enum class TextForm { rows, csv };
 // A text that reads back as these orders, without comments.
-std::string writeScheduleText(const Shape &shape, const std::vector<Order> &orders,
-                              TextForm form = TextForm::rows);
+std::string writeScheduleText(const Shape &shape, const std::vector<Order> &orders, TextForm form = TextForm::rows);
 
 } // namespace mgc::schedule

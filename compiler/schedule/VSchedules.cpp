@@ -47,8 +47,7 @@ void keepMicrobatches(Order &order, int64_t microbatches) {
 }
 
 // The tasks of microbatch 0, each in its unit, once per period for every microbatch, by unit.
-Order repeat(const std::vector<std::pair<int64_t, ScheduledTask>> &tasks, int64_t period,
-             int64_t microbatches) {
+Order repeat(const std::vector<std::pair<int64_t, ScheduledTask>> &tasks, int64_t period, int64_t microbatches) {
   std::vector<std::pair<int64_t, ScheduledTask>> all;
   for (int64_t m = 0; m < microbatches; ++m)
     for (const auto &[unit, task] : tasks)

@@ -65,9 +65,8 @@ void addWaits(StageSchedule &stage) {
   for (size_t i = 0; i < stage.steps.size(); ++i) {
     Step &step = stage.steps[i];
     const auto index = int64_t(i);
-    happens.append(step.kind == Step::Kind::run
-                       ? HappensBefore::runs(step.task.kind == TaskKind::gradients)
-                       : HappensBefore::messages(step.peer, step.kind == Step::Kind::send),
+    happens.append(step.kind == Step::Kind::run ? HappensBefore::runs(step.task.kind == TaskKind::gradients)
+                                                : HappensBefore::messages(step.peer, step.kind == Step::Kind::send),
                    {}, isPaired(step));
     step.waits.clear();
     if (isPaired(step))

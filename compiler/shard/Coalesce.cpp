@@ -9,14 +9,12 @@ using namespace mgc;
 
 namespace {
 
-constexpr llvm::StringLiteral kAlong =
-    "n"; // the dimension that is joined along; n1 .. where values have an n
+constexpr llvm::StringLiteral kAlong = "n"; // the dimension that is joined along; n1 .. where values have an n
 
 bool communicates(ReshardOp op) {
-  return llvm::any_of(planReshard(layoutOf(op.getValue()), layoutOf(op.getResult())),
-                      [](const ReshardStep &step) {
-                        return step.kind != ReshardKind::slice && step.kind != ReshardKind::demote;
-                      });
+  return llvm::any_of(planReshard(layoutOf(op.getValue()), layoutOf(op.getResult())), [](const ReshardStep &step) {
+    return step.kind != ReshardKind::slice && step.kind != ReshardKind::demote;
+  });
 }
 
 // A reshard's value as one of several: dimensions that all have, and one of its own before the last.
@@ -33,14 +31,12 @@ struct Dimensions {
   SmallVector<ArrayAttr> axes;
 
   explicit Dimensions(RankedTensorType type)
-      : type(type), shape(type.getShape()), names(layoutOf(type).getNames()), axes(layoutOf(type).getAxes()) {
-  }
+      : type(type), shape(type.getShape()), names(layoutOf(type).getNames()), axes(layoutOf(type).getAxes()) {}
 
   RankedTensorType get() const {
     LayoutAttr old = layoutOf(type);
-    return RankedTensorType::get(
-        shape, type.getElementType(),
-        LayoutAttr::get(type.getContext(), names, axes, old.getPending(), old.getReduction()));
+    return RankedTensorType::get(shape, type.getElementType(),
+                                 LayoutAttr::get(type.getContext(), names, axes, old.getPending(), old.getReduction()));
   }
 };
 
@@ -197,8 +193,7 @@ private:
         if (user->isBeforeInBlock(place))
           early.push_back(user);
     const auto isLate = [&](Operation *user) { return place->isBeforeInBlock(user); };
-    if (!llvm::all_of(
-            early, [&](Operation *op) { return isa<RenameOp>(op) && llvm::all_of(op->getUsers(), isLate); }))
+    if (!llvm::all_of(early, [&](Operation *op) { return isa<RenameOp>(op) && llvm::all_of(op->getUsers(), isLate); }))
       return false;
     for (Operation *op : early)
       op->moveAfter(place);
@@ -215,9 +210,8 @@ private:
     const auto isThere = [&](Value value) {
       return !value.getDefiningOp() || value.getDefiningOp()->isBeforeInBlock(place);
     };
-    if (!llvm::all_of(late, [&](Operation *op) {
-          return isa<RenameOp>(op) && llvm::all_of(op->getOperands(), isThere);
-        }))
+    if (!llvm::all_of(late,
+                      [&](Operation *op) { return isa<RenameOp>(op) && llvm::all_of(op->getOperands(), isThere); }))
       return false;
     for (Operation *op : late)
       op->moveBefore(place);

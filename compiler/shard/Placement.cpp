@@ -12,8 +12,7 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, Dictionar
   for (Attribute name : list) {
     auto text = dyn_cast<StringAttr>(name);
     if (!text)
-      return module.emitError() << kPlacementAttr << ": row " << row << " holds " << name
-                                << "; expected axis names";
+      return module.emitError() << kPlacementAttr << ": row " << row << " holds " << name << "; expected axis names";
     if (!mesh.getMesh().named.contains(text.str()))
       return module.emitError() << kPlacementAttr << ": row " << row << " names the axis " << name
                                 << ", which is none of " << mesh;
@@ -30,9 +29,8 @@ LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, co
       continue;
     for (StringAttr axis : axes.getAsRange<StringAttr>())
       if (auto [owner, isNew] = owners.try_emplace(axis, factor); !isNew)
-        return emitError() << "axis '" << axis.getValue() << "' splits dimension '"
-                           << owner->second.getValue() << "' and dimension '" << factor.getValue()
-                           << "'; expected rows of " << kPlacementAttr
+        return emitError() << "axis '" << axis.getValue() << "' splits dimension '" << owner->second.getValue()
+                           << "' and dimension '" << factor.getValue() << "'; expected rows of " << kPlacementAttr
                            << " without a common axis where their dimensions meet";
   }
   return success();
@@ -107,8 +105,7 @@ static bool lists(ArrayAttr names, StringRef name) {
 
 bool Placement::Row::isFor(const Place &place) const {
   if (!place.op)
-    return !ops &&
-           (!values || lists(values, place.kind == ValueKind::parameter ? "parameter" : "activation"));
+    return !ops && (!values || lists(values, place.kind == ValueKind::parameter ? "parameter" : "activation"));
   auto tagged = place.op->getAttrOfType<StringAttr>(kTagAttr);
   return !values && (!ops || lists(ops, place.op->getName().stripDialect())) && (!tag || tag == tagged);
 }
@@ -147,8 +144,7 @@ Placement::Assignment Placement::homeAxes(LayoutAttr names, ValueKind kind) cons
   return assign(names.getNames(), Place{nullptr, kind}, [](StringAttr, const Row &) { return true; });
 }
 
-Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, const Place &place,
-                                        IsOpen isOpen) const {
+Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, const Place &place, IsOpen isOpen) const {
   Assignment assignment;
   auto isUsed = [&](Attribute axis) {
     return llvm::any_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); });
@@ -167,9 +163,7 @@ Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, const Plac
   return assignment;
 }
 
-LayoutAttr Placement::home(LayoutAttr names, ValueKind kind) const {
-  return restrict(names, homeAxes(names, kind));
-}
+LayoutAttr Placement::home(LayoutAttr names, ValueKind kind) const { return restrict(names, homeAxes(names, kind)); }
 
 LayoutAttr Placement::restrict(LayoutAttr names, const Assignment &assignment) const {
   SmallVector<ArrayAttr> axes;

@@ -60,8 +60,7 @@ private:
   Assignment homeAxes(LayoutAttr names, ValueKind kind) const;
   llvm::SmallVector<const Row *> rowsOf(mlir::StringAttr factor, llvm::ArrayRef<mlir::StringAttr> factors,
                                         const Place &place) const;
-  using IsOpen =
-      llvm::function_ref<bool(mlir::StringAttr factor, const Row &row)>; // whether the row is for it
+  using IsOpen = llvm::function_ref<bool(mlir::StringAttr factor, const Row &row)>; // whether the row is for it
   Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, const Place &place, IsOpen isOpen) const;
 
   MeshAttr mesh_;

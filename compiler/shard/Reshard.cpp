@@ -22,8 +22,7 @@ public:
   }
 
   SmallVector<ReshardStep> run() {
-    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || allGather() ||
-           demote()) {
+    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || allGather() || demote()) {
     }
     return std::move(steps_);
   }
@@ -166,8 +165,7 @@ int64_t mgc::localElements(ArrayRef<int64_t> shape, LayoutAttr layout, MeshAttr 
   return elements;
 }
 
-double mgc::reshardCost(ArrayRef<ReshardStep> steps, LayoutAttr from, ArrayRef<int64_t> shape,
-                        MeshAttr mesh) {
+double mgc::reshardCost(ArrayRef<ReshardStep> steps, LayoutAttr from, ArrayRef<int64_t> shape, MeshAttr mesh) {
   double cost = 0;
   LayoutAttr before = from;
   for (const ReshardStep &step : steps) {

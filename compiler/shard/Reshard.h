@@ -29,8 +29,7 @@ struct ReshardStep {
 llvm::SmallVector<ReshardStep> planReshard(LayoutAttr from, LayoutAttr to);
 
 // Elements a rank sends for the steps, for a tensor of this global shape; slices and demotes are free.
-double reshardCost(llvm::ArrayRef<ReshardStep> steps, LayoutAttr from, llvm::ArrayRef<int64_t> shape,
-                   MeshAttr mesh);
+double reshardCost(llvm::ArrayRef<ReshardStep> steps, LayoutAttr from, llvm::ArrayRef<int64_t> shape, MeshAttr mesh);
 
 // Elements of a rank's block.
 int64_t localElements(llvm::ArrayRef<int64_t> shape, LayoutAttr layout, MeshAttr mesh);

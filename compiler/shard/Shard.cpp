@@ -31,9 +31,7 @@ namespace {
 // Rows of dimensions that are merged of others and placed by one, on all ranks: each has room for those it may get.
 using Rooms = llvm::DenseMap<StringAttr, int64_t>;
 
-StringRef blockOf(func::FuncOp function) {
-  return function->getAttrOfType<StringAttr>(kBlockAttr).getValue();
-}
+StringRef blockOf(func::FuncOp function) { return function->getAttrOfType<StringAttr>(kBlockAttr).getValue(); }
 
 // Ops on the rows of one value agree on how many experts there are.
 LogicalResult verifyPlacing(Operation *op, int64_t size, llvm::DenseMap<StringAttr, int64_t> &sizes,
@@ -45,8 +43,7 @@ LogicalResult verifyPlacing(Operation *op, int64_t size, llvm::DenseMap<StringAt
   return success();
 }
 
-int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
-                    const Placement &placement) {
+int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged, const Placement &placement) {
   const Placement::Assignment assignment = placement.assign(rule, op);
   const ArrayAttr none = ArrayAttr::get(op->getContext(), {});
   return roomOfAllRanks(
@@ -55,9 +52,7 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
         const ArrayAttr axes = assignment.lookup(factor);
         return axes ? axes : none;
       },
-      [&](ArrayRef<Attribute> axes) {
-        return placement.mesh().sizeOf(ArrayAttr::get(op->getContext(), axes));
-      },
+      [&](ArrayRef<Attribute> axes) { return placement.mesh().sizeOf(ArrayAttr::get(op->getContext(), axes)); },
       capacityOf(op));
 }
 
@@ -78,8 +73,8 @@ LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms
         room = roomOnRanks(&op, rule, merged, placement);
       if (auto [known, isNew] = rooms.try_emplace(merged.whole, room); !isNew && known->second != room)
         return op.emitOpError() << "has room for " << room << " rows '" << merged.whole.getValue()
-                                << "', an op of the block before it for " << known->second
-                                << "; expected rows of " << kPlacementAttr << " that place them alike";
+                                << "', an op of the block before it for " << known->second << "; expected rows of "
+                                << kPlacementAttr << " that place them alike";
     }
   }
   return success();
@@ -94,8 +89,8 @@ struct Handed {
 class FunctionSharder {
 public:
   FunctionSharder(func::FuncOp function, const Placement &placement, const Rooms &rooms, Handed &handed)
-      : function_(function), placement_(placement), rooms_(rooms), handed_(handed),
-        builder_(function.getContext()), block_(blockOf(function)) {}
+      : function_(function), placement_(placement), rooms_(rooms), handed_(handed), builder_(function.getContext()),
+        block_(blockOf(function)) {}
 
   LogicalResult run() {
     decomposeOps();
@@ -143,8 +138,7 @@ private:
         return copy;
       auto steps = planReshard(layout, wanted);
       // Slices and demotes are free; among equals the fewest steps.
-      double cost =
-          reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
+      double cost = reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
       if (!best || cost < bestCost)
         std::tie(best, bestCost) = std::pair(copy, cost);
     }
@@ -172,8 +166,7 @@ private:
   // A use that only makes a parameter gradient, which stays pending anyway.
   bool isWeightGradientUse(OpOperand &use) {
     Operation *op = use.getOwner();
-    return op->getNumResults() == 1 && op->getResult(0).hasOneUse() &&
-           isGradient(*op->getResult(0).use_begin());
+    return op->getNumResults() == 1 && op->getResult(0).hasOneUse() && isGradient(*op->getResult(0).use_begin());
   }
   // Sums over all microbatches stay pending until the step's end (P7).
   static bool isAddedUp(StringRef resultKind) {
@@ -281,8 +274,7 @@ private:
 
   // One reduction, of the result, then takes the place of one for each operand.
   bool allArePending(Operation *op, const Carried &carried, const Placement::Assignment &assignment) {
-    return llvm::count(carried.through, true) > 1 &&
-           llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+    return llvm::count(carried.through, true) > 1 && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
              return !carried.isThrough(operand) || carriable(operand, assignment) == carried.axes;
            });
   }
@@ -296,8 +288,7 @@ private:
       return op->emitOpError() << rule.error;
     Placement::Assignment assignment = placement_.assign(rule, op);
     auto emitError = [&] { return op->emitOpError(); };
-    if (failed(Placement::verify(emitError, assignment, &rule)) ||
-        failed(verifyExchanged(emitError, rule, assignment)))
+    if (failed(Placement::verify(emitError, assignment, &rule)) || failed(verifyExchanged(emitError, rule, assignment)))
       return failure();
     SmallVector<Value> operands;
     const Carried carried = carriedThrough(op, rule, assignment);
@@ -305,8 +296,7 @@ private:
       LayoutAttr wanted = placement_.restrict(layoutOf(operand.get()), assignment);
       if (carried.isThrough(operand))
         wanted = wanted.withPending(placement_.inMeshOrder(carried.axes));
-      if (failed(verifyType(emitError, operand.get(), wanted)) ||
-          failed(verifyRows(emitError, operand, wanted)))
+      if (failed(verifyType(emitError, operand.get(), wanted)) || failed(verifyRows(emitError, operand, wanted)))
         return failure();
       operands.push_back(use(operand.get(), wanted));
     }
@@ -329,8 +319,7 @@ private:
     const SmallVector<Attribute> exchanged =
         rule.exchanged([&](StringAttr factor) { return assignment.lookup(factor); });
     for (const AxisRule::Merged &merged : rule.merged)
-      if (merged.placing && !exchanged.empty() &&
-          assignment.lookup(merged.placing).size() != exchanged.size())
+      if (merged.placing && !exchanged.empty() && assignment.lookup(merged.placing).size() != exchanged.size())
         return emitError() << "has rows placed over " << assignment.lookup(merged.placing)
                            << ", of which some split tokens too; expected rows of " << kPlacementAttr
                            << " for it that split tokens over all of these or none";
@@ -340,33 +329,28 @@ private:
   // Axes of what places rows, which no type of the op need have.
   void recordPlacing(Operation *typed, const AxisRule &rule, const Placement::Assignment &assignment) {
     for (const AxisRule::Merged &merged : rule.merged)
-      if (ArrayAttr axes = merged.placing ? assignment.lookup(merged.placing) : ArrayAttr();
-          axes && !axes.empty())
+      if (ArrayAttr axes = merged.placing ? assignment.lookup(merged.placing) : ArrayAttr(); axes && !axes.empty())
         typed->setAttr("coordinates",
                        builder_.getDictionaryAttr(builder_.getNamedAttr(merged.placing.getValue(), axes)));
   }
 
   // A merged dimension has rows in an order that each rank has for itself: no reshard means the same value.
-  LogicalResult verifyRows(function_ref<InFlightDiagnostic()> emitError, OpOperand &operand,
-                           LayoutAttr wanted) {
+  LogicalResult verifyRows(function_ref<InFlightDiagnostic()> emitError, OpOperand &operand, LayoutAttr wanted) {
     const LayoutAttr defined = definedLayout(operand.get());
     for (auto [name, own, used] : llvm::zip(defined.getNames(), defined.getAxes(), wanted.getAxes()))
       if (rooms_.contains(name) && own != used)
         return emitError() << "rows '" << name.getValue() << "' of operand " << operand.getOperandNumber()
                            << " are split over " << own << ", but used over " << used << "; expected rows of "
-                           << kPlacementAttr
-                           << " that split them as the tokens that they are made of, in every op";
+                           << kPlacementAttr << " that split them as the tokens that they are made of, in every op";
     return success();
   }
 
-  LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names,
-                          const Placement::Assignment &assignment, ArrayRef<Attribute> carried) {
+  LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names, const Placement::Assignment &assignment,
+                          ArrayRef<Attribute> carried) {
     SmallVector<Attribute> pending(carried);
-    llvm::append_range(pending, rule.reducedAxes(names.getNames(), [&](StringAttr factor) {
-      return assignment.lookup(factor);
-    }));
-    return placement_.restrict(names, assignment)
-        .withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
+    llvm::append_range(
+        pending, rule.reducedAxes(names.getNames(), [&](StringAttr factor) { return assignment.lookup(factor); }));
+    return placement_.restrict(names, assignment).withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
   }
 
   LogicalResult verifyType(function_ref<InFlightDiagnostic()> emitError, Value value, LayoutAttr layout) {
@@ -521,9 +505,7 @@ private:
     for (Value copy : copies_[logical]) {
       if (!layoutOf(copy).isComplete())
         continue;
-      auto size = [&](Value v) {
-        return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh());
-      };
+      auto size = [&](Value v) { return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh()); };
       if (!best || (size(copy) <= size(best) && !isa<BlockArgument>(best)))
         best = copy;
     }

@@ -78,18 +78,15 @@ private:
     if (!uses.first)
       uses.first = &parameter;
     const BucketKey &a = uses.first->key, &b = parameter.key;
-    if (uses.first->elements != parameter.elements || a.split != b.split ||
-        uses.first->view != parameter.view)
-      return errorf(
-          "parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
-          "must be placed alike\n  one is {}\n  another {}",
-          parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
-          fmt::join(b.split, ", "), uses.first->view, parameter.view);
+    if (uses.first->elements != parameter.elements || a.split != b.split || uses.first->view != parameter.view)
+      return errorf("parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
+                    "must be placed alike\n  one is {}\n  another {}",
+                    parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
+                    fmt::join(b.split, ", "), uses.first->view, parameter.view);
     if (a.reduce != b.reduce || a.data != b.data)
-      return errorf(
-          "parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
-          "agree",
-          parameter.tensor, fmt::join(pendingOver(a), ", "), fmt::join(pendingOver(b), ", "));
+      return errorf("parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
+                    "agree",
+                    parameter.tensor, fmt::join(pendingOver(a), ", "), fmt::join(pendingOver(b), ", "));
     uses.count += 1;
     uses.stages.insert(stage);
     return Status::ok();
@@ -182,8 +179,8 @@ private:
       key.part = key.frozen ? -1 : range.part;
       int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
-      stage.places.push_back({range.block, int64_t(p), range.first, range.count, bucket,
-                              stage.buckets[bucket].elements + stride, 0});
+      stage.places.push_back(
+          {range.block, int64_t(p), range.first, range.count, bucket, stage.buckets[bucket].elements + stride, 0});
       stride += roundUp(parameters[p].elements, problem_.unit);
     }
     for (size_t i = firstPlace; i < stage.places.size(); ++i)
@@ -201,8 +198,6 @@ private:
 
 } // namespace
 
-Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) {
-  return BucketPlanner(problem).plan();
-}
+Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return BucketPlanner(problem).plan(); }
 
 } // namespace mgc

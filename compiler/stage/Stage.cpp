@@ -33,8 +33,7 @@ namespace {
 
 class Stager {
 public:
-  Stager(ModuleOp module, Blocks blocks)
-      : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
+  Stager(ModuleOp module, Blocks blocks) : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
     shape_ = shapeOf(module, plan::stageCount(mesh_.getMesh()));
     stages_ = shape_.stages;
@@ -43,8 +42,7 @@ public:
 
   LogicalResult run() {
     if (virtualStages_ < 1)
-      return module_.emitError() << "mg.training: virtual_stages = " << virtualStages_
-                                 << "; expected at least 1";
+      return module_.emitError() << "mg.training: virtual_stages = " << virtualStages_ << "; expected at least 1";
     auto chains = llvm::to_vector(module_.getOps<ChainOp>());
     if (chains.size() != 1)
       return module_.emitError() << "found " << chains.size() << " mg.chain; expected one";
@@ -84,8 +82,7 @@ private:
     Checked chunks = checkedMultiply(stages_, virtualStages_);
     if (!chunks || int64_t(costs.layers.size()) < *chunks)
       return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
-                                 << virtualStages_ << " virtual stages; at most " << costs.layers.size()
-                                 << " chunks";
+                                 << virtualStages_ << " virtual stages; at most " << costs.layers.size() << " chunks";
     int64_t parts = *chunks;
     size_t next = 0;
     std::vector<int64_t> layers = schedule::balance(costs, parts);
@@ -116,9 +113,8 @@ private:
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
     const bool frozen = isFrozen(param);
     if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
-      return errorIn(forward)
-             << "parameter " << argument
-             << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
+      return errorIn(forward) << "parameter " << argument
+                              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
     LayoutAttr layout = layoutOf(type), pending = gradient ? layoutOf(gradient) : LayoutAttr();
     BlockParameter result;
     result.argument = argument;
@@ -128,9 +124,7 @@ private:
     result.key.split = inMeshOrder([&](StringAttr axis) {
       return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
     });
-    auto isPending = [&](StringAttr axis) {
-      return pending && llvm::is_contained(pending.getPending(), axis);
-    };
+    auto isPending = [&](StringAttr axis) { return pending && llvm::is_contained(pending.getPending(), axis); };
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = decays(first);
@@ -168,8 +162,7 @@ private:
   const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
     return parameters_[blockIndex_.at(instance.block)];
   }
-  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter,
-                                                    const Instance &instance) {
+  static std::pair<std::string, std::string> nameOf(const BlockParameter &parameter, const Instance &instance) {
     return {nameForInstance(parameter.tensor, instance.number), parameter.part};
   }
 
@@ -204,8 +197,7 @@ private:
     return llvm::find_if(chunk,
                          [&](const Instance &instance) {
                            return hasOwnGradients(instance) &&
-                                  instance.block->computes(isSplit ? plan::Task::weight
-                                                                   : plan::Task::backward);
+                                  instance.block->computes(isSplit ? plan::Task::weight : plan::Task::backward);
                          }) -
            chunk.begin();
   }
@@ -237,16 +229,15 @@ private:
   // --- Emission
   static void appendRange(std::vector<InstanceRange> &ranges, const InstanceRange &next) {
     InstanceRange *last = ranges.empty() ? nullptr : &ranges.back();
-    if (last && last->block == next.block && last->part == next.part &&
-        last->first + last->count == next.first)
+    if (last && last->block == next.block && last->part == next.part && last->first + last->count == next.first)
       last->count += next.count;
     else
       ranges.push_back(next);
   }
 
   // parts: as partsOf; the first of them has the number `firstPart`.
-  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk,
-                                      const std::vector<int64_t> &parts = {}, int64_t firstPart = 0) {
+  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk, const std::vector<int64_t> &parts = {},
+                                      int64_t firstPart = 0) {
     std::vector<int64_t> partOf; // from the last instance on
     for (auto [i, count] : llvm::enumerate(parts))
       partOf.insert(partOf.end(), count, firstPart + int64_t(i));
@@ -263,8 +254,7 @@ private:
     problem.sharded = trainingInt(module_, "zero", 0) > 0;
     problem.mesh = meshOf(module_);
     Precision precision = precisionOf(module_);
-    problem.unit =
-        plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
+    problem.unit = plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
     problem.stages.resize(stages_);
     std::vector<int64_t> parts(stages_, 0);
     for (size_t c = 0; c < chunks_.size(); ++c) {
@@ -312,10 +302,9 @@ private:
     auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update);
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const PlannedBucket &bucket : buckets.buckets)
-      BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
-                       axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
-                       bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad),
-                       bucket.key.counts, bucket.key.frozen);
+      BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
+                       axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
+                       llvm::APFloat(bucket.key.meanLoad), bucket.key.counts, bucket.key.frozen);
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

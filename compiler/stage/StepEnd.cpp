@@ -26,14 +26,11 @@ struct BucketParts {
 // bucket is a sum of multiples of the hidden size or so, which has many; a large slice of it is a multiple of
 // kPartRows.
 int64_t partRowsOf(int64_t rows) {
-  auto distance = [](int64_t part) {
-    return double(std::max(part, kPartRows)) / double(std::min(part, kPartRows));
-  };
+  auto distance = [](int64_t part) { return double(std::max(part, kPartRows)) / double(std::min(part, kPartRows)); };
   int64_t best = rows;
   for (int64_t low = 1; low * low <= rows; ++low)
     if (rows % low == 0)
-      best =
-          std::min({best, low, rows / low}, [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
+      best = std::min({best, low, rows / low}, [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
   return best;
 }
 
@@ -75,8 +72,7 @@ public:
     return bucket(parts, precisionOf(planned).gradients);
   }
   RankedTensorType vector(int64_t elements, StringRef name = "scalar") {
-    return RankedTensorType::get({elements}, builder.getF32Type(),
-                                 LayoutAttr::get(builder.getContext(), {name}));
+    return RankedTensorType::get({elements}, builder.getF32Type(), LayoutAttr::get(builder.getContext(), {name}));
   }
   RankedTensorType scalar() {
     return RankedTensorType::get({}, builder.getF32Type(),
@@ -101,14 +97,13 @@ public:
     return over.empty() ? value : DemoteOp::create(builder, loc, value.getType(), value, axes(over));
   }
   Value allReduce(Value value, const plan::Axes &over) {
-    return over.empty() ? value
-                        : AllReduceOp::create(builder, loc, value.getType(), value, axes(over), "sum");
+    return over.empty() ? value : AllReduceOp::create(builder, loc, value.getType(), value, axes(over), "sum");
   }
 
   func::FuncOp finish() {
     func::ReturnOp::create(builder, loc, results_);
-    function.setType(builder.getFunctionType(function.getBody().front().getArgumentTypes(),
-                                             ValueRange(results_).getTypes()));
+    function.setType(
+        builder.getFunctionType(function.getBody().front().getArgumentTypes(), ValueRange(results_).getTypes()));
     for (auto [i, attr] : llvm::enumerate(argumentAttrs_))
       function.setArgAttr(i, kBufferAttr, attr);
     for (auto [i, attr] : llvm::enumerate(resultAttrs_))
@@ -218,12 +213,10 @@ SmallVector<Value> overAllRanks(FunctionBuilder &f, const plan::Mesh &mesh, Arra
     all.push_back(axis.name);
   Value packed = PackOp::create(f.builder, f.loc, f.vector(int64_t(parts.size())), parts);
   SmallVector<Type> scalars(parts.size(), f.scalar());
-  return llvm::to_vector_of<Value>(
-      UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all)).getResults());
+  return llvm::to_vector_of<Value>(UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all)).getResults());
 }
 
-func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets,
-                         const TotalAxes &totals) {
+func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const TotalAxes &totals) {
   FunctionBuilder f(module, plan::Task::reduce, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
@@ -263,8 +256,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 // --- update
 
 // The argument that the optimizer updates: the masters, or the values themselves; under ZeRO-1 the rank's slice of it.
-Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket,
-                      int64_t index) {
+Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index) {
   RankedTensorType shard = f.bucket(shardParts(mesh, bucket), f.builder.getF32Type());
   const Precision precision = f.precisionOf(bucket);
   if (precision.hasMasters())
@@ -285,14 +277,14 @@ Updated updateShard(FunctionBuilder &f, const PlannedBucket &bucket, int64_t ind
     return {BalanceBiasOp::create(f.builder, f.loc, shard, old, gradient, scalars,
                                   f.builder.getF64FloatAttr(bucket.key.meanLoad))};
   Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
-  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
-                                scalars, bucket.key.decay);
+  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor, scalars,
+                                bucket.key.decay);
   return {update.getNewValue(), update.getNewFirstMoment(), update.getNewSecondMoment()};
 }
 
 // ZeRO-1 updates the rank's slice and gathers the values.
-void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index,
-                  Value factor, Value scalars) {
+void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index, Value factor,
+                  Value scalars) {
   const BucketParts parts = shardParts(mesh, bucket);
   const Precision precision = f.precisionOf(bucket);
   Value old = updatedArgument(f, mesh, bucket, index);
@@ -353,8 +345,7 @@ FailureOr<TotalAxes> totalAxesOf(ModuleOp module, const Blocks &blocks) {
           return errorIn(op) << "its " << plan::kResults[*number]
                              << fmt::format(" is pending over [{}], that of {} over [{}]; expected the same "
                                             "axes in all blocks, which add to one total",
-                                            fmt::join(pending, ", "), from[*number],
-                                            fmt::join(known->second, ", "));
+                                            fmt::join(pending, ", "), from[*number], fmt::join(known->second, ", "));
       }
   return totals;
 }

@@ -15,16 +15,15 @@ std::string toString(const Bound &bound) {
 }
 
 StepFunction::StepFunction(StageOp stage, StringRef symbol)
-    : function_(stage->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol)),
-      stage_(stage.getNumber()) {}
+    : function_(stage->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol)), stage_(stage.getNumber()) {}
 
 InFlightDiagnostic StepFunction::error() const { return errorIn(function_) << "stage " << stage_ << ": "; }
 
 Bound StepFunction::boundOf(Value value) const {
   auto argument = dyn_cast<BlockArgument>(value);
-  return argument ? boundIn(func::FuncOp(function_).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(),
-                                                                                     kBufferAttr))
-                  : Bound();
+  return argument
+             ? boundIn(func::FuncOp(function_).getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kBufferAttr))
+             : Bound();
 }
 
 Bound StepFunction::boundOfResult(unsigned result) const {

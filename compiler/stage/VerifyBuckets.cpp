@@ -81,8 +81,8 @@ private:
         {"data", axesOf(bucket.getData()), data, "over which its gradient is pending"}};
     for (const auto &[field, found, expected, why] : rows)
       if (sorted(found) != sorted(expected))
-        return error(use) << "but " << field << " = " << text(found) << "; expected " << text(expected)
-                          << ", the axes " << why;
+        return error(use) << "but " << field << " = " << text(found) << "; expected " << text(expected) << ", the axes "
+                          << why;
     return success();
   }
 

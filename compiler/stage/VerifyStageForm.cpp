@@ -68,8 +68,7 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
   if (!flow.empty())
     return module.emitError() << "the last instance is of " << instances.back().block->name
                               << ", which gives activations that no instance takes";
-  const auto found =
-      llvm::count_if(instances, [](const Instance &instance) { return instance.block->returnsLoss(); });
+  const auto found = llvm::count_if(instances, [](const Instance &instance) { return instance.block->returnsLoss(); });
   if (found != 1)
     return module.emitError() << found << " instances return one loss_sum and one tokens; expected one";
   return success();
@@ -87,15 +86,13 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
                               << ", the extent of the axes of the role stage in " << kMeshAttr;
   auto instances = flow(module, *blocks, stages);
-  if (failed(instances) || failed(verifyFlow(module, *instances)) ||
-      failed(verifyBuckets(module, *blocks, stages)))
+  if (failed(instances) || failed(verifyFlow(module, *instances)) || failed(verifyBuckets(module, *blocks, stages)))
     return failure();
   auto totals = totalAxesOf(module, *blocks);
   if (failed(totals))
     return failure();
   for (StageOp stage : stages)
-    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, *totals)) ||
-        failed(verifyUpdate(stage)))
+    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, *totals)) || failed(verifyUpdate(stage)))
       return failure();
   return success();
 }

@@ -71,8 +71,8 @@ public:
   LogicalResult verify(StringRef symbol, plan::Task task) {
     func::FuncOp function = lookup(symbol);
     if (taskOf(function) != task)
-      return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its "
-                                  << kPassAttr << " is " << function->getAttr(kPassAttr);
+      return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its " << kPassAttr
+                                  << " is " << function->getAttr(kPassAttr);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
         return errorIn(function) << fault("argument", i);
@@ -85,9 +85,8 @@ public:
   // All that a step adds to, and nothing else: what it writes, training forgets.
   LogicalResult verifyBegin() {
     const StepFunction begin(stage_, stage_.getBegin());
-    if (failed(verifyWrites(begin, "gradients and result 0", [](const Bound &bound) {
-          return bound.isGradient() || bound == Bound{"result", 0};
-        })))
+    if (failed(verifyWrites(begin, "gradients and result 0",
+                            [](const Bound &bound) { return bound.isGradient() || bound == Bound{"result", 0}; })))
       return failure();
     SmallVector<Bound> expected = {{"result", 0}};
     for (int64_t i = 0; i < int64_t(buckets_.size()); ++i)
@@ -114,10 +113,10 @@ public:
     for (StringRef symbol : symbols) {
       const StepFunction function(stage_, symbol);
       const bool isLast = symbol == stage_.getReduce();
-      if (failed(verifyWrites(
-              function, isLast ? "gradients, results and the factor" : "gradients", [&](const Bound &bound) {
-                return bound.isGradient() || (isLast && (bound.kind == "factor" || isTotal(bound)));
-              })))
+      if (failed(verifyWrites(function, isLast ? "gradients, results and the factor" : "gradients",
+                              [&](const Bound &bound) {
+                                return bound.isGradient() || (isLast && (bound.kind == "factor" || isTotal(bound)));
+                              })))
         return failure();
       for (unsigned i = 0; i < function.op().getNumResults(); ++i) {
         const Bound bound = function.boundOfResult(i);
@@ -149,8 +148,8 @@ private:
                              llvm::function_ref<bool(const Bound &)> isAllowed) {
     for (unsigned i = 0; i < function.op().getNumResults(); ++i)
       if (const Bound bound = function.boundOfResult(i); !isAllowed(bound))
-        return function.error() << "result " << i << " is bound to " << toString(bound)
-                                << "; expected no more than " << allowed;
+        return function.error() << "result " << i << " is bound to " << toString(bound) << "; expected no more than "
+                                << allowed;
     return success();
   }
 
@@ -161,8 +160,8 @@ private:
   // The result is the bucket's gradient, summed as mg.bucket says.
   LogicalResult verifySum(const StepFunction &function, unsigned result, int64_t index) {
     auto error = [&] {
-      return errorIn(function.op()) << "result " << result << ", the gradient of bucket " << index
-                                    << " of stage " << int64_t(stage_.getNumber());
+      return errorIn(function.op()) << "result " << result << ", the gradient of bucket " << index << " of stage "
+                                    << int64_t(stage_.getNumber());
     };
     GradientSum found, expected = expectedOf(buckets_[index]);
     Value value = function.result(result);
@@ -174,11 +173,9 @@ private:
       value = op->getOperand(0);
     }
     if (function.boundOf(value) != Bound{"gradient", index})
-      return error() << ", is made of " << function.describe(value)
-                     << "; expected the same bucket's gradient";
+      return error() << ", is made of " << function.describe(value) << "; expected the same bucket's gradient";
     if (!found.isSameAs(expected))
-      return error() << ", is summed " << found.text() << "; expected " << expected.text()
-                     << ", as its mg.bucket says";
+      return error() << ", is summed " << found.text() << "; expected " << expected.text() << ", as its mg.bucket says";
     return success();
   }
 
@@ -198,14 +195,12 @@ private:
       return elements == 1 && elementOf(type).isF32();
     if (kind == "step_scalar" || kind == "result")
       return elementOf(type).isF32() &&
-             fitsInside(first, elements,
-                        kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
+             fitsInside(first, elements, kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
     if (!index || first >= int64_t(buckets_.size()))
       return false;
     const auto isBound = [&](const StateBuffer &row) {
       return row.name == kind.getValue() && row.isIn(buckets_[first]) &&
-             elements == row.elementsOf(buckets_[first], mesh_) &&
-             elementOf(type) == row.elementOf(buckets_[first]);
+             elements == row.elementsOf(buckets_[first], mesh_) && elementOf(type) == row.elementOf(buckets_[first]);
     };
     return llvm::any_of(stateBuffers(), isBound);
   }

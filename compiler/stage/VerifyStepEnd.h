@@ -6,8 +6,7 @@
 namespace mgc {
 
 // Each bucket treats its parameters as their types say (VerifyBuckets.cpp). Blocks have mg.type.
-mlir::LogicalResult verifyBuckets(mlir::ModuleOp module, const Blocks &blocks,
-                                  llvm::ArrayRef<StageOp> stages);
+mlir::LogicalResult verifyBuckets(mlir::ModuleOp module, const Blocks &blocks, llvm::ArrayRef<StageOp> stages);
 
 // Arguments and results are buffers of the stage, whole; begin gives zeros; reduce and the reductions sum each bucket's
 // gradient once, over the ranks and stages that have parts of it.

@@ -72,8 +72,7 @@ private:
   }
 
   // The ranks that count are one of those that differ along the axes not listed. Stages have parameters of their own.
-  LogicalResult verifyDemotions(const plan::Axes &found, plan::Axes listed, const Twine &what,
-                                StringRef why) {
+  LogicalResult verifyDemotions(const plan::Axes &found, plan::Axes listed, const Twine &what, StringRef why) {
     plan::Axes expected;
     for (const plan::Axis &axis : mesh_.getMesh().axes)
       if (axis.role != plan::AxisRole::stage && !llvm::is_contained(listed, axis.name))
@@ -89,11 +88,10 @@ private:
   // A result that no block adds to is none of the totals.
   LogicalResult verifyResults(const TotalAxes &totals) {
     for (unsigned i = 0; i < func::FuncOp(reduce_.op()).getNumResults(); ++i)
-      if (const Bound bound = reduce_.boundOfResult(i);
-          bound.kind == "result" && bound.index != resultIndex(plan::StepTotal::gradNorm) &&
-          !totals.contains(bound.index))
-        return reduce_.error() << "result " << i << " is bound to " << toString(bound)
-                               << ", which no block adds to";
+      if (const Bound bound = reduce_.boundOfResult(i); bound.kind == "result" &&
+                                                        bound.index != resultIndex(plan::StepTotal::gradNorm) &&
+                                                        !totals.contains(bound.index))
+        return reduce_.error() << "result " << i << " is bound to " << toString(bound) << ", which no block adds to";
     return success();
   }
 
@@ -128,9 +126,8 @@ private:
       return failure();
     auto sum = madeBy<AccumulateOp>(*parts);
     if (!sum && !madeBy<ZeroOp>(*parts))
-      return reduce_.error() << "the sum of squares is of what is " << reduce_.describe(*parts)
-                             << "; expected " << AccumulateOp::getOperationName()
-                             << " of those of the buckets";
+      return reduce_.error() << "the sum of squares is of what is " << reduce_.describe(*parts) << "; expected "
+                             << AccumulateOp::getOperationName() << " of those of the buckets";
     if (sum && llvm::is_contained(sum.getSigns(), -1))
       return reduce_.error() << "squares are subtracted from the sum of squares";
     std::vector<int64_t> counts(buckets_.size());
@@ -145,8 +142,8 @@ private:
     auto sum = madeBy<SumOp>(part);
     auto squares = madeBy<SumSquaresOp>(sum ? sum.getValue() : part);
     if (!squares)
-      return reduce_.error() << "the sum of squares has a part that is " << reduce_.describe(part)
-                             << "; expected " << SumSquaresOp::getOperationName() << " of a gradient";
+      return reduce_.error() << "the sum of squares has a part that is " << reduce_.describe(part) << "; expected "
+                             << SumSquaresOp::getOperationName() << " of a gradient";
     const int64_t index = bucketOf(squares.getValue());
     if (index < 0)
       return reduce_.error() << "the squares are of what is " << reduce_.describe(squares.getValue())
@@ -183,9 +180,8 @@ private:
       const int64_t expected = BucketOp(buckets_[i]).hasGradients() && !BucketOp(buckets_[i]).hasLoad() &&
                                (tied.empty() || tied.front() == int64_t(stage_.getNumber()));
       if (found != expected)
-        return reduce_.error() << "the norm has the squares of bucket " << i << " " << found
-                               << " times; expected " << expected
-                               << (tied.empty() ? "" : ", those of a tied one on the first of its stages");
+        return reduce_.error() << "the norm has the squares of bucket " << i << " " << found << " times; expected "
+                               << expected << (tied.empty() ? "" : ", those of a tied one on the first of its stages");
     }
     return success();
   }

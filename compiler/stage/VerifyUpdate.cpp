@@ -65,8 +65,8 @@ private:
       return success();
     auto gather = madeBy<AllGatherOp>(value);
     if (!gather)
-      return error() << "its value is " << update_.describe(value) << "; expected "
-                     << AllGatherOp::getOperationName() << " of the ranks' parts";
+      return error() << "its value is " << update_.describe(value) << "; expected " << AllGatherOp::getOperationName()
+                     << " of the ranks' parts";
     value = gather.getValue();
     return verifyAxes(gather);
   }
@@ -95,18 +95,16 @@ private:
     if (balance.getMean() != bucket_.getMeanLoad())
       return error() << "its update has mean = " << balance.getMean().convertToDouble()
                      << "; its mg.bucket says otherwise";
-    return verifyBound(balance.getValue(),
-                       {{balance.getLoad(), {completeGradient(bucket_.getSharded()), index_}},
-                        {balance.getScalars(), {"step_scalar"}}});
+    return verifyBound(balance.getValue(), {{balance.getLoad(), {completeGradient(bucket_.getSharded()), index_}},
+                                            {balance.getScalars(), {"step_scalar"}}});
   }
 
   LogicalResult verifyOperands(AdamWOp adamw) {
-    if (failed(verifyBound(adamw.getValue(),
-                           {{adamw.getGradient(), {completeGradient(bucket_.getSharded()), index_}},
-                            {adamw.getFirstMoment(), {"first_moment", index_}},
-                            {adamw.getSecondMoment(), {"second_moment", index_}},
-                            {adamw.getFactor(), {"factor"}},
-                            {adamw.getScalars(), {"step_scalar"}}})))
+    if (failed(verifyBound(adamw.getValue(), {{adamw.getGradient(), {completeGradient(bucket_.getSharded()), index_}},
+                                              {adamw.getFirstMoment(), {"first_moment", index_}},
+                                              {adamw.getSecondMoment(), {"second_moment", index_}},
+                                              {adamw.getFactor(), {"factor"}},
+                                              {adamw.getScalars(), {"step_scalar"}}})))
       return failure();
     if (adamw.getDecay() != bucket_.getDecay())
       return error() << "its update has decay = " << adamw.getDecay() << "; its mg.bucket says otherwise";
@@ -148,7 +146,7 @@ LogicalResult mgc::verifyUpdate(StageOp stage) {
     expected += bucket.results();
   }
   if (const size_t found = func::FuncOp(update.op()).getNumResults(); found != expected)
-    return update.error() << "gives " << found << " results; expected " << expected << " of "
-                          << buckets.size() << " buckets";
+    return update.error() << "gives " << found << " results; expected " << expected << " of " << buckets.size()
+                          << " buckets";
   return success();
 }

@@ -123,8 +123,8 @@ private:
           leaving.insert(result);
     }
     OpBuilder builder(ops_.back());
-    auto tile = TileOp::create(builder, ops_.back()->getLoc(), ValueRange(leaving.getArrayRef()).getTypes(),
-                               count_, cut.getArrayRef());
+    auto tile = TileOp::create(builder, ops_.back()->getLoc(), ValueRange(leaving.getArrayRef()).getTypes(), count_,
+                               cut.getArrayRef());
     moveBehind(tile);
     fill(tile, cut.getArrayRef(), leaving.getArrayRef());
   }

@@ -17,14 +17,12 @@ nlohmann::json comparedPaths() {
 Status checkPaths(const nlohmann::json &file) {
   const nlohmann::json paths = file.contains("paths") ? file["paths"] : nlohmann::json();
   if (paths != comparedPaths())
-    return errorf("it compares the paths {}, this program has {}", printable(paths.dump()),
-                  comparedPaths().dump());
+    return errorf("it compares the paths {}, this program has {}", printable(paths.dump()), comparedPaths().dump());
   return Status::ok();
 }
 
 Status checkPath(const nlohmann::json &value) {
-  const auto path =
-      value.is_string() ? plan::gemmPathNamed(value.get_ref<const std::string &>()) : std::nullopt;
+  const auto path = value.is_string() ? plan::gemmPathNamed(value.get_ref<const std::string &>()) : std::nullopt;
   if (!path || path == plan::GemmPath::rule)
     return errorf("found {}, expected one of {}", printable(value.dump()), comparedPaths().dump());
   return Status::ok();

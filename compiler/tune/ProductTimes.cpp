@@ -42,8 +42,8 @@ plan::Gemm sampleOf(plan::Gemm gemm) {
 double secondsOf(const GemmPathRow &row, const plan::Gemm &gemm, float *set, int threads) {
   const Operands at(gemm);
   const auto begin = std::chrono::steady_clock::now();
-  row.run(gemm, {set, gemm.transposeA ? gemm.m : gemm.k}, {set + at.b, gemm.transposeB ? gemm.k : gemm.n},
-          set + at.c, threads);
+  row.run(gemm, {set, gemm.transposeA ? gemm.m : gemm.k}, {set + at.b, gemm.transposeB ? gemm.k : gemm.n}, set + at.c,
+          threads);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -85,8 +85,7 @@ std::vector<PathTimes> ProductTimer::measure(const plan::Gemm &gemm) {
   std::vector<PathTimes> times;
   for (const GemmPathRow *row : paths) {
     time(*row); // warms up
-    times.push_back(
-        {row->path, {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()}});
+    times.push_back({row->path, {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()}});
   }
   double spent = 0;
   for (int round = 0; round < kLeastRounds || spent < kSeconds; ++round)

@@ -18,8 +18,7 @@ namespace {
 bool hasChoice(const plan::Gemm &gemm, int threads) {
   if (gemm.inputType != plan::DType::f32)
     return false;
-  return std::ranges::count_if(gemmPaths(),
-                               [&](const GemmPathRow &row) { return row.applies(gemm, threads); }) > 1;
+  return std::ranges::count_if(gemmPaths(), [&](const GemmPathRow &row) { return row.applies(gemm, threads); }) > 1;
 }
 
 class Tuner {
@@ -34,16 +33,14 @@ public:
     int64_t unmeasured = 0;
     for (plan::Program &program : plan.programs)
       for (plan::Instruction &instruction : program.instructions)
-        if (auto *gemm = std::get_if<plan::Gemm>(&instruction.body);
-            gemm && gemm->inputType != plan::DType::f32)
+        if (auto *gemm = std::get_if<plan::Gemm>(&instruction.body); gemm && gemm->inputType != plan::DType::f32)
           ++unmeasured;
         else if (gemm && hasChoice(*gemm, report_.threads))
           MGC_TRY(choose(*gemm));
     if (unmeasured > 0)
-      report_.notes.push_back(
-          fmt::format("{} products are not of f32 and stay as by rule: the paths that are "
-                      "compared are those of f32",
-                      unmeasured));
+      report_.notes.push_back(fmt::format("{} products are not of f32 and stay as by rule: the paths that are "
+                                          "compared are those of f32",
+                                          unmeasured));
     return Status::ok();
   }
   TuneReport take() { return std::move(report_); }
@@ -70,8 +67,7 @@ private:
     cache_.add(key, path);
     if (Status written = isWritable_ ? cache_.save() : Status::ok(); !written.isOk()) {
       isWritable_ = false;
-      report_.notes.push_back(
-          fmt::format("{}; the plan has the choices, later ones measure again", written.message()));
+      report_.notes.push_back(fmt::format("{}; the plan has the choices, later ones measure again", written.message()));
     }
   }
 
@@ -95,12 +91,10 @@ private:
 
 Result<TuneReport> tuneProducts(plan::Plan &plan, const TuneOptions &options) {
   const std::vector<int> cores = availableCores();
-  const int threads =
-      options.threads > 0 ? options.threads : threadsOfRank(cores.size(), plan.mesh.worldSize());
+  const int threads = options.threads > 0 ? options.threads : threadsOfRank(cores.size(), plan.mesh.worldSize());
   if (threads > int(cores.size()))
-    return errorf(
-        "{} threads on the {} cores that this process may use cannot be measured; expected at most {}",
-        threads, cores.size(), cores.size());
+    return errorf("{} threads on the {} cores that this process may use cannot be measured; expected at most {}",
+                  threads, cores.size(), cores.size());
   Tuner tuner(threads, options.cache);
   Status status;
   std::thread([&] { // a rank's thread: it has its cores, and its pool ends with it

@@ -74,8 +74,7 @@ TextHandle Assembly::declare(StringRef name) const {
 
 TextHandle Assembly::makeText(MLIRContext *context, StringRef name, StringRef text) {
   auto *dialect = context->getOrLoadDialect<MgDialect>();
-  const auto &assembly =
-      *static_cast<const Assembly *>(dialect->getRegisteredInterface<OpAsmDialectInterface>());
+  const auto &assembly = *static_cast<const Assembly *>(dialect->getRegisteredInterface<OpAsmDialectInterface>());
   for (const auto &entry : assembly.texts_)
     if (entry.second->text == text)
       return {entry.second.get(), dialect};

@@ -128,8 +128,8 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getNames().size())
-    return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank "
-                       << shape.size() << " (layout_c3)";
+    return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank " << shape.size()
+                       << " (layout_c3)";
   if (ShapedType::isDynamicShape(shape))
     return emitError() << "a tensor with a layout has sizes that are known; found '?' (layout_c4)";
   return success();
@@ -142,8 +142,7 @@ LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringAttr> names) {
 }
 
 LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringRef> names) {
-  return get(context,
-             llvm::map_to_vector(names, [&](StringRef name) { return StringAttr::get(context, name); }));
+  return get(context, llvm::map_to_vector(names, [&](StringRef name) { return StringAttr::get(context, name); }));
 }
 
 int64_t LayoutAttr::indexOf(StringAttr name) const {
@@ -249,8 +248,8 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, pla
       return emitError() << "axis '" << axis.name << "' of extent " << axis.size
                          << "; axes of a mesh have extent 2 or more (mesh_c2)";
     if (axis.size > kMostRanks / ranks)
-      return emitError() << "axis '" << axis.name << "' of extent " << axis.size << " makes more than "
-                         << kMostRanks << " ranks (mesh_c2)";
+      return emitError() << "axis '" << axis.name << "' of extent " << axis.size << " makes more than " << kMostRanks
+                         << " ranks (mesh_c2)";
     ranks *= axis.size;
   }
   for (const auto &[name, axes] : mesh.named) {
@@ -289,13 +288,11 @@ void MeshAttr::print(AsmPrinter &printer) const {
 }
 
 SmallVector<StringAttr> MeshAttr::getNames() const {
-  return llvm::map_to_vector(
-      getMesh().axes, [&](const plan::Axis &axis) { return StringAttr::get(getContext(), axis.name); });
+  return llvm::map_to_vector(getMesh().axes,
+                             [&](const plan::Axis &axis) { return StringAttr::get(getContext(), axis.name); });
 }
 
-ArrayAttr MeshAttr::axesOf(plan::AxisRole role) const {
-  return axesAttr(getContext(), plan::axesOf(getMesh(), role));
-}
+ArrayAttr MeshAttr::axesOf(plan::AxisRole role) const { return axesAttr(getContext(), plan::axesOf(getMesh(), role)); }
 
 plan::AxisRole MeshAttr::roleOf(StringAttr axis) const {
   return llvm::find_if(getMesh().axes, [&](const plan::Axis &one) { return axis == one.name; })->role;

@@ -73,8 +73,7 @@ struct Binder {
       return llvm::join(llvm::map_range(list, [](StringAttr name) { return name.getValue(); }), ", ");
     };
     if (star && *star != names)
-      rule.error =
-          llvm::formatv("* of the rule is bound to [{0}] and to [{1}]", text(*star), text(names)).str();
+      rule.error = llvm::formatv("* of the rule is bound to [{0}] and to [{1}]", text(*star), text(names)).str();
     star = names;
   }
 
@@ -110,8 +109,8 @@ struct Binder {
       rule.rings.push_back(name);
     auto [it, isNew] = letters.try_emplace(letter, name);
     if (!isNew && it->second != name)
-      rule.error = llvm::formatv("letter {0} of the rule is bound to '{1}' and to '{2}'", letter,
-                                 it->second.getValue(), name.getValue())
+      rule.error = llvm::formatv("letter {0} of the rule is bound to '{1}' and to '{2}'", letter, it->second.getValue(),
+                                 name.getValue())
                        .str();
   }
 };
@@ -120,8 +119,8 @@ struct Binder {
 
 // An optional operand has a term of its own; where the operand is not given, nothing is bound to the term.
 static SmallVector<Term> termsOfGiven(Operation *op, ArrayRef<Term> terms) {
-  auto segments = op->getAttrOfType<DenseI32ArrayAttr>(
-      OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr());
+  auto segments =
+      op->getAttrOfType<DenseI32ArrayAttr>(OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr());
   if (!segments)
     return SmallVector<Term>(terms);
   SmallVector<Term> given;
@@ -244,18 +243,17 @@ using Facts = llvm::MapVector<StringAttr, FactorFacts>;
 LogicalResult checkFactors(Operation *op, const AxisRule &rule, Facts &facts) {
   auto check = [&](Value value) -> LogicalResult {
     LayoutAttr layout = layoutOf(value);
-    for (auto [name, axes, size] :
-         llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
+    for (auto [name, axes, size] : llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
       auto [it, isNew] = facts.try_emplace(name, FactorFacts{size, axes});
       if (!isNew && it->second.size != size)
-        return op->emitOpError() << "dimension '" << name.getValue() << "' has sizes " << it->second.size
-                                 << " and " << size << " (rule_c2)";
+        return op->emitOpError() << "dimension '" << name.getValue() << "' has sizes " << it->second.size << " and "
+                                 << size << " (rule_c2)";
       if (!isNew && it->second.axes != axes)
         return op->emitOpError() << "dimension '" << name.getValue() << "' is split over " << it->second.axes
                                  << " and over " << axes << " (rule_c3)";
       if (rule.isWhole(name) && !axes.empty())
-        return op->emitOpError() << "dimension '" << name.getValue() << "' must be whole but is split over "
-                                 << axes << " (rule_c3)";
+        return op->emitOpError() << "dimension '" << name.getValue() << "' must be whole but is split over " << axes
+                                 << " (rule_c3)";
     }
     return success();
   };
@@ -282,9 +280,8 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
   for (auto [i, value] : llvm::enumerate(op->getOperands())) {
     ArrayAttr pending = layoutOf(value).getPending();
     if (rule.linear[i] == Linear::joint && joint && joint != pending)
-      return op->emitOpError() << "operand " << i << " is pending over " << pending
-                               << ", the operands before it over " << joint
-                               << "; they must be alike: reduce the pending one first (rule_c4)";
+      return op->emitOpError() << "operand " << i << " is pending over " << pending << ", the operands before it over "
+                               << joint << "; they must be alike: reduce the pending one first (rule_c4)";
     if (rule.linear[i] == Linear::joint)
       joint = pending;
     if (pending.empty())
@@ -304,8 +301,7 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
 // Lists of the axes that split dimensions of the op: the list of an unknown dimension would not be read.
 static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   Attribute attribute = op->getAttr("coordinates");
-  for (NamedAttribute entry :
-       attribute ? cast<DictionaryAttr>(attribute) : DictionaryAttr::get(op->getContext()))
+  for (NamedAttribute entry : attribute ? cast<DictionaryAttr>(attribute) : DictionaryAttr::get(op->getContext()))
     if (!facts.contains(entry.getName()))
       return op->emitOpError() << "coordinates." << entry.getName().getValue() << " = " << entry.getValue()
                                << "; expected a dimension of the op and names of axes (rule_c6)";
@@ -334,8 +330,7 @@ static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
                  : FactorFacts{all, axes};
 }
 
-int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks,
-                         std::optional<int64_t> capacity) {
+int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks, std::optional<int64_t> capacity) {
   int64_t size = std::min(parts.back() * ranks, placing);
   for (int64_t part : parts.drop_back())
     size *= part;
@@ -344,9 +339,7 @@ int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks
 
 // The factor of whole sequences: mg.drop lets so many of them share the room of an expert. Tokens of a part of a sequence may
 // have all of it.
-static StringAttr sequencesOf(const AxisRule::Merged &merged) {
-  return merged.parts[merged.parts.size() - 2];
-}
+static StringAttr sequencesOf(const AxisRule::Merged &merged) { return merged.parts[merged.parts.size() - 2]; }
 
 static SmallVector<Attribute> inBoth(ArrayAttr a, ArrayAttr b) {
   SmallVector<Attribute> both;
@@ -357,16 +350,14 @@ static SmallVector<Attribute> inBoth(ArrayAttr a, ArrayAttr b) {
 // Ranks along axes of what places rows have other tokens, but only those along axes that split sequences have others of these.
 int64_t mgc::roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
                             function_ref<int64_t(StringAttr)> size, AxisRule::AxesOf axes,
-                            function_ref<int64_t(ArrayRef<Attribute>)> extent,
-                            std::optional<int64_t> capacity) {
+                            function_ref<int64_t(ArrayRef<Attribute>)> extent, std::optional<int64_t> capacity) {
   const ArrayAttr placing = axes(merged.placing), sequences = axes(sequencesOf(merged));
   const int64_t all =
       roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing), extent(placing.getValue()));
   if (!capacity)
     return all;
   const int64_t ranks = extent(rule.axesOf(merged, axes)),
-                meeting =
-                    divideUp(*capacity, extent(sequences.getValue())) * extent(inBoth(placing, sequences)),
+                meeting = divideUp(*capacity, extent(sequences.getValue())) * extent(inBoth(placing, sequences)),
                 own = size(merged.placing) / extent(placing.getValue());
   return std::min(all / ranks, own * meeting) * ranks;
 }
@@ -377,8 +368,7 @@ std::optional<int64_t> mgc::capacityOf(Operation *op) {
 }
 
 // Rows of a rank, or of all: it has room for those of all ranks that it exchanges them with.
-static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
-                            const Facts &facts) {
+static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged, const Facts &facts) {
   SmallVector<int64_t> parts;
   for (StringAttr part : merged.parts)
     parts.push_back(facts.lookup(part).size);
@@ -404,18 +394,15 @@ static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &fa
   for (const AxisRule::Merged &merged : rule.merged) {
     const FactorFacts whole = facts.lookup(merged.whole);
     if (!whole.axes.empty() && op->hasAttr(kExchangeAttr))
-      return op->emitOpError()
-             << "has rows that are split, and exchanges them; local programs alone say so (rule_c6)";
+      return op->emitOpError() << "has rows that are split, and exchanges them; local programs alone say so (rule_c6)";
     if (merged.placing && !facts.contains(merged.placing))
       facts.insert({merged.placing, countedFacts(op, merged.placing, whole.axes.empty())});
     const int64_t size = sizeOfMerged(op, rule, merged, facts);
-    const SmallVector<Attribute> axes =
-        rule.axesOf(merged, [&](StringAttr name) { return axesIn(facts, name); });
+    const SmallVector<Attribute> axes = rule.axesOf(merged, [&](StringAttr name) { return axesIn(facts, name); });
     if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
-      return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size
-                               << " over " << whole.axes << "; expected " << size << " over "
-                               << ArrayAttr::get(op->getContext(), axes)
-                               << ", as its parts have together (rule_c7)";
+      return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size << " over "
+                               << whole.axes << "; expected " << size << " over "
+                               << ArrayAttr::get(op->getContext(), axes) << ", as its parts have together (rule_c7)";
   }
   return success();
 }
@@ -488,8 +475,7 @@ ArrayAttr mgc::exchangedAxes(Operation *op) {
   Facts facts;
   const AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   (void)collectFacts(op, rule, facts);
-  return ArrayAttr::get(op->getContext(),
-                        rule.exchanged([&](StringAttr name) { return axesIn(facts, name); }));
+  return ArrayAttr::get(op->getContext(), rule.exchanged([&](StringAttr name) { return axesIn(facts, name); }));
 }
 
 LogicalResult mgc::verifyComputeOp(Operation *op) {
@@ -504,16 +490,15 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);
     AxisSet expected = carried;
-    for (Attribute axis :
-         rule.reducedAxes(layout.getNames(), [&](StringAttr name) { return axesIn(facts, name); }))
+    for (Attribute axis : rule.reducedAxes(layout.getNames(), [&](StringAttr name) { return axesIn(facts, name); }))
       expected.insert(axis);
     AxisSet found(layout.getPending().begin(), layout.getPending().end());
-    bool equal = expected.size() == found.size() &&
-                 llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });
+    bool equal =
+        expected.size() == found.size() && llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });
     if (!equal)
       return op->emitOpError() << "result " << i << " is pending over " << layout.getPending()
-                               << "; its operands make it "
-                               << ArrayAttr::get(op->getContext(), expected.getArrayRef()) << " (rule_c5)";
+                               << "; its operands make it " << ArrayAttr::get(op->getContext(), expected.getArrayRef())
+                               << " (rule_c5)";
     if (!found.empty() && layout.getReduction() != rule.reductions[i])
       return op->emitOpError() << "result " << i << " has the wrong kind of pending reduction (rule_c5)";
   }
@@ -522,8 +507,7 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
 
 double mgc::elementwiseFlops(Operation *op) {
   double most = 0;
-  for (Type type :
-       llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
+  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
     most = std::max(most, double(cast<RankedTensorType>(type).getNumElements()));
   return most;
 }

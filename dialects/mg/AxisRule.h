@@ -20,8 +20,7 @@ struct AxisRule {
   llvm::SmallVector<Linear, 4> linear;        // per operand
   llvm::SmallVector<Reduction, 2> reductions; // per result
   llvm::SmallVector<mlir::StringAttr, 2> whole;
-  llvm::SmallVector<mlir::StringAttr, 2>
-      rings; // factors whose blocks travel around the ranks that split them
+  llvm::SmallVector<mlir::StringAttr, 2> rings; // factors whose blocks travel around the ranks that split them
   // A factor whose positions are those of others together, in an order that is data: `c=s.b.k:e` is a row for each token and
   // choice, on the rank that has its expert. It is split by the axes of its parts, in their order, and then by those of the
   // factor that places it: parts lose these where both have them, as the op exchanges rows over them.

@@ -31,9 +31,7 @@ static LogicalResult verifyBody(func::FuncOp function, StringRef attribute) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.hasStaticShape() && layoutOf(type);
   };
-  auto isOurs = [](Operation &op) {
-    return isa_and_nonnull<MgDialect>(op.getDialect()) || isa<func::ReturnOp>(op);
-  };
+  auto isOurs = [](Operation &op) { return isa_and_nonnull<MgDialect>(op.getDialect()) || isa<func::ReturnOp>(op); };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
     if (!hasLayout(type))
       return function.emitOpError() << "argument " << i << " is " << type
@@ -51,8 +49,7 @@ static std::string faultOf(Attribute block, Attribute pass) {
   if (pass && !name)
     return "mg.pass must be a name";
   if (!pass)
-    return isa<UnitAttr>(block) ? ""
-                                : "a logical block has mg.block as a unit, a function of one mg.pass too";
+    return isa<UnitAttr>(block) ? "" : "a logical block has mg.block as a unit, a function of one mg.pass too";
   const std::optional<plan::Task> task = plan::taskNamed(name.getValue());
   if (!task)
     return fmt::format("mg.pass is {}; expected one of {}", name.getValue().str(),

@@ -7,9 +7,7 @@
 
 namespace mgc {
 
-inline mlir::Type elementOf(mlir::Type tensor) {
-  return mlir::cast<mlir::RankedTensorType>(tensor).getElementType();
-}
+inline mlir::Type elementOf(mlir::Type tensor) { return mlir::cast<mlir::RankedTensorType>(tensor).getElementType(); }
 inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType()); }
 
 inline int64_t bytesOfElement(mlir::Type element) { return element.getIntOrFloatBitWidth() / 8; }
@@ -24,8 +22,8 @@ plan::DType dtypeOf(mlir::Type element);
 
 // Element types that mg.training states; f32 where it states none.
 struct Precision {
-  mlir::Type values;    // parameters, activations and the gradients of activations
-  mlir::Type gradients; // gradients of parameters
+  mlir::Type values;                                  // parameters, activations and the gradients of activations
+  mlir::Type gradients;                               // gradients of parameters
   bool hasMasters() const { return !values.isF32(); } // parameters in f32, which the optimizer updates
 };
 inline constexpr llvm::StringLiteral kValueType = "dtype", kGradientType = "gradient_dtype";

@@ -8,12 +8,8 @@ namespace mgc {
 using plan::Images;
 
 static constexpr std::pair<llvm::StringLiteral, int64_t Images::*> kNumbers[] = {
-    {"channels", &Images::channels},
-    {"patch_size", &Images::patchSize},
-    {"rows", &Images::rows},
-    {"columns", &Images::columns},
-    {"class_tokens", &Images::classTokens},
-    {"token", &Images::token},
+    {"channels", &Images::channels},         {"patch_size", &Images::patchSize},     {"rows", &Images::rows},
+    {"columns", &Images::columns},           {"class_tokens", &Images::classTokens}, {"token", &Images::token},
     {"first_feature", &Images::firstFeature}};
 
 DictionaryAttr imagesAttr(Builder &builder, const Images &images) {

@@ -8,8 +8,7 @@ namespace mgc {
 
 struct InstructionCall {
   plan::InstructionBody body;
-  llvm::SmallVector<mlir::Value, 12>
-      operands; // in the instruction's order, results last; a workspace follows
+  llvm::SmallVector<mlir::Value, 12> operands; // in the instruction's order, results last; a workspace follows
 };
 
 } // namespace mgc

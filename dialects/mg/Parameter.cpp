@@ -86,14 +86,12 @@ static bool namesTensor(Attribute view) {
 static Status verifyOwn(DictionaryAttr part, LayoutAttr layout) {
   auto own = part.getAs<StringAttr>("own");
   auto count = part.getAs<IntegerAttr>("count");
-  bool isWhole = own ? layout.indexOf(own) < 0 && count && count.getInt() >= 1
-                     : !part.contains("own") && !part.contains("count");
-  return isWhole
-             ? Status::ok()
-             : errorf(
-                   "{}: part {} has a dimension of its own that is none; expected a new name `own` and its "
-                   "size `count`, or neither",
-                   kParamAttr.str(), nameOfView(part));
+  bool isWhole =
+      own ? layout.indexOf(own) < 0 && count && count.getInt() >= 1 : !part.contains("own") && !part.contains("count");
+  return isWhole ? Status::ok()
+                 : errorf("{}: part {} has a dimension of its own that is none; expected a new name `own` and its "
+                          "size `count`, or neither",
+                          kParamAttr.str(), nameOfView(part));
 }
 
 static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, ArrayRef<int64_t> shape) {
@@ -117,8 +115,8 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
     positions += std::min(positionsOf(part), shape[place] + 1); // no overflow
   }
   return positions == shape[place] ? Status::ok()
-                                   : errorf("{}: the parts take {} of the {} positions along {}",
-                                            kParamAttr.str(), positions, shape[place], along.str());
+                                   : errorf("{}: the parts take {} of the {} positions along {}", kParamAttr.str(),
+                                            positions, shape[place], along.str());
 }
 
 Status mgc::verifyParameter(Attribute param, Type type) {

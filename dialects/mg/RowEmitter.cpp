@@ -108,8 +108,7 @@ void RowEmitter::sumOverRows(Value result, Node node) {
 void RowEmitter::addAt(Value result, Place place, Node node) {
   int64_t size = tensorOf(result).getDimSize(layoutOf(result).indexOf(place.name));
   if (stored_.contains(result))
-    graph_.addAt(operand(result, Access::accumulate, dims(result)), {{dim(place.name, size), place.index}},
-                 node);
+    graph_.addAt(operand(result, Access::accumulate, dims(result)), {{dim(place.name, size), place.index}}, node);
 }
 
 int64_t RowEmitter::columnCount() const {
@@ -195,8 +194,7 @@ static Value tableAddress(OpBuilder &b, Location loc, const std::string &name, A
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&module->getRegion(0).front());
     auto type = LLVM::LLVMArrayType::get(b.getF32Type(), table.size());
-    auto values =
-        DenseElementsAttr::get(RankedTensorType::get({int64_t(table.size())}, b.getF32Type()), table);
+    auto values = DenseElementsAttr::get(RankedTensorType::get({int64_t(table.size())}, b.getF32Type()), table);
     global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, values);
   }
   return LLVM::AddressOfOp::create(b, loc, global);
@@ -215,12 +213,11 @@ rowgen::Node mgc::lookUp(rowgen::RowGraph &graph, ArrayRef<float> table, rowgen:
     Value last = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(cast<ShapedType>(x[0].getType()), APInt(32, values.size() - 1)));
     Value inside = arith::MinUIOp::create(b, loc, x[0], last);
-    Value pointers =
-        LLVM::GEPOp::create(b, loc, VectorType::get(lanes.getShape(), pointer), f32, base, inside);
+    Value pointers = LLVM::GEPOp::create(b, loc, VectorType::get(lanes.getShape(), pointer), f32, base, inside);
     auto bits = VectorType::get(lanes.getShape(), b.getI1Type());
     Value all = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(bits, true));
-    return LLVM::masked_gather::create(b, loc, VectorType::get(lanes.getShape(), f32), pointers, all,
-                                       ValueRange(), b.getI32IntegerAttr(4));
+    return LLVM::masked_gather::create(b, loc, VectorType::get(lanes.getShape(), f32), pointers, all, ValueRange(),
+                                       b.getI32IntegerAttr(4));
   };
   return graph.map(name, body, {index});
 }

@@ -30,9 +30,7 @@ public:
   // --- For the driver
   // Says that a result leaves the kernel: overwritten, or added to what is there, with rows as far apart as `pitch`
   // says.
-  void store(mlir::Value result, rowgen::Access access, rowgen::Pitch pitch = {}) {
-    stored_[result] = {access, pitch};
-  }
+  void store(mlir::Value result, rowgen::Access access, rowgen::Pitch pitch = {}) { stored_[result] = {access, pitch}; }
   // Only the first rows are made, as many as the number, a value of i32, says.
   void countRows(mlir::Value number);
   // Adds the op's body. Precondition: the op's space is within the emitter's.

@@ -62,8 +62,7 @@ static std::optional<RowSpace> fit(const RowSpace &fixed, const RowSpace &elemen
 
 bool mgc::isDoneAfterKernel(Operation *op, Value operand) {
   auto maker = operand.getDefiningOp<RowOpInterface>();
-  return cast<RowOpInterface>(op).getLookupTable() == operand ||
-         (maker && maker.getRowSpace().kind == Kind::columns);
+  return cast<RowOpInterface>(op).getLookupTable() == operand || (maker && maker.getRowSpace().kind == Kind::columns);
 }
 
 std::optional<RowSpace> mgc::mergeSpaces(const RowSpace &a, const RowSpace &b) {

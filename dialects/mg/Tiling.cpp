@@ -21,8 +21,7 @@ bool TileFlow::add(Operation *op) {
   if (auto compute = dyn_cast<ComputeOpInterface>(op))
     return addCompute(compute);
   auto collective = dyn_cast<CollectiveOpInterface>(op);
-  return collective && stateOf(op->getOperand(0)) == State::part &&
-         !llvm::is_contained(collective.getMovedDims(), 0);
+  return collective && stateOf(op->getOperand(0)) == State::part && !llvm::is_contained(collective.getMovedDims(), 0);
 }
 
 bool TileFlow::addKernel(KernelOp kernel) {
@@ -47,8 +46,7 @@ std::optional<State> TileFlow::join(Operation *op, ArrayRef<Linear> linear) cons
     joint += linear[i] == Linear::joint;
   }
   if (summands > 0)
-    return parts == 0 && summands == std::max<size_t>(joint, 1) ? std::optional(State::summand)
-                                                                : std::nullopt;
+    return parts == 0 && summands == std::max<size_t>(joint, 1) ? std::optional(State::summand) : std::nullopt;
   return parts > 0 ? State::part : State::whole;
 }
 

@@ -83,19 +83,18 @@ Value BlockBuilder::join(ValueRange parts, StringRef along) {
 BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescription &attention, Value cosSin) {
   const LatentAttention &latent = *attention.latent;
   const Part still = {"n", attention.headDim - latent.rotaryDim}, turning = {"u", latent.rotaryDim};
-  Value q = latent.queryRank > 0
-                ? linear(norm(linear(x, "attn.q_a"), "attn.q_a_norm", latent.norm), "attn.q_b")
-                : linear(x, "attn.q");
+  Value q = latent.queryRank > 0 ? linear(norm(linear(x, "attn.q_a"), "attn.q_a_norm", latent.norm), "attn.q_b")
+                                 : linear(x, "attn.q");
   const SmallVector<Value> ofQueries = parts(q, {still, turning});
   const SmallVector<Value> latents = parts(linear(x, "attn.kv_a"), {{"l", latent.keyRank}, turning});
-  const SmallVector<Value> heads = parts(linear(norm(latents[0], "attn.kv_a_norm", latent.norm), "attn.kv_b"),
-                                         {still, {"w", latent.valueDim}});
+  const SmallVector<Value> heads =
+      parts(linear(norm(latents[0], "attn.kv_a_norm", latent.norm), "attn.kv_b"), {still, {"w", latent.valueDim}});
   const ArrayRef<int64_t> sizes = tensorOf(heads[0]).getShape();
-  Value key = BroadcastOp::create(
-      builder, type({sizes[0], sizes[1], sizes[2], turning.size}, {"s", "b", "g", turning.name}),
-      rotated(latents[1], *attention.rope, cosSin));
-  return {join({ofQueries[0], rotated(ofQueries[1], *attention.rope, cosSin)}, "d"),
-          join({heads[0], key}, "d"), heads[1]};
+  Value key =
+      BroadcastOp::create(builder, type({sizes[0], sizes[1], sizes[2], turning.size}, {"s", "b", "g", turning.name}),
+                          rotated(latents[1], *attention.rope, cosSin));
+  return {join({ofQueries[0], rotated(ofQueries[1], *attention.rope, cosSin)}, "d"), join({heads[0], key}, "d"),
+          heads[1]};
 }
 
 Value BlockBuilder::angles(const Rope &rope, StringRef name, bool ofQueries) {
@@ -119,8 +118,8 @@ Value BlockBuilder::renamed(Value x, StringRef from, StringRef to, StringRef tag
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(x).getNames())
     names.push_back(name == from ? to : name.getValue());
-  auto op = RenameOp::create(builder, type(old.getShape(), names, old.getElementType()), x,
-                             builder.getStringAttr(from), builder.getStringAttr(to));
+  auto op = RenameOp::create(builder, type(old.getShape(), names, old.getElementType()), x, builder.getStringAttr(from),
+                             builder.getStringAttr(to));
   setTag(op, tag);
   return op;
 }
@@ -139,14 +138,12 @@ Value BlockBuilder::bounds(StringRef kind, StringRef contextType) {
   return exchangesHeads(contextType) ? renamed(data(("key_" + kind).str()), "t", "s") : data(kind);
 }
 
-BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription &attention,
-                                             StringRef contextType) {
+BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription &attention, StringRef contextType) {
   const bool isWhole = attention.rope && attention.rope->dim == attention.headDim;
   // Per token: the same for all heads.
   Value cosSin = attention.rope ? angles(*attention.rope, isWhole ? "d" : "u") : Value();
-  Value ofQueries = attention.rope && attention.rope->queryGrowth > 0
-                        ? angles(*attention.rope, "d", /*ofQueries=*/true)
-                        : cosSin;
+  Value ofQueries =
+      attention.rope && attention.rope->queryGrowth > 0 ? angles(*attention.rope, "d", /*ofQueries=*/true) : cosSin;
   const auto asKeys = [&](Value value) { return renamed(value, "s", "t", contextType); };
   Heads all;
   if (attention.latent) {
@@ -159,13 +156,12 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   }
   // A rank has the data of all keys, but of its own queries alone; where its own keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
-  Value keyPositions = readsAllPositions(contextType) ? data("key_positions")
-                                                      : renamed(data("positions"), "s", "t", contextType);
+  Value keyPositions =
+      readsAllPositions(contextType) ? data("key_positions") : renamed(data("positions"), "s", "t", contextType);
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
   Value starts = layout.resetAttentionMask ? bounds("document_starts", contextType) : Value();
   Value ends = attention.causal ? Value() : bounds("document_ends", contextType);
-  return attended(x, all, {positions, keyPositions, starts, ends}, attention, {"attn", "attention"},
-                  contextType);
+  return attended(x, all, {positions, keyPositions, starts, ends}, attention, {"attn", "attention"}, contextType);
 }
 
 // Every query sees the whole of the encoder's sequence, up to its padding.

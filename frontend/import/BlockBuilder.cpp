@@ -7,10 +7,9 @@ using namespace mlir;
 
 namespace mgc::frontend {
 
-BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescription &model,
-                           const Layout &layout, Stack stack)
-    : model(model), layout(layout), stack(stack),
-      builder(UnknownLoc::get(module.getContext()), module.getContext()) {
+BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescription &model, const Layout &layout,
+                           Stack stack)
+    : model(model), layout(layout), stack(stack), builder(UnknownLoc::get(module.getContext()), module.getContext()) {
   builder.setInsertionPointToEnd(module.getBody());
   function = func::FuncOp::create(builder, name, builder.getFunctionType({}, {}));
   function->setAttr(kBlockAttr, builder.getUnitAttr());
@@ -82,17 +81,16 @@ Value BlockBuilder::lookup(StringRef name) const {
 Value BlockBuilder::addActivation(bool isResidual) {
   const int64_t hidden = stack == Stack::encoder ? model.encoderHidden() : model.hidden;
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
-  return function.getBody().front().addArgument(
-      type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden}, {"s", "b", "h"},
-           elementType(builder, isResidual ? residualType() : layout.dtype)),
-      builder.getLoc());
+  return function.getBody().front().addArgument(type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden},
+                                                     {"s", "b", "h"},
+                                                     elementType(builder, isResidual ? residualType() : layout.dtype)),
+                                                builder.getLoc());
 }
 
 void BlockBuilder::addEncoded() {
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
   encoded = function.getBody().front().addArgument(
-      type({layout.encoderLength, layout.microBatchSize * layout.dp, model.hidden}, {"t", "b", "h"}),
-      builder.getLoc());
+      type({layout.encoderLength, layout.microBatchSize * layout.dp, model.hidden}, {"t", "b", "h"}), builder.getLoc());
 }
 
 void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
@@ -106,8 +104,7 @@ void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
                     : dim == "o" || dim == "u" ? model.encoder->patches->size
                                                : lengthOf(ofEncoder ? Stack::encoder : Stack::decoder));
   Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
-  addArgument(name, type(shape, names, element),
-              builder.getNamedAttr(kDataAttr, builder.getStringAttr(name)));
+  addArgument(name, type(shape, names, element), builder.getNamedAttr(kDataAttr, builder.getStringAttr(name)));
 }
 
 ArrayAttr namesAttr(Builder &builder, const std::vector<std::string> &names) {
@@ -140,8 +137,8 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
   return description.getDictionary(builder.getContext());
 }
 
-void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters,
-                                 const std::vector<bool> &frozen, const Experts *experts) {
+void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters, const std::vector<bool> &frozen,
+                                 const Experts *experts) {
   for (const auto &[i, entry] : llvm::enumerate(parameters)) {
     SmallVector<int64_t> shape;
     SmallVector<StringRef> names;
@@ -166,8 +163,7 @@ void BlockBuilder::addParameter(StringRef role, RankedTensorType type, NamedAttr
 void BlockBuilder::addResult(Value value, StringRef kind) {
   results.push_back(value);
   NamedAttribute attribute = builder.getNamedAttr(kResultAttr, builder.getStringAttr(kind));
-  resultAttributes.push_back(kind == "out" ? builder.getDictionaryAttr({})
-                                           : builder.getDictionaryAttr(attribute));
+  resultAttributes.push_back(kind == "out" ? builder.getDictionaryAttr({}) : builder.getDictionaryAttr(attribute));
 }
 
 void BlockBuilder::finish() {
@@ -180,13 +176,10 @@ void BlockBuilder::finish() {
 
 std::string shifted(StringRef data, int64_t shift) { return (data + "+" + Twine(shift)).str(); }
 
-StringRef positionsRead(const Layout &layout) {
-  return layout.resetPositionIds ? "position_ids" : "positions";
-}
+StringRef positionsRead(const Layout &layout) { return layout.resetPositionIds ? "position_ids" : "positions"; }
 
 static constexpr BlockBuilder::BranchNames kOfAttention = {"attn", "attention.residual"},
-                                           kOfCross = {"cross", "cross.residual"},
-                                           kOfMlp = {"mlp", "mlp.residual"};
+                                           kOfCross = {"cross", "cross.residual"}, kOfMlp = {"mlp", "mlp.residual"};
 
 // --- Layers ------------------------------------------------------------------------------------------------
 
@@ -202,13 +195,9 @@ Value BlockBuilder::norm(Value x, StringRef role, const std::optional<Norm> &nor
   return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon, offset).getY();
 }
 
-FloatAttr BlockBuilder::orNone(double value) {
-  return value == 0 ? FloatAttr() : builder.getF64FloatAttr(value);
-}
+FloatAttr BlockBuilder::orNone(double value) { return value == 0 ? FloatAttr() : builder.getF64FloatAttr(value); }
 
-Value BlockBuilder::contract(Value x, Value weight) {
-  return EinsumOp::create(builder, resized(x, weight), x, weight);
-}
+Value BlockBuilder::contract(Value x, Value weight) { return EinsumOp::create(builder, resized(x, weight), x, weight); }
 
 Value BlockBuilder::add(Value lhs, Value rhs) { return AddOp::create(builder, lhs.getType(), lhs, rhs); }
 
@@ -221,8 +210,7 @@ Value BlockBuilder::scale(Value x, double factor) {
 Value BlockBuilder::bounded(Value x, double bound) {
   if (bound == 0)
     return x;
-  return ClampOp::create(builder, x.getType(), x, builder.getF64FloatAttr(-bound),
-                         builder.getF64FloatAttr(bound));
+  return ClampOp::create(builder, x.getType(), x, builder.getF64FloatAttr(-bound), builder.getF64FloatAttr(bound));
 }
 
 Value BlockBuilder::capped(Value x, double cap) {
@@ -232,18 +220,15 @@ Value BlockBuilder::capped(Value x, double cap) {
 Value BlockBuilder::dropout(Value x, double p, StringRef site) {
   if (p == 0)
     return x;
-  return DropoutOp::create(builder, x.getType(), x, data("positions"), data("samples"),
-                           builder.getF64FloatAttr(p), builder.getStringAttr(ofStack(site)),
-                           DictionaryAttr());
+  return DropoutOp::create(builder, x.getType(), x, data("positions"), data("samples"), builder.getF64FloatAttr(p),
+                           builder.getStringAttr(ofStack(site)), DictionaryAttr());
 }
 
 Value BlockBuilder::activate(Value x, Activation activation) {
   constexpr double kLeakySlope = 0.01, kClippedBound = 10;
   Type type = x.getType();
   auto number = [&](double value) { return builder.getF64FloatAttr(value); };
-  auto gelu = [&](StringRef form) -> Value {
-    return GeluOp::create(builder, type, x, builder.getStringAttr(form));
-  };
+  auto gelu = [&](StringRef form) -> Value { return GeluOp::create(builder, type, x, builder.getStringAttr(form)); };
   auto relu = [&](double slope = 0, FloatAttr most = {}) -> Value {
     return ReluOp::create(builder, type, x, number(slope), most);
   };
@@ -287,11 +272,9 @@ Value BlockBuilder::activate(Value x, Activation activation) {
 Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t> padding, int64_t offset) {
   Value ids = data(kind), table = parameter(role);
   RankedTensorType idsType = tensorOf(ids);
-  RankedTensorType result =
-      type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)},
-           {"s", "b", layoutOf(table).getNames().back().getValue()});
-  return EmbedOp::create(builder, result, ids, table,
-                         padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(),
+  RankedTensorType result = type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)},
+                                 {"s", "b", layoutOf(table).getNames().back().getValue()});
+  return EmbedOp::create(builder, result, ids, table, padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(),
                          builder.getI64IntegerAttr(offset), DictionaryAttr());
 }
 
@@ -332,20 +315,19 @@ Value BlockBuilder::addPlaced(Value embedded, Value placed) {
 }
 
 BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const Sight &sight,
-                                            const AttentionDescription &attention,
-                                            const AttentionNames &names, StringRef contextType) {
+                                            const AttentionDescription &attention, const AttentionNames &names,
+                                            StringRef contextType) {
   const auto &[q, k, v] = heads;
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts,
-      sight.ends, dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
+      builder, outputOf(q, v), withoutLast(q), q, k, v, sight.positions, sight.keyPositions, sight.starts, sight.ends,
+      dropped ? data("samples") : Value(), parameter((names.role + ".sinks").str()),
       parameter((names.role + ".relative_bias").str()), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
       orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
       attention.relativeBias ? builder.getI64IntegerAttr(attention.relativeBias->maxDistance) : IntegerAttr(),
-      builder.getF64FloatAttr(attention.dropout),
-      builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
+      builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   Value o = op.getO();
@@ -372,19 +354,17 @@ Value BlockBuilder::finished(const Branch &made, const BranchDescription &branch
   return scale(dropout(y, branch.dropout, names.dropoutSite), factor);
 }
 
-Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch,
-                             const BranchNames &names, double factor) {
-  return norm(add(x, asResidual(finished(made, branch, names, factor))), (names.role + "_sum_norm").str(),
-              branch.sum);
+Value BlockBuilder::residual(Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
+                             double factor) {
+  return norm(add(x, asResidual(finished(made, branch, names, factor))), (names.role + "_sum_norm").str(), branch.sum);
 }
 
 Value BlockBuilder::serialLayer(Value x, const BlockDescription &block, StringRef contextType) {
-  const Branch attended =
-      attention(read(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
+  const Branch attended = attention(read(x, "attn_norm", block.attentionBranch.before), block.attention, contextType);
   x = residual(x, attended, block.attentionBranch, kOfAttention, block.residualScale);
   if (block.cross)
-    x = residual(x, crossAttention(read(x, "cross_norm", block.crossBranch.before), *block.cross),
-                 block.crossBranch, kOfCross, block.residualScale);
+    x = residual(x, crossAttention(read(x, "cross_norm", block.crossBranch.before), *block.cross), block.crossBranch,
+                 kOfCross, block.residualScale);
   const Branch made = transformed(read(x, "mlp_norm", block.mlpBranch.before), block);
   return residual(x, made, block.mlpBranch, kOfMlp, block.residualScale);
 }
@@ -395,8 +375,7 @@ Value BlockBuilder::parallelLayer(Value x, const BlockDescription &block, String
   const BranchDescription &ofAttention = block.attentionBranch, &ofMlp = block.mlpBranch;
   Value ofBoth = read(x, "attn_norm", ofAttention.before);
   Value ofMlpAlone = ofMlp.before ? read(x, "mlp_norm", ofMlp.before) : ofBoth;
-  const Branch attended = attention(ofBoth, block.attention, contextType),
-               made = transformed(ofMlpAlone, block);
+  const Branch attended = attention(ofBoth, block.attention, contextType), made = transformed(ofMlpAlone, block);
   const auto isBare = [](const BranchDescription &branch) { return !branch.after && branch.dropout == 0; };
   if (!isBare(ofAttention) || !isBare(ofMlp))
     return add(add(x, asResidual(finished(attended, ofAttention, kOfAttention, block.residualScale))),
@@ -429,14 +408,11 @@ Value BlockBuilder::sumTo(Value value, Names names) {
 }
 
 void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
-  addResult(
-      LossTermOp::create(builder, sum.getType(), sum, data("step_tokens"), builder.getF64FloatAttr(scale)),
-      name);
+  addResult(LossTermOp::create(builder, sum.getType(), sum, data("step_tokens"), builder.getF64FloatAttr(scale)), name);
 }
 
 Value BlockBuilder::transformed(Value x, const HeadTransform &transform) {
-  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm",
-              transform.norm);
+  return norm(activate(linear(x, "head.transform"), transform.activation), "head.transform_norm", transform.norm);
 }
 
 // The transform's result has the width of the table.

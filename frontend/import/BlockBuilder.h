@@ -25,8 +25,8 @@ enum class Stack { decoder, encoder }; // decoder: of a model of one stack too
 class BlockBuilder {
 public:
   // Opens @name at the end of the module. `parameters` outlive the builder.
-  BlockBuilder(mlir::ModuleOp module, llvm::StringRef name, const ModelDescription &model,
-               const Layout &layout, Stack stack = Stack::decoder);
+  BlockBuilder(mlir::ModuleOp module, llvm::StringRef name, const ModelDescription &model, const Layout &layout,
+               Stack stack = Stack::decoder);
 
   // From here on names of data, parameters and sites of dropout are those of the stack.
   void enter(Stack entered) { stack = entered; }
@@ -108,9 +108,7 @@ private:
   Branch branch(mlir::Value x, llvm::StringRef role) {
     return {contract(x, parameter((role + ".weight").str())), parameter((role + ".bias").str())};
   }
-  mlir::Value whole(const Branch &branch) {
-    return branch.bias ? add(branch.product, branch.bias) : branch.product;
-  }
+  mlir::Value whole(const Branch &branch) { return branch.bias ? add(branch.product, branch.bias) : branch.product; }
   Branch attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   Branch crossAttention(mlir::Value x, const AttentionDescription &attention);
   Branch mlp(mlir::Value x, const Mlp &mlp);
@@ -119,13 +117,11 @@ private:
   mlir::Value serialLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   mlir::Value parallelLayer(mlir::Value x, const BlockDescription &block, llvm::StringRef contextType);
   // finished: the branch's result behind its norm, dropout and factor. residual: the same, added to x.
-  mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names,
+  mlir::Value finished(const Branch &made, const BranchDescription &branch, const BranchNames &names, double factor);
+  mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch, const BranchNames &names,
                        double factor);
-  mlir::Value residual(mlir::Value x, const Branch &made, const BranchDescription &branch,
-                       const BranchNames &names, double factor);
   // Heads of queries or keys: projection, norm, bounds, rope where cosSin is given.
-  mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
-                    mlir::Value cosSin);
+  mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention, mlir::Value cosSin);
   mlir::Value headNorm(mlir::Value x, llvm::StringRef role, const HeadNorms &norms);
   mlir::Value normOfAllHeads(mlir::Value x, const Norm &norm); // without its parameters
   mlir::Value bounded(mlir::Value x, double bound);            // within it and its negative; 0: x
@@ -157,9 +153,8 @@ private:
     llvm::StringLiteral role, dropoutSite;
   };
   // x: what the gate reads.
-  Branch attended(mlir::Value x, const Heads &heads, const Sight &sight,
-                  const AttentionDescription &attention, const AttentionNames &names,
-                  llvm::StringRef contextType);
+  Branch attended(mlir::Value x, const Heads &heads, const Sight &sight, const AttentionDescription &attention,
+                  const AttentionNames &names, llvm::StringRef contextType);
   Heads latentHeads(mlir::Value x, const AttentionDescription &attention, mlir::Value cosSin);
   mlir::Value rotated(mlir::Value x, const Rope &rope, mlir::Value cosSin);
   // The parts along the last dimension, which have these names and sizes, and what they are parts of.
@@ -203,7 +198,7 @@ private:
   // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
-                                 mlir::Value weight); // like, h replaced by the weight's other names
+                                 mlir::Value weight);            // like, h replaced by the weight's other names
   mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // type of attention's output
   mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: a value kept per row
   mlir::Value inElement(mlir::Value x, llvm::StringRef dtype);
@@ -214,9 +209,7 @@ private:
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
   void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);
 
-  int64_t lengthOf(Stack of) const {
-    return of == Stack::encoder ? layout.encoderLength : layout.sequenceLength;
-  }
+  int64_t lengthOf(Stack of) const { return of == Stack::encoder ? layout.encoderLength : layout.sequenceLength; }
 
   const ModelDescription &model;
   const Layout &layout;

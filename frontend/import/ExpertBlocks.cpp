@@ -58,11 +58,11 @@ BlockBuilder::Rows BlockBuilder::rowsOf(Value experts, Value weights, const Expe
     rows.capacity = builder.getI64IntegerAttr(capacity);
     rows.size = roomForRows(choices.getShape(), of.count, 1, capacity);
   }
-  rows.weights = SpreadOp::create(builder, type({rows.size}, {"c"}, builder.getF32Type()), weights, experts,
-                                  Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
+  rows.weights = SpreadOp::create(builder, type({rows.size}, {"c"}, builder.getF32Type()), weights, experts, Value(),
+                                  rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   if (hasBias)
-    rows.ones = RowMaskOp::create(builder, type({rows.size}, {"c"}), experts, Value(), rows.count,
-                                  DictionaryAttr(), ArrayAttr(), rows.capacity);
+    rows.ones = RowMaskOp::create(builder, type({rows.size}, {"c"}), experts, Value(), rows.count, DictionaryAttr(),
+                                  ArrayAttr(), rows.capacity);
   return rows;
 }
 
@@ -70,12 +70,11 @@ Value BlockBuilder::grouped(Value rows, StringRef name, const Rows &of) {
   Value weight = parameter(name);
   SmallVector<int64_t> shape{tensorOf(rows).getDimSize(0)};
   SmallVector<StringRef> names{"c"};
-  for (auto [dim, size] :
-       llvm::drop_begin(llvm::zip(layoutOf(weight).getNames(), tensorOf(weight).getShape())))
+  for (auto [dim, size] : llvm::drop_begin(llvm::zip(layoutOf(weight).getNames(), tensorOf(weight).getShape())))
     if (layoutOf(rows).indexOf(dim) < 0)
       names.push_back(dim.getValue()), shape.push_back(size);
-  return GroupedEinsumOp::create(builder, type(shape, names), rows, weight, of.experts, Value(),
-                                 DictionaryAttr(), ArrayAttr(), of.capacity);
+  return GroupedEinsumOp::create(builder, type(shape, names), rows, weight, of.experts, Value(), DictionaryAttr(),
+                                 ArrayAttr(), of.capacity);
 }
 
 BlockBuilder::GateUp BlockBuilder::gateAndUp(Value tokens, const Mlp &mlp, bool isZipped, const Rows &of) {
@@ -109,8 +108,7 @@ Value BlockBuilder::expertsDown(Value inner, const Mlp &mlp, const Rows &of) {
 // tokens always have it.
 int64_t BlockBuilder::roomOfExpert(const Experts &experts) const {
   const double tokens = double(layout.sequenceLength) * double(layout.microBatchSize);
-  const double room =
-      std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
+  const double room = std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
   return layout.capacityFactor == 0 || room >= tokens ? 0 : int64_t(room);
 }
 
@@ -118,9 +116,8 @@ Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts)
   const int64_t room = roomOfExpert(experts);
   if (room == 0)
     return chosen;
-  return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"),
-                        uint64_t(experts.count), uint64_t(room), uint64_t(layout.microBatchSize),
-                        layout.dropPolicy == "position");
+  return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"), uint64_t(experts.count),
+                        uint64_t(room), uint64_t(layout.microBatchSize), layout.dropPolicy == "position");
 }
 
 // The weights are put on the activations: the last product is linear, and its rows are wider.
@@ -130,25 +127,23 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   Value logits = contract(x, parameter("router.weight"));
   if (experts.logitBias)
     logits = add(logits, parameter("router.logits.bias"));
-  auto optional = [&](std::optional<double> value) {
-    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
-  };
-  auto route = RouteOp::create(
-      builder, type({s, b, k}, {"s", "b", "k"}, builder.getF32Type()),
-      type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()), logits, parameter("router.bias"),
-      parameter("router.load"), builder.getStringAttr(experts.score), builder.getStringAttr(experts.post),
-      builder.getI64IntegerAttr(experts.groups), builder.getI64IntegerAttr(experts.keptGroups),
-      builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon), FloatAttr(),
-      builder.getF64FloatAttr(experts.scale));
+  auto optional = [&](std::optional<double> value) { return value ? builder.getF64FloatAttr(*value) : FloatAttr(); };
+  auto route =
+      RouteOp::create(builder, type({s, b, k}, {"s", "b", "k"}, builder.getF32Type()),
+                      type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()), logits, parameter("router.bias"),
+                      parameter("router.load"), builder.getStringAttr(experts.score),
+                      builder.getStringAttr(experts.post), builder.getI64IntegerAttr(experts.groups),
+                      builder.getI64IntegerAttr(experts.keptGroups), builder.getI64IntegerAttr(experts.groupTop),
+                      optional(experts.epsilon), FloatAttr(), builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
   balance(logits, chosen, experts);
   chosen = dropped(chosen, route.getWeights(), experts);
   const Rows rows = rowsOf(chosen, route.getWeights(), experts, mlp.bias);
-  Value tokens = DispatchOp::create(builder, type({rows.size, sizes[2]}, {"c", "h"}), x, chosen, Value(),
-                                    rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
+  Value tokens = DispatchOp::create(builder, type({rows.size, sizes[2]}, {"c", "h"}), x, chosen, Value(), rows.count,
+                                    DictionaryAttr(), ArrayAttr(), rows.capacity);
   Value act = gatedActivation(gateAndUp(tokens, mlp, experts.isZipped, rows), mlp);
-  Value y = CombineOp::create(builder, x.getType(), expertsDown(multiply(act, rows.weights), mlp, rows),
-                              chosen, Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
+  Value y = CombineOp::create(builder, x.getType(), expertsDown(multiply(act, rows.weights), mlp, rows), chosen,
+                              Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;
 }
 
@@ -174,14 +169,12 @@ void BlockBuilder::sequenceAuxLoss(Value hot, Value probabilities, const Experts
 // The mean over the tokens of the step.
 void BlockBuilder::zLoss(Value logits) {
   Value each = RouterZOp::create(builder, withoutLast(logits), logits);
-  addTerm(sumTo(each, {}),
-          layout.zLossCoefficient / (double(layout.sequenceLength) * double(layout.globalBatchSize)),
+  addTerm(sumTo(each, {}), layout.zLossCoefficient / (double(layout.sequenceLength) * double(layout.globalBatchSize)),
           "z_loss");
 }
 
 void BlockBuilder::beginPooled() {
-  Value zero = ScaleOp::create(builder, data("step_tokens").getType(), data("step_tokens"),
-                               builder.getF64FloatAttr(0));
+  Value zero = ScaleOp::create(builder, data("step_tokens").getType(), data("step_tokens"), builder.getF64FloatAttr(0));
   auto zeros = [&] { return BroadcastOp::create(builder, pooledType(), zero); };
   pooled = Pooled{zeros(), zeros()};
 }
@@ -208,8 +201,7 @@ void BlockBuilder::pooledLoss() {
     layers += model.blockOf(layer).experts.has_value();
   const double rows = double(layers) * double(layout.sequenceLength) * double(layout.globalBatchSize);
   Value products = MulOp::create(builder, pooledType(), pooled->probabilities, pooled->load);
-  addTerm(sumTo(products, {}), model.pooledAuxLoss * double(pooledType().getDimSize(0)) / (rows * rows),
-          "aux_loss");
+  addTerm(sumTo(products, {}), model.pooledAuxLoss * double(pooledType().getDimSize(0)) / (rows * rows), "aux_loss");
 }
 
 void BlockBuilder::balance(Value logits, Value chosen, const Experts &experts) {
@@ -223,8 +215,7 @@ void BlockBuilder::balance(Value logits, Value chosen, const Experts &experts) {
     if (ofSequences)
       sequenceAuxLoss(hot, probabilities, experts);
     if (pooled)
-      pooled = Pooled{add(pooled->load, sumTo(hot, {"e"})),
-                      add(pooled->probabilities, sumTo(probabilities, {"e"}))};
+      pooled = Pooled{add(pooled->load, sumTo(hot, {"e"})), add(pooled->probabilities, sumTo(probabilities, {"e"}))};
   }
   if (layout.zLossCoefficient > 0)
     zLoss(logits);

@@ -50,8 +50,7 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
        element(kValueType, layout.dtype), element(kGradientType, layout.gradientType)});
   for (const LayoutOption &option : layoutOptions()) {
     if (!option.training.empty())
-      training.push_back(
-          builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
+      training.push_back(builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
     if (std::holds_alternative<std::monostate>(option.ofBlocks))
       continue;
     const Attribute value = attributeOf(builder, layout, option.ofBlocks);
@@ -65,8 +64,7 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   if (!layout.scheduleText.empty())
     training.push_back(builder.getNamedAttr("schedule_text", builder.getStringAttr(layout.scheduleText)));
   if (layout.scheduleMemory)
-    training.push_back(
-        builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(*layout.scheduleMemory)));
+    training.push_back(builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(*layout.scheduleMemory)));
   if (!layout.machine.empty())
     training.push_back(builder.getNamedAttr("machine", builder.getStringAttr(layout.machine)));
   if (layout.cp > 1)
@@ -99,10 +97,9 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
       builder.getDictionaryAttr(
           {builder.getNamedAttr("type", builder.getStringAttr(model.family)),
            builder.getNamedAttr(
-               "config", TextAttr::get(builder.getContext(),
-                                       Assembly::makeText(builder.getContext(), "config", model.text))),
-           builder.getNamedAttr("ignored_tensors",
-                                namesAttr(builder, ignoredTensors(model, layout.laterTokens)))}));
+               "config",
+               TextAttr::get(builder.getContext(), Assembly::makeText(builder.getContext(), "config", model.text))),
+           builder.getNamedAttr("ignored_tensors", namesAttr(builder, ignoredTensors(model, layout.laterTokens)))}));
   module->setAttr(kPhaseAttr, builder.getStringAttr("import"));
 }
 
@@ -153,14 +150,14 @@ static Value completed(BlockBuilder &block, Value x, const Embedding &embedding,
 // placed: what stands where images do; null: there are none.
 static Value embedded(BlockBuilder &block, const Embedding &embedding, const ModelDescription &model,
                       const Layout &layout, Value placed = {}) {
-  Value x = block.scale(block.embed("tokens", "embed.tokens", model.paddingToken),
-                        roundedTo(layout.dtype, embedding.scale));
+  Value x =
+      block.scale(block.embed("tokens", "embed.tokens", model.paddingToken), roundedTo(layout.dtype, embedding.scale));
   return completed(block, placed ? block.addPlaced(x, placed) : x, embedding, layout);
 }
 
 // Adds the parameters of the embedding; the encoder's have names behind "encoder.".
-static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model,
-                               const FrozenParameters &frozen, Stack stack) {
+static void addEmbedParameters(BlockBuilder &block, const ModelDescription &model, const FrozenParameters &frozen,
+                               Stack stack) {
   static constexpr StringRef kOwn[] = {"embed.positions", "embed.types",          "embed_norm.weight",
                                        "embed_norm.bias", "embed.project.weight", "embed.project.bias"};
   std::vector<std::string> roles = {"embed.tokens"};
@@ -206,8 +203,8 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
 }
 
 // Data that a layer reads, but for `step_tokens`. isPadded: its sequences may end before their length.
-static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType,
-                         const Layout &layout, bool isPadded = true) {
+static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType, const Layout &layout,
+                         bool isPadded = true) {
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (readsAllPositions(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
@@ -228,9 +225,8 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     block.addData("encoder.key_positions", {"t", "b"}, /*integer=*/true);
     block.addData("encoder_ends", {"s", "b"}, /*integer=*/true);
   }
-  if ((spec.cross && (spec.cross->dropout > 0 || spec.crossBranch.dropout > 0)) ||
-      spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0 ||
-      spec.mlp.dropout > 0)
+  if ((spec.cross && (spec.cross->dropout > 0 || spec.crossBranch.dropout > 0)) || spec.attention.dropout > 0 ||
+      spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0 || spec.mlp.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 
@@ -296,8 +292,8 @@ static void buildEncoderEmbed(ModuleOp module, const ModelDescription &model, co
   block.finish();
 }
 
-static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescription &model,
-                              const Layout &layout, const std::vector<bool> &frozen) {
+static void buildEncoderLayer(ModuleOp module, StringRef name, const ModelDescription &model, const Layout &layout,
+                              const std::vector<bool> &frozen) {
   BlockBuilder block(module, name, model, layout, Stack::encoder);
   Value x = block.addActivation();
   const bool isWhole = model.readsImages() && model.encoder->patches->positions() == layout.encoderLength;
@@ -341,9 +337,7 @@ static void buildBridge(ModuleOp module, const ModelDescription &model, const La
   block.finish();
 }
 
-static StringRef tableOfHead(const ModelDescription &model) {
-  return model.head.tied ? "embed.tokens" : "head.weight";
-}
+static StringRef tableOfHead(const ModelDescription &model) { return model.head.tied ? "embed.tokens" : "head.weight"; }
 
 static void buildHead(ModuleOp module, const ModelDescription &model, const Layout &layout,
                       const FrozenParameters &frozen) {
@@ -375,8 +369,7 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
 // The module that predicts the token `depth` ahead of the next one: a layer like the last one, between what joins the hidden
 // state and the embedding of a later token, and a loss.
 static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, const LayerKind &last,
-                            const ModelDescription &model, const Layout &layout,
-                            const FrozenParameters &frozen) {
+                            const ModelDescription &model, const Layout &layout, const FrozenParameters &frozen) {
   const BlockKind &kind = model.kinds[last.model];
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation(/*isResidual=*/false); // behind a norm
@@ -403,8 +396,7 @@ static std::string nameOfLaterToken(int64_t depth) { return "later" + std::to_st
 template <typename Kind> struct LayerBlocks {
   std::string name;
   std::vector<Kind> ofLayers, distinct;
-  LayerBlocks(std::string name, std::vector<Kind> layers)
-      : name(std::move(name)), ofLayers(std::move(layers)) {
+  LayerBlocks(std::string name, std::vector<Kind> layers) : name(std::move(name)), ofLayers(std::move(layers)) {
     for (const Kind &kind : ofLayers)
       if (!llvm::is_contained(distinct, kind))
         distinct.push_back(kind);
@@ -425,8 +417,7 @@ static EncoderBlocks encoderBlocks(const ModelDescription &model, const FrozenPa
 // --- Chain -------------------------------------------------------------------------------------------------
 
 // One instance op per run of layers of one kind; an instance's number is its layer.
-template <typename Kind>
-static void addLayers(OpBuilder &builder, Location loc, const LayerBlocks<Kind> &blocks) {
+template <typename Kind> static void addLayers(OpBuilder &builder, Location loc, const LayerBlocks<Kind> &blocks) {
   const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
   for (int64_t first = 0, end; first < layers; first = end) {
     end = first + 1;

@@ -51,8 +51,8 @@ private:
 class RowReader {
 public:
   RowReader(ModuleOp module, const KnownNames &known, const std::string &place, Problems &problems)
-      : builder_(module.getContext()), training_(module->getAttrOfType<DictionaryAttr>(kTrainingAttr)),
-        known_(known), place_(place), problems_(problems) {}
+      : builder_(module.getContext()), training_(module->getAttrOfType<DictionaryAttr>(kTrainingAttr)), known_(known),
+        place_(place), problems_(problems) {}
 
   // Nothing where the row's option is off.
   std::optional<DictionaryAttr> read(const nlohmann::json &row) {
@@ -87,17 +87,15 @@ private:
     else if (key == "yields" && value.is_boolean())
       value.get<bool>() ? fields_.append(key, builder_.getUnitAttr()) : void();
     else
-      problems_.add(
-          "{}: {} = {} is not understood; a row has dimension, axes, ops, values, tag, with, without, "
-          "yields (true or false) and when",
-          place_, printable(key), printable(value.dump()));
+      problems_.add("{}: {} = {} is not understood; a row has dimension, axes, ops, values, tag, with, without, "
+                    "yields (true or false) and when",
+                    place_, printable(key), printable(value.dump()));
   }
 
   StringAttr name(const std::string &key, const nlohmann::json &value, const Names &allowed) {
     if (value.is_string() && allowed.contains(value.get<std::string>()))
       return builder_.getStringAttr(value.get<std::string>());
-    problems_.add("{}: {} = {} is none of {}", place_, key, printable(value.dump()),
-                  fmt::join(allowed, ", "));
+    problems_.add("{}: {} = {} is none of {}", place_, key, printable(value.dump()), fmt::join(allowed, ", "));
     return builder_.getStringAttr("");
   }
 
@@ -140,8 +138,7 @@ Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std:
   if (!table.isOk())
     return Status(table.status()).at(source);
   if (!table->is_array())
-    return errorf("{}: holds no JSON list; expected rows {{\"dimension\": NAME, \"axes\": [NAME, ..]}}",
-                  source);
+    return errorf("{}: holds no JSON list; expected rows {{\"dimension\": NAME, \"axes\": [NAME, ..]}}", source);
   const KnownNames known(module);
   Problems problems(source);
   SmallVector<Attribute> rows;

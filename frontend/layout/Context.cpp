@@ -53,8 +53,8 @@ std::vector<std::string> hierarchies() {
   return names;
 }
 
-std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
-                                                      const Layout &layout, int64_t ranks) {
+std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention, const Layout &layout,
+                                                      int64_t ranks) {
   const int64_t groups = std::gcd(attention.groups / layout.tpGroups, ranks), queries = ranks / groups;
   if ((attention.heads / attention.groups / layout.tpQueries) % queries != 0)
     return std::nullopt;
@@ -91,10 +91,9 @@ std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &la
   std::vector<ContextRule> rules;
   const int64_t chunks = layout.zigzag ? 2 : 1, seq = layout.sequenceLength;
   const int64_t tensor = layout.sequenceParallel ? layout.tp : 1;
-  rules.push_back(
-      {fmt::format("--seq {}{}{}", seq, chunks > 1 ? " in two chunks a rank (--cp-order zigzag)" : "",
-                   tensor > 1 ? fmt::format(", split over tp = {} too (--sp)", tensor) : ""),
-       [=](int64_t cp) { return seq % (chunks * cp) == 0 && seq % (cp * tensor) == 0; }});
+  rules.push_back({fmt::format("--seq {}{}{}", seq, chunks > 1 ? " in two chunks a rank (--cp-order zigzag)" : "",
+                               tensor > 1 ? fmt::format(", split over tp = {} too (--sp)", tensor) : ""),
+                   [=](int64_t cp) { return seq % (chunks * cp) == 0 && seq % (cp * tensor) == 0; }});
   if (!uses(layout, "a2a"))
     return rules;
   for (const BlockKind &kind : model.kinds) {
@@ -114,8 +113,7 @@ bool takesInner(const BlockKind &kind, const Layout &layout, int64_t ranks) {
 // Whether checkContext finds nothing, without the lists of its messages.
 bool fitsContext(const ModelDescription &model, const Layout &layout) {
   const auto divides = [&](const BlockKind &kind) { return takesInner(kind, layout, layout.cpInner); };
-  return std::ranges::all_of(rulesOf(model, layout),
-                             [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
+  return std::ranges::all_of(rulesOf(model, layout), [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
          (hierarchyOf(layout).empty() || std::ranges::all_of(model.kinds, divides)) &&
          plan::refine(layout.views()).isOk();
 }
@@ -127,9 +125,8 @@ void checkHierarchy(const ModelDescription &model, const Layout &layout, Problem
     const auto fits = [&](int64_t ranks) { return takesInner(kind, layout, ranks); };
     if (fits(layout.cpInner))
       continue;
-    problems.add(
-        "--hierarchical-context-parallel-sizes {} {}: {} = {}, less tp = {}, do not divide over the first",
-        layout.cpInner, layout.cp / layout.cpInner, model.names.heads, kind.block.attention.heads, layout.tp);
+    problems.add("--hierarchical-context-parallel-sizes {} {}: {} = {}, less tp = {}, do not divide over the first",
+                 layout.cpInner, layout.cp / layout.cpInner, model.names.heads, kind.block.attention.heads, layout.tp);
     problems.hint("possible first of --hierarchical-context-parallel-sizes with cp = {}: {}", layout.cp,
                   listOf(sizesThatFit(fits)));
   }

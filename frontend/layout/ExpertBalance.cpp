@@ -16,22 +16,17 @@ const std::vector<BalanceType> &types() {
   static const std::vector<BalanceType> rows = {
       {"none", ""},
       {"seq_aux_loss", ""},
-      {"aux_loss",
-       "multiplies the means of the tokens that one microbatch has on a group of ranks, so it is another "
-       "loss in every layout"},
-      {"global_aux_loss",
-       "uses the load of the microbatches that came before, so it depends on their size and order"},
-      {"sinkhorn",
-       "iterates over the tokens of one microbatch on a group of ranks, so experts are chosen otherwise in "
-       "every layout"}};
+      {"aux_loss", "multiplies the means of the tokens that one microbatch has on a group of ranks, so it is another "
+                   "loss in every layout"},
+      {"global_aux_loss", "uses the load of the microbatches that came before, so it depends on their size and order"},
+      {"sinkhorn", "iterates over the tokens of one microbatch on a group of ranks, so experts are chosen otherwise in "
+                   "every layout"}};
   return rows;
 }
 
 const std::string &flagOf(const AnyOptionField &field) { return optionOf(field).flag; }
 
-std::string given(const AnyOptionField &field, double value) {
-  return fmt::format("{} {}", flagOf(field), value);
-}
+std::string given(const AnyOptionField &field, double value) { return fmt::format("{} {}", flagOf(field), value); }
 
 } // namespace
 
@@ -61,8 +56,8 @@ static void checkCoefficients(const Layout &layout, Problems &problems) {
                   flagOf(&LayoutOptions::balanceType));
   }
   if (!isSequence && layout.auxLossCoefficient > 0) {
-    problems.add("{} with {}: no term has it",
-                 given(&LayoutOptions::auxLossCoefficient, layout.auxLossCoefficient), type);
+    problems.add("{} with {}: no term has it", given(&LayoutOptions::auxLossCoefficient, layout.auxLossCoefficient),
+                 type);
     problems.hint("possible: {} seq_aux_loss", flagOf(&LayoutOptions::balanceType));
   }
 }
@@ -75,14 +70,13 @@ static void checkPooled(const ModelDescription &model, const Layout &layout, Pro
       fmt::format("; or output_router_logits false with {} seq_aux_loss, which balances each sequence",
                   flagOf(&LayoutOptions::balanceType));
   if (layout.microbatches > 1) {
-    problems.add(
-        "output_router_logits: the auxiliary loss pools all tokens of the step, so backward needs the load "
-        "of the "
-        "experts by all of them; with {} microbatches, backward of the first runs before forward of the last",
-        layout.microbatches);
-    problems.hint("possible {} with {} {} and dp = {}: {}, which is one microbatch{}",
-                  flagOf(&LayoutOptions::gbs), flagOf(&LayoutOptions::mbs), layout.microBatchSize, layout.dp,
-                  layout.microBatchSize * layout.dp, otherwise);
+    problems.add("output_router_logits: the auxiliary loss pools all tokens of the step, so backward needs the load "
+                 "of the "
+                 "experts by all of them; with {} microbatches, backward of the first runs before forward of the last",
+                 layout.microbatches);
+    problems.hint("possible {} with {} {} and dp = {}: {}, which is one microbatch{}", flagOf(&LayoutOptions::gbs),
+                  flagOf(&LayoutOptions::mbs), layout.microBatchSize, layout.dp, layout.microBatchSize * layout.dp,
+                  otherwise);
   }
   if (layout.pp > 1) {
     problems.add("output_router_logits with pp = {}: the auxiliary loss pools all layers, and sums over "
@@ -95,8 +89,7 @@ static void checkPooled(const ModelDescription &model, const Layout &layout, Pro
 
 static void checkCapacity(const ModelDescription &model, const Layout &layout, Problems &problems) {
   if (layout.capacityFactor > 0 && !model.hasExperts()) {
-    problems.add("{}: the model has no experts",
-                 given(&LayoutOptions::capacityFactor, layout.capacityFactor));
+    problems.add("{}: the model has no experts", given(&LayoutOptions::capacityFactor, layout.capacityFactor));
     problems.hint("expected none for family {}", model.family);
   }
   if (layout.countsLoad && !model.hasExperts()) {
@@ -112,8 +105,7 @@ static void checkCapacity(const ModelDescription &model, const Layout &layout, P
 
 void checkBalance(const ModelDescription &model, const Layout &layout, Problems &problems) {
   checkCapacity(model, layout, problems);
-  const bool isAsked =
-      layout.balanceType != "none" || layout.auxLossCoefficient > 0 || layout.zLossCoefficient > 0;
+  const bool isAsked = layout.balanceType != "none" || layout.auxLossCoefficient > 0 || layout.zLossCoefficient > 0;
   if (isAsked && !model.hasExperts()) {
     problems.add("{}, {} or {}: the model has no experts", flagOf(&LayoutOptions::balanceType),
                  flagOf(&LayoutOptions::auxLossCoefficient), flagOf(&LayoutOptions::zLossCoefficient));

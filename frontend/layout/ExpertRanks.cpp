@@ -9,9 +9,7 @@
 namespace mgc::frontend {
 
 // Ranks of tp and cp that share tokens out whose rows travel.
-static int64_t tokenRanks(const Layout &layout) {
-  return layout.tp / std::gcd(layout.tp, layout.etp) * layout.cp;
-}
+static int64_t tokenRanks(const Layout &layout) { return layout.tp / std::gcd(layout.tp, layout.etp) * layout.cp; }
 bool tokensDivide(const Layout &layout) { return layout.sequenceLength % tokenRanks(layout) == 0; }
 
 // The view of tp, cp and dp beyond the nearest `taken` ranks, an axis of each. Without sequence parallelism all ranks of tp
@@ -75,8 +73,7 @@ bool fits(const ModelDescription &model, const Layout &layout) {
 
 // Values of one size with which everything is right; the divisors of the ranks of a stage are all that may be.
 std::vector<int64_t> possible(const ModelDescription &model, Layout layout, int64_t Layout::*size) {
-  std::vector<int64_t> values =
-      divisorsOf(layout.tp * layout.cp * layout.dp, optionOf(&LayoutOptions::ep).most);
+  std::vector<int64_t> values = divisorsOf(layout.tp * layout.cp * layout.dp, optionOf(&LayoutOptions::ep).most);
   std::erase_if(values, [&](int64_t value) {
     layout.*size = value;
     return !fits(model, layout);
@@ -109,16 +106,14 @@ void checkExpertRanks(const ModelDescription &model, const Layout &layout, Probl
   }
   if (fitsRanks(layout))
     return;
-  problems.add(
-      "etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
-      "into groups of equal size in either way",
-      layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);
+  problems.add("etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
+               "into groups of equal size in either way",
+               layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);
   hint(&Layout::ep, "--ep");
   hint(&Layout::etp, "--etp");
 }
 
-void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp,
-                           LayoutOptions &near) {
+void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp, LayoutOptions &near) {
   Layout tried = layout;
   tried.cp = cp, tried.cpGroups = tried.cpInner = tried.cpInnerGroups = 1;
   const int64_t ranks = tried.tp * tried.cp * tried.dp;

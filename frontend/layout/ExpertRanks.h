@@ -19,7 +19,6 @@ std::vector<plan::MeshView> viewsOfExperts(const Layout &layout);
 void checkExpertRanks(const ModelDescription &model, const Layout &layout, Problems &problems);
 
 // Sets ep and etp to sizes no larger than those of the layout that suit its tp and dp, and cp ranks of context.
-void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp,
-                           LayoutOptions &near);
+void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp, LayoutOptions &near);
 
 } // namespace mgc::frontend

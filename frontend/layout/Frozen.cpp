@@ -44,8 +44,7 @@ constexpr ModelPart kParts[] = {
      [](const ModelDescription &, ParameterSite site, std::string_view role) {
        return site == outside && isOfEmbedding(role);
      }},
-    {"layers", true,
-     [](const ModelDescription &, ParameterSite site, std::string_view) { return site == layer; }},
+    {"layers", true, [](const ModelDescription &, ParameterSite site, std::string_view) { return site == layer; }},
     {"norm", false,
      [](const ModelDescription &, ParameterSite site, std::string_view role) {
        return site == outside && role.starts_with("final_norm.");
@@ -56,8 +55,7 @@ constexpr ModelPart kParts[] = {
      }},
     {"encoder", false,
      [](const ModelDescription &model, ParameterSite site, std::string_view role) {
-       return site == encoderLayer ||
-              (site == outside && (!inEncoder(role).empty() || isSharedTable(model, role)));
+       return site == encoderLayer || (site == outside && (!inEncoder(role).empty() || isSharedTable(model, role)));
      }},
     {"encoder.embeddings", false,
      [](const ModelDescription &model, ParameterSite site, std::string_view role) {
@@ -73,8 +71,7 @@ constexpr ModelPart kParts[] = {
      [](const ModelDescription &, ParameterSite site, std::string_view role) {
        return site == outside && role.starts_with(kOfProjectorRole);
      }},
-    {"mtp", false,
-     [](const ModelDescription &, ParameterSite site, std::string_view) { return site == laterToken; }},
+    {"mtp", false, [](const ModelDescription &, ParameterSite site, std::string_view) { return site == laterToken; }},
 };
 
 // A parameter of an instance of a block.
@@ -199,17 +196,14 @@ bool FrozenParameters::has(const ModelParameter &parameter, int64_t instance) co
   return tensors_.contains(plan::nameForInstance(parameter.parameter.tensor, instance));
 }
 
-std::vector<bool> FrozenParameters::of(const std::vector<ModelParameter> &parameters,
-                                       int64_t instance) const {
+std::vector<bool> FrozenParameters::of(const std::vector<ModelParameter> &parameters, int64_t instance) const {
   std::vector<bool> frozen;
   for (const ModelParameter &parameter : parameters)
     frozen.push_back(has(parameter, instance));
   return frozen;
 }
 
-std::string freezeText(const std::vector<std::string> &words) {
-  return fmt::format("{}", fmt::join(words, ","));
-}
+std::string freezeText(const std::vector<std::string> &words) { return fmt::format("{}", fmt::join(words, ",")); }
 
 bool movesAllRouters(const ModelDescription &model, const Layout &layout) {
   const FrozenParameters frozen(model, layout);
@@ -269,15 +263,13 @@ private:
     if (word.last < layers)
       return true;
     problems_.add("{} {}: the model has {} such layers", flag(), word.text, layers);
-    problems_.hint("possible: {}",
-                   layers == 0 ? possible() : fmt::format("{}:0-{}", word.part->name, layers - 1));
+    problems_.hint("possible: {}", layers == 0 ? possible() : fmt::format("{}:0-{}", word.part->name, layers - 1));
     return false;
   }
 
   void refuseNothing(const FrozenWord &word) {
     problems_.add("{} {}: {}", flag(), word.text,
-                  word.part ? "the model has no such part"
-                            : "no part is called so, and no tensor has such a name");
+                  word.part ? "the model has no such part" : "no part is called so, and no tensor has such a name");
     problems_.hint("possible: {}", possible());
   }
 
@@ -285,10 +277,9 @@ private:
   std::string possible() const {
     std::vector<std::string> names;
     for (const ModelPart &part : kParts)
-      if (std::ranges::any_of(
-              all_, [&](const PlacedParameter &at) { return part.has(model_, at.site, at.parameter.role); }))
-        names.push_back(std::string(part.name) +
-                        (part.hasNumbers ? ", " + std::string(part.name) + ":0" : ""));
+      if (std::ranges::any_of(all_,
+                              [&](const PlacedParameter &at) { return part.has(model_, at.site, at.parameter.role); }))
+        names.push_back(std::string(part.name) + (part.hasNumbers ? ", " + std::string(part.name) + ":0" : ""));
     const PlacedParameter &at = *std::ranges::find(all_, layer, &PlacedParameter::site);
     const std::string tensor = plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, 0), 0);
     return fmt::format("{}, or tensors, such as {}", fmt::join(names, ", "), tensor);
@@ -303,9 +294,8 @@ private:
         matched += matchesTensor(word.text, at, i);
       if (matched == 0 || matched == stacked)
         continue;
-      problems_.add("{} {}: matches {} of the {} tensors of a layer's experts such as {}", flag(), word.text,
-                    matched, stacked,
-                    plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, at.instance), 0));
+      problems_.add("{} {}: matches {} of the {} tensors of a layer's experts such as {}", flag(), word.text, matched,
+                    stacked, plan::nameInStack(plan::nameForInstance(at.parameter.parameter.tensor, at.instance), 0));
       problems_.hint("expected all experts of a layer or none: one parameter holds them");
       return true;
     }
@@ -333,8 +323,8 @@ private:
             of.push_back(part.name);
     }
     for (const auto &[tensor, parts] : others)
-      layout_.warnings.push_back(fmt::format("{} {}: {} is tied, and so frozen for {} too", flag(),
-                                             layout_.freeze, tensor, fmt::join(parts, " and ")));
+      layout_.warnings.push_back(fmt::format("{} {}: {} is tied, and so frozen for {} too", flag(), layout_.freeze,
+                                             tensor, fmt::join(parts, " and ")));
   }
 
   // A word freezes the parameter in this part, or in one that it is part of or has as a part; or names its tensor.
@@ -344,8 +334,7 @@ private:
     };
     return std::ranges::any_of(words_, [&](const FrozenWord &word) {
       return freezes(word, model_, at) &&
-             (!word.part || word.part == &part || isOf(part.name, word.part->name) ||
-              isOf(word.part->name, part.name));
+             (!word.part || word.part == &part || isOf(part.name, word.part->name) || isOf(word.part->name, part.name));
     });
   }
 

@@ -28,14 +28,13 @@ void checkLaterTokens(const ModelDescription &model, Layout &layout, Problems &p
     return;
   const std::string asked = fmt::format("{} {}", flag(), layout.laterTokens);
   if (model.objective == Objective::causal && model.embedding.scale != 1)
-    problems.add("{}: such modules embed tokens by the table alone, and the model scales embeddings by {}",
-                 asked, model.embedding.scale);
+    problems.add("{}: such modules embed tokens by the table alone, and the model scales embeddings by {}", asked,
+                 model.embedding.scale);
   else if (model.later.parameters.empty())
     problems.add("{}: the family {} has no names for the tensors of such modules", asked, model.family);
   else if (model.pooledAuxLoss != 0)
-    problems.add(
-        "{} with output_router_logits: the auxiliary loss pools the layers of the model, and these are none",
-        asked);
+    problems.add("{} with output_router_logits: the auxiliary loss pools the layers of the model, and these are none",
+                 asked);
   if (!canHave(model)) {
     problems.hint("possible {}: 0", flag());
     return;

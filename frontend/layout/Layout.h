@@ -14,14 +14,13 @@ namespace mgc::frontend {
 struct LayoutOptions { // the options that were given
   std::optional<int64_t> ep = {}, etp = {};
   std::optional<std::string> dispatcher = {};
-  std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
-  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {},
-                      countsLoad = {}, fp32Residual = {};
+  std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {}, zero = {},
+                         lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {}, countsLoad = {},
+                      fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
-  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {},
-                        capacityFactor = {};
+  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
   std::optional<int64_t> laterTokens = {};
   std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};
@@ -37,9 +36,7 @@ struct ScheduleInfo {
   int64_t minVirtualStages = 1, maxVirtualStages = 1; // inclusive
   bool byDefault = false; // for these numbers of virtual stages, where no schedule is asked for
   // With so many stages of so many chunks; 0: no microbatch.
-  std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) {
-    return INT64_MAX;
-  };
+  std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) { return INT64_MAX; };
   bool chunksInV = false; // with several chunks: chunk 1 of the first stage is the last chunk
   bool byTime = false;    // planned under a cap on memory
   // For a schedule that a file gives: its name and text in the program, and the numbers it is for; 0: any.
@@ -85,10 +82,8 @@ struct Layout {
   // of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
   int64_t ep = 1, etp = 1;
   bool hasExperts = false;
-  bool exchangesRows =
-      false; // the dispatcher alltoall: tokens' rows travel; else tokens are gathered (allgather)
-  bool zigzag =
-      false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
+  bool exchangesRows = false; // the dispatcher alltoall: tokens' rows travel; else tokens are gathered (allgather)
+  bool zigzag = false;        // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
   bool sequenceParallel = false;
   // Length of the encoder's sequences; sequenceLength is then the decoder's. 0: the model has no encoder.
@@ -114,9 +109,8 @@ struct Layout {
   double laterTokensFactor = 0;
   // The parameters that are not trained: words of --freeze, separated by commas (frontend/layout/Frozen.h).
   std::string freeze;
-  std::string schedule, scheduleText; // the text of one that a file gives
-  std::optional<double>
-      scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own
+  std::string schedule, scheduleText;   // the text of one that a file gives
+  std::optional<double> scheduleMemory; // cap on live activations in units of 1F1B's; none: the schedule has its own
   std::string machine; // as the program names it, whose times the schedule plans by; empty: by the target
   bool chunksInV = false;
   TargetInfo target = {};
@@ -139,16 +133,16 @@ struct Layout {
 
 // `defaults` (of the model file) hold where `flags` are silent. An error ends with the flags of a near layout
 // that works, where one is found.
-Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
-                             const LayoutOptions &defaults, const Supported &supported);
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &defaults,
+                             const Supported &supported);
 
 // The split of tp over key/value groups and the queries of one: tpg = gcd(groups, tp), tpr = tp / tpg.
 // Nothing when the query heads of a group do not divide over tpr.
 std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp);
 
 // The split of n ranks that exchange heads, in addition to tp: over groups of keys (the first), and queries of a group.
-std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
-                                                      const Layout &layout, int64_t ranks);
+std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention, const Layout &layout,
+                                                      int64_t ranks);
 
 // "--tp 4   given", one line per choice.
 std::string describe(const Layout &layout);

@@ -25,8 +25,7 @@ struct TensorRule {
   std::function<bool(int64_t)> fits;
 };
 
-static TensorRule headRule(const std::string &name, const KeyNames &names,
-                           const AttentionDescription &attention) {
+static TensorRule headRule(const std::string &name, const KeyNames &names, const AttentionDescription &attention) {
   std::string heads = fmt::format("{} = {}", name, attention.heads);
   if (attention.groups != attention.heads)
     heads += fmt::format(" (in {} = {} groups)", names.groups, attention.groups);
@@ -59,12 +58,11 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
   }
   if (layout.sequenceParallel) {
     int64_t seq = layout.sequenceLength;
-    rules.push_back(
-        {fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
+    rules.push_back({fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
     if (model.encoder && !model.readsImages())
-      rules.push_back({fmt::format("{} {} with --sp true", optionOf(&LayoutOptions::encoderLength).flag,
-                                   layout.encoderLength),
-                       [length = layout.encoderLength](int64_t tp) { return length % tp == 0; }});
+      rules.push_back(
+          {fmt::format("{} {} with --sp true", optionOf(&LayoutOptions::encoderLength).flag, layout.encoderLength),
+           [length = layout.encoderLength](int64_t tp) { return length % tp == 0; }});
   }
   auto equal = [](const TensorRule &a, const TensorRule &b) { return a.what == b.what; };
   std::vector<TensorRule> distinct; // kinds of blocks that differ elsewhere repeat rules
@@ -110,8 +108,8 @@ static void checkSplits(const ModelDescription &model, const Layout &layout, Pro
   const AttentionDescription *other = splitOtherwise(model, layout.tp);
   if (!other)
     return;
-  problems.add("tp = {}: layers with {} and with {} groups of keys split over it in different ways",
-               layout.tp, model.kinds.front().block.attention.groups, other->groups);
+  problems.add("tp = {}: layers with {} and with {} groups of keys split over it in different ways", layout.tp,
+               model.kinds.front().block.attention.groups, other->groups);
   const TensorRule rule{"", [&](int64_t tp) {
                           return !splitOtherwise(model, tp) &&
                                  std::ranges::all_of(attentionsOf(model), [&](const auto *each) {
@@ -146,8 +144,7 @@ static bool isRotary(const BlockKind &kind) { return kind.block.attention.rope.h
 static void checkRotaryLength(std::string_view flag, int64_t length, Problems &problems) {
   if (length <= kMaxRotaryPositions)
     return;
-  problems.add("{} {} exceeds the {} positions that rotary angles are computed for", flag, length,
-               kMaxRotaryPositions);
+  problems.add("{} {} exceeds the {} positions that rotary angles are computed for", flag, length, kMaxRotaryPositions);
   problems.hint("possible {}: 1 to {}", flag, kMaxRotaryPositions);
 }
 
@@ -180,8 +177,7 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
     problems.add("{}: {} has an encoder, {}", what, model.family, why);
     problems.hint("possible: without it");
   };
-  refuse(layout.cp > 1, fmt::format("cp = {}", layout.cp),
-         "whose sequence context parallelism does not split yet");
+  refuse(layout.cp > 1, fmt::format("cp = {}", layout.cp), "whose sequence context parallelism does not split yet");
   refuse(layout.resetPositionIds, optionOf(&LayoutOptions::resetPositionIds).flag,
          "whose samples are no packed documents");
   refuse(layout.resetAttentionMask, optionOf(&LayoutOptions::resetAttentionMask).flag,
@@ -192,8 +188,7 @@ static void checkEncoder(const ModelDescription &model, const Layout &layout, Pr
                  optionOf(&LayoutOptions::seq).flag, layout.sequenceLength, model.names.image, features);
     problems.hint("possible {}: {} or more", optionOf(&LayoutOptions::seq).flag, features + 1);
   }
-  if (model.readsImages() || layout.encoderLength <= model.maxPositions ||
-      !model.encoder->embedding.learnedPositions)
+  if (model.readsImages() || layout.encoderLength <= model.maxPositions || !model.encoder->embedding.learnedPositions)
     return;
   const std::string &flag = optionOf(&LayoutOptions::encoderLength).flag;
   problems.add("{} {} exceeds {} = {}: there are no learned positions beyond", flag, layout.encoderLength,
@@ -209,8 +204,8 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
     return checkRotaryLength("--seq", layout.sequenceLength, problems);
   if (layout.sequenceLength <= model.maxPositions)
     return;
-  std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
-                                  model.maxPositions);
+  std::string found =
+      fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions, model.maxPositions);
   if (!model.embedding.learnedPositions) {
     if (!layout.resetPositionIds)
       layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
@@ -220,10 +215,9 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
     return;
   problems.add("{}: there are no learned positions beyond", found);
   problems.hint("possible --seq: 1 to {}{}", model.maxPositions,
-                model.encoder
-                    ? ""
-                    : fmt::format("; any with --reset-position-ids, for documents of at most {} tokens",
-                                  model.maxPositions));
+                model.encoder ? ""
+                              : fmt::format("; any with --reset-position-ids, for documents of at most {} tokens",
+                                            model.maxPositions));
 }
 
 static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
@@ -272,12 +266,10 @@ static void checkBatch(const Layout &layout, const Supported &supported, Problem
   for (int64_t microbatches : {gbs / unit, gbs / unit + 1})
     if (microbatches >= 1 && microbatches <= most)
       possible.push_back(microbatches * unit);
-  problems.add("--gbs {} is not mbs * dp * microbatches with mbs = {}, dp = {}", gbs, layout.microBatchSize,
-               layout.dp);
+  problems.add("--gbs {} is not mbs * dp * microbatches with mbs = {}, dp = {}", gbs, layout.microBatchSize, layout.dp);
   problems.hint("possible --gbs: multiples of {}: {}", unit, listOf(possible));
   if (gbs % layout.dp == 0)
-    problems.hint("possible --mbs: {}",
-                  listOf(divisorsOf(gbs / layout.dp, optionOf(&LayoutOptions::mbs).most)));
+    problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, optionOf(&LayoutOptions::mbs).most)));
 }
 
 // --- Bytes -------------------------------------------------------------------------------------------------
@@ -297,10 +289,10 @@ static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
     width = std::max({width, model.encoder->layer.mlp.ffn, pixelsOfPatch(*model.encoder),
                       model.encoder->layer.attention.heads * model.encoder->layer.attention.headDim});
   for (const BlockKind &kind : model.kinds)
-    width = std::max(
-        {width, kind.block.mlp.ffn, sharedFfn(kind.block),
-         kind.block.attention.heads * (kind.block.attention.headDim +
-                                       (kind.block.attention.latent ? kind.block.attention.valueDim() : 0))});
+    width =
+        std::max({width, kind.block.mlp.ffn, sharedFfn(kind.block),
+                  kind.block.attention.heads * (kind.block.attention.headDim +
+                                                (kind.block.attention.latent ? kind.block.attention.valueDim() : 0))});
   return width;
 }
 
@@ -312,21 +304,18 @@ static int64_t sequencesOf(const Layout &layout) { // sequences of a logical val
 // bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
   constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
-  Checked perPosition =
-      checkedProduct({widthOf(model, layout), model.allLayerCount() + layout.laterTokens + 1, kMaxValues,
-                      kElementBytes, sequencesOf(layout)});
+  Checked perPosition = checkedProduct({widthOf(model, layout), model.allLayerCount() + layout.laterTokens + 1,
+                                        kMaxValues, kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
 }
 
 static void checkBytes(const ModelDescription &model, const Layout &layout, Problems &problems) {
   int64_t most = mostPositions(model, layout);
-  for (const auto &[flag, length] :
-       {std::pair(optionOf(&LayoutOptions::seq).flag, layout.sequenceLength),
-        std::pair(optionOf(&LayoutOptions::encoderLength).flag, layout.encoderLength)}) {
+  for (const auto &[flag, length] : {std::pair(optionOf(&LayoutOptions::seq).flag, layout.sequenceLength),
+                                     std::pair(optionOf(&LayoutOptions::encoderLength).flag, layout.encoderLength)}) {
     if (length <= most)
       continue;
-    problems.add("{} {} with {} sequences: the bytes of a step exceed 64 bits", flag, length,
-                 sequencesOf(layout));
+    problems.add("{} {} with {} sequences: the bytes of a step exceed 64 bits", flag, length, sequencesOf(layout));
     if (most > 0)
       problems.hint("possible {} with as many sequences: 1 to {}", flag, most);
   }
@@ -338,8 +327,8 @@ static void checkPipeline(const ModelDescription &model, const Supported &suppor
                           Problems &problems) {
   int64_t chunks = layout.pp * layout.vpp, layers = model.allLayerCount();
   if (layers < chunks) {
-    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.allLayersName(), layers,
-                 layout.pp, layout.vpp, chunks);
+    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.allLayersName(), layers, layout.pp,
+                 layout.vpp, chunks);
     if (layers >= layout.vpp)
       problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
     if (layers >= layout.pp)
@@ -372,9 +361,8 @@ static void checkNumbersOf(const ScheduleInfo &row, const Layout &layout, Proble
     problems.hint("possible --pp with it: {}", row.stages);
   }
   if (row.microbatches > 0 && row.microbatches != layout.microbatches) {
-    problems.add("--schedule {} has {} microbatches; --gbs {} with mbs = {}, dp = {} is {}", row.name,
-                 row.microbatches, layout.globalBatchSize, layout.microBatchSize, layout.dp,
-                 layout.microbatches);
+    problems.add("--schedule {} has {} microbatches; --gbs {} with mbs = {}, dp = {} is {}", row.name, row.microbatches,
+                 layout.globalBatchSize, layout.microBatchSize, layout.dp, layout.microbatches);
     problems.hint("possible --gbs with it: {}", row.microbatches * layout.microBatchSize * layout.dp);
   }
 }
@@ -406,8 +394,7 @@ static void checkResidual(const Layout &layout, const Supported &supported, Prob
   problems.hint("possible: {} {} with it, or {}", dtype, supported.dtypes.back(), option.negation());
 }
 
-void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
-                 Problems &problems) {
+void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout, Problems &problems) {
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkEncoder(model, layout, problems);
@@ -536,8 +523,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   setNearestContext(model, near, options);
   const int64_t world = asked.world.value_or(0);
   if (world >= 1 && world <= optionOf(&LayoutOptions::world).most && !asked.dp)
-    near.dp =
-        std::min(nearestReplicas(world, near.tp * *options.cp * near.pp), optionOf(&LayoutOptions::dp).most);
+    near.dp = std::min(nearestReplicas(world, near.tp * *options.cp * near.pp), optionOf(&LayoutOptions::dp).most);
   const bool hasBatch = asked.gbs && near.dp == replicas;
   fitBatch(supported, near,
            hasBatch ? near.globalBatchSize : asked.gbs.value_or(near.microBatchSize * near.dp * near.pp));

@@ -6,8 +6,7 @@
 namespace mgc::frontend {
 
 // Records every violation, each with the values that would work; warnings go to the layout.
-void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
-                 Problems &problems);
+void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout, Problems &problems);
 
 // The flags of a layout close to `layout` (whose sizes are in range) that checkLayout should find nothing wrong with,
 // with the same defaults of the file: the `flags` that were given, as far as they can stay, and all sizes. As many

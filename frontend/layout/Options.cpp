@@ -11,8 +11,8 @@ namespace mgc::frontend {
 
 namespace {
 
-constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30,
-                  kMaxElements = int64_t(1) << 40, kMaxCoefficient = 1 << 20, kStandardSequence = 1024;
+constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30, kMaxElements = int64_t(1) << 40,
+                  kMaxCoefficient = 1 << 20, kStandardSequence = 1024;
 
 std::vector<std::string> possibleTypes(const Supported &) {
   std::vector<std::string> names;
@@ -68,9 +68,8 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::contextHierarchy,
        .most = kMaxAxis,
        .mostValues = 2,
-       .help =
-           "A B with A * B = cp: A neighbours exchange heads; keys of the B groups travel (a2a+p2p) or are "
-           "gathered"},
+       .help = "A B with A * B = cp: A neighbours exchange heads; keys of the B groups travel (a2a+p2p) or are "
+               "gathered"},
       {.flag = "--cp-order",
        .field = &Options::contextOrder,
        .words = orders,
@@ -193,16 +192,14 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::scheduleMemory,
        .least = 0,
        .most = kMaxAxis,
-       .help =
-           "With --schedule auto: the most live activations of a stage, as a share of those of 1f1b's first",
+       .help = "With --schedule auto: the most live activations of a stage, as a share of those of 1f1b's first",
        .chosen = 1,
        .reason = "the memory of 1f1b"},
       {.flag = "--machine",
        .field = &Options::machine,
        .words = machineNames,
        .orFile = ", or a file: its path has a dot or a slash, or is there",
-       .help =
-           "With --schedule auto: the machine whose times it plans by; a file that describes it, or a name",
+       .help = "With --schedule auto: the machine whose times it plans by; a file that describes it, or a name",
        .standard = "the first for --target",
        .reason = ""},
       {.flag = "--dtype",
@@ -381,9 +378,7 @@ LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
   return flags;
 }
 
-static std::string spelled(const LayoutOption &option, bool value) {
-  return value ? option.flag : option.negation();
-}
+static std::string spelled(const LayoutOption &option, bool value) { return value ? option.flag : option.negation(); }
 static std::string spelled(const LayoutOption &option, const std::vector<int64_t> &values) {
   return fmt::format("{} {}", option.flag, fmt::join(values, " "));
 }

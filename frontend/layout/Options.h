@@ -13,9 +13,9 @@ namespace mgc::frontend {
 template <typename T> using OptionField = std::optional<T> LayoutOptions::*;
 
 // A whole number, a switch, a word, words, whole numbers or a number.
-using AnyOptionField = std::variant<OptionField<int64_t>, OptionField<bool>, OptionField<std::string>,
-                                    OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>,
-                                    OptionField<double>>;
+using AnyOptionField =
+    std::variant<OptionField<int64_t>, OptionField<bool>, OptionField<std::string>,
+                 OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>, OptionField<double>>;
 // ResolvedField: the member of a resolved layout that goes into the program.
 using ResolvedField =
     std::variant<std::monostate, int64_t Layout::*, bool Layout::*, double Layout::*, std::string Layout::*>;
@@ -27,9 +27,8 @@ struct LayoutOption {
   int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // range of a number
   int mostValues = std::numeric_limits<int>::max();               // length of a list
   std::vector<std::string> (*words)(const Supported &) = nullptr; // possible words
-  std::string (*whyNot)(const std::string &word) =
-      nullptr;                  // it is not possible, of a word that Megatron-LM knows
-  std::string_view orFile = ""; // behind the words in a message: what else there may be
+  std::string (*whyNot)(const std::string &word) = nullptr; // it is not possible, of a word that Megatron-LM knows
+  std::string_view orFile = "";                             // behind the words in a message: what else there may be
   std::string help = {};
   std::optional<int64_t> chosen = {}; // a number that is taken where nothing is given; of words the first
   std::string standard = {};          // the default otherwise, for people

@@ -151,19 +151,18 @@ void LayoutResolver::resolveMesh() {
                    fits ? "world / (tp * cp * pp)" : "one replica unless asked for");
   if (world && (!fits || *world != layout.world())) {
     if (fits) {
-      problems.add("--world {} is not tp * cp * pp * dp = {} * {} * {} * {}", *world, layout.tp, layout.cp,
-                   layout.pp, layout.dp);
+      problems.add("--world {} is not tp * cp * pp * dp = {} * {} * {} * {}", *world, layout.tp, layout.cp, layout.pp,
+                   layout.dp);
       problems.hint("possible --world with these: {}", layout.world());
       problems.hint("possible --dp: {}", *world / rest);
     } else {
-      problems.add("--world {} does not divide over tp * cp * pp = {} * {} * {}", *world, layout.tp,
-                   layout.cp, layout.pp);
+      problems.add("--world {} does not divide over tp * cp * pp = {} * {} * {}", *world, layout.tp, layout.cp,
+                   layout.pp);
       const int64_t fewer = std::max<int64_t>(1, *world / rest) * rest;
       problems.hint("possible --world with these: {}",
-                    fewer + rest <= mostRanks
-                        ? fmt::format("{}, {}, ... (a multiple of {})", fewer, fewer + rest, rest)
-                    : fewer <= mostRanks ? std::to_string(fewer)
-                                         : fmt::format("none, {} is the most", mostRanks));
+                    fewer + rest <= mostRanks ? fmt::format("{}, {}, ... (a multiple of {})", fewer, fewer + rest, rest)
+                    : fewer <= mostRanks      ? std::to_string(fewer)
+                                              : fmt::format("none, {} is the most", mostRanks));
       problems.hint("possible tp * cp * pp for this world: {}", listOf(divisorsOf(*world, *world)));
     }
   }
@@ -222,8 +221,7 @@ void LayoutResolver::resolveEncoderLength() {
   if (model.readsImages()) {
     layout.encoderLength = imagePositions(model, layout);
     if (flags.encoderLength && *flags.encoderLength != layout.encoderLength) {
-      problems.add("{} {}: the encoder reads images", flagOf(&LayoutOptions::encoderLength),
-                   *flags.encoderLength);
+      problems.add("{} {}: the encoder reads images", flagOf(&LayoutOptions::encoderLength), *flags.encoderLength);
       problems.hint("possible: without it, which is {} positions of an image", layout.encoderLength);
     }
     return;
@@ -234,10 +232,8 @@ void LayoutResolver::resolveEncoderLength() {
   }
   if (!flags.encoderLength)
     return;
-  problems.add("{} {}: the model has no encoder", flagOf(&LayoutOptions::encoderLength),
-               *flags.encoderLength);
-  problems.hint("possible: {} {}, which is of its one sequence", flagOf(&LayoutOptions::seq),
-                *flags.encoderLength);
+  problems.add("{} {}: the model has no encoder", flagOf(&LayoutOptions::encoderLength), *flags.encoderLength);
+  problems.hint("possible: {} {}, which is of its one sequence", flagOf(&LayoutOptions::seq), *flags.encoderLength);
 }
 
 void LayoutResolver::resolveBatch() {
@@ -271,8 +267,7 @@ void LayoutResolver::resolveContextTypes() {
   const LayoutOption &option = optionOf(&LayoutOptions::contextTypes);
   const std::string &flag = option.flag;
   const std::vector<std::string> possible = option.words(supported);
-  std::vector<std::string> types =
-      given(&LayoutOptions::contextTypes).value_or(std::vector{possible.front()});
+  std::vector<std::string> types = given(&LayoutOptions::contextTypes).value_or(std::vector{possible.front()});
   if (!flags.contextTypes && !defaults.contextTypes)
     record(flag, possible.front(), option.reason);
   for (const std::string &name : types) {
@@ -308,16 +303,14 @@ void LayoutResolver::resolveHierarchy() {
   const std::string hierarchy = hierarchyOf(layout);
   const std::optional<std::vector<int64_t>> sizes = given(&LayoutOptions::contextHierarchy);
   if (!hierarchy.empty() && !sizes)
-    refuse(fmt::format("--cp-comm-type {} needs {} A B: ranks that exchange heads, and groups of them",
-                       hierarchy, flag));
+    refuse(
+        fmt::format("--cp-comm-type {} needs {} A B: ranks that exchange heads, and groups of them", hierarchy, flag));
   else if (sizes && hierarchy.empty() && !flags.contextHierarchy)
     return; // a default of the file for other layouts
   else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
                      layout.cp / (*sizes)[0] != (*sizes)[1]))
-    refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "),
-                       layout.cp));
-  if (sizes && !sizes->empty() &&
-      sizes->front() >= 1) // also where they are refused: near to it is what works
+    refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "), layout.cp));
+  if (sizes && !sizes->empty() && sizes->front() >= 1) // also where they are refused: near to it is what works
     layout.cpInner = std::gcd(sizes->front(), layout.cp);
 }
 
@@ -370,12 +363,11 @@ void LayoutResolver::resolveSchedule() {
     problems.add("{} {} is not the {} that {} gives", flag, layout.vpp, *chunks, layers);
     problems.hint("possible: {} {} with it, or one of the two alone", flag, *chunks);
   }
-  auto chosen = std::ranges::find_if(
-      supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
-  layout.schedule =
-      word(&LayoutOptions::schedule,
-           chosen == supported.schedules.end() ? supported.schedules.front().name : chosen->name,
-           fmt::format("the default for --vpp {}", layout.vpp));
+  auto chosen = std::ranges::find_if(supported.schedules,
+                                     [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
+  layout.schedule = word(&LayoutOptions::schedule,
+                         chosen == supported.schedules.end() ? supported.schedules.front().name : chosen->name,
+                         fmt::format("the default for --vpp {}", layout.vpp));
   const ScheduleInfo *row = rowOf(layout.schedule);
   if (!row)
     return; // has been refused
@@ -418,16 +410,15 @@ void LayoutResolver::resolveTarget() {
   layout.fp32Residual = given(&LayoutOptions::fp32Residual).value_or(false);
   const std::string name = word(&LayoutOptions::target);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
-  layout.target =
-      row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
+  layout.target = row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
 }
 
 void LayoutResolver::resolveGradientType() {
   const std::string &widest = supported.dtypes.front();
   layout.gradientType = word(&LayoutOptions::gradientType);
   if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
-    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
-                 layout.gradientType, layout.dtype);
+    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters", layout.gradientType,
+                 layout.dtype);
     problems.hint("possible --grad-dtype with --dtype {}: {}", widest, widest);
   }
 }
@@ -439,13 +430,12 @@ void LayoutResolver::resolveOverlap() {
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
-           pays ? "transfers leave the device's cores to the backward"
-                : "ranks compute with all their cores");
+           pays ? "transfers leave the device's cores to the backward" : "ranks compute with all their cores");
   if (overlap.value_or(pays))
     layout.bucketElements = size(&LayoutOptions::bucketSize);
   else if (given(&LayoutOptions::bucketSize))
-    problems.add("{} without {}: all gradients are reduced together, at the end",
-                 flagOf(&LayoutOptions::bucketSize), flagOf(&LayoutOptions::overlapGradReduce));
+    problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
+                 flagOf(&LayoutOptions::overlapGradReduce));
 }
 
 // A model without experts has no balance, and nothing is said of it unless something is asked for.
@@ -477,25 +467,23 @@ void LayoutResolver::resolveLaterTokens() {
   if (layout.laterTokens > 0)
     layout.laterTokensFactor = number(&LayoutOptions::laterTokensFactor, kStandardLaterFactor);
   else if (flags.laterTokensFactor) {
-    problems.add("{} {} without {}: no module predicts later tokens",
-                 flagOf(&LayoutOptions::laterTokensFactor), *flags.laterTokensFactor,
-                 flagOf(&LayoutOptions::laterTokens));
+    problems.add("{} {} without {}: no module predicts later tokens", flagOf(&LayoutOptions::laterTokensFactor),
+                 *flags.laterTokensFactor, flagOf(&LayoutOptions::laterTokens));
     problems.hint("possible: with {} 1 or more, or without it", flagOf(&LayoutOptions::laterTokens));
   }
 }
 
 } // namespace
 
-std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention,
-                                                           int64_t tp) {
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp) {
   int64_t tpGroups = std::gcd(attention.groups, tp), tpQueries = tp / tpGroups;
   if ((attention.heads / attention.groups) % tpQueries != 0)
     return std::nullopt;
   return std::pair(tpGroups, tpQueries);
 }
 
-static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions &flags,
-                              const LayoutOptions &defaults, const Supported &supported, Problems &problems) {
+static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &defaults,
+                              const Supported &supported, Problems &problems) {
   Layout layout = LayoutResolver(model, flags, defaults, supported, problems).run();
   if (problems.empty()) // values out of range would only raise more
     checkLayout(model, supported, layout, problems);
@@ -511,8 +499,7 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       idle.push_back(fmt::format("{} does nothing here: {}", optionOf(field).flag, why));
   };
   const bool oneReplica = layout.replicas() == 1;
-  add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp,
-      "tp is 1, so no rank has a part of the sequence");
+  add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");
   add(asked.zero.value_or(0) > 0 && oneReplica, &LayoutOptions::zero,
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
@@ -559,8 +546,8 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
   }
 }
 
-Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
-                             const LayoutOptions &ofFile, const Supported &supported) {
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &ofFile,
+                             const Supported &supported) {
   const LayoutOptions defaults = withoutRenamed(ofFile, flags);
   Problems problems(model.source), none(model.source);
   refuseUnknownWords(ofFile, supported, problems);

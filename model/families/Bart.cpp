@@ -36,13 +36,12 @@ static constexpr TensorRow kRows[] = {
     {"head.weight", "lm_head.weight", "v h"}};
 
 // Copies of the table of tokens, and what is no weight.
-static constexpr std::string_view kIgnoredTensors[] = {
-    "final_logits_bias", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
-    "encoder.version", "decoder.version"};
+static constexpr std::string_view kIgnoredTensors[] = {"final_logits_bias", "model.encoder.embed_tokens.weight",
+                                                       "model.decoder.embed_tokens.weight", "encoder.version",
+                                                       "decoder.version"};
 
 // Heads and width of the encoder's layers, which have all else in common with the decoder's.
-static BlockDescription readEncoderLayer(Config &config, const ModelDescription &model,
-                                         BlockDescription block) {
+static BlockDescription readEncoderLayer(Config &config, const ModelDescription &model, BlockDescription block) {
   block.cross.reset();
   block.crossBranch = {};
   AttentionDescription &attention = block.attention;
@@ -87,19 +86,17 @@ static void read(Reading &reading) {
     model.startToken = kStartToken;
   model.paddingOfLabels = model.paddingToken;
   const BlockDescription ofEncoder = readEncoderLayer(config, model, block);
-  model.encoder =
-      EncoderDescription{.embedding = model.embedding, .layer = ofEncoder, .layerCount = encoderCount};
+  model.encoder = EncoderDescription{.embedding = model.embedding, .layer = ofEncoder, .layerCount = encoderCount};
 }
 
 std::span<const Family> bartFamilies() {
   static const Family kFamily = {.modelType = "bart",
                                  .architecture = "BartForConditionalGeneration",
                                  // Fields of other heads, of generation, and of older files.
-                                 .ignoredFields = {"classifier_dropout", "classif_dropout",
-                                                   "extra_pos_embeddings", "_num_labels", "output_past",
-                                                   "force_bos_token_to_be_generated", "forced_bos_token_id",
-                                                   "forced_eos_token_id", "early_stopping", "length_penalty",
-                                                   "no_repeat_ngram_size", "num_beams"},
+                                 .ignoredFields = {"classifier_dropout", "classif_dropout", "extra_pos_embeddings",
+                                                   "_num_labels", "output_past", "force_bos_token_to_be_generated",
+                                                   "forced_bos_token_id", "forced_eos_token_id", "early_stopping",
+                                                   "length_penalty", "no_repeat_ngram_size", "num_beams"},
                                  .neutralFields = {{"is_encoder_decoder", "true"},
                                                    {"encoder_layerdrop", "0.0"},
                                                    {"decoder_layerdrop", "0.0"},

@@ -19,11 +19,10 @@ static constexpr TensorRow kStackRows[] = {
     {"mlp.up.*", ".encoder.layer.{}.intermediate.dense.*", "f h; f"},
     {"mlp.down.*", ".encoder.layer.{}.output.dense.*", "h f; h"},
     {"mlp_sum_norm.*", ".encoder.layer.{}.output.LayerNorm.*", "h; h"}};
-static constexpr TensorRow kBertRows[] = {
-    {"head.transform.*", "cls.predictions.transform.dense.*", "i h; i"},
-    {"head.transform_norm.*", "cls.predictions.transform.LayerNorm.*", "i; i"},
-    {"head.weight", "cls.predictions.decoder.weight", "v h"},
-    {"head.bias", "cls.predictions.bias", "v"}};
+static constexpr TensorRow kBertRows[] = {{"head.transform.*", "cls.predictions.transform.dense.*", "i h; i"},
+                                          {"head.transform_norm.*", "cls.predictions.transform.LayerNorm.*", "i; i"},
+                                          {"head.weight", "cls.predictions.decoder.weight", "v h"},
+                                          {"head.bias", "cls.predictions.bias", "v"}};
 static constexpr TensorRow kElectraRows[] = {
     {"embed.tokens", "electra.embeddings.word_embeddings.weight", "v i"},
     {"embed.positions", "electra.embeddings.position_embeddings.weight", "p i"},
@@ -54,17 +53,16 @@ static constexpr TensorRow kRobertaRows[] = {{"head.transform.*", "lm_head.dense
                                              {"head.weight", "lm_head.decoder.weight", "v h"},
                                              {"head.bias", "lm_head.bias", "v"}};
 
-static constexpr std::pair<std::string_view, std::string_view> kOldEnds[] = {
-    {".LayerNorm.weight", ".LayerNorm.gamma"}, {".LayerNorm.bias", ".LayerNorm.beta"}};
+static constexpr std::pair<std::string_view, std::string_view> kOldEnds[] = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                                                                             {".LayerNorm.bias", ".LayerNorm.beta"}};
 
 // Copies of what is tied, and what only the loss of sentence pairs reads.
-static constexpr std::string_view kBertIgnored[] = {
-    "bert.embeddings.position_ids", "cls.predictions.decoder.bias", "bert.pooler.dense.weight",
-    "bert.pooler.dense.bias",       "cls.seq_relationship.weight",  "cls.seq_relationship.bias"};
+static constexpr std::string_view kBertIgnored[] = {"bert.embeddings.position_ids", "cls.predictions.decoder.bias",
+                                                    "bert.pooler.dense.weight",     "bert.pooler.dense.bias",
+                                                    "cls.seq_relationship.weight",  "cls.seq_relationship.bias"};
 static constexpr std::string_view kElectraIgnored[] = {"electra.embeddings.position_ids"};
-static constexpr std::string_view kRobertaIgnored[] = {"roberta.embeddings.position_ids",
-                                                       "lm_head.decoder.bias", "roberta.pooler.dense.weight",
-                                                       "roberta.pooler.dense.bias"};
+static constexpr std::string_view kRobertaIgnored[] = {"roberta.embeddings.position_ids", "lm_head.decoder.bias",
+                                                       "roberta.pooler.dense.weight", "roberta.pooler.dense.bias"};
 
 static KeyNames bertNames() {
   return {.groups = "num_attention_heads",
@@ -126,8 +124,7 @@ static void readRoberta(Reading &reading) {
   offset = *model.paddingToken + 1;
   if (model.maxPositions <= offset)
     return config.refuse("max_position_embeddings",
-                         fmt::format("leaves no positions behind pad_token_id = {}", *model.paddingToken),
-                         "");
+                         fmt::format("leaves no positions behind pad_token_id = {}", *model.paddingToken), "");
   model.maxPositions -= offset;
 }
 
@@ -183,11 +180,8 @@ std::span<const Family> bertFamilies() {
        .architecture = "BertForMaskedLM",
        .ignoredFields = {"classifier_dropout"}, // fields of other heads
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
-       .tensors = {.prefix = "bert.",
-                   .rows = kStackRows,
-                   .ignored = kBertIgnored,
-                   .ownRows = kBertRows,
-                   .oldEnds = kOldEnds},
+       .tensors =
+           {.prefix = "bert.", .rows = kStackRows, .ignored = kBertIgnored, .ownRows = kBertRows, .oldEnds = kOldEnds},
        .names = bertNames(),
        .fields = bertFields(),
        .read = readBert},
@@ -197,8 +191,7 @@ std::span<const Family> bertFamilies() {
        .ignoredFields = {"classifier_dropout", "summary_type", "summary_use_proj", "summary_activation",
                          "summary_last_dropout"},
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
-       .tensors =
-           {.prefix = "electra.", .rows = kStackRows, .ignored = kElectraIgnored, .ownRows = kElectraRows},
+       .tensors = {.prefix = "electra.", .rows = kStackRows, .ignored = kElectraIgnored, .ownRows = kElectraRows},
        .names = bertNames(),
        .fields = bertFields(),
        .read = readElectra},
@@ -206,14 +199,11 @@ std::span<const Family> bertFamilies() {
       {.modelType = "modernbert",
        .architecture = "ModernBertForMaskedLM",
        // Fields of kernels, other heads and the start; the loss of sparse_prediction is the same.
-       .ignoredFields = {"classifier_pooling", "classifier_dropout", "deterministic_flash_attn",
-                         "sparse_prediction", "sparse_pred_ignore_index", "position_embedding_type",
-                         "layer_norm_eps", "reference_compile", "repad_logits_with_grad",
-                         "initializer_cutoff_factor"},
+       .ignoredFields = {"classifier_pooling", "classifier_dropout", "deterministic_flash_attn", "sparse_prediction",
+                         "sparse_pred_ignore_index", "position_embedding_type", "layer_norm_eps", "reference_compile",
+                         "repad_logits_with_grad", "initializer_cutoff_factor"},
        .tensors = {"model.", kModernRows, {}},
-       .names = {.groups = "num_attention_heads",
-                 .normEpsilon = "norm_eps",
-                 .activation = "hidden_activation"},
+       .names = {.groups = "num_attention_heads", .normEpsilon = "norm_eps", .activation = "hidden_activation"},
        .fields = {.biases = {kAttentionBias, kMlpBias},
                   .hasHeadDim = false,
                   .norm = {.epsilon = 1e-5},
@@ -228,8 +218,7 @@ std::span<const Family> bertFamilies() {
        .architecture = "RobertaForMaskedLM",
        .ignoredFields = {"classifier_dropout"}, // fields of other heads
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
-       .tensors =
-           {.prefix = "roberta.", .rows = kStackRows, .ignored = kRobertaIgnored, .ownRows = kRobertaRows},
+       .tensors = {.prefix = "roberta.", .rows = kStackRows, .ignored = kRobertaIgnored, .ownRows = kRobertaRows},
        .names = bertNames(),
        .fields = bertFields(),
        .read = readRoberta},

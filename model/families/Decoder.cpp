@@ -19,8 +19,7 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
                         attention.heads);
     config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
   }
-  const int64_t fallback =
-      fields.nullHeadDimIsDerived && config.has(names.headDim) ? 0 : fields.headDim; // 0: none
+  const int64_t fallback = fields.nullHeadDimIsDerived && config.has(names.headDim) ? 0 : fields.headDim; // 0: none
   const bool isDerived = !fields.hasHeadDim || (!config.isSet(names.headDim) && fallback == 0);
   if (fields.hasHeadDim)
     attention.headDim = config.sizeOr(names.headDim, fallback, kMaxHeadDim);
@@ -54,13 +53,11 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
   latent.norm = rmsNorm(kLatentEpsilon);
   const int64_t still = config.size("qk_nope_head_dim", kMaxHeadDim);
   attention.headDim = still + latent.rotaryDim;
-  for (const auto &[key, value] :
-       {std::pair("qk_head_dim", attention.headDim), {"head_dim", latent.rotaryDim}})
+  for (const auto &[key, value] : {std::pair("qk_head_dim", attention.headDim), {"head_dim", latent.rotaryDim}})
     if (const int64_t found = config.sizeOr(key, value, 2 * kMaxHeadDim); found != value && found && value)
-      config.refuse(
-          key,
-          fmt::format("contradicts qk_nope_head_dim = {} and qk_rope_head_dim = {}", still, latent.rotaryDim),
-          fmt::format("expected {}", value));
+      config.refuse(key,
+                    fmt::format("contradicts qk_nope_head_dim = {} and qk_rope_head_dim = {}", still, latent.rotaryDim),
+                    fmt::format("expected {}", value));
   attention.latent = latent;
 }
 
@@ -93,24 +90,21 @@ static void readMlp(Config &config, const ModelDescription &model, Mlp &mlp, con
   const KeyNames &names = model.names;
   const auto words = wordsOf(Of<Activation>());
   mlp.gated = fields.gated;
-  mlp.activation =
-      names.activation.empty()
-          ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
-          : config.choice(names.activation, fields.activation, words);
+  mlp.activation = names.activation.empty()
+                       ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
+                       : config.choice(names.activation, fields.activation, words);
   const int64_t derived = fields.ffnOverHidden * model.hidden;
   if (names.ffn.empty())
     mlp.ffn = derived;
   else
-    mlp.ffn = fields.ffnOverHidden > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn)
-                                       : config.size(names.ffn, kMaxFfn);
+    mlp.ffn = fields.ffnOverHidden > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn) : config.size(names.ffn, kMaxFfn);
 }
 
 static void readBiases(Config &config, const DecoderFields &fields, BlockDescription &block) {
   for (const BiasField &field : fields.biases) {
     const bool isBiased = field.key.empty() || config.flag(field.key, field.fallback);
-    for (const auto &[place, bias] : {std::pair(kQkv, &block.attention.qkvBias),
-                                      {kOut, &block.attention.outBias},
-                                      {kMlp, &block.mlp.bias}})
+    for (const auto &[place, bias] :
+         {std::pair(kQkv, &block.attention.qkvBias), {kOut, &block.attention.outBias}, {kMlp, &block.mlp.bias}})
       if (field.places & place)
         *bias = isBiased;
   }
@@ -121,22 +115,20 @@ static void readSizes(Config &config, const DecoderFields &fields, ModelDescript
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size(names.hidden, kMaxHidden);
   model.maxPositions = names.positions.empty() ? kMaxPositions
-                       : fields.positions > 0
-                           ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
-                           : config.size(names.positions, kMaxPositions);
+                       : fields.positions > 0  ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
+                                               : config.size(names.positions, kMaxPositions);
 }
 
 // As torch.nn.Embedding reads it: a negative one counts from the end.
 static void readPadding(Config &config, const DecoderFields &fields, ModelDescription &model) {
   const bool isGiven = config.has("pad_token_id");
   std::optional<int64_t> &token = model.paddingToken;
-  token =
-      isGiven ? config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1) : fields.paddingToken;
+  token = isGiven ? config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1) : fields.paddingToken;
   if (token && *token < 0)
     *token += model.vocabulary;
   if (!isGiven && model.vocabulary && token.value_or(0) >= model.vocabulary)
-    config.report().add("pad_token_id is missing, and that of the class, {}, is none of the {} tokens",
-                        *token, model.vocabulary);
+    config.report().add("pad_token_id is missing, and that of the class, {}, is none of the {} tokens", *token,
+                        model.vocabulary);
 }
 
 void readDecoder(Reading &reading, const DecoderFields &fields) {

@@ -33,7 +33,6 @@ int64_t readWindow(Config &config);
 std::vector<int64_t> readLayerWindows(Reading &reading);
 
 // Frequencies of the layers of a type where not all have the same.
-Rope readRopeOf(Reading &reading, std::string_view layerType, double theta,
-                std::string_view thetaKey = "rope_theta");
+Rope readRopeOf(Reading &reading, std::string_view layerType, double theta, std::string_view thetaKey = "rope_theta");
 
 } // namespace mgc::frontend

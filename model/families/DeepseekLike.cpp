@@ -47,8 +47,7 @@ static void readGroups(Config &config, int64_t top, Experts &experts, int64_t gr
                   fmt::format("expected {} to {}: a token chooses num_experts_per_tok = {} experts",
                               (experts.chosen + size - 1) / size, experts.groups, experts.chosen));
   else if (isChoice && size < top)
-    config.refuse("n_group",
-                  fmt::format("leaves groups of {}, which are compared by their {} best experts", size, top),
+    config.refuse("n_group", fmt::format("leaves groups of {}, which are compared by their {} best experts", size, top),
                   fmt::format("expected groups of {} or more", top));
   if (isChoice)
     experts.groupTop = top;
@@ -70,8 +69,7 @@ static void setSigmoid(Config &config, Experts &experts) {
 
 static void readDeepseekV2(Reading &reading) {
   readRoutedExperts(reading, {.shared = 2}, [](Config &config, Experts &experts) {
-    static constexpr std::pair<std::string_view, bool> kMethods[] = {{"greedy", false},
-                                                                     {"group_limited_greedy", true}};
+    static constexpr std::pair<std::string_view, bool> kMethods[] = {{"greedy", false}, {"group_limited_greedy", true}};
     Experts grouped = experts;
     readGroups(config, 1, grouped);
     if (config.choice<bool>("topk_method", "greedy", kMethods))
@@ -82,11 +80,10 @@ static void readDeepseekV2(Reading &reading) {
 static void readDeepseekV3(Reading &reading) {
   readLaterTokens(reading);
   reading.block.attention.rope->interleaved = reading.config.flag("rope_interleave", true);
-  readRoutedExperts(reading, {.scale = 2.5, .denseLayers = 3, .shared = 1},
-                    [](Config &config, Experts &experts) {
-                      setSigmoid(config, experts);
-                      readGroups(config, 2, experts, 8, 4);
-                    });
+  readRoutedExperts(reading, {.scale = 2.5, .denseLayers = 3, .shared = 1}, [](Config &config, Experts &experts) {
+    setSigmoid(config, experts);
+    readGroups(config, 2, experts, 8, 4);
+  });
 }
 
 static void readGlm4Moe(Reading &reading) {
@@ -118,9 +115,7 @@ std::span<const Family> deepseekFamilies() {
                          {"pretraining_tp", "1"}},
        .tensors = withRows(kSharedExpertsRows),
        .names = routedNames(),
-       .fields = {.biases = {kAttentionBias},
-                  .rope = {.theta = 10000, .interleaved = true},
-                  .isLatent = true},
+       .fields = {.biases = {kAttentionBias}, .rope = {.theta = 10000, .interleaved = true}, .isLatent = true},
        .read = readDeepseekV2},
       // V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best groups. The
       // class in transformers has no auxiliary loss.

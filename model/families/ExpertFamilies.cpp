@@ -3,11 +3,10 @@
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kGptOssRows[] = {
-    {"router.weight", "model.layers.{}.mlp.router.weight", "e h"},
-    {"router.logits.bias", "model.layers.{}.mlp.router.bias", "e"},
-    {"experts.down.weight", "model.layers.{}.mlp.experts.down_proj", "e m h"},
-    {"experts.down.bias", "model.layers.{}.mlp.experts.down_proj_bias", "e y"}};
+static constexpr TensorRow kGptOssRows[] = {{"router.weight", "model.layers.{}.mlp.router.weight", "e h"},
+                                            {"router.logits.bias", "model.layers.{}.mlp.router.bias", "e"},
+                                            {"experts.down.weight", "model.layers.{}.mlp.experts.down_proj", "e m h"},
+                                            {"experts.down.bias", "model.layers.{}.mlp.experts.down_proj_bias", "e y"}};
 // Names of Mixtral and MiniMax M2.
 static constexpr TensorRow kSparseBlockRows[] = {
     {"router.weight", "model.layers.{}.block_sparse_moe.gate.weight", "e h"},
@@ -94,8 +93,7 @@ static void readOlmoe(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   block.attention.clip = config.number("clip_qkv", 0, 1e-6, 1e15);
   block.attention.qkNorm = {*model.finalNorm, NormSpan::allHeads};
-  block.experts =
-      readExperts(config, config.has("num_local_experts") ? "num_local_experts" : model.names.experts);
+  block.experts = readExperts(config, config.has("num_local_experts") ? "num_local_experts" : model.names.experts);
   readNormalised(config, *block.experts);
   readPooledAuxLoss(reading, 0.01);
 }
@@ -169,10 +167,9 @@ std::span<const Family> expertFamilies() {
       {.modelType = "minimax_m2",
        .architecture = "MiniMaxM2ForCausalLM",
        // The class has no modules that predict later tokens, and reads none of the others.
-       .ignoredFields = {"router_aux_loss_coef", "qk_norm_type", "shared_moe_mode", "attn_type_list",
-                         "use_mtp", "num_mtp_modules", "mtp_transformer_layers",
-                         "layernorm_full_attention_beta", "layernorm_linear_attention_beta",
-                         "layernorm_mlp_beta", "mlp_intermediate_size", "auto_map"},
+       .ignoredFields = {"router_aux_loss_coef", "qk_norm_type", "shared_moe_mode", "attn_type_list", "use_mtp",
+                         "num_mtp_modules", "mtp_transformer_layers", "layernorm_full_attention_beta",
+                         "layernorm_linear_attention_beta", "layernorm_mlp_beta", "mlp_intermediate_size", "auto_map"},
        .neutralFields = {{"output_router_logits", "false"},
                          {"router_jitter_noise", "0.0"},
                          {"scoring_func", "\"sigmoid\""},
@@ -187,9 +184,7 @@ std::span<const Family> expertFamilies() {
        .read = readMiniMaxM2},
       {.modelType = "mixtral", // Mistral with experts
        .architecture = "MixtralForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"},
-                         {"attention_bias", "false"},
-                         {"router_jitter_noise", "0.0"}},
+       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"attention_bias", "false"}, {"router_jitter_noise", "0.0"}},
        .tensors = withRows(kSparseBlockRows),
        .names = localNames(),
        .fields = {.norm = rmsNorm(1e-5), .rope = {.theta = 1e6}, .hasWindow = true},

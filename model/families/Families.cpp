@@ -23,8 +23,8 @@ std::span<const Family *const> families() {
   static const std::vector<const Family *> kAll = [] {
     std::vector<const Family *> all;
     for (std::span<const Family> table :
-         {llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), deepseekFamilies(),
-          expertFamilies(), bertFamilies(), bartFamilies(), t5Families(), imageFamilies()})
+         {llamaFamilies(), windowFamilies(), gptFamilies(), slopeFamilies(), deepseekFamilies(), expertFamilies(),
+          bertFamilies(), bartFamilies(), t5Families(), imageFamilies()})
       for (const Family &family : table)
         all.push_back(&family);
     std::ranges::sort(all, {}, &Family::modelType);
@@ -127,8 +127,7 @@ static void checkCommon(Config &config, const Family &family) {
     return name == family.architecture || name == family.oldArchitecture;
   };
   if (!classes.empty() && std::ranges::none_of(classes, isOurs))
-    config.refuse("architectures", "is not supported",
-                  fmt::format("supported: [\"{}\"]", family.architecture));
+    config.refuse("architectures", "is not supported", fmt::format("supported: [\"{}\"]", family.architecture));
 }
 
 static void addLayers(ModelDescription &model, const std::vector<BlockDescription> &layers) {
@@ -144,10 +143,8 @@ static void addLayers(ModelDescription &model, const std::vector<BlockDescriptio
 static bool has(std::string_view text, std::string_view piece) { return text.find(piece) != text.npos; }
 
 // A name has the hole of the layer, and that of the stack, where the family's has: else layers would share one tensor.
-static void rename(TensorRow &row, std::string_view tensor, const std::vector<TensorRow> &rows,
-                   Problems &problems) {
-  const bool isFit = !tensor.empty() && !tensor.starts_with("__") &&
-                     has(tensor, "{}") == has(row.tensor, "{}") &&
+static void rename(TensorRow &row, std::string_view tensor, const std::vector<TensorRow> &rows, Problems &problems) {
+  const bool isFit = !tensor.empty() && !tensor.starts_with("__") && has(tensor, "{}") == has(row.tensor, "{}") &&
                      has(tensor, plan::kStackHole) == has(row.tensor, plan::kStackHole) &&
                      std::ranges::all_of(tensor, [](unsigned char c) { return c > ' ' && c < 0x7f; });
   const auto other = std::ranges::find(rows, tensor, &TensorRow::tensor);
@@ -161,8 +158,7 @@ static void rename(TensorRow &row, std::string_view tensor, const std::vector<Te
 }
 
 // Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file gives.
-static std::vector<TensorRow> renamedRows(std::vector<TensorRow> rows, const NamedTensors &named,
-                                          Config &overrides) {
+static std::vector<TensorRow> renamedRows(std::vector<TensorRow> rows, const NamedTensors &named, Config &overrides) {
   static const TensorTable kDecoderTable(kDecoderTensors);
   for (const TensorRow &row : kDecoderTable.rows())
     if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
@@ -243,8 +239,7 @@ static const Family *readNested(Config &config, const Family &family, ModelDescr
   model.head = {.tied = model.head.tied}; // the joined class has a head of its own: a product without more
   part->finish(nested->modelType);
   if (!nested->embeddingScaleKey.empty() && model.embedding.scale != 1)
-    part->refuse(nested->embeddingScaleKey, "multiplies what stands in the place of tokens too",
-                 "supported here: 1");
+    part->refuse(nested->embeddingScaleKey, "multiplies what stands in the place of tokens too", "supported here: 1");
   if (model.encoder || model.objective != Objective::causal)
     part->refuse("model_type", "is no decoder alone", "expected one that predicts the next token");
   return config.report().empty() ? nested : nullptr;
@@ -273,9 +268,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   config.finish(model.family);
   if (!config.report().empty())
     return;
-  TensorTable table =
-      nested ? TensorTable(namesOf(*nested, layers), family->decoder.begin, family->decoder.prefix)
-             : TensorTable(namesOf(*family, layers));
+  TensorTable table = nested ? TensorTable(namesOf(*nested, layers), family->decoder.begin, family->decoder.prefix)
+                             : TensorTable(namesOf(*family, layers));
   if (nested)
     table.add(namesOf(*family, layers));
   TensorNames tensors = family->tensors;

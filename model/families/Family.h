@@ -28,8 +28,8 @@ inline constexpr BiasField kAlwaysBiased = {}, kAttentionBias = {kQkv | kOut, "a
 // are not here are those of Family::names, of which "" says that the class reads none: then what stands here holds.
 struct DecoderFields {
   std::vector<BiasField> biases = {};
-  bool hasHeadDim = true; // the class reads head_dim; else a head is hidden_size / num_attention_heads
-  int64_t headDim = 0;    // default of head_dim; 0: that too
+  bool hasHeadDim = true;            // the class reads head_dim; else a head is hidden_size / num_attention_heads
+  int64_t headDim = 0;               // default of head_dim; 0: that too
   bool nullHeadDimIsDerived = false; // a head_dim of null is that too, whatever stands above
   bool groupsMayBeAbsent = false;    // then num_attention_heads
   // The norm of every branch and behind the layers, but for its epsilon, which the file may have.
@@ -45,10 +45,10 @@ struct DecoderFields {
   double initializerRange = 0.02;
   bool hasRope = true;
   RopeFields rope = {};
-  bool hasWindow = false; // sliding_window is of all layers; without a size there is none
-  bool hasPadding = true; // the embedding of pad_token_id gets no gradient where it is a token
+  bool hasWindow = false;                   // sliding_window is of all layers; without a size there is none
+  bool hasPadding = true;                   // the embedding of pad_token_id gets no gradient where it is a token
   std::optional<int64_t> paddingToken = {}; // where the key is missing
-  bool isLatent = false; // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
+  bool isLatent = false;                    // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };
 
 // A config.json on its way into a model.
@@ -86,12 +86,11 @@ extern const TensorNames kDecoderTensors; // Llama's, with every bias and norm t
 TensorNames withRows(std::span<const TensorRow> rows);
 
 struct Family {
-  std::string_view modelType;            // model_type
-  std::string_view architecture;         // the one class of `architectures` that has this head
-  std::string_view oldArchitecture = {}; // its name before transformers had it; empty: none
-  std::vector<std::string_view> ignoredFields =
-      {};                                       // no effect on training; kIgnoredFields are understood anyway
-  std::vector<NeutralField> neutralFields = {}; // kNeutralFields are understood anyway, but for those here
+  std::string_view modelType;                       // model_type
+  std::string_view architecture;                    // the one class of `architectures` that has this head
+  std::string_view oldArchitecture = {};            // its name before transformers had it; empty: none
+  std::vector<std::string_view> ignoredFields = {}; // no effect on training; kIgnoredFields are understood anyway
+  std::vector<NeutralField> neutralFields = {};     // kNeutralFields are understood anyway, but for those here
   TensorNames tensors = kDecoderTensors;
   // Rows in the place of tensors.ownRows where names depend on the model; null: they do not.
   std::span<const TensorRow> (*rowsOf)(const std::vector<BlockDescription> &layers) = nullptr;

@@ -45,25 +45,23 @@ static constexpr TensorRow kNeoXRows[] = {
     {"mlp.down.*", "gpt_neox.layers.{}.mlp.dense_4h_to_h.*", "h f; h"},
     {"final_norm.*", "gpt_neox.final_layer_norm.*", "h; h"},
     {"head.weight", "embed_out.weight", "v h"}};
-static constexpr TensorRow kOptRows[] = {
-    {"embed.tokens", "model.decoder.embed_tokens.weight", "v h"},
-    {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
-    {"attn_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
-    {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
-    {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
-    {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
-    {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
-    {"mlp_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
-    {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
-    {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
-    {"final_norm.*", "model.decoder.final_layer_norm.*", "h; h"},
-    {"head.weight", "lm_head.weight", "v h"}};
+static constexpr TensorRow kOptRows[] = {{"embed.tokens", "model.decoder.embed_tokens.weight", "v h"},
+                                         {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
+                                         {"attn_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
+                                         {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
+                                         {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
+                                         {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
+                                         {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
+                                         {"mlp_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
+                                         {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
+                                         {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
+                                         {"final_norm.*", "model.decoder.final_layer_norm.*", "h; h"},
+                                         {"head.weight", "lm_head.weight", "v h"}};
 
 // Causal masks, and frequencies.
-static constexpr std::string_view kGptMasks[] = {"transformer.h.{}.attn.bias",
-                                                 "transformer.h.{}.attn.masked_bias"};
-static constexpr std::string_view kBigCodeMasks[] = {"transformer.h.{}.attn.bias",
-                                                     "transformer.h.{}.attn.masked_bias", "transformer.bias"};
+static constexpr std::string_view kGptMasks[] = {"transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias"};
+static constexpr std::string_view kBigCodeMasks[] = {"transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias",
+                                                     "transformer.bias"};
 static constexpr std::string_view kNeoXMasks[] = {"gpt_neox.layers.{}.attention.bias",
                                                   "gpt_neox.layers.{}.attention.masked_bias",
                                                   "gpt_neox.layers.{}.attention.rotary_emb.inv_freq"};
@@ -95,10 +93,8 @@ static void readBigCode(Reading &reading) {
   int64_t &groups = reading.block.attention.groups;
   if (config.flag("multi_query", true))
     groups = 1;
-  if (const int64_t said = config.sizeOr("num_key_value_heads", groups, kMaxHeads);
-      said != groups && said && groups)
-    config.refuse("num_key_value_heads", "contradicts multi_query and n_head",
-                  fmt::format("expected {}", groups));
+  if (const int64_t said = config.sizeOr("num_key_value_heads", groups, kMaxHeads); said != groups && said && groups)
+    config.refuse("num_key_value_heads", "contradicts multi_query and n_head", fmt::format("expected {}", groups));
 }
 
 static void readGptJ(Reading &reading) {
@@ -123,8 +119,7 @@ static void readOpt(Reading &reading) {
   constexpr int64_t kFirstPosition = 2;
   auto &[config, model, block, count, layers] = reading;
   if (config.sizeOr("word_embed_proj_dim", model.hidden, kMaxHidden) != model.hidden)
-    config.refuse("word_embed_proj_dim", "is not hidden_size",
-                  "embeddings of another width are not supported");
+    config.refuse("word_embed_proj_dim", "is not hidden_size", "embeddings of another width are not supported");
   model.initializerRange = config.number("init_std", 0.02, 0, 1e3);
   model.embedding = {.learnedPositions = true, .positionOffset = kFirstPosition};
 }
@@ -134,9 +129,9 @@ std::span<const Family> gptFamilies() {
       {.modelType = "gpt2", // one matrix for q, k and v; weights stored [in, out]
        .architecture = "GPT2LMHeadModel",
        // The summary_* head of classifiers, old bookkeeping, and an upcast that changes nothing in f32.
-       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_hidden_size",
-                         "summary_proj_to_labels", "summary_type", "summary_use_proj", "n_ctx", "n_special",
-                         "predict_special_tokens", "output_past", "reorder_and_upcast_attn"},
+       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_hidden_size", "summary_proj_to_labels",
+                         "summary_type", "summary_use_proj", "n_ctx", "n_special", "predict_special_tokens",
+                         "output_past", "reorder_and_upcast_attn"},
        .neutralFields = {{"scale_attn_by_inverse_layer_idx", "false"}},
        .tensors = {"transformer.", kGpt2Rows, kGptMasks},
        .names = gptNames(),
@@ -147,9 +142,9 @@ std::span<const Family> gptFamilies() {
        .architecture = "GPTBigCodeForCausalLM",
        // Softmax is in f32 anyway; the head of classifiers; serving.
        .ignoredFields = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "summary_activation",
-                         "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-                         "summary_use_proj", "inference_runner", "max_batch_size", "max_sequence_length",
-                         "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"},
+                         "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+                         "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length",
+                         "pre_allocate_kv_cache", "validate_runner_input"},
        .tensors = {"transformer.", kGpt2Rows, kBigCodeMasks, kBigCodeRows},
        .names = gptNames(),
        .fields = gptFields("gelu_pytorch_tanh"),
@@ -161,25 +156,22 @@ std::span<const Family> gptFamilies() {
        // A field of other heads; the class reads the two others under other names.
        .ignoredFields = {"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"},
        .tensors = {"gpt_neox.", kNeoXRows, kNeoXMasks},
-       .names = {.groups = "num_attention_heads",
-                 .normEpsilon = "layer_norm_eps",
-                 .hiddenDropout = "hidden_dropout"},
-       .fields =
-           {.biases = {{kQkv | kOut, "attention_bias", true}, {kMlp}},
-            .hasHeadDim = false,
-            .norm = layerNorm(1e-5),
-            .activation = "gelu",
-            .gated = false,
-            .hiddenDropout = 0,
-            .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
-            .hasPadding = false},
+       .names = {.groups = "num_attention_heads", .normEpsilon = "layer_norm_eps", .hiddenDropout = "hidden_dropout"},
+       .fields = {.biases = {{kQkv | kOut, "attention_bias", true}, {kMlp}},
+                  .hasHeadDim = false,
+                  .norm = layerNorm(1e-5),
+                  .activation = "gelu",
+                  .gated = false,
+                  .hiddenDropout = 0,
+                  .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
+                  .hasPadding = false},
        .read = readNeoX},
       // Attention and mlp side by side behind one layer norm; neighbours of a part of each head rotate
       {.modelType = "gptj",
        .architecture = "GPTJForCausalLM",
        // The summary_* head of classifiers.
-       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-                         "summary_type", "summary_use_proj"},
+       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+                         "summary_use_proj"},
        .neutralFields = {{"scale_attn_weights", "true"}, {"rotary", "true"}},
        .tensors = {"transformer.", kGptJRows, kGptMasks},
        .names = gptNames(),

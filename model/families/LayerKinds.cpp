@@ -9,9 +9,7 @@ std::vector<std::string> readLayerTypes(Reading &reading) {
   std::vector<std::string> types = config.words("layer_types");
   if (config.report().count() != before)
     return {};
-  const auto isKnown = [](const std::string &type) {
-    return type == "full_attention" || type == "sliding_attention";
-  };
+  const auto isKnown = [](const std::string &type) { return type == "full_attention" || type == "sliding_attention"; };
   if (!std::ranges::all_of(types, isKnown))
     config.refuse("layer_types", "is not supported", "supported: full_attention, sliding_attention");
   else if (config.isSet("layer_types") && static_cast<int64_t>(types.size()) != reading.count)
@@ -26,8 +24,7 @@ std::vector<bool> readSlidingLayers(Reading &reading, int64_t every) {
   const std::vector<std::string> types = readLayerTypes(reading);
   std::vector<bool> sliding(reading.count);
   for (int64_t layer = 0; layer < reading.count; ++layer)
-    sliding[layer] =
-        types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
+    sliding[layer] = types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
   return sliding;
 }
 

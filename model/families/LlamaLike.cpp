@@ -35,8 +35,7 @@ static void setFactors(Reading &reading) {
 
 static void requireYarn(Reading &reading) {
   Config &config = reading.config;
-  if (!config.isSet("rope_parameters") &&
-      !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
+  if (!config.isSet("rope_parameters") && !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
     config.report().add("rope_parameters is missing, but required");
 }
 
@@ -113,10 +112,7 @@ std::span<const Family> llamaFamilies() {
                   .rope = {.theta = 500000, .interleaved = true},
                   .paddingToken = 0}},
       // GLM-4 in its first form: neighbours of a half of each head rotate; gate and up are one matrix
-      {.modelType = "glm",
-       .architecture = "GlmForCausalLM",
-       .tensors = withRows(kGlmRows),
-       .fields = glmFields()},
+      {.modelType = "glm", .architecture = "GlmForCausalLM", .tensors = withRows(kGlmRows), .fields = glmFields()},
       {.modelType = "glm4", // GLM-4-0414: a norm before and one after each branch
        .architecture = "Glm4ForCausalLM",
        .tensors = withRows(kGlmRows),
@@ -136,8 +132,7 @@ std::span<const Family> llamaFamilies() {
        .architecture = "LlamaForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
-       .classSizes =
-           {.vocabulary = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32, .positions = 2048}},
+       .classSizes = {.vocabulary = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32, .positions = 2048}},
       // Text: Mistral with yarn, and queries that grow with their distance from the beginning
       {.modelType = "ministral3",
        .architecture = "Ministral3ForCausalLM",
@@ -181,9 +176,7 @@ std::span<const Family> llamaFamilies() {
                   .rope = {.theta = 10000},
                   .paddingToken = 1},
        .read =
-           [](Reading &reading) {
-             reading.block.attention.clip = reading.config.number("clip_qkv", 0, 1e-6, 1e15);
-           }},
+           [](Reading &reading) { reading.block.attention.clip = reading.config.number("clip_qkv", 0, 1e-6, 1e15); }},
       // 1, 1.5 and 2: parallel branches behind one layer norm, biases; a part of each head rotates
       {.modelType = "phi",
        .architecture = "PhiForCausalLM",

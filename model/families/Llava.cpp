@@ -10,19 +10,15 @@ static constexpr NestedDecoder kLlavaDecoder = {
 
 // Names in memory of transformers 5, and what towers were called before.
 static constexpr std::pair<std::string_view, std::string_view> kLlavaBegins[] = {
-    {"language_model.model.", "model.language_model."},
-    {"language_model.lm_head.", "lm_head."},
-    {"vision_tower.", "vision_tower.vision_model."},
-    {"vision_tower.", "model.vision_tower."},
-    {"vision_tower.", "model.vision_tower.vision_model."},
-    {"multi_modal_projector.", "model.multi_modal_projector."}};
+    {"language_model.model.", "model.language_model."},    {"language_model.lm_head.", "lm_head."},
+    {"vision_tower.", "vision_tower.vision_model."},       {"vision_tower.", "model.vision_tower."},
+    {"vision_tower.", "model.vision_tower.vision_model."}, {"multi_modal_projector.", "model.multi_modal_projector."}};
 
 // Tensors of the tower that families whose decoder alone is trained leave unread.
 static constexpr std::string_view kUnreadTowerTensors[] = {"vision_tower.*", "multi_modal_projector.*"};
 
-static constexpr TensorRow kProjectorRows[] = {
-    {"project.up.*", "multi_modal_projector.linear_1.*", "f i; f"},
-    {"project.down.*", "multi_modal_projector.linear_2.*", "h f; h"}};
+static constexpr TensorRow kProjectorRows[] = {{"project.up.*", "multi_modal_projector.linear_1.*", "f i; f"},
+                                               {"project.down.*", "multi_modal_projector.linear_2.*", "h f; h"}};
 
 static TowerFeatures readFeatures(Config &config) {
   constexpr std::pair<std::string_view, bool> kStrategies[] = {{"default", true}, {"full", false}};
@@ -71,13 +67,9 @@ std::span<const Family> imageFamilies() {
       {.modelType = "gemma3", // Gemma 3 from 4B on
        .architecture = "Gemma3ForConditionalGeneration",
        .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
-                         "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id",
-                         "initializer_range"},
+                         "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id", "initializer_range"},
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
-       .read =
-           [](Reading &reading) {
-             reading.model.head.tied = reading.config.flag("tie_word_embeddings", true);
-           },
+       .read = [](Reading &reading) { reading.model.head.tied = reading.config.flag("tie_word_embeddings", true); },
        .decoder = kLlavaDecoder},
       {.modelType = "llava",
        .architecture = "LlavaForConditionalGeneration",

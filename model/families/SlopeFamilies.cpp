@@ -110,8 +110,7 @@ static void setBranches(Config &config, BlockDescription &block, bool isNew) {
   if (isNew && !isParallel)
     config.refuse("parallel_attn", "is not supported with new_decoder_architecture", "expected true");
   if (!isNew && isParallel && hasTwoNorms)
-    config.refuse("num_ln_in_parallel_attn", "is not supported without new_decoder_architecture",
-                  "expected null or 1");
+    config.refuse("num_ln_in_parallel_attn", "is not supported without new_decoder_architecture", "expected null or 1");
   block.parallel = isParallel;
   if (isParallel && !hasTwoNorms)
     block.mlpBranch.before.reset();
@@ -127,8 +126,7 @@ static void setFalconSlopes(Config &config, AttentionDescription &attention) {
   attention.slopes = slopesOf(attention.heads);
   for (double &slope : attention.slopes)
     slope /= std::sqrt(static_cast<double>(attention.headDim));
-  config.ignore(
-      std::array<std::string_view, 3>{"rope_parameters", "rope_theta", "rope_scaling"}); // nothing rotates
+  config.ignore(std::array<std::string_view, 3>{"rope_parameters", "rope_theta", "rope_scaling"}); // nothing rotates
 }
 
 // Dropout that the class has is dropped at other places than here: it is refused.
@@ -176,9 +174,9 @@ std::span<const Family> slopeFamilies() {
       {.modelType = "bloom", // a norm of the embeddings; queries, keys and values of each head lie together
        .architecture = "BloomForCausalLM",
        // Fused kernels, sums in slices, and what the class does not read.
-       .ignoredFields = {"slow_but_exact", "pretraining_tp", "n_inner", "masked_softmax_fusion",
-                         "bias_dropout_fusion", "attention_softmax_in_fp32", "offset_alibi", "seq_length",
-                         "skip_bias_add", "skip_bias_add_qkv"},
+       .ignoredFields = {"slow_but_exact", "pretraining_tp", "n_inner", "masked_softmax_fusion", "bias_dropout_fusion",
+                         "attention_softmax_in_fp32", "offset_alibi", "seq_length", "skip_bias_add",
+                         "skip_bias_add_qkv"},
        .neutralFields = {{"apply_residual_connection_post_layernorm", "false"}},
        .tensors = {"transformer.", kBloomRows, {}},
        .names = {.ffn = "",
@@ -227,8 +225,8 @@ std::span<const Family> slopeFamilies() {
        .architecture = "MptForCausalLM",
        .oldArchitecture = "MPTForCausalLM",
        // The class reads none of these: the mlp has 4 times the width whatever expansion_ratio says.
-       .ignoredFields = {"expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device",
-                         "norm_type", "init_config", "verbose", "auto_map", "tokenizer_name"},
+       .ignoredFields = {"expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device", "norm_type",
+                         "init_config", "verbose", "auto_map", "tokenizer_name"},
        .neutralFields = {{"logit_scale", "null"}, {"no_bias", "true"}, {"embedding_fraction", "1.0"}},
        .tensors = {"transformer.", kMptRows, {}},
        .names = {.heads = "n_heads",

@@ -12,8 +12,8 @@ static constexpr TensorRow begun(std::string_view role, std::string_view tensor,
 }
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "shared.weight", "v h"},
-    begun("encoder.attn.relative_bias",
-          "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr", "h"),
+    begun("encoder.attn.relative_bias", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr",
+          "h"),
     {"encoder.attn_norm.weight", "encoder.block.{}.layer.0.layer_norm.weight", "h"},
     begun("encoder.attn.q.weight", "encoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
     begun("encoder.attn.k.weight", "encoder.block.{}.layer.0.SelfAttention.k.weight", "gd h", "h"),
@@ -24,8 +24,7 @@ static constexpr TensorRow kRows[] = {
     begun("encoder.mlp.up.weight", "encoder.block.{}.layer.1.DenseReluDense.wi_1.weight", "f h", "h"),
     begun("encoder.mlp.down.weight", "encoder.block.{}.layer.1.DenseReluDense.wo.weight", "h f", "f"),
     {"encoder.final_norm.weight", "encoder.final_layer_norm.weight", "h"},
-    begun("attn.relative_bias", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-          "n gr", "h"),
+    begun("attn.relative_bias", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr", "h"),
     {"attn_norm.weight", "decoder.block.{}.layer.0.layer_norm.weight", "h"},
     begun("attn.q.weight", "decoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
     begun("attn.k.weight", "decoder.block.{}.layer.0.SelfAttention.k.weight", "gd h", "h"),
@@ -72,19 +71,16 @@ static void readMlp(Config &config, Mlp &mlp) {
                            : text.starts_with(kGated) ? text.substr(kGated.size())
                                                       : text;
   const char *key = config.isSet("dense_act_fn") ? "dense_act_fn" : "feed_forward_proj";
-  const std::optional<Activation> given = activationOf(name),
-                                  found = activationOf(config.word("dense_act_fn", name));
+  const std::optional<Activation> given = activationOf(name), found = activationOf(config.word("dense_act_fn", name));
   if (given && found)
     mlp.activation = *found;
   else
-    config.refuse(
-        given ? key : "feed_forward_proj", "is not supported",
-        "expected a word of transformers' activations, in feed_forward_proj also gated- and such a word");
+    config.refuse(given ? key : "feed_forward_proj", "is not supported",
+                  "expected a word of transformers' activations, in feed_forward_proj also gated- and such a word");
 }
 
 static RelativeBias readBias(Config &config) {
-  constexpr std::string_view kBuckets = "relative_attention_num_buckets",
-                             kDistance = "relative_attention_max_distance";
+  constexpr std::string_view kBuckets = "relative_attention_num_buckets", kDistance = "relative_attention_max_distance";
   const RelativeBias bias = {.buckets = config.sizeOr(kBuckets, 32, kMaxBiasBuckets),
                              .maxDistance = config.sizeOr(kDistance, 128, plan::kMostBiasDistance)};
   for (const bool causal : {false, true})
@@ -124,8 +120,8 @@ static void read(Reading &reading) {
     model.head.scale = 1 / std::sqrt(static_cast<double>(model.hidden));
   if (config.isSet("decoder_start_token_id"))
     model.startToken = config.integer("decoder_start_token_id", 0, model.vocabulary - 1);
-  model.paddingOfLabels = config.has("pad_token_id") ? config.integer("pad_token_id", 0, model.vocabulary - 1)
-                                                     : std::optional<int64_t>(0);
+  model.paddingOfLabels =
+      config.has("pad_token_id") ? config.integer("pad_token_id", 0, model.vocabulary - 1) : std::optional<int64_t>(0);
   BlockDescription ofEncoder = block;
   ofEncoder.cross.reset(), ofEncoder.crossBranch = {};
   ofEncoder.attention.causal = false;
@@ -137,39 +133,38 @@ static void read(Reading &reading) {
 }
 
 std::span<const Family> t5Families() {
-  static const Family kFamily = {
-      .modelType = "t5",
-      .architecture = "T5ForConditionalGeneration",
-      .oldArchitecture = "T5WithLMHeadModel",
-      // Heads of other classes, and what the class does not read.
-      .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
-      .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
-      .tensors = {"", kRows, kIgnoredTensors},
-      .rowsOf = rowsOf,
-      .names = {.heads = "num_heads",
-                .groups = "num_heads",
-                .headDim = "d_kv",
-                .ffn = "d_ff",
-                .layers = "num_layers",
-                .positions = "",
-                .hidden = "d_model",
-                .normEpsilon = "layer_norm_epsilon",
-                .activation = "",
-                .attentionDropout = "dropout_rate",
-                .hiddenDropout = "dropout_rate",
-                .encoderHeads = "num_heads",
-                .encoderFfn = "d_ff",
-                .encoderLayers = "num_layers"},
-      .fields = {.headDim = 64,
-                 .activation = "relu",
-                 .dropout = kDropout,
-                 .hiddenDropout = kDropout,
-                 .isTied = true,
-                 .initializerRange = 1,
-                 .hasRope = false,
-                 .hasPadding = false},
-      .prepare = setLayersKey,
-      .read = read};
+  static const Family kFamily = {.modelType = "t5",
+                                 .architecture = "T5ForConditionalGeneration",
+                                 .oldArchitecture = "T5WithLMHeadModel",
+                                 // Heads of other classes, and what the class does not read.
+                                 .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
+                                 .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
+                                 .tensors = {"", kRows, kIgnoredTensors},
+                                 .rowsOf = rowsOf,
+                                 .names = {.heads = "num_heads",
+                                           .groups = "num_heads",
+                                           .headDim = "d_kv",
+                                           .ffn = "d_ff",
+                                           .layers = "num_layers",
+                                           .positions = "",
+                                           .hidden = "d_model",
+                                           .normEpsilon = "layer_norm_epsilon",
+                                           .activation = "",
+                                           .attentionDropout = "dropout_rate",
+                                           .hiddenDropout = "dropout_rate",
+                                           .encoderHeads = "num_heads",
+                                           .encoderFfn = "d_ff",
+                                           .encoderLayers = "num_layers"},
+                                 .fields = {.headDim = 64,
+                                            .activation = "relu",
+                                            .dropout = kDropout,
+                                            .hiddenDropout = kDropout,
+                                            .isTied = true,
+                                            .initializerRange = 1,
+                                            .hasRope = false,
+                                            .hasPadding = false},
+                                 .prepare = setLayersKey,
+                                 .read = read};
   return {&kFamily, 1};
 }
 

@@ -66,8 +66,7 @@ Patches readPatches(Config &config, const Tower &tower) {
 int64_t layersOf(Config &config, int64_t inFile, const TowerFeatures &features) {
   const int64_t layers = features.layer < 0 ? inFile + 1 + features.layer : features.layer;
   if (inFile > 0 && (layers < 1 || layers > inFile))
-    config.refuse("num_hidden_layers",
-                  fmt::format("of which vision_feature_layer = {} is none", features.layer),
+    config.refuse("num_hidden_layers", fmt::format("of which vision_feature_layer = {} is none", features.layer),
                   fmt::format("possible vision_feature_layer: -{} to -1, 1 to {}", inFile, inFile));
   return layers;
 }

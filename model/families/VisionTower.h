@@ -7,7 +7,7 @@ namespace mgc::frontend {
 
 // The positions of a tower that the decoder has, as fields of a model of images and text say.
 struct TowerFeatures {
-  int64_t layer = -2; // behind which layer they are taken, 0 is the first's input; negative: from the end
+  int64_t layer = -2;          // behind which layer they are taken, 0 is the first's input; negative: from the end
   bool leavesOutFirst = false; // the position of the class token
 };
 

@@ -6,9 +6,8 @@
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kCohereRows[] = {
-    {"attn.q_norms.weight", "model.layers.{}.self_attn.q_norm.weight", "gr d"},
-    {"attn.k_norms.weight", "model.layers.{}.self_attn.k_norm.weight", "g d"}};
+static constexpr TensorRow kCohereRows[] = {{"attn.q_norms.weight", "model.layers.{}.self_attn.q_norm.weight", "gr d"},
+                                            {"attn.k_norms.weight", "model.layers.{}.self_attn.k_norm.weight", "g d"}};
 static constexpr TensorRow kGemmaRows[] = {
     {"mlp_norm.weight", "model.layers.{}.pre_feedforward_layernorm.weight", "h"},
     {"attn_after_norm.weight", "model.layers.{}.post_attention_layernorm.weight", "h"},
@@ -152,18 +151,14 @@ static void readGemma3Text(Reading &reading) {
   reading.block.attention.qkNorm = {*reading.model.finalNorm};
   const int64_t window = readWindow(reading.config);
   const std::vector<bool> sliding = readSlidingLayers(reading, readWindowPattern(reading.config, 6));
-  setWindow(reading, sliding, window,
-            readRopeOf(reading, "sliding_attention", 10000, "rope_local_base_freq"));
+  setWindow(reading, sliding, window, readRopeOf(reading, "sliding_attention", 10000, "rope_local_base_freq"));
 }
 
 // --- OLMo
 
 static DecoderFields olmoFields(const RopeFields &rope) {
-  return {.biases = {kAttentionBias},
-          .groupsMayBeAbsent = true,
-          .norm = rmsNorm(1e-5),
-          .rope = rope,
-          .paddingToken = 1};
+  return {
+      .biases = {kAttentionBias}, .groupsMayBeAbsent = true, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1};
 }
 
 static void readOlmo2(Reading &reading) {
@@ -180,8 +175,7 @@ static void readOlmo3(Reading &reading) {
   const int64_t window = readWindow(config);
   const std::vector<bool> sliding = readSlidingLayers(reading, 4);
   if (config.number("rope_theta", kTheta, 1, 1e15) != kTheta)
-    config.refuse("rope_theta",
-                  "is of all layers in transformers 4, and not of those with a window in transformers 5",
+    config.refuse("rope_theta", "is of all layers in transformers 4, and not of those with a window in transformers 5",
                   "expected rope_parameters with full_attention and sliding_attention");
   setWindow(reading, sliding, window, readRopeOf(reading, "sliding_attention", kTheta));
 }
@@ -254,8 +248,8 @@ std::span<const Family> windowFamilies() {
       {.modelType = "cohere2",
        .architecture = "Cohere2ForCausalLM",
        // The class reads none of these.
-       .ignoredFields = {"cache_implementation", "layer_switch", "order_of_interleaved_layers",
-                         "use_embedding_sharing", "use_parallel_embedding"},
+       .ignoredFields = {"cache_implementation", "layer_switch", "order_of_interleaved_layers", "use_embedding_sharing",
+                         "use_parallel_embedding"},
        .neutralFields = {{"use_qk_norm", "false"},
                          {"rotary_pct", "1.0"},
                          {"use_parallel_block", "true"},
@@ -332,10 +326,7 @@ std::span<const Family> windowFamilies() {
       {.modelType = "smollm3", // no rotary positions on every fourth layer
        .architecture = "SmolLM3ForCausalLM",
        .ignoredFields = {"max_window_layers", "pretraining_tp"}, // the class reads neither
-       .fields = {.biases = {kAttentionBias, kMlpBias},
-                  .isTied = true,
-                  .rope = {.theta = 2e6},
-                  .paddingToken = 128004},
+       .fields = {.biases = {kAttentionBias, kMlpBias}, .isTied = true, .rope = {.theta = 2e6}, .paddingToken = 128004},
        .read = readSmolLm3},
   };
   return kFamilies;

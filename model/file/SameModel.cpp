@@ -59,13 +59,13 @@ private:
 };
 
 // Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that differ.
-void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact> &plan,
-             const std::string &where, std::vector<std::string> &lines) {
+void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact> &plan, const std::string &where,
+             std::vector<std::string> &lines) {
   for (const ModelFact &fact : weights) {
     const auto other = std::ranges::find(plan, fact.name, &ModelFact::name);
     if (other != plan.end() && other->value != fact.value)
-      lines.push_back(fmt::format("{}{}: {} in the config.json, {} in the plan", where, fact.name, fact.value,
-                                  other->value));
+      lines.push_back(
+          fmt::format("{}{}: {} in the config.json, {} in the plan", where, fact.name, fact.value, other->value));
   }
 }
 
@@ -79,8 +79,7 @@ std::vector<ModelFact> factsOf(const BlockDescription &layer) {
 
 // A table of positions is a parameter, whose size no run changes.
 std::vector<ModelFact> factsOf(const ModelDescription &model) {
-  std::vector<ModelFact> facts = {{"model_type", model.family},
-                                  {"layers", fmt::format("{}", model.layerCount())}};
+  std::vector<ModelFact> facts = {{"model_type", model.family}, {"layers", fmt::format("{}", model.layerCount())}};
   FactWriter(facts).write(model, "");
   if (model.embedding.learnedPositions)
     facts.push_back({"learned positions", fmt::format("{}", model.maxPositions)});
@@ -93,8 +92,7 @@ std::vector<std::string> differencesBetween(const ModelDescription &weights, con
   const int64_t layers = std::min(weights.layerCount(), plan.layerCount());
   const size_t before = lines.size();
   for (int64_t layer = 0; layer < layers && lines.size() == before; ++layer)
-    compare(factsOf(weights.blockOf(layer)), factsOf(plan.blockOf(layer)), fmt::format("layer {}: ", layer),
-            lines);
+    compare(factsOf(weights.blockOf(layer)), factsOf(plan.blockOf(layer)), fmt::format("layer {}: ", layer), lines);
   return lines;
 }
 
@@ -105,8 +103,7 @@ static std::string configOf(const std::string &checkpoint) {
   const std::string name = path.filename().string();
   const bool isCheckpoint = name == "model.safetensors" || name == "model.safetensors.index.json";
   std::error_code ignored;
-  const fs::path folder = fs::is_directory(path, ignored) ? path : path.parent_path(),
-                 file = folder / "config.json";
+  const fs::path folder = fs::is_directory(path, ignored) ? path : path.parent_path(), file = folder / "config.json";
   return (folder == path || isCheckpoint) && fs::exists(file, ignored) ? file.string() : "";
 }
 

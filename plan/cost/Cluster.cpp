@@ -56,8 +56,7 @@ GroupMembers membersOfStages(const Cluster &cluster, const std::vector<int64_t> 
 
 class GroupLinks {
 public:
-  GroupLinks(const Machine &machine, GroupMembers members)
-      : machine_(machine), members_(std::move(members)) {}
+  GroupLinks(const Machine &machine, GroupMembers members) : machine_(machine), members_(std::move(members)) {}
 
   // Bytes that each rank sends around a ring of the group.
   double ringBytes(double bytes) const {
@@ -109,9 +108,7 @@ private:
   int64_t ranks() const { return members_.back(); }
   int64_t inner(size_t level) const { return level == 0 ? 1 : members_[level - 1]; }
   int64_t fanOut(size_t level) const { return members_[level] / inner(level); }
-  double bandwidth(size_t level) const {
-    return machine_.links[level].bandwidth * machine_.links[level].fraction;
-  }
+  double bandwidth(size_t level) const { return machine_.links[level].bandwidth * machine_.links[level].fraction; }
 
   const Machine &machine_;
   GroupMembers members_;
@@ -158,8 +155,7 @@ MessageRates messageRates(const Cluster &cluster) {
   const GroupMembers members = membersOf(cluster, plan::axesOf(cluster.mesh, plan::AxisRole::stage));
   MessageRates rates;
   for (size_t level = 0; level < members.size(); ++level)
-    if (const LinkLevel &link = cluster.machine.links[level];
-        members[level] > (level ? members[level - 1] : 1)) {
+    if (const LinkLevel &link = cluster.machine.links[level]; members[level] > (level ? members[level - 1] : 1)) {
       rates.latency = std::max(rates.latency, link.latency);
       rates.secondsPerByte = std::max(rates.secondsPerByte, 1 / (link.bandwidth * link.fraction));
     }

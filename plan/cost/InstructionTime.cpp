@@ -25,8 +25,7 @@ double ceilDivide(double a, double b) { return std::ceil(a / b); }
 // All units make a tile each, wave after wave; the last wave takes as long as a full one.
 double tileSeconds(const Machine &machine, const Work &work, const ProductTile &tile) {
   const auto &[m, n, k, count] = work.product;
-  const double tiles =
-      double(count) * ceilDivide(double(m), double(tile.m)) * ceilDivide(double(n), double(tile.n));
+  const double tiles = double(count) * ceilDivide(double(m), double(tile.m)) * ceilDivide(double(n), double(tile.n));
   const double waves = ceilDivide(tiles, double(machine.products.units));
   const double depth = double(k) + machine.products.startDepth;
   const double flops = 2 * waves * double(machine.products.units) * double(tile.m) * double(tile.n) * depth;
@@ -36,8 +35,8 @@ double tileSeconds(const Machine &machine, const Work &work, const ProductTile &
 double productSeconds(const Machine &machine, const Work &work) {
   double compute = std::numeric_limits<double>::infinity();
   for (const ProductTile &tile : machine.products.tiles)
-    compute = std::min({compute, tileSeconds(machine, work, tile),
-                        tileSeconds(machine, work, {tile.n, tile.m, tile.fraction})});
+    compute = std::min(
+        {compute, tileSeconds(machine, work, tile), tileSeconds(machine, work, {tile.n, tile.m, tile.fraction})});
   return compute;
 }
 
@@ -70,8 +69,7 @@ double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, cons
   const Machine &machine = cluster.machine;
   if (isCommunication(body))
     return machine.launch + communicationSeconds(cluster, body);
-  return machine.launch +
-         std::max(computeSeconds(machine, kindOf(body), work), memorySeconds(machine, work.bytes));
+  return machine.launch + std::max(computeSeconds(machine, kindOf(body), work), memorySeconds(machine, work.bytes));
 }
 
 double secondsOf(const Cluster &cluster, const plan::InstructionBody &body) {

@@ -95,12 +95,12 @@ private:
   }
   void rate(double value, const Place &place) { number(value, 1, kMostRate, place); }
   void fraction(double value, const Place &place) {
-    violations_.expect(value >= kLeastFraction && value <= 1, place,
-                       "found {}, expected a fraction: from {} to 1", value, kLeastFraction);
+    violations_.expect(value >= kLeastFraction && value <= 1, place, "found {}, expected a fraction: from {} to 1",
+                       value, kLeastFraction);
   }
   void whole(int64_t value, int64_t most, const Place &place) {
-    violations_.expect(value >= 1 && value <= most, place, "found {}, expected a whole number from 1 to {}",
-                       value, most);
+    violations_.expect(value >= 1 && value <= most, place, "found {}, expected a whole number from 1 to {}", value,
+                       most);
   }
   void text(const std::string &value, const Place &place) {
     violations_.expect(!value.empty(), place, "found an empty string, expected some text");
@@ -111,8 +111,8 @@ private:
     for (const plan::KernelLevelFacts &level : plan::kKernelLevels)
       if (level.target != plan::Target::cpu)
         names.push_back(fmt::format("{}:{}", nameOf(level.target), level.name));
-    violations_.expect(std::ranges::find(names, value) != names.end(), place,
-                       "found \"{}\", expected one of {}", printable(value), fmt::join(names, ", "));
+    violations_.expect(std::ranges::find(names, value) != names.end(), place, "found \"{}\", expected one of {}",
+                       printable(value), fmt::join(names, ", "));
   }
   void rates(const PeakRates &flops, const Place &place) {
     rate(flops.f32, place.field("f32"));
@@ -143,8 +143,8 @@ private:
   }
 
   void links(const std::vector<LinkLevel> &links, const Place &place) {
-    violations_.expect(!links.empty() && links.size() <= kMostLinks, place,
-                       "found {} levels, expected 1 to {}", links.size(), kMostLinks);
+    violations_.expect(!links.empty() && links.size() <= kMostLinks, place, "found {} levels, expected 1 to {}",
+                       links.size(), kMostLinks);
     for (size_t i = 0; i < links.size(); ++i) {
       const Place at = place.element(i);
       rate(links[i].bandwidth, at.field("bandwidth"));
@@ -157,18 +157,16 @@ private:
   void domain(const std::vector<LinkLevel> &links, size_t i, const Place &place) {
     const int64_t ranks = links[i].ranks, before = i > 0 ? links[i - 1].ranks : 1;
     if (i + 1 == links.size()) {
-      violations_.expect(ranks == 0, place, "found {}, expected nothing: the last level joins all ranks",
-                         ranks);
+      violations_.expect(ranks == 0, place, "found {}, expected nothing: the last level joins all ranks", ranks);
       return;
     }
-    violations_.expect(ranks != 0, place,
-                       "is not there; expected how many ranks the level joins, from 1 to {}", kMostRanks);
+    violations_.expect(ranks != 0, place, "is not there; expected how many ranks the level joins, from 1 to {}",
+                       kMostRanks);
     if (ranks != 0)
       whole(ranks, kMostRanks, place);
     if (ranks > 0 && before > 0)
       violations_.expect(ranks % before == 0 && ranks > (i > 0 ? before : 1), place,
-                         "found {}, expected a larger multiple of the {} ranks of the level before", ranks,
-                         before);
+                         "found {}, expected a larger multiple of the {} ranks of the level before", ranks, before);
   }
 
   void sources(const std::map<std::string, std::string> &sources, const Place &place) {

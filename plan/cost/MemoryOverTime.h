@@ -22,8 +22,7 @@ struct MemoryCurve {
 };
 
 // One curve for each kind, in the order of the regions. `timing`: of the stage (StepCost::timing).
-std::vector<MemoryCurve> memoryOverTime(const plan::StagePlan &stage,
-                                        const std::vector<plan::Program> &programs,
+std::vector<MemoryCurve> memoryOverTime(const plan::StagePlan &stage, const std::vector<plan::Program> &programs,
                                         const schedule::StageTiming &timing);
 
 } // namespace mgc::cost

@@ -45,8 +45,7 @@ AttentionFlops attentionOf(const Program &program) {
       return;
     Attention forward = *attention;
     forward.backward = false;
-    (attention->backward ? flops.backward : flops.forward) +=
-        flopsOf(forward) * (attention->backward ? 2 : 1);
+    (attention->backward ? flops.backward : flops.forward) += flopsOf(forward) * (attention->backward ? 2 : 1);
   });
   return flops;
 }

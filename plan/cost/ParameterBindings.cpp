@@ -20,9 +20,8 @@ template <typename Visit> void forEachRange(const Call &call, int64_t runs, Visi
 }
 
 bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
-  return std::ranges::any_of(call.segments, [&](const Binding &binding) {
-    return binding.slot >= 0 && chunk.slots[binding.slot] == ring;
-  });
+  return std::ranges::any_of(
+      call.segments, [&](const Binding &binding) { return binding.slot >= 0 && chunk.slots[binding.slot] == ring; });
 }
 
 bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call &call) {
@@ -57,21 +56,18 @@ std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
 
 int64_t addressOf(const Plan &plan, const Parameter::Place &place, int64_t instance) {
   const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  return bucket.valueOffset +
-         (place.elementOffset + instance * place.stride) * sizeInBytes(valueType(plan, bucket));
+  return bucket.valueOffset + (place.elementOffset + instance * place.stride) * sizeInBytes(valueType(plan, bucket));
 }
 
 bool isSplit(const Mesh &mesh, const Parameter &parameter) {
-  return std::ranges::any_of(parameter.dims,
-                             [&](const ParameterDim &dim) { return groupSize(mesh, dim.axes) > 1; });
+  return std::ranges::any_of(parameter.dims, [&](const ParameterDim &dim) { return groupSize(mesh, dim.axes) > 1; });
 }
 
 } // namespace
 
 bool BoundRange::contains(int64_t address) const {
   const int64_t distance = address - offset;
-  return distance == 0 ||
-         (stride != 0 && distance % stride == 0 && distance / stride > 0 && distance / stride < count);
+  return distance == 0 || (stride != 0 && distance % stride == 0 && distance / stride > 0 && distance / stride < count);
 }
 
 ParameterBindings::ParameterBindings(const Plan &plan)
@@ -107,14 +103,12 @@ void ParameterBindings::addBackward() {
     for (const Chunk &chunk : plan_.stages[stage].chunks)
       if (isPerMicrobatch(chunk.task) && chunk.task != Task::forward)
         forEachCall(chunk, [&](const Call &call, int64_t runs) {
-          forEachRange(call, runs,
-                       [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
+          forEachRange(call, runs, [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
         });
 }
 
 // Instances are alike, so the first of each place is asked.
-std::vector<const ParameterBindings::ForwardUse *>
-ParameterBindings::forwardUsesOf(const Parameter &parameter) const {
+std::vector<const ParameterBindings::ForwardUse *> ParameterBindings::forwardUsesOf(const Parameter &parameter) const {
   std::vector<const ForwardUse *> uses;
   for (const Parameter::Place &place : parameter.places)
     for (const ForwardUse &use : forward_[place.stage])
@@ -132,9 +126,8 @@ bool ParameterBindings::isOfEncoder(const Parameter &parameter) const {
 // rows.
 bool ParameterBindings::hasRowsOfEncoder(const Parameter &parameter, double rows) const {
   const auto rowsOf = [&](int64_t positions) { return double(positions * plan_.microBatchSize); };
-  const auto sharers = isSplit(plan_.mesh, parameter)
-                           ? 1.0
-                           : double(groupSize(plan_.mesh, axesOf(plan_.mesh, AxisRole::tensor)));
+  const auto sharers =
+      isSplit(plan_.mesh, parameter) ? 1.0 : double(groupSize(plan_.mesh, axesOf(plan_.mesh, AxisRole::tensor)));
   const double own = rowsOf(plan_.sequenceLength), others = rowsOf(plan_.encoderLength);
   const bool isOfDecoder = rows == own || rows * sharers == own;
   return !isOfDecoder && (rows == others || rows * sharers == others);
@@ -144,9 +137,8 @@ int64_t ParameterBindings::positionsOf(const Parameter &parameter) const {
   const bool hasImages = readsImages(plan_);
   if (isOfEncoder(parameter))
     return hasImages ? plan_.images.positions() : plan_.encoderLength;
-  const bool meetsEncoder = std::ranges::any_of(forwardUsesOf(parameter), [&](const ForwardUse *use) {
-    return hasRowsOfEncoder(parameter, use->rows);
-  });
+  const bool meetsEncoder = std::ranges::any_of(
+      forwardUsesOf(parameter), [&](const ForwardUse *use) { return hasRowsOfEncoder(parameter, use->rows); });
   return !meetsEncoder ? plan_.sequenceLength : hasImages ? plan_.images.features() : plan_.encoderLength;
 }
 

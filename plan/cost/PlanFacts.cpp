@@ -23,9 +23,7 @@ namespace {
 
 // --- Traffic of one instruction
 
-std::string joined(const std::vector<std::string> &parts) {
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
+std::string joined(const std::vector<std::string> &parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
 
 // "tp" for the axes tpg, tpr when the mesh calls them so together.
 std::string nameOf(const Mesh &mesh, const Axes &axes) {
@@ -38,20 +36,19 @@ std::string nameOf(const Mesh &mesh, const Axes &axes) {
 }
 
 std::string overOf(const Mesh &mesh, const RankGroup &group) {
-  return group.stages.empty() ? nameOf(mesh, group.axes)
-                              : fmt::format("stages {}", fmt::join(group.stages, ", "));
+  return group.stages.empty() ? nameOf(mesh, group.axes) : fmt::format("stages {}", fmt::join(group.stages, ", "));
 }
 
 // --- One stage
 
 struct WorkTotals {
   double flops = 0;
-  std::vector<double> attention; // FLOPs of each rank along the axes of sequences
+  std::vector<double> attention;                                  // FLOPs of each rank along the axes of sequences
   std::map<std::pair<std::string, std::string>, Traffic> traffic; // by operation and group
 
   void add(const Traffic &one, int64_t times) {
-    Traffic &sum = traffic.try_emplace({one.operation, one.over}, Traffic{one.operation, one.over, one.ranks})
-                       .first->second;
+    Traffic &sum =
+        traffic.try_emplace({one.operation, one.over}, Traffic{one.operation, one.over, one.ranks}).first->second;
     sum.count += one.count * times;
     sum.bytes += one.bytes * double(times);
   }
@@ -83,9 +80,7 @@ WorkTotals totalsOf(const Mesh &mesh, const Program &program) {
       totals.add({.attention = flopsOfRanks(mesh, work)}, 1);
     if (const std::optional<RankGroup> group = groupOf(instruction.body)) {
       const plan::Communication moved = communicationOf(mesh, instruction.body);
-      totals.add(
-          {std::string(moved.operation), overOf(mesh, *group), groupSize(mesh, *group), 1, moved.bytesSent},
-          1);
+      totals.add({std::string(moved.operation), overOf(mesh, *group), groupSize(mesh, *group), 1, moved.bytesSent}, 1);
     }
   });
   return totals;

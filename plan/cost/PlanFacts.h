@@ -28,8 +28,8 @@ struct StageFacts {
   int64_t bytes = 0;                                   // size of a rank's allocation
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
-  int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
-  double flops = 0;       // one rank's in a training step; the mean where ranks differ
+  int64_t parameters = 0;                              // elements on a rank, padding of the vocabulary included
+  double flops = 0;                                    // one rank's in a training step; the mean where ranks differ
   // Attention work of each rank along the axes of the role sequence, relative to the mean. Empty: one rank.
   std::vector<double> attentionShares;
   std::vector<Traffic> traffic;

@@ -52,15 +52,14 @@ std::vector<TouchedBytes> bytesTouched(const plan::Mesh &mesh, const Instruction
   std::vector<TouchedBytes> touched;
   for (size_t i = 0; i < instruction.operands.size(); ++i) {
     const plan::Operand &operand = instruction.operands[i];
-    touched.push_back({operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0),
-                       infos[i].isWritten()});
+    touched.push_back(
+        {operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0), infos[i].isWritten()});
   }
   return touched;
 }
 
 bool collide(const TouchedBytes &a, const TouchedBytes &b) {
-  return a.segment == b.segment && (a.isWritten || b.isWritten) &&
-         std::max(a.begin, b.begin) < std::min(a.end, b.end);
+  return a.segment == b.segment && (a.isWritten || b.isWritten) && std::max(a.begin, b.begin) < std::min(a.end, b.end);
 }
 
 bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedBytes> &others) {
@@ -121,8 +120,8 @@ struct PendingWork {
 // How many of the first are done when the work, which none of them hides, begins: those that it must wait for, and
 // those before them.
 int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &work) {
-  const auto last = std::find_if(pending.rbegin(), pending.rend(),
-                                 [&](const PendingWork &one) { return one.isInWayOf(work); });
+  const auto last =
+      std::find_if(pending.rbegin(), pending.rend(), [&](const PendingWork &one) { return one.isInWayOf(work); });
   return pending.rend() - last;
 }
 
@@ -255,8 +254,7 @@ ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const 
   ProgramPlayer player(cluster, time);
   for (const bool isSecond : plan::pairTurns(std::ssize(turns[0]), std::ssize(turns[1]))) {
     const size_t turn = next[isSecond]++;
-    const size_t end =
-        turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];
+    const size_t end = turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];
     for (size_t i = turns[isSecond][turn]; i < end; ++i)
       player.play(std::move(works[isSecond][i]));
   }
@@ -265,8 +263,7 @@ ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const 
 
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs) {
   ProgramTime time;
-  forEachCall(chunk,
-              [&](const plan::Call &call, int64_t runs) { time += programs[call.program] * double(runs); });
+  forEachCall(chunk, [&](const plan::Call &call, int64_t runs) { time += programs[call.program] * double(runs); });
   return time;
 }
 

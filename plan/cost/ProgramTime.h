@@ -26,9 +26,7 @@ inline constexpr size_t kAxisRoles = 4;             // number of plan::AxisRole 
 inline constexpr size_t kRowExchanges = kAxisRoles; // index after the roles
 // Seconds of collectives, by the outermost role of their axes; and of exchanges of rows, whatever their axes.
 using SecondsByUse = std::array<double, kAxisRoles + 1>;
-inline double total(const SecondsByUse &seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
-}
+inline double total(const SecondsByUse &seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds

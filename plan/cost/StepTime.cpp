@@ -108,9 +108,7 @@ StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
   StageWork work;
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Task task = stage.chunks[i].task;
-    ProgramTime &sum = isPerMicrobatch(task)     ? work.layers
-                       : task == Task::gradients ? work.gradients
-                                                 : work.step;
+    ProgramTime &sum = isPerMicrobatch(task) ? work.layers : task == Task::gradients ? work.gradients : work.step;
     sum += chunks[i] * double(runs[i]);
   }
   for (const auto &[ofChunks, pair] : pairs) {
@@ -140,15 +138,13 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.optimizer += share * work.step.compute();
   cost.hiddenExchanges += share * hidden;
   cost.hiddenLayers += share * (total(work.layers.hidden) - hidden);
-  cost.hiddenGradients +=
-      share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
+  cost.hiddenGradients += share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }
 
 // --- Waiting ----------------------------------------------------------------------------------------
 
 bool hasGradients(const schedule::Costs &costs) {
-  return std::ranges::any_of(costs.chunks,
-                             [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
+  return std::ranges::any_of(costs.chunks, [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
 }
 
 // The schedule is played again without messages, then without the gradients' stream too: each costs the seconds by which
@@ -216,8 +212,7 @@ StepCost predict(const Plan &plan, const Machine &machine) {
     const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
-    cost.stages.push_back(
-        {work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
+    cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
     busy += work.busy() / stages;
   }
   addWaits(cost, solution, costs, busy);

@@ -102,8 +102,8 @@ Work Attention::work(const Mesh &mesh) const {
 }
 
 std::string Attention::sizes() const {
-  return fmt::format("s {} t {} b {} g {} r {} d {}{}{}", s, t, b, g, r, d,
-                     w > 0 ? fmt::format(" w {}", w) : "", causal ? "" : " bidirectional");
+  return fmt::format("s {} t {} b {} g {} r {} d {}{}{}", s, t, b, g, r, d, w > 0 ? fmt::format(" w {}", w) : "",
+                     causal ? "" : " bidirectional");
 }
 
 // --- Checks --------------------------------------------------------------------------------------------------
@@ -127,11 +127,9 @@ static void verifyOrder(AttributeChecks &checks, const Attention &attention) {
     return;
   const int64_t parts = groupSize(checks.plan().mesh, attention.queryAxes);
   checks.expect(checkedMultiply(attention.s, parts) == Checked(attention.t),
-                "s = {} queries on each of {} ranks are not all of t = {} positions", attention.s, parts,
-                attention.t);
-  checks.expect(attention.zigzag == checks.plan().zigzag,
-                "zigzag = {}, but the sequences of the plan have zigzag = {}", attention.zigzag,
-                checks.plan().zigzag);
+                "s = {} queries on each of {} ranks are not all of t = {} positions", attention.s, parts, attention.t);
+  checks.expect(attention.zigzag == checks.plan().zigzag, "zigzag = {}, but the sequences of the plan have zigzag = {}",
+                attention.zigzag, checks.plan().zigzag);
   checks.expect(isOrder(attention.t, attention.zigzag), "t = {} positions are not 2 * zigzag = 2 * {} chunks",
                 attention.t, attention.zigzag);
 }
@@ -164,8 +162,7 @@ static void verifySlopes(AttributeChecks &checks, const Attention &attention) {
 static void verifyBias(AttributeChecks &checks, const Attention &attention) {
   const int64_t buckets = attention.biasBuckets, maxDistance = attention.biasMaxDistance;
   checks.expect(buckets >= 0, "biasBuckets = {} is negative", buckets);
-  checks.expect(buckets != 0 || maxDistance == 0, "biasMaxDistance = {} without biasBuckets; expected 0",
-                maxDistance);
+  checks.expect(buckets != 0 || maxDistance == 0, "biasMaxDistance = {} without biasBuckets; expected 0", maxDistance);
   if (buckets > 0)
     if (const Status found = verifyBuckets(buckets, maxDistance, attention.causal); !found.isOk())
       checks.expect(false, "bias of {}", found.message());
@@ -176,14 +173,12 @@ void Attention::verify(AttributeChecks &checks) const {
     checks.need(verifyStrides(checks, *this));
   checks.expect(w >= 0, "w = {} is negative", w);
   checks.isFloatType("type", type);
-  checks.expect(!resultsInF32 || type == DType::bf16, "resultsInF32 of type {}; expected of bf16 alone",
-                nameOf(type));
+  checks.expect(!resultsInF32 || type == DType::bf16, "resultsInF32 of type {}; expected of bf16 alone", nameOf(type));
   checks.expect(!sinks || !backward, "sinks backward; expected forward alone, whose o and lse count them");
   verifyOrder(checks, *this);
   checks.expect(std::isfinite(scale), "scale = {} must be finite", scale);
   checks.expect(window >= 0, "window = {} is negative", window);
-  checks.expect(std::isfinite(softcap) && softcap >= 0, "softcap = {} must be finite, and 0 or more",
-                softcap);
+  checks.expect(std::isfinite(softcap) && softcap >= 0, "softcap = {} must be finite, and 0 or more", softcap);
   verifyBias(checks, *this);
   checks.expect(dropout >= 0 && dropout < 1, "dropout = {} is not in [0, 1)", dropout);
   checks.expect(groupStride >= 0, "groupStride = {} is negative", groupStride);

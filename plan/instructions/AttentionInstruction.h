@@ -67,9 +67,7 @@ struct Attention {
   // keys, half of all; fewer with a window.
   Work work(const Mesh &mesh) const;
   std::string sizes() const;
-  std::vector<const Scalar *> runScalars() const {
-    return {&seed, &instance, &headOffset};
-  } // see AttentionScalar
+  std::vector<const Scalar *> runScalars() const { return {&seed, &instance, &headOffset}; } // see AttentionScalar
   const Axes &placement() const { return queryAxes; }
   void verify(AttributeChecks &checks) const;
 };

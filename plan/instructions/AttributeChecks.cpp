@@ -28,9 +28,7 @@ bool AttributeChecks::isStride(std::string_view name, int64_t stride, Checked ro
 
 bool AttributeChecks::areAxes(const Axes &axes) { return verifyAxesAt(checks_, place_, axes); }
 
-bool AttributeChecks::areStages(const std::vector<int64_t> &stages) {
-  return verifyStageList(checks_, place_, stages);
-}
+bool AttributeChecks::areStages(const std::vector<int64_t> &stages) { return verifyStageList(checks_, place_, stages); }
 
 bool AttributeChecks::isScalar(const Scalar &scalar) {
   Checked most = checkedAdd(scalar.value < 0 ? -(scalar.value + 1) : scalar.value, 1);

@@ -35,8 +35,7 @@ Communication Collective::communication(int64_t ranks) const {
     return {nameOf(kind), CommunicationPattern::ringOrTree, 2 * block * others / double(ranks)};
   case Kind::allGather:
   case Kind::reduceScatter:
-    return {nameOf(kind), CommunicationPattern::ring,
-            block * others}; // `block` is what one rank has of the whole
+    return {nameOf(kind), CommunicationPattern::ring, block * others}; // `block` is what one rank has of the whole
   case Kind::allToAll:
     return {nameOf(kind), CommunicationPattern::direct, block * others};
   case Kind::permute:
@@ -46,14 +45,13 @@ Communication Collective::communication(int64_t ranks) const {
 }
 
 std::string Collective::agreement() const {
-  return fmt::format("{} {} of {} x {} x {} {}{} over [{}]", nameOf(kind), nameOf(reduce), outer, middle,
-                     chunk, nameOf(type), splitsInner ? ", inner split," : "", fmt::join(axes, ", "));
+  return fmt::format("{} {} of {} x {} x {} {}{} over [{}]", nameOf(kind), nameOf(reduce), outer, middle, chunk,
+                     nameOf(type), splitsInner ? ", inner split," : "", fmt::join(axes, ", "));
 }
 
 static void verifyWorkspace(AttributeChecks &checks, const Collective &collective) {
   const Checked rows = checkedMultiply(collective.outer, collective.middle);
-  const bool packs =
-      collective.kind == Kind::allToAll && packsRows(checks.plan().target) && (!rows || *rows > 1);
+  const bool packs = collective.kind == Kind::allToAll && packsRows(checks.plan().target) && (!rows || *rows > 1);
   const Checked row = checkedMultiply(collective.chunk, groupSize(checks.plan().mesh, collective.group())),
                 needed = packs ? checkedProduct({rows, row, sizeInBytes(collective.type)}) : 0;
   checks.expect(needed && collective.workspaceBytes == *needed, "workspaceBytes = {}, expected {}{}",

@@ -26,8 +26,8 @@ struct Collective {
   DType type = DType::f32;
   Axes axes;
   std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
-  int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
-  int64_t chunk = 0; // elements; all_reduce, permute: outer = 1, chunk = all elements
+  int64_t outer = 1;           // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
+  int64_t chunk = 0;           // elements; all_reduce, permute: outer = 1, chunk = all elements
   // permute: rank i of the group gets what rank i - 1 has, the first what the last has.
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.

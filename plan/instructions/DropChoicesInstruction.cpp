@@ -16,8 +16,7 @@ Checked DropChoices::workspaceBytes() const {
 
 OperandInfos DropChoices::operands(const Mesh &) const {
   const Checked choices = checkedProduct({tokens, sequences, chosen});
-  OperandInfos infos = {elementsOf(DType::i32, "experts", choices),
-                        elementsOf(DType::f32, "weights", choices),
+  OperandInfos infos = {elementsOf(DType::i32, "experts", choices), elementsOf(DType::f32, "weights", choices),
                         elementsOf(DType::i32, "positions", checkedMultiply(tokens, sequences)),
                         elementsOf(DType::i32, "kept", choices, OperandUse::written)};
   if (const Checked bytes = workspaceBytes())
@@ -41,8 +40,8 @@ void DropChoices::verify(AttributeChecks &checks) const {
   const Checked choices = checkedProduct({tokens, sequences, chosen});
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   checks.need(checks.expect(choices && *choices <= most && experts < most,
-                            "{} x {} x {} choices of {} experts are more than i32 numbers", tokens, sequences,
-                            chosen, experts));
+                            "{} x {} x {} choices of {} experts are more than i32 numbers", tokens, sequences, chosen,
+                            experts));
   checks.expect(chosen <= experts, "chosen = {} of {} experts", chosen, experts);
   checks.expect(sequences % together == 0, "together = {} does not divide {} sequences", together, sequences);
 }

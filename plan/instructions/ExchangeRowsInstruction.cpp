@@ -11,15 +11,14 @@ OperandInfos ExchangeRows::operands(const Mesh &mesh) const {
   OperandInfos infos = {
       elementsOf(DType::i32, "counts", checkedProduct({ranks, ranks, groups}), OperandUse::read),
       countedRows(elementsOf(type, "source", checkedMultiply(back ? places : rows, width))),
-      countedRows(elementsOf(type, "destination", checkedMultiply(back ? rows : places, width),
-                             OperandUse::written))};
+      countedRows(elementsOf(type, "destination", checkedMultiply(back ? rows : places, width), OperandUse::written))};
   infos[0].isWholeValue = true;
   return infos;
 }
 
 std::string ExchangeRows::sizes() const {
-  return fmt::format("{} rows of {} {} {} {} places over {}", rows, width, nameOf(type), back ? "from" : "to",
-                     places, fmt::join(axes, " "));
+  return fmt::format("{} rows of {} {} {} {} places over {}", rows, width, nameOf(type), back ? "from" : "to", places,
+                     fmt::join(axes, " "));
 }
 
 Communication ExchangeRows::communication(int64_t ranks) const {
@@ -28,8 +27,8 @@ Communication ExchangeRows::communication(int64_t ranks) const {
 }
 
 std::string ExchangeRows::agreement() const {
-  return fmt::format("{} of {} groups, {} rows, {} places of {} {}{} over [{}]", kName, groups, rows, places,
-                     width, nameOf(type), back ? ", back," : "", fmt::join(axes, ", "));
+  return fmt::format("{} of {} groups, {} rows, {} places of {} {}{} over [{}]", kName, groups, rows, places, width,
+                     nameOf(type), back ? ", back," : "", fmt::join(axes, ", "));
 }
 
 void ExchangeRows::verify(AttributeChecks &checks) const {

@@ -28,8 +28,7 @@ OperandInfos Gemm::operands(const Mesh &) const {
                         elementsOf(inputType, "B", checkedMultiply(k, n), OperandUse::read)};
   if (epilogue != Epilogue::none)
     infos.push_back(elementsOf(outputType, "bias", n, OperandUse::read));
-  infos.push_back(
-      elementsOf(outputType, "C", results, accumulate ? OperandUse::updated : OperandUse::written));
+  infos.push_back(elementsOf(outputType, "C", results, accumulate ? OperandUse::updated : OperandUse::written));
   if (epilogue == Epilogue::gelu)
     infos.push_back(elementsOf(outputType, "preactivation", results, OperandUse::written));
   addWorkspace(infos, workspaceBytes);
@@ -37,17 +36,14 @@ OperandInfos Gemm::operands(const Mesh &) const {
 }
 
 Work Gemm::work(const Mesh &) const {
-  return {.type = inputType,
-          .flops = 2.0 * double(m) * double(n) * double(k),
-          .product = {.m = m, .n = n, .k = k}};
+  return {.type = inputType, .flops = 2.0 * double(m) * double(n) * double(k), .product = {.m = m, .n = n, .k = k}};
 }
 
 static std::string typesOf(const Gemm &gemm) {
   if (gemm.inputType == DType::f32 && gemm.outputType == DType::f32)
     return "";
-  return gemm.inputType == gemm.outputType
-             ? fmt::format(" {}", nameOf(gemm.inputType))
-             : fmt::format(" {}>{}", nameOf(gemm.inputType), nameOf(gemm.outputType));
+  return gemm.inputType == gemm.outputType ? fmt::format(" {}", nameOf(gemm.inputType))
+                                           : fmt::format(" {}>{}", nameOf(gemm.inputType), nameOf(gemm.outputType));
 }
 
 std::string Gemm::sizes() const {
@@ -59,10 +55,9 @@ std::string Gemm::sizes() const {
 static void verifyEpilogue(AttributeChecks &checks, const Gemm &gemm) {
   const std::string_view epilogue = nameOf(gemm.epilogue);
   checks.expect(hasEpilogues(checks.plan().target),
-                "epilogue {} in a plan for {}, whose products have none; compile for cuda, or without",
-                epilogue, nameOf(checks.plan().target));
-  checks.expect(!gemm.accumulate, "epilogue {} of a product that is added to C; expected one or the other",
-                epilogue);
+                "epilogue {} in a plan for {}, whose products have none; compile for cuda, or without", epilogue,
+                nameOf(checks.plan().target));
+  checks.expect(!gemm.accumulate, "epilogue {} of a product that is added to C; expected one or the other", epilogue);
   checks.expect(gemm.epilogue != Epilogue::gelu || gemm.n % kGeluColumns == 0,
                 "n = {} with epilogue gelu; expected a multiple of {}", gemm.n, kGeluColumns);
 }

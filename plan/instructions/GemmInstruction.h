@@ -15,16 +15,14 @@ class AttributeChecks;
 // gives the same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
 template <>
-inline constexpr auto enumNames<GemmPath> =
-    std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
+inline constexpr auto enumNames<GemmPath> = std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
 std::string_view nameOf(GemmPath path);
 std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
 // An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU
 // of X + bias, in the tanh form, and X + bias, the preactivation, is written too.
 enum class Epilogue { none, bias, gelu };
-template <>
-inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
+template <> inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
 std::string_view nameOf(Epilogue epilogue);
 // Whether matrix products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }

@@ -8,9 +8,8 @@ namespace mgc::plan {
 
 OperandInfos GroupRows::operands(const Mesh &) const {
   const auto written = OperandUse::written;
-  return {elementsOf(DType::i32, "numbers", rows, OperandUse::read),
-          elementsOf(DType::i32, "counts", groups, written), elementsOf(DType::i32, "places", rows, written),
-          elementsOf(DType::i32, "sources", places, written)};
+  return {elementsOf(DType::i32, "numbers", rows, OperandUse::read), elementsOf(DType::i32, "counts", groups, written),
+          elementsOf(DType::i32, "places", rows, written), elementsOf(DType::i32, "sources", places, written)};
 }
 
 std::string GroupRows::sizes() const {
@@ -25,8 +24,8 @@ void GroupRows::verify(AttributeChecks &checks) const {
   if (!checks.need(checks.areAxes(axes)))
     return;
   const Checked all = checkedMultiply(groups, groupSize(checks.plan().mesh, axes));
-  checks.expect(all && *all <= std::numeric_limits<int32_t>::max(),
-                "groups = {} over [{}] are more than i32 numbers", groups, fmt::join(axes, ", "));
+  checks.expect(all && *all <= std::numeric_limits<int32_t>::max(), "groups = {} over [{}] are more than i32 numbers",
+                groups, fmt::join(axes, ", "));
 }
 
 } // namespace mgc::plan

@@ -11,10 +11,9 @@ OperandInfos GroupedGemm::operands(const Mesh &) const {
   const Checked a = checkedMultiply(rows, isSums ? m : k),
                 b = isSums ? checkedMultiply(rows, n) : checkedProduct({groups, k, n}),
                 c = isSums ? checkedProduct({groups, m, n}) : checkedMultiply(rows, n);
-  OperandInfos infos = {
-      countedRows(elementsOf(inputType, "A", a)), elementsOf(inputType, "B", b),
-      elementsOf(DType::i32, "counts", groups),
-      elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
+  OperandInfos infos = {countedRows(elementsOf(inputType, "A", a)), elementsOf(inputType, "B", b),
+                        elementsOf(DType::i32, "counts", groups),
+                        elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
   infos[1].isCounted = isSums, infos[3].isCounted = !isSums;
   infos[2].isWholeValue = true;
   return infos;
@@ -22,10 +21,8 @@ OperandInfos GroupedGemm::operands(const Mesh &) const {
 
 // The work if all groups had equally many rows.
 Work GroupedGemm::work(const Mesh &) const {
-  const int64_t each = std::max<int64_t>(rows / std::max<int64_t>(groups, 1), 1),
-                other = form == Form::sums ? m : k;
-  const ProductSizes product =
-      form == Form::sums ? ProductSizes{m, n, each, groups} : ProductSizes{each, n, k, groups};
+  const int64_t each = std::max<int64_t>(rows / std::max<int64_t>(groups, 1), 1), other = form == Form::sums ? m : k;
+  const ProductSizes product = form == Form::sums ? ProductSizes{m, n, each, groups} : ProductSizes{each, n, k, groups};
   return {.type = inputType, .flops = 2.0 * double(rows) * double(n) * double(other), .product = product};
 }
 
@@ -39,8 +36,7 @@ void GroupedGemm::verify(AttributeChecks &checks) const {
   if (!checks.need(checks.isNamed("form", form)))
     return;
   const bool isSums = form == Form::sums;
-  checks.need(checks.arePositive(
-      {{"groups", groups}, {"rows", rows}, {"n", n}, {isSums ? "m" : "k", isSums ? m : k}}));
+  checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}, {"n", n}, {isSums ? "m" : "k", isSums ? m : k}}));
   checks.expect((isSums ? k : m) == 0, "form {} has {} = {}, expected 0", nameIn(form), isSums ? "k" : "m",
                 isSums ? k : m);
   checks.expect(!isSums || !transposeB, "transposeB of form sums, whose B is rows");

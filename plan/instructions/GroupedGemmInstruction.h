@@ -32,8 +32,7 @@ struct GroupedGemm {
   std::string sizes() const;     // "8 groups of 4096 rows: 768x3072 T"
   void verify(AttributeChecks &checks) const;
 };
-template <>
-inline constexpr auto enumNames<GroupedGemm::Form> = std::to_array<std::string_view>({"rows", "sums"});
+template <> inline constexpr auto enumNames<GroupedGemm::Form> = std::to_array<std::string_view>({"rows", "sums"});
 
 template <typename V> void fields(V &v, Of<GroupedGemm>) {
   v.required("form", &GroupedGemm::form);

@@ -32,8 +32,8 @@
 
 namespace mgc::plan {
 
-using InstructionBody = std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows,
-                                     Attention, Collective, Move>;
+using InstructionBody =
+    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention, Collective, Move>;
 
 struct Instruction {
   InstructionBody body;

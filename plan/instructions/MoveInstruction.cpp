@@ -18,9 +18,7 @@ OperandInfos Move::operands(const Mesh &mesh) const {
   return {bytesOf("source", whole, OperandUse::read, isElementwise), to};
 }
 
-std::string Move::sizes() const {
-  return fmt::format("{} bytes", kind == Kind::slice ? outer * chunkBytes : bytes);
-}
+std::string Move::sizes() const { return fmt::format("{} bytes", kind == Kind::slice ? outer * chunkBytes : bytes); }
 
 void Move::verify(AttributeChecks &checks) const {
   if (kind == Kind::slice)

@@ -30,8 +30,7 @@ struct Move {
   void verify(AttributeChecks &checks) const;
 };
 template <>
-inline constexpr auto enumNames<Move::Kind> =
-    std::to_array<std::string_view>({"copy", "fill", "slice", "demote"});
+inline constexpr auto enumNames<Move::Kind> = std::to_array<std::string_view>({"copy", "fill", "slice", "demote"});
 
 template <typename V> void fields(V &v, Of<Move>) {
   v.required("kind", &Move::kind);

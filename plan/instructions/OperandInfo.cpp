@@ -15,8 +15,7 @@ OperandInfo elementsOf(DType type, std::string_view name, Checked elements, Oper
   return {.name = name, .bytes = checkedMultiply(elements, width), .use = use, .elementBytes = width};
 }
 
-OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride,
-                   OperandUse use) {
+OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride, OperandUse use) {
   OperandInfo info = elementsOf(type, name, checkedMultiply(rows, row), use);
   if (stride == 0)
     return info;
@@ -31,11 +30,8 @@ OperandInfo countedRows(OperandInfo info) {
 }
 
 OperandInfo workspaceOf(int64_t bytes) {
-  return {.name = "workspace",
-          .bytes = bytes,
-          .use = OperandUse::written,
-          .elementBytes = kAlignment,
-          .isScratch = true};
+  return {
+      .name = "workspace", .bytes = bytes, .use = OperandUse::written, .elementBytes = kAlignment, .isScratch = true};
 }
 
 void addWorkspace(OperandInfos &infos, int64_t bytes) {

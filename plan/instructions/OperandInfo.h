@@ -33,12 +33,10 @@ struct OperandInfo {
 using OperandInfos = std::vector<OperandInfo>;
 
 // Elements one after another.
-OperandInfo elementsOf(DType type, std::string_view name, Checked elements,
-                       OperandUse use = OperandUse::read);
+OperandInfo elementsOf(DType type, std::string_view name, Checked elements, OperandUse use = OperandUse::read);
 
 // Rows of `row` elements, `stride` elements apart or, if that is 0, one after another.
-OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride,
-                   OperandUse use);
+OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride, OperandUse use);
 
 // The same with rows that are counted.
 OperandInfo countedRows(OperandInfo info);

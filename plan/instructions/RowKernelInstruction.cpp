@@ -36,18 +36,16 @@ static void verifyUse(AttributeChecks &checks, const RowKernel::Operand &operand
   const bool areRows =
       rowStride >= rowBytes && rowBytes > 0 && bytes > 0 && bytes % std::max<int64_t>(rowBytes, 1) == 0;
   checks.isNamed("use", use);
-  checks.need(
-      checks.expect(bytes >= 0 && (isDense || areRows),
-                    "an operand of {} bytes in rows of {}, {} apart; expected whole rows that do not overlap",
-                    bytes, rowBytes, rowStride));
+  checks.need(checks.expect(bytes >= 0 && (isDense || areRows),
+                            "an operand of {} bytes in rows of {}, {} apart; expected whole rows that do not overlap",
+                            bytes, rowBytes, rowStride));
 }
 
 void RowKernel::verify(AttributeChecks &checks) const {
   const auto isOfIdentifier = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); };
-  checks.expect(!symbol.empty() && std::ranges::all_of(symbol, isOfIdentifier) &&
-                    !symbol.ends_with(kNeedsSuffix),
-                "symbol '{}' names no row kernel; expected letters, digits and _, and no {} at the end",
-                symbol, kNeedsSuffix);
+  checks.expect(!symbol.empty() && std::ranges::all_of(symbol, isOfIdentifier) && !symbol.ends_with(kNeedsSuffix),
+                "symbol '{}' names no row kernel; expected letters, digits and _, and no {} at the end", symbol,
+                kNeedsSuffix);
   checks.expect(range >= 0, "range = {} is negative", range);
   checks.isNotNegative("flops", flops);
   checks.isNotNegative("bytes", bytes);

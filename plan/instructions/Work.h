@@ -17,9 +17,7 @@ inline constexpr auto enumNames<WorkKind> =
 std::string_view nameOf(WorkKind kind);
 
 // Whether the work keeps the cores of a device so busy that it hides a concurrent collective.
-constexpr bool hidesCollectives(WorkKind kind) {
-  return kind == WorkKind::product || kind == WorkKind::attention;
-}
+constexpr bool hidesCollectives(WorkKind kind) { return kind == WorkKind::product || kind == WorkKind::attention; }
 
 // A matrix product of [m, k] and [k, n], `count` times.
 struct ProductSizes {

@@ -38,8 +38,7 @@ int64_t JsonReader::choose(const Json &json, std::span<const std::string_view> n
   return -1;
 }
 
-void JsonReader::refuseUnknown(const Json &json, const std::set<std::string_view> &known,
-                               const Place &place) {
+void JsonReader::refuseUnknown(const Json &json, const std::set<std::string_view> &known, const Place &place) {
   for (const auto &[name, value] : json.items())
     if (!known.contains(name))
       violations_.add(place, "\"{}\" is no field of this object", printable(name));

@@ -33,8 +33,7 @@ public:
       value = json.get<double>();
   }
   void read(const Json &json, std::string &value, const Place &place) {
-    const bool isText =
-        json.is_string() && json.get_ref<const std::string &>().find('\0') == std::string::npos;
+    const bool isText = json.is_string() && json.get_ref<const std::string &>().find('\0') == std::string::npos;
     if (expect(isText, json, "a string without NUL", place))
       value = json.get_ref<const std::string &>();
   }
@@ -136,8 +135,7 @@ public:
   template <typename Member> void alternatives(std::string_view name, const auto &names, Member member) {
     auto found = json.find(name);
     if (found == json.end())
-      return reader.violations_.add(place, "\"{}\" is missing; expected one of {}", name,
-                                    fmt::join(names, " "));
+      return reader.violations_.add(place, "\"{}\" is missing; expected one of {}", name, fmt::join(names, " "));
     known.insert(name);
     emplace(reader.choose(*found, names, place.field(name)), value.*member);
   }

@@ -39,8 +39,7 @@ public:
       writeObject(value, indent);
   }
   template <typename T> void write(const std::vector<T> &values, int indent) {
-    bool lines =
-        indent > 0 && std::is_class_v<T> && !isTuple<T> && !std::is_same_v<T, std::string> && !values.empty();
+    bool lines = indent > 0 && std::is_class_v<T> && !isTuple<T> && !std::is_same_v<T, std::string> && !values.empty();
     writeList('[', ']', values, lines ? indent : 0, [&](const T &value, int inner) { write(value, inner); });
   }
   template <typename T> void write(const std::map<std::string, T> &values, int) {

@@ -94,17 +94,15 @@ static Result<std::string_view> unseal(std::string_view text) {
   if (!hasVersion || found.empty())
     return errorf("does not begin like a plan; expected {{, a line end and \"version\": {}", version);
   if (found != std::to_string(version))
-    return errorf(
-        "is of version {}, this program reads version {}; recompile the plan with the mgc of this version",
-        printable(found), version);
+    return errorf("is of version {}, this program reads version {}; recompile the plan with the mgc of this version",
+                  printable(found), version);
   size_t bodyBegin = headerOf(version, 0).size();
   if (text.size() >= bodyBegin + kAfterBody.size() && text.ends_with(kAfterBody)) {
     std::string_view body = text.substr(bodyBegin, text.size() - bodyBegin - kAfterBody.size());
     if (text.starts_with(headerOf(version, hashName(body))))
       return body;
   }
-  return errorf(
-      "was edited or cut off: its text does not have the checksum of its header; recompile the plan");
+  return errorf("was edited or cut off: its text does not have the checksum of its header; recompile the plan");
 }
 
 Result<Plan> parsePlan(std::string_view text) {
@@ -121,15 +119,12 @@ Result<Plan> parsePlan(std::string_view text) {
 Result<Plan> readPlan(const std::filesystem::path &directory) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(directory, ignored))
-    return errorf("{}: is a file, expected the folder of a plan, which has {} in it", directory.string(),
-                  kPlanFile);
+    return errorf("{}: is a file, expected the folder of a plan, which has {} in it", directory.string(), kPlanFile);
   std::string path = (directory / kPlanFile).string();
   if (!std::filesystem::exists(path, ignored))
-    return errorf("{}: has no {}, expected the folder that mgc compile -o wrote{}", directory.string(),
-                  kPlanFile,
-                  std::filesystem::exists(directory / "config.json", ignored)
-                      ? "; a model is compiled first: mgc compile"
-                      : "");
+    return errorf(
+        "{}: has no {}, expected the folder that mgc compile -o wrote{}", directory.string(), kPlanFile,
+        std::filesystem::exists(directory / "config.json", ignored) ? "; a model is compiled first: mgc compile" : "");
   MGC_ASSIGN(text, readFile(path, kMaxFileBytes));
   Result<Plan> plan = parsePlan(text);
   return plan.isOk() ? plan : Result<Plan>(Status(plan.status()).at(path));

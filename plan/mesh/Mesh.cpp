@@ -65,8 +65,7 @@ Status verifyMesh(const Mesh &mesh) {
   MGC_TRY(verifyPrimitives(mesh));
   for (const auto &[name, axes] : mesh.named) {
     if (axisIndex(mesh, name) >= 0 && axes != Axes{name})
-      return errorf("named axis '{}' is primitive and must stand for itself, found [{}]", name,
-                    fmt::join(axes, ", "));
+      return errorf("named axis '{}' is primitive and must stand for itself, found [{}]", name, fmt::join(axes, ", "));
     for (const std::string &axis : axes)
       if (axisIndex(mesh, axis) < 0)
         return errorf("named axis '{}' lists '{}', which is no primitive axis", name, axis);
@@ -140,8 +139,8 @@ int64_t stageOf(const Mesh &mesh, int64_t rank) { return coordinate(mesh, rank, 
 
 bool hasStages(const Mesh &mesh, const Axes &axes) {
   const Axes stages = stageAxes(mesh), primitive = primitiveAxes(mesh, axes);
-  return std::ranges::any_of(
-      primitive, [&](const std::string &axis) { return std::ranges::find(stages, axis) != stages.end(); });
+  return std::ranges::any_of(primitive,
+                             [&](const std::string &axis) { return std::ranges::find(stages, axis) != stages.end(); });
 }
 
 int64_t stageCount(const Mesh &mesh) { return groupSize(mesh, stageAxes(mesh)); }

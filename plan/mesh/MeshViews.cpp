@@ -38,8 +38,7 @@ void add(Cuts &cuts, const MeshView &view) {
 }
 
 bool divideEachOther(const Cuts &cuts) {
-  return std::ranges::adjacent_find(cuts, [](int64_t low, int64_t high) { return high % low != 0; }) ==
-         cuts.end();
+  return std::ranges::adjacent_find(cuts, [](int64_t low, int64_t high) { return high % low != 0; }) == cuts.end();
 }
 
 bool fits(Cuts cuts, const MeshView &view) {
@@ -71,9 +70,8 @@ Status refusal(const Cuts &cuts, const MeshView &view) {
   const size_t index = firstThatDoesNotFit(cuts, view);
   const Axis &axis = view.axes[index];
   const std::vector<int64_t> sizes = sizesThatFit(cuts, view, index);
-  Status status =
-      errorf("{}: {} = {} cuts the ranks where the other axes cannot be cut: {} does not fit to {}",
-             view.name, axis.name, axis.size, spansOf(view)[index].end, fmt::join(cuts, ", "));
+  Status status = errorf("{}: {} = {} cuts the ranks where the other axes cannot be cut: {} does not fit to {}",
+                         view.name, axis.name, axis.size, spansOf(view)[index].end, fmt::join(cuts, ", "));
   if (sizes.empty())
     return status;
   return errorf("{}\n  possible {}: {}", status.message(), axis.name, fmt::join(sizes, ", "));
@@ -96,8 +94,8 @@ Status verifyRanks(const MeshView &view, const MeshView &first) {
   MGC_TRY(verifySizes(view));
   const int64_t ranks = spansOf(view).back().end, all = spansOf(first).back().end;
   return ranks <= all ? Status::ok()
-                      : errorf("{}: the axis sizes multiply to {} ranks; expected at most the {} of {}",
-                               view.name, ranks, all, first.name);
+                      : errorf("{}: the axis sizes multiply to {} ranks; expected at most the {} of {}", view.name,
+                               ranks, all, first.name);
 }
 
 class Refinement {
@@ -125,8 +123,7 @@ private:
       for (const Span &span : spansOf(view))
         if (span.begin == begin && span.end == end)
           return {span.axis->name, end / begin, around->axis->role};
-    const auto piece =
-        std::ranges::count_if(cuts_, [&](int64_t cut) { return around->begin < cut && cut <= begin; });
+    const auto piece = std::ranges::count_if(cuts_, [&](int64_t cut) { return around->begin < cut && cut <= begin; });
     return {fmt::format("{}.{}", around->axis->name, piece), end / begin, around->axis->role};
   }
 

@@ -6,8 +6,7 @@
 namespace mgc::schedule {
 
 const char *nameOf(BufferKind kind) {
-  static constexpr const char *names[] = {"input",      "activation",  "output",
-                                          "gradientIn", "gradientOut", "split"};
+  static constexpr const char *names[] = {"input", "activation", "output", "gradientIn", "gradientOut", "split"};
   return names[int(kind)];
 }
 
@@ -27,8 +26,8 @@ std::string toString(const Step &step) {
     return "run " + toString(step.task);
   bool isSend = step.kind == Step::Kind::send, isGradient = step.value % 2 != 0;
   return fmt::format("{} {} of global chunk {} microbatch {} {} stage {}", isSend ? "send" : "recv",
-                     isGradient ? "gradient" : "activation", step.value / 2, step.microbatch,
-                     isSend ? "to" : "from", step.peer);
+                     isGradient ? "gradient" : "activation", step.value / 2, step.microbatch, isSend ? "to" : "from",
+                     step.peer);
 }
 
 char letterOf(TaskKind kind) { return "ZFBIWGRU"[int(kind)]; }

@@ -59,8 +59,7 @@ struct ScheduledTask {
   bool paired = false;     // with the task before it in the order: plan::ScheduleStep
   bool operator==(const ScheduledTask &) const = default;
 };
-std::string
-toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
+std::string toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
 
 // One buffer per (chunk, microbatch) and kind. input and gradientIn are received, output and gradientOut are
 // sent. When both ends of a boundary are on one stage (Shape::isLocal) there is no message: the consumer's `input`

@@ -76,14 +76,12 @@ double unitOf(const Solution &solution, const Timing &timing) {
   return unit;
 }
 
-std::string drawRow(const StageTiming &timing, const std::vector<std::string> &labels, double unit,
-                    size_t width) {
+std::string drawRow(const StageTiming &timing, const std::vector<std::string> &labels, double unit, size_t width) {
   std::string row;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (!timing.isRun[i] || !(timing.end[i] > timing.start[i]))
       continue;
-    size_t begin = size_t(std::lround(timing.start[i] / unit)),
-           end = size_t(std::lround(timing.end[i] / unit));
+    size_t begin = size_t(std::lround(timing.start[i] / unit)), end = size_t(std::lround(timing.end[i] / unit));
     row.resize(std::max(row.size(), begin * width), ' ');
     for (size_t cell = begin; cell < end; ++cell) {
       std::string text = cell == begin ? labels[i] : ".";
@@ -153,8 +151,7 @@ private:
   bool advance(size_t stage) {
     const Step &step = solution_.stages[stage].steps[stages_[stage].next];
     const double ready = readyTime(stage, step);
-    if (std::isnan(ready) ||
-        (step.kind == Step::Kind::run ? !run(stage, step, ready) : !post(stage, step, ready)))
+    if (std::isnan(ready) || (step.kind == Step::Kind::run ? !run(stage, step, ready) : !post(stage, step, ready)))
       return false;
     ++stages_[stage].next;
     return true;
@@ -168,8 +165,8 @@ private:
     if ((step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update) && !meet(stage))
       return false;
     StageTiming &timing = timing_.stages[s];
-    const double seconds = secondsOf(costs_, solution_, int64_t(s), step) *
-                           pairFactor(costs_, solution_, int64_t(s), stage.next);
+    const double seconds =
+        secondsOf(costs_, solution_, int64_t(s), step) * pairFactor(costs_, solution_, int64_t(s), stage.next);
     timing.start[stage.next] = clock;
     timing.end[stage.next] = timing.done[stage.next] = clock += seconds;
     if (isPaired(step))
@@ -200,8 +197,7 @@ private:
     const bool isSend = step.kind == Step::Kind::send;
     const int64_t self = int64_t(s);
     Way &way = ways_[isSend ? std::pair(self, step.peer) : std::pair(step.peer, self)];
-    std::vector<Posted> &mine = isSend ? way.sends : way.receives,
-                        &others = isSend ? way.receives : way.sends;
+    std::vector<Posted> &mine = isSend ? way.sends : way.receives, &others = isSend ? way.receives : way.sends;
     mine.push_back({stage.next, last});
     if (others.size() < mine.size())
       return true;

@@ -42,8 +42,8 @@ public:
   template <typename Visit> void peek(ByteInterval range, Visit &&visit) const {
     if (range.begin >= range.end)
       return;
-    for (auto part = std::prev(parts_.upper_bound(range.begin));
-         part != parts_.end() && part->first < range.end; ++part)
+    for (auto part = std::prev(parts_.upper_bound(range.begin)); part != parts_.end() && part->first < range.end;
+         ++part)
       visit(ByteInterval{part->first, endOf(part)}, part->second);
   }
   // Makes the range one part.

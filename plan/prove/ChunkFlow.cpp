@@ -14,8 +14,8 @@ constexpr int64_t kUntouched = -2; // neither a call nor the one before the firs
 class ChunkFlowBuilder {
 public:
   ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
-      : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows),
-        problems_(problems), allocation_(stage_.bytes, kUntouched) {
+      : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
+        allocation_(stage_.bytes, kUntouched) {
     for (int64_t ring : chunk.slots)
       slots_.emplace_back(stage_.rings[ring].bytes, kUntouched);
     out_.slots.resize(chunk.slots.size());
@@ -83,15 +83,12 @@ private:
       for (ByteInterval range : flow.segments[i].writes.ranges())
         if (const ByteInterval at = placed(call.segments[i], range);
             call.segments[i].slot < 0 && sums_.meets(at) && !flow.segments[i].reads.contains(range))
-          problems_.add(
-              "stage {} chunk {} call {} ('{}'): writes gradients, bytes [{}, {}), without adding to what is "
-              "there",
-              index_, chunk_.name(), number, program.name, at.begin, at.end);
+          problems_.add("stage {} chunk {} call {} ('{}'): writes gradients, bytes [{}, {}), without adding to what is "
+                        "there",
+                        index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
 
-  ByteMap<int64_t> &contentsOf(const Binding &binding) {
-    return binding.slot < 0 ? allocation_ : slots_[binding.slot];
-  }
+  ByteMap<int64_t> &contentsOf(const Binding &binding) { return binding.slot < 0 ? allocation_ : slots_[binding.slot]; }
   static ByteInterval placed(const Binding &binding, ByteInterval range) {
     return {binding.offset + range.begin, binding.offset + range.end};
   }
@@ -113,10 +110,9 @@ private:
         readsOf(binding).add(inside);
     });
     if (isStale)
-      problems_.add(
-          "stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the frame, which the call before it "
-          "did not write",
-          index_, chunk_.name(), number, program.name, at.begin, at.end);
+      problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the frame, which the call before it "
+                    "did not write",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
 
   void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
@@ -131,8 +127,8 @@ private:
     if (binding.slot >= 0 || !frame_.meets(at))
       return false;
     if (!frame_.contains(at) || chunk_.task == Task::gradients)
-      problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the frame{}",
-                    index_, chunk_.name(), number, program.name, at.begin, at.end,
+      problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the frame{}", index_,
+                    chunk_.name(), number, program.name, at.begin, at.end,
                     frame_.contains(at) ? ", which the runs beside it use" : " and some not");
     return true;
   }
@@ -154,8 +150,8 @@ private:
   }
   static bool meet(const Call &call, const ByteSet &a, size_t i, const ByteSet &b, size_t j) {
     const int64_t shift = call.segments[i].offset - call.segments[j].offset;
-    return std::ranges::any_of(
-        a.ranges(), [&](ByteInterval range) { return b.meets({range.begin + shift, range.end + shift}); });
+    return std::ranges::any_of(a.ranges(),
+                               [&](ByteInterval range) { return b.meets({range.begin + shift, range.end + shift}); });
   }
   void overlap(const Call &call, const Program &program, size_t i, size_t j) {
     problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap "
@@ -199,8 +195,7 @@ const ProgramFlow &Flows::of(int64_t program, const std::vector<int64_t> &place)
   const auto found = programs_.find({program, place});
   if (found != programs_.end())
     return found->second;
-  return programs_
-      .emplace(std::pair(program, place), flowOf(plan_, plan_.programs[program], place, problems_))
+  return programs_.emplace(std::pair(program, place), flowOf(plan_, plan_.programs[program], place, problems_))
       .first->second;
 }
 

@@ -26,8 +26,7 @@ public:
       const Repeat repeat = isRepeat ? stage.repeats[next] : Repeat{item, item + 1, 1};
       Part part{{}, repeat.count};
       for (; item < repeat.end; ++item)
-        if (const ScheduleStep &step = stage.schedule[item];
-            step.kind == kind && stage.rings[step.ring].peer == peer)
+        if (const ScheduleStep &step = stage.schedule[item]; step.kind == kind && stage.rings[step.ring].peer == peer)
           part.steps.push_back(item);
       if (!part.steps.empty())
         parts_.push_back(std::move(part));
@@ -83,8 +82,8 @@ public:
     const auto parts = std::pair(sends.part(), receives.part());
     if (parts != parts_)
       seen_.clear(), parts_ = parts;
-    const auto [seen, isNew] = seen_.try_emplace({sends.item(), receives.item()},
-                                                 std::pair(sends.iteration(), receives.iteration()));
+    const auto [seen, isNew] =
+        seen_.try_emplace({sends.item(), receives.item()}, std::pair(sends.iteration(), receives.iteration()));
     const int64_t a = sends.iteration() - seen->second.first, b = receives.iteration() - seen->second.second;
     const std::optional<int64_t> strideA = sends.stride(), strideB = receives.stride();
     if (isNew || a < 1 || b < 1 || !strideA || !strideB || a * *strideA != b * *strideB)
@@ -107,10 +106,8 @@ void provePair(const Plan &plan, int64_t source, int64_t target, Problems &probl
   for (; !sends.atEnd() && !receives.atEnd(); sends.advance(), receives.advance()) {
     period.visit(sends, receives);
     const Ring &sent = sends.ring(), &received = receives.ring();
-    if (sent.value != received.value || sent.bytes != received.bytes ||
-        sends.microbatch() != receives.microbatch())
-      return problems.add("{} is sent where {} is received; they must agree", sends.describe(),
-                          receives.describe());
+    if (sent.value != received.value || sent.bytes != received.bytes || sends.microbatch() != receives.microbatch())
+      return problems.add("{} is sent where {} is received; they must agree", sends.describe(), receives.describe());
   }
   if (!sends.atEnd())
     problems.add("{} is sent, and stage {} receives no more from it", sends.describe(), target);

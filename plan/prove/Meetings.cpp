@@ -78,9 +78,8 @@ private:
       });
     });
     if (!meetings.empty() && chunk.task == Task::gradients)
-      problems_.add(
-          "stage {} chunk {}: {} is a collective between stages; task gradients has those inside one", stage,
-          chunk.name(), meetings.front().what);
+      problems_.add("stage {} chunk {}: {} is a collective between stages; task gradients has those inside one", stage,
+                    chunk.name(), meetings.front().what);
     return meetings;
   }
 
@@ -130,12 +129,10 @@ private:
     const std::vector<std::string> &first = followed_[{number, stages.front()}];
     for (int64_t stage : stages) {
       const std::vector<std::string> &own = followed_[{number, stage}];
-      const size_t same =
-          std::mismatch(first.begin(), first.end(), own.begin(), own.end()).first - first.begin();
+      const size_t same = std::mismatch(first.begin(), first.end(), own.begin(), own.end()).first - first.begin();
       if (same != first.size() || same != own.size())
         problems_.add("collective {} between stages: stage {} has {}, stage {} has {}", same, stages.front(),
-                      same < first.size() ? first[same] : "none", stage,
-                      same < own.size() ? own[same] : "none");
+                      same < first.size() ? first[same] : "none", stage, same < own.size() ? own[same] : "none");
     }
   }
 

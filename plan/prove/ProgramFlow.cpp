@@ -78,8 +78,8 @@ private:
       isPartial |= static_cast<int64_t>(segment) != program_.frame && !held.has(range);
     });
     if (isPartial)
-      problems_.add("program '{}': writes columns of rows of segment '{}' and leaves others out",
-                    program_.name, program_.segments[segment]);
+      problems_.add("program '{}': writes columns of rows of segment '{}' and leaves others out", program_.name,
+                    program_.segments[segment]);
   }
 
   void run(const std::vector<OperandInfo> &infos, int64_t iteration) {
@@ -102,8 +102,7 @@ private:
   void read(const OperandAccess &access, std::string_view name) {
     bool isOther = false, isUntouched = false, isPartial = false, isBehind = false;
     contents_[access.segment].peek(access.span, [&](ByteInterval range, const Held &held) {
-      const ByteInterval inside = {std::max(range.begin, access.span.begin),
-                                   std::min(range.end, access.span.end)};
+      const ByteInterval inside = {std::max(range.begin, access.span.begin), std::min(range.end, access.span.end)};
       if (held.value == kUntouched) {
         isUntouched = true;
         flow_.segments[access.segment].reads.add(inside);
@@ -114,15 +113,14 @@ private:
         isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
         isBehind |= held.isCounted && !access.isCounted && !access.isElementwise;
         passesCounted_ |= held.isCounted && access.isElementwise;
-        isPartial |= held.stride == access.rowStride && held.stride > 0 ? !held.has(access.columns())
-                                                                        : !held.has(inside);
+        isPartial |=
+            held.stride == access.rowStride && held.stride > 0 ? !held.has(access.columns()) : !held.has(inside);
       }
     });
     const auto written = bytesOf_.find(access.value);
     if (isOther)
       report(access, name, "reads bytes of another value");
-    else if (access.isWholeValue && written != bytesOf_.end() &&
-             written->second != access.span.end - access.span.begin)
+    else if (access.isWholeValue && written != bytesOf_.end() && written->second != access.span.end - access.span.begin)
       report(access, name, "is not all of its value: the counts of all groups");
     else if (isPartial)
       report(access, name, "reads rows of which no instruction wrote all");
@@ -167,8 +165,8 @@ private:
 
   void report(const OperandAccess &access, std::string_view name, std::string_view what) {
     problems_.add("program '{}': {}: operand {}, bytes [{}, {}) of segment '{}', {}", program_.name,
-                  instruction_->label, name, access.span.begin, access.span.end,
-                  program_.segments[access.segment], what);
+                  instruction_->label, name, access.span.begin, access.span.end, program_.segments[access.segment],
+                  what);
   }
 
   const Plan &plan_;
@@ -176,8 +174,7 @@ private:
   const std::vector<int64_t> &place_;
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
-  bool passesCounted_ =
-      false; // the instruction that runs has read counted rows that it writes where they were
+  bool passesCounted_ = false; // the instruction that runs has read counted rows that it writes where they were
   std::vector<ByteMap<Held>> contents_;   // by segment: what was written last
   std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
   std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings
@@ -187,8 +184,7 @@ private:
 
 } // namespace
 
-ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
-                   Problems &problems) {
+ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place, Problems &problems) {
   return FlowBuilder(plan, program, place, problems).build();
 }
 

@@ -26,7 +26,6 @@ struct ProgramFlow {
 
 // `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same
 // bytes. Its reads and writes are recorded there.
-ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
-                   Problems &problems);
+ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place, Problems &problems);
 
 } // namespace mgc::plan

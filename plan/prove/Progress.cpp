@@ -41,8 +41,7 @@ struct Stage {
 class RoundPlayer {
 public:
   RoundPlayer(const Plan &plan, const Meetings &meetings, Problems &problems)
-      : plan_(plan), meetings_(meetings), problems_(problems),
-        channels_(plan.stages.size() * plan.stages.size()),
+      : plan_(plan), meetings_(meetings), problems_(problems), channels_(plan.stages.size() * plan.stages.size()),
         arrivals_(meetings.groups.size(), std::vector<int64_t>(plan.stages.size())), met_(arrivals_) {
     for (const StagePlan &stage : plan.stages)
       stages_.push_back(stageOf(stage));
@@ -61,9 +60,8 @@ public:
         return reportDeadlock();
       passOver();
     }
-    problems_.add(
-        "the steps of the stages do not repeat themselves within {} rounds; fewer microbatches would do",
-        kMostRounds);
+    problems_.add("the steps of the stages do not repeat themselves within {} rounds; fewer microbatches would do",
+                  kMostRounds);
   }
 
 private:
@@ -86,8 +84,7 @@ private:
   }
 
   int64_t channelOf(int64_t stage, const ScheduleStep &step) const {
-    const int64_t peer = plan_.stages[stage].rings[step.ring].peer,
-                  stages = static_cast<int64_t>(stages_.size());
+    const int64_t peer = plan_.stages[stage].rings[step.ring].peer, stages = static_cast<int64_t>(stages_.size());
     return step.kind == Kind::send ? stage * stages + peer : peer * stages + stage;
   }
 
@@ -124,8 +121,8 @@ private:
   const Issued *openWait(const Stage &stage) const {
     for (int64_t wait : stage.step().waits) {
       const Issued &earlier = stage.recent[stage.recent.size() - static_cast<size_t>(wait)];
-      if (earlier.channel >= 0 && (channels_[earlier.channel].sends <= earlier.number ||
-                                   channels_[earlier.channel].receives <= earlier.number))
+      if (earlier.channel >= 0 &&
+          (channels_[earlier.channel].sends <= earlier.number || channels_[earlier.channel].receives <= earlier.number))
         return &earlier;
     }
     return nullptr;
@@ -176,9 +173,8 @@ private:
                                      static_cast<int64_t>(stage.meeting), stage.hasArrived,
                                      static_cast<int64_t>(stage.recent.size())});
       for (const Issued &issued : stage.recent)
-        numbers.insert(
-            numbers.end(),
-            {issued.channel, issued.channel < 0 ? 0 : issued.number - channels_[issued.channel].sends});
+        numbers.insert(numbers.end(),
+                       {issued.channel, issued.channel < 0 ? 0 : issued.number - channels_[issued.channel].sends});
     }
     for (const Channel &channel : channels_)
       if (channel.sends + channel.receives > 0)
@@ -204,8 +200,7 @@ private:
     int64_t periods = INT64_MAX;
     for (size_t s = 0; s < stages_.size(); ++s)
       if (const int64_t by = now.iterations[s] - same->iterations[s]; by > 0)
-        periods =
-            std::min(periods, (stages_[s].parts[stages_[s].part].count - 1 - stages_[s].iteration) / by);
+        periods = std::min(periods, (stages_[s].parts[stages_[s].part].count - 1 - stages_[s].iteration) / by);
     if (periods > 0 && periods < INT64_MAX)
       skip(*same, now, periods);
     seen_.clear();
@@ -221,8 +216,7 @@ private:
       stages_[s].iteration += periods * (to.iterations[s] - from.iterations[s]);
       for (Issued &issued : stages_[s].recent)
         if (issued.channel >= 0)
-          issued.number +=
-              periods * (to.channels[issued.channel].sends - from.channels[issued.channel].sends);
+          issued.number += periods * (to.channels[issued.channel].sends - from.channels[issued.channel].sends);
     }
     for (size_t c = 0; c < channels_.size(); ++c) {
       channels_[c].sends += periods * (to.channels[c].sends - from.channels[c].sends);
@@ -235,12 +229,11 @@ private:
   std::string describe(int64_t s, int64_t item, int64_t iteration) const {
     const StagePlan &plan = plan_.stages[s];
     const ScheduleStep &step = plan.schedule[item];
-    const std::string what =
-        step.kind == Kind::run
-            ? "run " + plan.chunks[step.chunk].name()
-            : fmt::format("{} of '{}' {} stage {}", step.kind == Kind::send ? "send" : "recv",
-                          plan.rings[step.ring].name, step.kind == Kind::send ? "to" : "from",
-                          plan.rings[step.ring].peer);
+    const std::string what = step.kind == Kind::run
+                                 ? "run " + plan.chunks[step.chunk].name()
+                                 : fmt::format("{} of '{}' {} stage {}", step.kind == Kind::send ? "send" : "recv",
+                                               plan.rings[step.ring].name, step.kind == Kind::send ? "to" : "from",
+                                               plan.rings[step.ring].peer);
     return fmt::format("stage {} schedule[{}], iteration {} ({})", s, item, iteration, what);
   }
 
@@ -251,10 +244,10 @@ private:
     if (const Issued *wait = openWait(stage)) {
       const int64_t peer = plan_.stages[s].rings[plan_.stages[s].schedule[wait->item].ring].peer;
       const Stage &other = stages_[peer];
-      return {peer, fmt::format("{} waits for its {}, whose other end {}", here, describe(s, wait->item, 0),
-                                other.isDone() ? fmt::format("stage {} does not have", peer)
-                                               : fmt::format("comes after {}",
-                                                             describe(peer, other.item, other.iteration)))};
+      return {peer,
+              fmt::format("{} waits for its {}, whose other end {}", here, describe(s, wait->item, 0),
+                          other.isDone() ? fmt::format("stage {} does not have", peer)
+                                         : fmt::format("comes after {}", describe(peer, other.item, other.iteration)))};
     }
     const std::vector<int64_t> &groups = meetings_.ofChunks[s][stage.step().chunk];
     for (int64_t other :

@@ -65,8 +65,7 @@ RingMemory::RingMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage.r
     for (const Cycle &cycle : cycles)
       slots = leastCommonMultiple(slots, cycle.slots), mostSlots_ = std::max(mostSlots_, cycle.slots);
     if (!group.turns)
-      period_ = leastCommonMultiple(period_,
-                                    slots > kMostPeriod / group.period ? kMostPeriod : slots * group.period);
+      period_ = leastCommonMultiple(period_, slots > kMostPeriod / group.period ? kMostPeriod : slots * group.period);
     group.pieces = ByteMap<Piece>(end - group.offset, {});
     groups_.push_back(std::move(group));
   }
@@ -77,8 +76,7 @@ ByteInterval RingMemory::at(int64_t index, int64_t microbatch, ByteInterval rang
   const auto period = static_cast<int64_t>(ring.turns.size());
   const int64_t round = floorDivide(microbatch, period);
   const Ring::Turn &turn = ring.turns[microbatch - round * period];
-  const int64_t place = turn.phase + round,
-                slot = turn.first + place - floorDivide(place, turn.slots) * turn.slots;
+  const int64_t place = turn.phase + round, slot = turn.first + place - floorDivide(place, turn.slots) * turn.slots;
   const int64_t begin = ring.offset + ring.pitch() * slot - groups_[groupOf_[index]].offset;
   return {begin + range.begin, begin + range.end};
 }

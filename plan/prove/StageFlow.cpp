@@ -26,9 +26,8 @@ constexpr size_t kMostNumbers = size_t(1) << 24; // numbers in all states of a r
 class StageProof {
 public:
   StageProof(const Plan &plan, int64_t index, Flows &flows, Problems &problems)
-      : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems),
-        memory_(stage_), allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()),
-        nextCall_(stage_.chunks.size()) {
+      : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems), memory_(stage_),
+        allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
     for (const Region &region : stage_.regions)
       if (region.kind == "parameters" || region.kind == "optimizer")
         defined_.add({region.offset, region.offset + region.bytes});
@@ -36,16 +35,14 @@ public:
     for (const ScheduleStep &step : stage_.schedule)
       for (int64_t wait : step.waits)
         window_ = std::max(window_, wait);
-    hasConcurrentRuns_ =
-        std::ranges::find(stage_.chunks, Task::gradients, &Chunk::task) != stage_.chunks.end() ||
-        std::ranges::any_of(stage_.schedule, &ScheduleStep::paired);
+    hasConcurrentRuns_ = std::ranges::find(stage_.chunks, Task::gradients, &Chunk::task) != stage_.chunks.end() ||
+                         std::ranges::any_of(stage_.schedule, &ScheduleStep::paired);
   }
 
   void prove() {
     verifyRings();
     size_t next = 0;
-    for (int64_t item = 0;
-         item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
+    for (int64_t item = 0; item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
       while (next < stage_.repeats.size() && stage_.repeats[next].end <= item)
         ++next;
       const bool isRepeat = next < stage_.repeats.size() && stage_.repeats[next].begin == item;
@@ -67,15 +64,13 @@ private:
       const ByteInterval all = {ring.offset, ring.end()};
       if (memory_.isTracked(static_cast<int64_t>(i)) &&
           (ring.offset % kAlignment != 0 || ring.stride % kAlignment != 0))
-        problems_.add(
-            "stage {} ring '{}': offset {} and stride {} must be multiples of {}, as kernels are told",
-            index_, ring.name, ring.offset, ring.stride, kAlignment);
+        problems_.add("stage {} ring '{}': offset {} and stride {} must be multiples of {}, as kernels are told",
+                      index_, ring.name, ring.offset, ring.stride, kAlignment);
       if (std::ranges::none_of(stage_.regions, [&](const Region &region) {
-            return region.kind == kind && region.offset <= all.begin &&
-                   all.end <= region.offset + region.bytes;
+            return region.kind == kind && region.offset <= all.begin && all.end <= region.offset + region.bytes;
           }))
-        problems_.add("stage {} ring '{}': bytes [{}, {}) do not lie in a region '{}'", index_, ring.name,
-                      all.begin, all.end, kind);
+        problems_.add("stage {} ring '{}': bytes [{}, {}) do not lie in a region '{}'", index_, ring.name, all.begin,
+                      all.end, kind);
     }
   }
 
@@ -88,11 +83,10 @@ private:
     for (int64_t i = 0; i < part.count && problems_.count() < kEnough; ++i) {
       if (now_ > kMostSteps)
         return problems_.add(
-            "stage {}: more than {} of its steps do not repeat themselves; fewer microbatches would do",
-            index_, kMostSteps);
+            "stage {}: more than {} of its steps do not repeat themselves; fewer microbatches would do", index_,
+            kMostSteps);
       for (int64_t item = part.begin; item < part.end; ++item)
-        run(stage_.schedule[item],
-            stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
+        run(stage_.schedule[item], stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
       if (!stride || part.count - i < 3 || memory_.mostSlots() >= part.count ||
           static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8 || kept > kMostNumbers)
         continue;
@@ -162,9 +156,8 @@ private:
   // together with the first; after a pair, as after any run, everything before has completed, the pair's first run
   // included.
   void startAfter(const ScheduleStep &step) {
-    const int64_t stream = step.kind == Kind::run
-                               ? -1 - static_cast<int64_t>(id_.stream)
-                               : 2 * stage_.rings[step.ring].peer + (step.kind == Kind::send);
+    const int64_t stream = step.kind == Kind::run ? -1 - static_cast<int64_t>(id_.stream)
+                                                  : 2 * stage_.rings[step.ring].peer + (step.kind == Kind::send);
     known_ = Completed();
     if (const auto last = lastOfStream_.find(stream); last != lastOfStream_.end()) {
       known_.join(last->second.known);
@@ -208,16 +201,15 @@ private:
     if (step.paired)
       for (ByteInterval range : flow.frame.ranges())
         if (frameBefore_->meets(range))
-          report("uses bytes [{}, {}) of the frame, some of which the other run of its pair uses",
-                 range.begin, range.end);
+          report("uses bytes [{}, {}) of the frame, some of which the other run of its pair uses", range.begin,
+                 range.end);
     frameBefore_ = &flow.frame;
   }
 
   // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but
   // update writes parameters (verifyRegion).
   void verifyUpdated(const ByteSet &writes) {
-    const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements,
-                            DType type) {
+    const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements, DType type) {
       if (!writes.contains({offset, offset + elements * sizeInBytes(type)}))
         report("does not write all of the {} of bucket '{}'", what, bucket.name);
     };
@@ -247,8 +239,7 @@ private:
 
   // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.
   void verifyContinued(const ScheduleStep &step, const ChunkFlow &flow, int64_t end) {
-    const bool follows = part_.chunk == step.chunk &&
-                         part_.microbatch == microbatch_ - skippedMicrobatches_ &&
+    const bool follows = part_.chunk == step.chunk && part_.microbatch == microbatch_ - skippedMicrobatches_ &&
                          part_.end == step.firstCall;
     for (ByteInterval range : flow.continued.ranges())
       if (!follows || !part_.left->contains(range))
@@ -288,8 +279,8 @@ private:
 
   void verifyEnd() {
     if (!defined_.contains(scalarsAt(stage_.resultsOffset, kResults.size())))
-      problems_.add("stage {}: nothing writes some of the {} results of the step at {}", index_,
-                    kResults.size(), stage_.resultsOffset);
+      problems_.add("stage {}: nothing writes some of the {} results of the step at {}", index_, kResults.size(),
+                    stage_.resultsOffset);
     for (const RingGroup &group : memory_.groups())
       for (const auto &[begin, piece] : group.pieces.parts())
         verifyWasRead(piece);
@@ -312,15 +303,14 @@ private:
     const Content expected{ring, microbatch};
     bool isOther = false;
     StepId unordered;
-    memory_.groupOf(ring).pieces.forEach(memory_.at(ring, microbatch, range),
-                                         [&](ByteInterval, Piece &piece) {
-                                           isOther |= piece.content != expected;
-                                           follow(piece.writer, unordered);
-                                           addReader(piece);
-                                         });
+    memory_.groupOf(ring).pieces.forEach(memory_.at(ring, microbatch, range), [&](ByteInterval, Piece &piece) {
+      isOther |= piece.content != expected;
+      follow(piece.writer, unordered);
+      addReader(piece);
+    });
     if (isOther)
-      report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin,
-             range.end, stage_.rings[ring].name);
+      report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin, range.end,
+             stage_.rings[ring].name);
     else
       reportUnordered(unordered, "reads", fmt::format("'{}'", stage_.rings[ring].name), range);
   }
@@ -359,8 +349,8 @@ private:
   void readAllocation(const ByteSet &reads) {
     for (ByteInterval range : reads.ranges()) {
       if (!defined_.contains(range))
-        report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step",
-               range.begin, range.end);
+        report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step", range.begin,
+               range.end);
       if (!hasConcurrentRuns_)
         continue;
       StepId unordered;
@@ -382,13 +372,13 @@ private:
       bool isComplete = false;
       allocation_.forEach(range, [&](ByteInterval, Piece &piece) {
         followAll(piece, unordered);
-        isComplete |= piece.gradientsReader >= 0 ||
-                      (piece.writer.step >= 0 && piece.writer.stream == StepStream::gradients);
+        isComplete |=
+            piece.gradientsReader >= 0 || (piece.writer.step >= 0 && piece.writer.stream == StepStream::gradients);
       });
       allocation_.set(range, {id_, {}});
       if (isComplete && isPerMicrobatch(chunk.task))
-        report("adds to bytes [{}, {}) of the allocation, which a run of 'gradients' has completed before",
-               range.begin, range.end);
+        report("adds to bytes [{}, {}) of the allocation, which a run of 'gradients' has completed before", range.begin,
+               range.end);
       reportUnordered(unordered, "writes", "the allocation", range);
     }
   }
@@ -422,8 +412,7 @@ private:
       follow({reader, StepStream::message}, unordered);
   }
   bool isOfThisStep(const Piece &piece) const {
-    return piece.writer.step == id_.step || piece.computeReader == id_.step ||
-           piece.gradientsReader == id_.step;
+    return piece.writer.step == id_.step || piece.computeReader == id_.step || piece.gradientsReader == id_.step;
   }
   void addReader(Piece &piece) const {
     if (id_.stream == StepStream::compute)
@@ -451,8 +440,7 @@ private:
       return fmt::format("{} of '{}' for microbatch {}", step_->kind == Kind::send ? "send" : "recv",
                          stage_.rings[step_->ring].name, microbatch_);
     const std::string name = stage_.chunks[step_->chunk].name();
-    return microbatch_ < 0 ? fmt::format("run {}", name)
-                           : fmt::format("run {} for microbatch {}", name, microbatch_);
+    return microbatch_ < 0 ? fmt::format("run {}", name) : fmt::format("run {} for microbatch {}", name, microbatch_);
   }
 
   struct Started {
@@ -531,8 +519,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   state.add(part_.chunk), state.add(part_.end), state.add(part_.microbatch - base);
   for (size_t chunk = 0; chunk < nextMicrobatch_.size(); ++chunk) {
     state.add(nextCall_[chunk]);
-    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base
-                                                         : nextMicrobatch_[chunk]);
+    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base : nextMicrobatch_[chunk]);
   }
   return state.take();
 }

@@ -36,8 +36,8 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   const int64_t all = bucket.elements, shard = shardElements(plan, bucket);
   auto check = [&](Task task, const char *name, int64_t offset, int64_t elements, DType type) {
     if (elements > 0 && !bound[task].contains({offset, elements * sizeInBytes(type)}))
-      problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage,
-                   bucket.name, name, offset, elements, nameOf(task));
+      problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage, bucket.name,
+                   name, offset, elements, nameOf(task));
   };
   const DType values = valueType(plan, bucket), gradients = gradientType(plan, bucket);
   check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
@@ -105,8 +105,7 @@ void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, Problems 
     if (region.kind == "parameters" || region.kind == "gradients")
       owned.add({region.offset, region.offset + region.bytes});
   const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
-    const int64_t begin = call.segments[segment].offset,
-                  bytes = plan.programs[call.program].segmentBytes[segment];
+    const int64_t begin = call.segments[segment].offset, bytes = plan.programs[call.program].segmentBytes[segment];
     if (call.segments[segment].slot >= 0 || bytes == 0 || !owned.meets({begin, begin + bytes}))
       return;
     const auto found = blocks.find(begin);

@@ -14,8 +14,7 @@ struct RowUses {
 
 class StageRows {
 public:
-  StageRows(const Plan &plan, const StagePlan &stage, Flows &flows)
-      : plan_(plan), stage_(stage), flows_(flows) {}
+  StageRows(const Plan &plan, const StagePlan &stage, Flows &flows) : plan_(plan), stage_(stage), flows_(flows) {}
 
   std::map<int64_t, RowUses> uses() {
     for (const Chunk &chunk : stage_.chunks)

@@ -61,27 +61,25 @@ static void verifyTokenTypes(Checks &checks) {
 static void verifyEncoder(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root;
-  const bool isRead = std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
-    return std::ranges::any_of(stage.inputs, &Input::ofEncoder);
-  });
+  const bool isRead = std::ranges::any_of(
+      plan.stages, [](const StagePlan &stage) { return std::ranges::any_of(stage.inputs, &Input::ofEncoder); });
   const bool fits = isRead ? plan.encoderLength > 0 : plan.encoderLength == 0;
   if (checks.violations.expect(fits, root.field("encoderLength"), "found {}, expected {}", plan.encoderLength,
                                isRead ? "a positive number, for a stage reads the encoder's sequence"
                                       : "0, for no stage reads an encoder's sequence")) {
     const Checked tokens = checkedMultiply(plan.globalBatchSize, plan.encoderLength);
     checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("encoderLength"),
-                             "{} samples of {} tokens are more than 2^40 tokens per step",
-                             plan.globalBatchSize, plan.encoderLength);
+                             "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,
+                             plan.encoderLength);
     checks.violations.expect(!isRead || plan.zigzag == 1, root.field("zigzag"),
                              "found {}, expected 1 of a plan with an encoder", plan.zigzag);
   }
   for (const auto &[name, token] :
        {std::pair("startToken", plan.startToken), std::pair("paddingToken", plan.paddingToken)}) {
     checks.violations.expect(token >= -1 && token < plan.vocabulary, root.field(name),
-                             "found {}, expected a token of the vocabulary of {}, or -1", token,
-                             plan.vocabulary);
-    checks.violations.expect(isRead || token == -1, root.field(name),
-                             "found {}, expected -1 without an encoder", token);
+                             "found {}, expected a token of the vocabulary of {}, or -1", token, plan.vocabulary);
+    checks.violations.expect(isRead || token == -1, root.field(name), "found {}, expected -1 without an encoder",
+                             token);
   }
 }
 
@@ -109,21 +107,19 @@ static void verifyImages(Checks &checks) {
                                    {"columns", images.columns}})
     areSizes &= checks.violations.expect(size >= 1 && size <= kMostOfAnEdge, place.field(name),
                                          "found {}, expected 1 to {}", size, kMostOfAnEdge);
-  areSizes &=
-      checks.violations.expect(images.classTokens == 0 || images.classTokens == 1, place.field("classTokens"),
-                               "found {}, expected 0 or 1", images.classTokens);
+  areSizes &= checks.violations.expect(images.classTokens == 0 || images.classTokens == 1, place.field("classTokens"),
+                                       "found {}, expected 0 or 1", images.classTokens);
   checks.violations.expect(images.token >= 0 && images.token < plan.vocabulary, place.field("token"),
-                           "found {}, expected a token of the vocabulary of {}", images.token,
-                           plan.vocabulary);
+                           "found {}, expected a token of the vocabulary of {}", images.token, plan.vocabulary);
   if (!areSizes)
     return;
-  const Checked pixels = checkedProduct({plan.globalBatchSize, images.channels, images.rows, images.patchSize,
-                                         images.columns, images.patchSize});
-  checks.violations.expect(pixels && *pixels <= kMaxStepTokens, place,
-                           "the pixels of {} images are more than 2^40", plan.globalBatchSize);
+  const Checked pixels = checkedProduct(
+      {plan.globalBatchSize, images.channels, images.rows, images.patchSize, images.columns, images.patchSize});
+  checks.violations.expect(pixels && *pixels <= kMaxStepTokens, place, "the pixels of {} images are more than 2^40",
+                           plan.globalBatchSize);
   checks.violations.expect(images.positions() <= plan.encoderLength, place,
-                           "{} positions of an image, expected no more than encoderLength = {}",
-                           images.positions(), plan.encoderLength);
+                           "{} positions of an image, expected no more than encoderLength = {}", images.positions(),
+                           plan.encoderLength);
   if (checks.violations.expect(images.firstFeature >= 0 && images.firstFeature < images.positions(),
                                place.field("firstFeature"), "found {}, expected 0 to {}", images.firstFeature,
                                images.positions() - 1))
@@ -149,8 +145,7 @@ void verifyNumbers(Checks &checks) {
   positive("vocabulary", plan.vocabulary);
   positive("virtualStages", plan.virtualStages);
   checks.violations.expect(plan.zigzag < 1 || isOrder(plan.sequenceLength, plan.zigzag), root.field("zigzag"),
-                           "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks", plan.sequenceLength,
-                           plan.zigzag);
+                           "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks", plan.sequenceLength, plan.zigzag);
   Checked tokens = checkedMultiply(plan.globalBatchSize, plan.sequenceLength);
   checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("globalBatchSize"),
                            "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,

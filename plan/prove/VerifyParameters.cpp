@@ -77,8 +77,7 @@ public:
                        "initStd = {} must be from 0 to {}: the largest normal number times it is an f32",
                        parameter_.initStd, kMostInitStd);
     violations_.expect(parameter_.activeShare > 0 && parameter_.activeShare <= 1, place_,
-                       "activeShare = {} must be above 0 and at most 1: a share of the tokens",
-                       parameter_.activeShare);
+                       "activeShare = {} must be above 0 and at most 1: a share of the tokens", parameter_.activeShare);
     for (const ParameterDim &dim : parameter_.dims)
       violations_.expect(dim.name != kVocabularyDim || dim.valid == checks_.plan.vocabulary, place_,
                          "'{}' has {} valid rows {}, the plan vocabulary = {}", parameter_.name, dim.valid,
@@ -116,10 +115,9 @@ void ParameterChecks::verifyStack() {
   names.push_back(parameter_.tensor);
   const int64_t stacked = parameter_.stacked;
   for (const std::string &name : names)
-    violations_.expect(
-        stacked > 0 ? isNumbered(name) : name.find(kStackHole) == std::string::npos, place_,
-        "tensor '{}' of a stack of {}: expected {} once in the names of a stack, and in no other", name,
-        stacked, kStackHole);
+    violations_.expect(stacked > 0 ? isNumbered(name) : name.find(kStackHole) == std::string::npos, place_,
+                       "tensor '{}' of a stack of {}: expected {} once in the names of a stack, and in no other", name,
+                       stacked, kStackHole);
   if (stacked == 0)
     return;
   const std::vector<ParameterDim> &dims = parameter_.dims;
@@ -133,8 +131,7 @@ void ParameterChecks::verifyStack() {
   violations_.expect(
       stacked > 0 && size == Checked(stacked) && beginsWithStack(parameter_.fileShape) &&
           beginsWithStack(parameter_.shapeOfTensor()),
-      place_, "a stack of {} tensors; expected the first dimension of the file of that size, without padding",
-      stacked);
+      place_, "a stack of {} tensors; expected the first dimension of the file of that size, without padding", stacked);
 }
 
 // File dimension j holds offset[j] + the product of the valid sizes of its dims.
@@ -147,11 +144,10 @@ void ParameterChecks::verifyFileView() {
     grouped = count < 0 ? std::nullopt : checkedAdd(grouped, count);
   bool sizes = grouping.size() == shape.size() && offset.size() == shape.size() &&
                grouped == Checked(static_cast<int64_t>(dims.size()));
-  if (!violations_.expect(
-          sizes, place_,
-          "fileShape, grouping and offset must have one entry per file dimension, and grouping must "
-          "add up to the {} dims; found {}, {}, {} entries",
-          dims.size(), shape.size(), grouping.size(), offset.size()))
+  if (!violations_.expect(sizes, place_,
+                          "fileShape, grouping and offset must have one entry per file dimension, and grouping must "
+                          "add up to the {} dims; found {}, {}, {} entries",
+                          dims.size(), shape.size(), grouping.size(), offset.size()))
     return;
   for (size_t j = 0, dim = 0; j < shape.size(); ++j) {
     Checked extent = 1;
@@ -180,8 +176,8 @@ std::optional<std::vector<int64_t>> ParameterChecks::localSizes() {
     Checked local = localSize(checks_, place, dim.size, dim.axes);
     sound &= local.has_value();
     sizes.push_back(local.value_or(0));
-    violations_.expect(dim.valid >= 1 && dim.valid <= dim.size, place, "valid = {} is not in [1, size = {}]",
-                       dim.valid, dim.size);
+    violations_.expect(dim.valid >= 1 && dim.valid <= dim.size, place, "valid = {} is not in [1, size = {}]", dim.valid,
+                       dim.size);
     all.insert(all.end(), dim.axes.begin(), dim.axes.end());
   }
   if (sound)
@@ -198,13 +194,12 @@ std::optional<LocalRows> ParameterChecks::localRows() {
   const Parameter::Rows &rows = parameter_.rows;
   Place place = place_.field("rows"), dims = place_.field("dims");
   if (!violations_.expect(rows.dims >= 0 && rows.dims <= int64_t(parameter_.dims.size()), place,
-                          "dims = {} is not in [0, {}], the dimensions of '{}'", rows.dims,
-                          parameter_.dims.size(), parameter_.name) ||
+                          "dims = {} is not in [0, {}], the dimensions of '{}'", rows.dims, parameter_.dims.size(),
+                          parameter_.name) ||
       !sizes)
     return std::nullopt;
   const std::span<const int64_t> all(*sizes);
-  const Checked count = productOf(all.first(size_t(rows.dims))),
-                elements = productOf(all.subspan(size_t(rows.dims)));
+  const Checked count = productOf(all.first(size_t(rows.dims))), elements = productOf(all.subspan(size_t(rows.dims)));
   if (!violations_.expect(checkedMultiply(count, elements).has_value(), dims,
                           "the sizes multiply to more than 64 bits hold"))
     return std::nullopt;
@@ -217,14 +212,12 @@ bool ParameterChecks::verifyRows(const LocalRows &local) {
   const Parameter::Rows &rows = parameter_.rows;
   Place place = place_.field("rows");
   if (rows.extent == 0)
-    return violations_.expect(
-        rows.dims == 0 && rows.offset == 0, place,
-        "dims = {} and offset = {} without an extent; a parameter by itself has neither", rows.dims,
-        rows.offset);
-  return violations_.expect(
-      fitsInside(rows.offset, local.elements, rows.extent), place,
-      "a row of '{}', {} elements from {} on, does not lie inside the matrix's of extent = {}",
-      parameter_.name, local.elements, rows.offset, rows.extent);
+    return violations_.expect(rows.dims == 0 && rows.offset == 0, place,
+                              "dims = {} and offset = {} without an extent; a parameter by itself has neither",
+                              rows.dims, rows.offset);
+  return violations_.expect(fitsInside(rows.offset, local.elements, rows.extent), place,
+                            "a row of '{}', {} elements from {} on, does not lie inside the matrix's of extent = {}",
+                            parameter_.name, local.elements, rows.offset, rows.extent);
 }
 
 // The parameters of a matrix agree in its shape.
@@ -240,8 +233,7 @@ void ParameterChecks::addTo(Contents &contents, const LocalRows &rows, int64_t b
                      "'{}' has {} rows of a matrix of extent {}, but '{}', which begins there too, {} of {}; "
                      "the parts of one matrix agree",
                      parameter_.name, rows.count, extent,
-                     matrix.parts.empty() ? parameter_.name : matrix.parts.front().owner, matrix.rows,
-                     matrix.extent);
+                     matrix.parts.empty() ? parameter_.name : matrix.parts.front().owner, matrix.rows, matrix.extent);
   matrix.parts.push_back({offset, offset + rows.elements, parameter_.name});
 }
 
@@ -254,14 +246,13 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
   for (size_t i = 0; i < parameter_.places.size(); ++i) {
     const auto &[stage, bucket, offset, first, count, stride] = parameter_.places[i];
     Place place = places.element(i);
-    if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}",
-                            stage, checks_.plan.stages.size()))
+    if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}", stage,
+                            checks_.plan.stages.size()))
       continue;
-    violations_.expect(stages.insert(stage).second, place, "'{}' has two places in stage {}", parameter_.name,
-                       stage);
+    violations_.expect(stages.insert(stage).second, place, "'{}' has two places in stage {}", parameter_.name, stage);
     const std::vector<Bucket> &buckets = checks_.plan.stages[stage].buckets;
-    if (!violations_.expect(inRange(bucket, buckets.size()), place, "bucket {} is not one of {} of stage {}",
-                            bucket, buckets.size(), stage))
+    if (!violations_.expect(inRange(bucket, buckets.size()), place, "bucket {} is not one of {} of stage {}", bucket,
+                            buckets.size(), stage))
       continue;
     verifyBucket(buckets[bucket], place);
     known = known ? known : &buckets[bucket];
@@ -279,8 +270,7 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
                        parameter_.name, offset, parameter_.places.front().stage, begin);
     if (violations_.expect(fitsInside(offset, span, buckets[bucket].elements), place,
                            "{} elements from {} on do not lie inside the {} of bucket {}",
-                           span ? fmt::to_string(*span) : "more than 2^63", offset, buckets[bucket].elements,
-                           bucket))
+                           span ? fmt::to_string(*span) : "more than 2^63", offset, buckets[bucket].elements, bucket))
       addTo(occupancy[{stage, bucket}], rows, offset, *span, place);
   }
 }
@@ -293,11 +283,10 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
   const Mesh &mesh = checks_.plan.mesh;
   if (verifyAxes(mesh, bucket.splitAxes).isOk()) // else the bucket's own violation
     violations_.expect(effectiveAxes(mesh, split) == effectiveAxes(mesh, bucket.splitAxes), place,
-                       "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name,
-                       fmt::join(split, ", "), bucket.name, fmt::join(bucket.splitAxes, ", "));
+                       "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name, fmt::join(split, ", "),
+                       bucket.name, fmt::join(bucket.splitAxes, ", "));
   violations_.expect(!bucket.counts || parameter_.init == InitKind::zeros, place,
-                     "'{}' counts; expected zeros as its first values, which no step changes",
-                     parameter_.name);
+                     "'{}' counts; expected zeros as its first values, which no step changes", parameter_.name);
   std::set<int64_t> tied(bucket.tiedStages.begin(), bucket.tiedStages.end()), stages;
   for (const Parameter::Place &other : parameter_.places)
     stages.insert(other.stage);
@@ -318,12 +307,10 @@ struct BucketPart {
 int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
   int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
-  checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place,
-                           "is sharded, but the plan has zero = 0");
-  checks.violations.expect(
-      bucket.elements % unit == 0, place,
-      "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
-      bucket.elements, ranks, unit);
+  checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
+  checks.violations.expect(bucket.elements % unit == 0, place,
+                           "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
+                           bucket.elements, ranks, unit);
   return bucket.elements / ranks;
 }
 
@@ -345,17 +332,15 @@ std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_
 
 // A frozen bucket has values alone, and nothing is reduced.
 void verifyFrozen(Checks &checks, const Bucket &bucket, const Place &place) {
-  checks.violations.expect(!bucket.counts, place,
-                           "is frozen and counts; what counts load is not trained anyway");
+  checks.violations.expect(!bucket.counts, place, "is frozen and counts; what counts load is not trained anyway");
   checks.violations.expect(bucket.gradientOffset == -1 && bucket.gradientShardOffset == -1, place,
                            "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no "
                            "gradients",
                            bucket.gradientOffset, bucket.gradientShardOffset);
-  checks.violations.expect(
-      bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
-      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
-      "gradient is reduced",
-      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+  checks.violations.expect(bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
+                           "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
+                           "gradient is reduced",
+                           fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
 }
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
@@ -387,14 +372,13 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {
     Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(buffer.type));
     bool fits = fitsInside(buffer.offset, bytes, stage.bytes);
-    checks.violations.expect(
-        fits && buffer.offset % kAlignment == 0, place,
-        "{}Offset = {} must be a multiple of {}, and its {} elements lie inside the allocation "
-        "of {} bytes",
-        buffer.name, buffer.offset, kAlignment, buffer.elements, stage.bytes);
+    checks.violations.expect(fits && buffer.offset % kAlignment == 0, place,
+                             "{}Offset = {} must be a multiple of {}, and its {} elements lie inside the allocation "
+                             "of {} bytes",
+                             buffer.name, buffer.offset, kAlignment, buffer.elements, stage.bytes);
     if (fits && buffer.name != "gradientShard") // reused from step to step, so free to share memory
-      persistent.push_back({buffer.offset, buffer.offset + *bytes,
-                            fmt::format("{} of bucket '{}'", buffer.name, bucket.name)});
+      persistent.push_back(
+          {buffer.offset, buffer.offset + *bytes, fmt::format("{} of bucket '{}'", buffer.name, bucket.name)});
   }
 }
 
@@ -407,10 +391,9 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
   std::ranges::sort(contents, {}, &Interval::begin);
   int64_t next = 0;
   const auto verify = [&](int64_t begin, int64_t most) {
-    checks.violations.expect(
-        begin - next < most, place,
-        "elements [{}, {}) are of no parameter; expected fewer than {} that are only padding", next, begin,
-        most);
+    checks.violations.expect(begin - next < most, place,
+                             "elements [{}, {}) are of no parameter; expected fewer than {} that are only padding",
+                             next, begin, most);
   };
   for (const Interval &content : contents) {
     verify(content.begin, unit);
@@ -428,10 +411,9 @@ void verifyContents(Checks &checks, const Bucket &bucket, const Place &place, Co
       names += (names.empty() ? "" : " + ") + part.owner;
       filled = checkedAdd(filled, part.end - part.begin);
     }
-    checks.violations.expect(
-        filled == Checked(matrix.extent), place,
-        "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
-        filled.value_or(-1), matrix.extent, names);
+    checks.violations.expect(filled == Checked(matrix.extent), place,
+                             "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
+                             filled.value_or(-1), matrix.extent, names);
     contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
     verifyDisjoint(checks, place, std::move(matrix.parts));
   }
@@ -448,16 +430,14 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
     const Bucket &bucket = plan.buckets[i];
     Place place = buckets.element(i);
     Contents contents = std::move(occupancy[{stage, i}]);
-    checks.violations.expect(bucket.elements == 0 || !contents.whole.empty() || !contents.joined.empty(),
-                             place, "has {} elements and no parameter", bucket.elements);
+    checks.violations.expect(bucket.elements == 0 || !contents.whole.empty() || !contents.joined.empty(), place,
+                             "has {} elements and no parameter", bucket.elements);
     verifyContents(checks, bucket, place, std::move(contents));
     if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
-      checks.violations.expect(bucket.tiedStages.empty() ||
-                                   std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),
-                               place, "tiedStages [{}] does not have the bucket's own stage {}",
-                               fmt::join(bucket.tiedStages, ", "), stage);
-    bool sized =
-        checks.violations.expect(bucket.elements >= 0, place, "elements = {} is negative", bucket.elements);
+      checks.violations.expect(
+          bucket.tiedStages.empty() || std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(), place,
+          "tiedStages [{}] does not have the bucket's own stage {}", fmt::join(bucket.tiedStages, ", "), stage);
+    bool sized = checks.violations.expect(bucket.elements >= 0, place, "elements = {} is negative", bucket.elements);
     if (verifyAxesApart(checks, place, {&bucket.splitAxes, &bucket.reduceAxes, &bucket.dataAxes}) && sized)
       verifyBuffers(checks, plan, bucket, place, persistent);
   }
@@ -474,8 +454,7 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
   constexpr int64_t kMost = kMostInstances;
   const auto isNumbered = [](const std::string &name) { return name.find("{}") != std::string::npos; };
   Place places = place.field("places");
-  bool sound =
-      checks.violations.expect(!parameter.places.empty(), place, "'{}' has no place", parameter.name);
+  bool sound = checks.violations.expect(!parameter.places.empty(), place, "'{}' has no place", parameter.name);
   for (size_t i = 0; i < parameter.places.size(); ++i) {
     const Parameter::Place &at = parameter.places[i];
     const Checked last = checkedAdd(at.elementOffset, checkedMultiply(at.stride, at.count - 1));

@@ -10,8 +10,8 @@ void verifyDisjoint(Checks &checks, const Place &place, std::vector<Interval> in
   std::ranges::sort(intervals, {}, [](const Interval &i) { return std::tie(i.begin, i.end, i.owner); });
   for (size_t i = 1; i < intervals.size(); ++i) {
     const Interval &left = intervals[i - 1], &right = intervals[i];
-    checks.violations.expect(left.end <= right.begin, place, "{} [{}, {}) and {} [{}, {}) overlap",
-                             left.owner, left.begin, left.end, right.owner, right.begin, right.end);
+    checks.violations.expect(left.end <= right.begin, place, "{} [{}, {}) and {} [{}, {}) overlap", left.owner,
+                             left.begin, left.end, right.owner, right.begin, right.end);
   }
 }
 
@@ -25,19 +25,17 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
   return verifyAxesAt(checks, place, all);
 }
 
-bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,
-                   int64_t most) {
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items, int64_t most) {
   int64_t next = 0;
   Checked runs = static_cast<int64_t>(items);
   Place list = place.field("repeats");
   for (size_t i = 0; i < repeats.size(); ++i) {
     const auto &[begin, end, count] = repeats[i];
     Place here = list.element(i);
-    if (!checks.violations.expect(
-            begin >= next && begin < end && end <= static_cast<int64_t>(items), here,
-            "[{}, {}) is no part of the {} items from item {} on, where the repeat before "
-            "it ends",
-            begin, end, items, next) ||
+    if (!checks.violations.expect(begin >= next && begin < end && end <= static_cast<int64_t>(items), here,
+                                  "[{}, {}) is no part of the {} items from item {} on, where the repeat before "
+                                  "it ends",
+                                  begin, end, items, next) ||
         !checks.violations.expect(count >= 1, here, "count = {}, expected at least 1", count))
       return false;
     runs = checkedAdd(runs, checkedMultiply(end - begin, count - 1));
@@ -57,8 +55,8 @@ Checked localSize(Checks &checks, const Place &place, int64_t size, const Axes &
     return std::nullopt;
   int64_t ranks = groupSize(checks.plan.mesh, axes);
   bool divides = checks.violations.expect(size > 0 && size % ranks == 0, place,
-                                          "size = {} must be positive and divide over the {} ranks of [{}]",
-                                          size, ranks, fmt::join(axes, ", "));
+                                          "size = {} must be positive and divide over the {} ranks of [{}]", size,
+                                          ranks, fmt::join(axes, ", "));
   return divides ? Checked(size / ranks) : std::nullopt;
 }
 

@@ -37,8 +37,7 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
 inline constexpr int64_t kMaxRuns = int64_t(1) << 24, kMaxProgramRuns = int64_t(1) << 20;
 // Repeats lie inside a list of `items`, in order and apart, and run no more items than `most`. Adds violations; returns
 // whether there are none. forEachItem calls visit(item, iterations) for each item.
-bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,
-                   int64_t most);
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items, int64_t most);
 template <typename Visit> void forEachItem(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
   size_t next = 0;
   for (int64_t item = 0; item < static_cast<int64_t>(items); ++item) {

@@ -8,8 +8,8 @@ namespace mgc::plan {
 static bool verifyGround(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root, mesh = root.field("mesh"), stages = root.field("stages");
-  checks.violations.expect(plan.version == kVersion, root.field("version"),
-                           "found {}, expected {}; recompile the plan", plan.version, kVersion);
+  checks.violations.expect(plan.version == kVersion, root.field("version"), "found {}, expected {}; recompile the plan",
+                           plan.version, kVersion);
   if (checks.violations.expect(verifyMesh(plan.mesh), mesh))
     checks.violations.expect(stageCount(plan.mesh) == static_cast<int64_t>(plan.stages.size()), stages,
                              "found {} stages, but the mesh has {} along pp", plan.stages.size(),

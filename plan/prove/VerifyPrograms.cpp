@@ -8,17 +8,17 @@ namespace {
 
 class InstructionChecks {
 public:
-  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction,
-                    int64_t iterations, const Place &place)
+  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction, int64_t iterations,
+                    const Place &place)
       : violations_(checks.violations), program_(program), instruction_(instruction), place_(place),
         leastBytes_(leastElementBytes(checks.plan)), iterations_(iterations) {
     AttributeChecks attributes(checks, place);
     plan::verify(attributes, instruction.body);
     if (attributes.isSound()) {
       infos_ = operandsOf(checks.plan.mesh, instruction.body);
-      counted_ = violations_.expect(infos_.size() == instruction.operands.size(), place,
-                                    "found {} operands, expected {} ({})", instruction.operands.size(),
-                                    infos_.size(), instruction.label);
+      counted_ =
+          violations_.expect(infos_.size() == instruction.operands.size(), place, "found {} operands, expected {} ({})",
+                             instruction.operands.size(), infos_.size(), instruction.label);
     }
   }
 
@@ -37,27 +37,24 @@ private:
   int64_t elementBytesOf(size_t i) const {
     return counted_ && infos_[i].elementBytes > 0 ? infos_[i].elementBytes : leastBytes_;
   }
-  std::string nameOf(size_t i) const {
-    return counted_ ? fmt::format("operand {}", infos_[i].name) : "operand";
-  }
+  std::string nameOf(size_t i) const { return counted_ ? fmt::format("operand {}", infos_[i].name) : "operand"; }
 
   void verifyOperand(size_t i) {
     const auto &[segment, offset, stride, value] = instruction_.operands[i];
     Place operands = place_.field("operands"), place = operands.element(i);
     violations_.expect(value >= -1, place, "value = {}, expected -1 or a number", value);
-    if (!violations_.expect(inRange(segment, program_.segmentBytes.size()), place,
-                            "segment {} is not one of {} ({})", segment, program_.segmentBytes.size(),
-                            instruction_.label))
+    if (!violations_.expect(inRange(segment, program_.segmentBytes.size()), place, "segment {} is not one of {} ({})",
+                            segment, program_.segmentBytes.size(), instruction_.label))
       return;
     int64_t limit = program_.segmentBytes[segment];
     Checked bytes = spanOf(i);
     violations_.expect(fitsInEach(offset, stride, iterations_, bytes, limit), place,
                        "{} ({} bytes from {} on) is not inside segment '{}' of {} bytes ({})", nameOf(i),
-                       bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment],
-                       limit, instruction_.label);
+                       bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment], limit,
+                       instruction_.label);
     violations_.expect(offset % elementBytesOf(i) == 0 && stride % elementBytesOf(i) == 0, place,
-                       "offset {} or stride {} is not a multiple of {} ({})", offset, stride,
-                       elementBytesOf(i), instruction_.label);
+                       "offset {} or stride {} is not a multiple of {} ({})", offset, stride, elementBytesOf(i),
+                       instruction_.label);
   }
 
   // Written memory is no other operand's memory, unless the instruction may work in place on the same start. An
@@ -68,9 +65,8 @@ private:
         (w.offset == o.offset && w.stride == o.stride && areAlike(infos_[written], infos_[other]) &&
          mayWorkInPlace(instruction_.body)))
       return;
-    violations_.expect(areApartInEach(written, other), place_,
-                       "operand {} is written and overlaps operand {} ({})", infos_[written].name,
-                       infos_[other].name, instruction_.label);
+    violations_.expect(areApartInEach(written, other), place_, "operand {} is written and overlaps operand {} ({})",
+                       infos_[written].name, infos_[other].name, instruction_.label);
   }
 
   static bool areAlike(const OperandInfo &a, const OperandInfo &b) {
@@ -108,12 +104,11 @@ static void verifyProgram(Checks &checks, const Program &program, const Place &p
     checks.violations.expect(program.segmentBytes[i] >= 0, place, "segmentBytes[{}] = {} is negative", i,
                              program.segmentBytes[i]);
   if (!checks.violations.expect(program.segments.size() == program.segmentBytes.size(), place,
-                                "found {} segments and {} segmentBytes, expected as many",
-                                program.segments.size(), program.segmentBytes.size()))
+                                "found {} segments and {} segmentBytes, expected as many", program.segments.size(),
+                                program.segmentBytes.size()))
     return;
   checks.violations.expect(program.frame == -1 || inRange(program.frame, program.segments.size()), place,
-                           "frame = {} is neither -1 nor one of {} segments", program.frame,
-                           program.segments.size());
+                           "frame = {} is neither -1 nor one of {} segments", program.frame, program.segments.size());
   if (!verifyRepeats(checks, place, program.repeats, program.instructions.size(), kMaxProgramRuns))
     return;
   Place instructions = place.field("instructions");

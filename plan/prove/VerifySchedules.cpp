@@ -44,13 +44,12 @@ private:
     const auto isMicrobatch = [&](int64_t m) { return m >= 0 && m < checks_.plan.microbatches; };
     violations_.expect(step.microbatch == -1 ? step.microbatchStride == 0
                                              : isMicrobatch(step.microbatch) && last && isMicrobatch(*last),
-                       place,
-                       "microbatch {}, {} more in each of {} iterations: expected -1, or one of {} each time",
+                       place, "microbatch {}, {} more in each of {} iterations: expected -1, or one of {} each time",
                        step.microbatch, step.microbatchStride, iterations, checks_.plan.microbatches);
     for (int64_t wait : step.waits)
       violations_.expect(wait >= 1 && wait <= before, place,
-                         "waits for the step {} before it; expected 1 to {}, the steps that run before it",
-                         wait, before);
+                         "waits for the step {} before it; expected 1 to {}, the steps that run before it", wait,
+                         before);
     if (step.kind == Kind::run)
       verifyRun(step, place);
     else
@@ -78,32 +77,29 @@ private:
   }
 
   void verifyRun(const ScheduleStep &step, const Place &place) {
-    if (!violations_.expect(inRange(step.chunk, stage_.chunks.size()), place, "chunk {} is not one of {}",
-                            step.chunk, stage_.chunks.size()))
+    if (!violations_.expect(inRange(step.chunk, stage_.chunks.size()), place, "chunk {} is not one of {}", step.chunk,
+                            stage_.chunks.size()))
       return;
     ran_[step.chunk] = true;
     const Chunk &chunk = stage_.chunks[step.chunk];
-    violations_.expect(
-        isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
-        "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
-        "others for -1",
-        chunk.name(), step.microbatch);
+    violations_.expect(isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
+                       "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
+                       "others for -1",
+                       chunk.name(), step.microbatch);
     violations_.expect(step.ring == -1, place, "ring = {} of a run; expected -1", step.ring);
     const int64_t calls = runCount(chunk.calls.size(), chunk.repeats);
     violations_.expect(step.firstCall >= 0 && step.firstCall <= calls && step.callCount >= -1 &&
-                           step.callCount <= calls - step.firstCall &&
-                           (step.callCount >= 0 || step.firstCall == 0),
-                       place, "{} calls from {} on are not inside the {} of chunk '{}'", step.callCount,
-                       step.firstCall, calls, chunk.name());
+                           step.callCount <= calls - step.firstCall && (step.callCount >= 0 || step.firstCall == 0),
+                       place, "{} calls from {} on are not inside the {} of chunk '{}'", step.callCount, step.firstCall,
+                       calls, chunk.name());
   }
 
   void verifyTransfer(const ScheduleStep &step, const Place &place) {
-    violations_.expect(step.microbatch >= 0, place, "travels for microbatch {}; expected one",
-                       step.microbatch);
-    if (violations_.expect(inRange(step.ring, stage_.rings.size()), place, "ring {} is not one of {}",
-                           step.ring, stage_.rings.size()))
-      violations_.expect(stage_.rings[step.ring].peer >= 0, place,
-                         "ring '{}' has no peer, so it does not travel", stage_.rings[step.ring].name);
+    violations_.expect(step.microbatch >= 0, place, "travels for microbatch {}; expected one", step.microbatch);
+    if (violations_.expect(inRange(step.ring, stage_.rings.size()), place, "ring {} is not one of {}", step.ring,
+                           stage_.rings.size()))
+      violations_.expect(stage_.rings[step.ring].peer >= 0, place, "ring '{}' has no peer, so it does not travel",
+                         stage_.rings[step.ring].name);
   }
 
   Checks &checks_;

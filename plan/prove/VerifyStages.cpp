@@ -21,42 +21,37 @@ static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &s
     Place place = regions.element(i);
     checks.violations.expect(std::ranges::find(kRegionKinds, kind) != kRegionKinds.end(), place,
                              "kind '{}' is none of {}", kind, fmt::join(kRegionKinds, " "));
-    checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset,
-                             kAlignment);
+    checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset, kAlignment);
     if (checks.violations.expect(fitsInside(offset, bytes, stage.bytes), place,
-                                 "{} bytes from {} on are not inside the allocation of {} bytes", bytes,
-                                 offset, stage.bytes))
+                                 "{} bytes from {} on are not inside the allocation of {} bytes", bytes, offset,
+                                 stage.bytes))
       order.push_back(i);
   }
   if (order.size() != stage.regions.size())
     return;
-  std::ranges::sort(order, {},
-                    [&](size_t i) { return std::pair(stage.regions[i].offset, stage.regions[i].bytes); });
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(stage.regions[i].offset, stage.regions[i].bytes); });
   int64_t covered = 0;
   for (size_t i : order) {
     const auto &[kind, offset, bytes] = stage.regions[i];
-    checks.violations.expect(offset == covered, regions.element(i),
-                             "begins at {}, but the regions before it end at {}", offset, covered);
+    checks.violations.expect(offset == covered, regions.element(i), "begins at {}, but the regions before it end at {}",
+                             offset, covered);
     covered = std::max(covered, offset + bytes);
   }
-  checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes",
-                           covered, stage.bytes);
-  checks.violations.expect(
-      stage.leastBytes >= 0 && stage.leastBytes <= stage.bytes, stagePlace.field("leastBytes"),
-      "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
+  checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes", covered,
+                           stage.bytes);
+  checks.violations.expect(stage.leastBytes >= 0 && stage.leastBytes <= stage.bytes, stagePlace.field("leastBytes"),
+                           "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
 }
 
 // Adds what is sound to `written`.
-static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place,
-                          std::vector<Interval> &written) {
+static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place, std::vector<Interval> &written) {
   int64_t width = sizeInBytes(DType::f32);
   int64_t stepBytes = static_cast<int64_t>(kStepScalars.size()) * width;
   int64_t resultBytes = static_cast<int64_t>(kResults.size()) * width;
   auto verify = [&](std::string_view name, int64_t offset, int64_t bytes, const char *owner) {
-    if (checks.violations.expect(
-            offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
-            "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
-            width, stage.bytes))
+    if (checks.violations.expect(offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
+                                 "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes",
+                                 bytes, offset, width, stage.bytes))
       written.push_back({offset, offset + bytes, owner});
     else
       return;
@@ -85,22 +80,19 @@ static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, bool ofEnco
   if (isOfPixels(dim)) {
     const int64_t expected = dim.name == kPixelDims[0] ? plan.images.channels : plan.images.patchSize;
     checks.violations.expect(dim.size == expected && dim.axes.empty(), place,
-                             "{} = {} is not {}, on each rank, of the plan's images", dim.name, dim.size,
-                             expected);
+                             "{} = {} is not {}, on each rank, of the plan's images", dim.name, dim.size, expected);
   } else if (dim.name == "b")
-    checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize),
-                             place, "{} microbatches of b = {} are not globalBatchSize = {}",
-                             plan.microbatches, dim.size, plan.globalBatchSize);
-  else if (checks.violations.expect(dim.name == "s" || dim.name == "t", place, "name '{}' is none of s t b",
-                                    dim.name))
-    checks.violations.expect(dim.size == (ofEncoder ? plan.encoderLength : plan.sequenceLength), place,
-                             "{} = {} is not {} = {}", dim.name, dim.size,
-                             ofEncoder ? "encoderLength" : "sequenceLength",
-                             ofEncoder ? plan.encoderLength : plan.sequenceLength);
+    checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize), place,
+                             "{} microbatches of b = {} are not globalBatchSize = {}", plan.microbatches, dim.size,
+                             plan.globalBatchSize);
+  else if (checks.violations.expect(dim.name == "s" || dim.name == "t", place, "name '{}' is none of s t b", dim.name))
+    checks.violations.expect(
+        dim.size == (ofEncoder ? plan.encoderLength : plan.sequenceLength), place, "{} = {} is not {} = {}", dim.name,
+        dim.size, ofEncoder ? "encoderLength" : "sequenceLength", ofEncoder ? plan.encoderLength : plan.sequenceLength);
   const Checked local = localSize(checks, place, dim.size, dim.axes);
   if (local && dim.name == "b")
-    checks.violations.expect(*local == plan.microBatchSize, place,
-                             "b = {} on a rank is not microBatchSize = {}", *local, plan.microBatchSize);
+    checks.violations.expect(*local == plan.microBatchSize, place, "b = {} on a rank is not microBatchSize = {}",
+                             *local, plan.microBatchSize);
   return local;
 }
 
@@ -117,8 +109,8 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
     checks.violations.expect(input.dims[i].name == kPixelDims[i - outer], dims.element(i),
                              "'{}' of the pixels of a patch, expected n, o and u behind the others",
                              input.dims[i].name);
-  checks.violations.expect(!hasPixels || outer == 2, dims,
-                           "{} dimensions of patches, expected s, b, n, o and u", input.dims.size());
+  checks.violations.expect(!hasPixels || outer == 2, dims, "{} dimensions of patches, expected s, b, n, o and u",
+                           input.dims.size());
   for (size_t i = 0; i < input.dims.size(); ++i) {
     const Input::Dim &dim = input.dims[i];
     Place here = dims.element(i);
@@ -138,11 +130,10 @@ static void verifyObjective(Checks &checks, const Input &input, const Place &pla
                            "{} positions later; expected 0: with the objective masked a label is that of the "
                            "token itself",
                            input.shift);
-  checks.violations.expect(
-      isMasked || input.ofEncoder || !isEnd(input.kind), place.field("kind"),
-      "{}: attention up to the end of a document sees the token that the objective causal "
-      "predicts; expected the objective masked",
-      nameIn(input.kind));
+  checks.violations.expect(isMasked || input.ofEncoder || !isEnd(input.kind), place.field("kind"),
+                           "{}: attention up to the end of a document sees the token that the objective causal "
+                           "predicts; expected the objective masked",
+                           nameIn(input.kind));
 }
 
 // Labels are of the decoder's tokens, and so is what goes with them.
@@ -154,8 +145,8 @@ static void verifySequence(Checks &checks, const Input &input, const Place &plac
       nameIn(input.kind), input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
   checks.violations.expect(input.ofEncoder || !isOfEncoderAlone(input.kind), place.field("ofEncoder"),
                            "{} of the decoder's sequence; expected the encoder's", nameIn(input.kind));
-  checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0,
-                           place.field("kind"), "encoderEnds in a plan without an encoder");
+  checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0, place.field("kind"),
+                           "encoderEnds in a plan without an encoder");
   const bool isOfTokens =
       input.kind == Input::Kind::encoderEnds || (input.ofEncoder && input.kind == Input::Kind::tokens);
   checks.violations.expect(!isOfTokens || !readsImages(checks.plan), place.field("kind"),
@@ -171,32 +162,29 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
   verifyObjective(checks, input, place);
   verifySequence(checks, input, place);
   const int64_t mostShift = isShiftable(input.kind) ? checks.plan.sequenceLength - 1 : 0;
-  checks.violations.expect(
-      input.shift >= 0 && input.shift <= mostShift, place.field("shift"),
-      "{} positions; expected 0 to {}: tokens, labels and loss shares are shifted, within a "
-      "sequence",
-      input.shift, mostShift);
+  checks.violations.expect(input.shift >= 0 && input.shift <= mostShift, place.field("shift"),
+                           "{} positions; expected 0 to {}: tokens, labels and loss shares are shifted, within a "
+                           "sequence",
+                           input.shift, mostShift);
   checks.violations.expect(input.kind != Input::Kind::stepTokens || input.dims.empty(), place.field("dims"),
                            "the tokens of the step are one number, expected no dimensions");
   const Checked bytes = verifyInputDims(checks, input, place);
-  if (!checks.violations.expect(inRange(input.ring, stage.rings.size()), place, "ring {} is not one of {}",
-                                input.ring, stage.rings.size()) ||
+  if (!checks.violations.expect(inRange(input.ring, stage.rings.size()), place, "ring {} is not one of {}", input.ring,
+                                stage.rings.size()) ||
       !bytes)
     return;
   const Ring &ring = stage.rings[input.ring];
-  checks.violations.expect(ring.bytes == *bytes, place, "ring '{}' has slots of {} bytes, expected {}",
-                           ring.name, ring.bytes, *bytes);
+  checks.violations.expect(ring.bytes == *bytes, place, "ring '{}' has slots of {} bytes, expected {}", ring.name,
+                           ring.bytes, *bytes);
   const int64_t microbatches = checks.plan.microbatches;
   const auto has = [&](int64_t slots) { return ring.turns == std::vector<Ring::Turn>{{0, slots, 0}}; };
-  checks.violations.expect(
-      has(microbatches) || (has(1) && isOneForAllMicrobatches(input.kind)), place,
-      "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
-      "microbatches{}",
-      ring.name, ring.turns.size(), ring.slots(), microbatches,
-      isOneForAllMicrobatches(input.kind) ? ", or one slot" : "");
-  checks.violations.expect(ring.peer == -1, place,
-                           "ring '{}' travels to or from stage {}, but the runtime writes it", ring.name,
-                           ring.peer);
+  checks.violations.expect(has(microbatches) || (has(1) && isOneForAllMicrobatches(input.kind)), place,
+                           "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
+                           "microbatches{}",
+                           ring.name, ring.turns.size(), ring.slots(), microbatches,
+                           isOneForAllMicrobatches(input.kind) ? ", or one slot" : "");
+  checks.violations.expect(ring.peer == -1, place, "ring '{}' travels to or from stage {}, but the runtime writes it",
+                           ring.name, ring.peer);
 }
 
 // --- Rings -------------------------------------------------------------------------------------------------
@@ -204,17 +192,15 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
 static bool verifyTurns(Checks &checks, const Ring &ring, const Place &place) {
   Place turns = place.field("turns");
   const auto period = static_cast<int64_t>(ring.turns.size());
-  bool sound =
-      checks.violations.expect(period >= 1 && period <= checks.plan.microbatches, turns,
-                               "{} turns; expected at least one, and no more than the {} microbatches",
-                               period, checks.plan.microbatches);
+  bool sound = checks.violations.expect(period >= 1 && period <= checks.plan.microbatches, turns,
+                                        "{} turns; expected at least one, and no more than the {} microbatches", period,
+                                        checks.plan.microbatches);
   for (size_t i = 0; i < ring.turns.size(); ++i) {
     const auto [first, slots, phase] = ring.turns[i];
     sound &= checks.violations.expect(
         first >= 0 && slots >= 1 && phase >= 0 && phase < slots && first <= kMaxRuns && slots <= kMaxRuns,
-        turns.element(i),
-        "slots {} from {} on, phase {}: expected at least one slot, at most {}, and a phase below", slots,
-        first, phase, kMaxRuns);
+        turns.element(i), "slots {} from {} on, phase {}: expected at least one slot, at most {}, and a phase below",
+        slots, first, phase, kMaxRuns);
   }
   return sound;
 }
@@ -226,14 +212,14 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
       !verifyTurns(checks, ring, place))
     return std::nullopt;
   const int64_t slots = ring.slots();
-  if (!violations.expect(ring.pitch() >= ring.bytes, place, "stride = {} is below the {} bytes of a slot",
-                         ring.stride, ring.bytes))
+  if (!violations.expect(ring.pitch() >= ring.bytes, place, "stride = {} is below the {} bytes of a slot", ring.stride,
+                         ring.bytes))
     return std::nullopt;
   const Checked bytes = checkedAdd(checkedMultiply(ring.pitch(), slots - 1), ring.bytes);
-  const bool isInside = violations.expect(
-      fitsInside(ring.offset, bytes, stage.bytes), place,
-      "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots,
-      ring.bytes, ring.stride, ring.offset, stage.bytes);
+  const bool isInside =
+      violations.expect(fitsInside(ring.offset, bytes, stage.bytes), place,
+                        "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots,
+                        ring.bytes, ring.stride, ring.offset, stage.bytes);
   const int64_t width = leastElementBytes(checks.plan);
   violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
                     "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
@@ -242,12 +228,12 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
 
 static void verifyRing(Checks &checks, int64_t index, const Ring &ring, const Place &place) {
   verifySlots(checks, checks.plan.stages[index], ring, place);
-  checks.violations.expect(
-      ring.peer == -1 || (inRange(ring.peer, checks.plan.stages.size()) && ring.peer != index), place,
-      "peer {} is no other stage than {} below {}", ring.peer, index, checks.plan.stages.size());
+  checks.violations.expect(ring.peer == -1 || (inRange(ring.peer, checks.plan.stages.size()) && ring.peer != index),
+                           place, "peer {} is no other stage than {} below {}", ring.peer, index,
+                           checks.plan.stages.size());
   checks.violations.expect(ring.peer == -1 || (ring.value >= 0 && ring.bytes > 0), place,
-                           "value = {} of {} bytes: what travels has a value of at least 0, and bytes",
-                           ring.value, ring.bytes);
+                           "value = {} of {} bytes: what travels has a value of at least 0, and bytes", ring.value,
+                           ring.bytes);
 }
 
 // --- Chunks ------------------------------------------------------------------------------------------------
@@ -256,8 +242,7 @@ namespace {
 
 class CallChecks {
 public:
-  CallChecks(Checks &checks, int64_t stage, const Chunk &chunk)
-      : checks_(checks), stage_(stage), chunk_(chunk) {}
+  CallChecks(Checks &checks, int64_t stage, const Chunk &chunk) : checks_(checks), stage_(stage), chunk_(chunk) {}
 
   // In all iterations of its repeat.
   void verify(const Call &call, int64_t iterations, const Place &place) {
@@ -269,8 +254,8 @@ public:
                       "instance = {}, or that of the last of {} "
                       "iterations, is negative",
                       call.instance, iterations);
-    if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}",
-                           call.program, programs.size()))
+    if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}", call.program,
+                           programs.size()))
       return;
     const Program &program = programs[call.program];
     verifyMembership(program, place);
@@ -289,8 +274,8 @@ private:
     for (const Instruction &instruction : program.instructions)
       if (const std::optional<RankGroup> group = groupOf(instruction.body); group && !group->stages.empty())
         checks_.violations.expect(std::ranges::find(group->stages, stage_) != group->stages.end(), place,
-                                  "stage {} runs '{}', a collective of stages [{}]", stage_,
-                                  instruction.label, fmt::join(group->stages, ", "));
+                                  "stage {} runs '{}', a collective of stages [{}]", stage_, instruction.label,
+                                  fmt::join(group->stages, ", "));
   }
 
   void verifyBinding(const Program &program, size_t segment, const Binding &binding, const Place &place) {
@@ -300,10 +285,9 @@ private:
       return;
     const StagePlan &stage = checks_.plan.stages[stage_];
     const int64_t limit = slot == -1 ? stage.bytes : stage.rings[chunk_.slots[slot]].bytes;
-    checks_.violations.expect(
-        fitsInEach(offset, stride, iterations_, program.segmentBytes[segment], limit), place,
-        "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
-        program.name, program.segmentBytes[segment], offset, limit, slot);
+    checks_.violations.expect(fitsInEach(offset, stride, iterations_, program.segmentBytes[segment], limit), place,
+                              "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}",
+                              segment, program.name, program.segmentBytes[segment], offset, limit, slot);
     const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
     const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,
@@ -335,8 +319,7 @@ static void verifyInstructions(Checks &checks, const Chunk &chunk, const Place &
   Checked all = 0;
   forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
     const Program &program = checks.plan.programs[chunk.calls[i].program];
-    all =
-        checkedAdd(all, checkedMultiply(iterations, runCount(program.instructions.size(), program.repeats)));
+    all = checkedAdd(all, checkedMultiply(iterations, runCount(program.instructions.size(), program.repeats)));
   });
   checks.violations.expect(all && *all <= kMaxProgramRuns, place, "run {} instructions, expected at most {}",
                            all ? fmt::to_string(*all) : "more than 2^63", kMaxProgramRuns);
@@ -348,17 +331,15 @@ static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const
   bool hasSlots = true;
   for (size_t i = 0; i < chunk.slots.size(); ++i)
     hasSlots &= checks.violations.expect(
-        inRange(chunk.slots[i], rings.size()) && std::ranges::count(chunk.slots, chunk.slots[i]) == 1,
-        slots.element(i), "ring {} is not one of {}, or comes twice", chunk.slots[i], rings.size());
+        inRange(chunk.slots[i], rings.size()) && std::ranges::count(chunk.slots, chunk.slots[i]) == 1, slots.element(i),
+        "ring {} is not one of {}, or comes twice", chunk.slots[i], rings.size());
   checks.violations.expect(chunk.slots.empty() || isPerMicrobatch(chunk.task), slots,
-                           "'{}' has slots, which are those of a microbatch; expected none",
-                           nameOf(chunk.task));
+                           "'{}' has slots, which are those of a microbatch; expected none", nameOf(chunk.task));
   if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size(), kMaxProgramRuns) || !hasSlots)
     return;
   CallChecks callChecks(checks, stage, chunk);
-  forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
-    callChecks.verify(chunk.calls[i], iterations, calls.element(i));
-  });
+  forEachItem(chunk.calls.size(), chunk.repeats,
+              [&](size_t i, int64_t iterations) { callChecks.verify(chunk.calls[i], iterations, calls.element(i)); });
   if (checks.violations.count() > 0)
     return;
   verifyCallsDiffer(checks, chunk, calls);
@@ -373,8 +354,7 @@ static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chu
     const Chunk &chunk = stage.chunks[i];
     const int64_t parts = isPerVirtualStage(chunk.task) ? checks.plan.virtualStages : 1;
     checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
-                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage,
-                             nameOf(chunk.task), parts);
+                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage, nameOf(chunk.task), parts);
     checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage}).second, chunks.element(i),
                              "a second chunk '{}'", chunk.name());
     forwards += chunk.task == Task::forward;
@@ -401,8 +381,7 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
     Place here = inputs.element(i);
     verifyInput(checks, stage, stage.inputs[i], here);
     if (inRange(stage.inputs[i].ring, stage.rings.size()))
-      if (const Ring &ring = stage.rings[stage.inputs[i].ring];
-          Checked bytes = verifySlots(checks, stage, ring, here))
+      if (const Ring &ring = stage.rings[stage.inputs[i].ring]; Checked bytes = verifySlots(checks, stage, ring, here))
         written.push_back({ring.offset, ring.offset + *bytes, fmt::format("inputs[{}]", i)});
   }
   verifyDisjoint(checks, place, std::move(written));

@@ -55,27 +55,24 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
                                   fmt::join(parameter.shapeOfTensor(), ", "), parameter.name,
                                   fmt::join(first.shapeOfTensor(), ", "), first.name))
       return;
-    checks.violations.expect(parameter.aliases == first.aliases, place,
-                             "tensor '{}' has the aliases [{}] in '{}', but [{}] in '{}'", first.tensor,
-                             fmt::join(parameter.aliases, ", "), parameter.name,
-                             fmt::join(first.aliases, ", "), first.name);
+    checks.violations.expect(
+        parameter.aliases == first.aliases, place, "tensor '{}' has the aliases [{}] in '{}', but [{}] in '{}'",
+        first.tensor, fmt::join(parameter.aliases, ", "), parameter.name, fmt::join(first.aliases, ", "), first.name);
     checks.violations.expect(isCounter(checks.plan, parameter) == isCounter(checks.plan, first), place,
                              "one of '{}' and '{}' counts, and is in no file; expected both or none, as both "
                              "are of tensor '{}'",
                              first.name, parameter.name, first.tensor);
-    checks.violations.expect(
-        isFrozen(checks.plan, parameter) == isFrozen(checks.plan, first), place,
-        "one of '{}' and '{}' is frozen; expected both or none, as both are of tensor '{}'", first.name,
-        parameter.name, first.tensor);
+    checks.violations.expect(isFrozen(checks.plan, parameter) == isFrozen(checks.plan, first), place,
+                             "one of '{}' and '{}' is frozen; expected both or none, as both are of tensor '{}'",
+                             first.name, parameter.name, first.tensor);
     covered = checkedAdd(covered, productOf(extentsOf(parameter)));
     for (size_t j = 0; j < i; ++j)
       checks.violations.expect(!overlap(parameter, *parameters[j]), place,
-                               "'{}' and '{}' both hold a part of tensor '{}'", parameters[j]->name,
-                               parameter.name, first.tensor);
+                               "'{}' and '{}' both hold a part of tensor '{}'", parameters[j]->name, parameter.name,
+                               first.tensor);
   }
-  checks.violations.expect(whole && covered == whole, place,
-                           "of tensor '{}' {} elements are held, expected its {}", first.tensor,
-                           covered.value_or(-1), whole.value_or(-1));
+  checks.violations.expect(whole && covered == whole, place, "of tensor '{}' {} elements are held, expected its {}",
+                           first.tensor, covered.value_or(-1), whole.value_or(-1));
 }
 
 using Tensors = std::map<std::string_view, std::vector<const Parameter *>>; // by name
@@ -102,8 +99,8 @@ void verifyNames(Checks &checks, const Tensors &tensors, const Place &place) {
       for (std::string &name : namesOf(alias, *parts.front())) {
         const auto [entry, isNew] = tensorOf.try_emplace(std::move(name), tensor);
         checks.violations.expect(isNew && !alias.empty(), place,
-                                 "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias,
-                                 tensor, entry->second);
+                                 "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias, tensor,
+                                 entry->second);
       }
 }
 

@@ -76,9 +76,7 @@ __int128 AttentionWorkspace::layOutBias(char *base, AttentionBias &bias) const {
     return 0;
   const __int128 most = static_cast<__int128>(1) << 94, wide = std::numeric_limits<int64_t>::max();
   const __int128 rows = std::min<__int128>(a_.r, wide) * a_.biasBuckets; // at most 2^126
-  const auto times = [&](__int128 count) {
-    return rows > most / std::max<__int128>(count, 1) ? most : rows * count;
-  };
+  const auto times = [&](__int128 count) { return rows > most / std::max<__int128>(count, 1) ? most : rows * count; };
   WorkspaceLayout layout(base);
   layout.add(bias.buckets, plan::distancesOf(a_.biasMaxDistance));
   layout.add(bias.values, times(a_.g));
@@ -108,9 +106,7 @@ __int128 AttentionWorkspace::bytes() const {
   return turnBytes() + sumBytes() + layOutBias(nullptr, bias) + lanes() * layOut(nullptr, unused);
 }
 
-AttentionTurn *AttentionWorkspace::turns(void *workspace) const {
-  return static_cast<AttentionTurn *>(workspace);
-}
+AttentionTurn *AttentionWorkspace::turns(void *workspace) const { return static_cast<AttentionTurn *>(workspace); }
 
 float *AttentionWorkspace::keySums(void *workspace) const {
   return reinterpret_cast<float *>(static_cast<char *>(workspace) + static_cast<int64_t>(turnBytes()));
@@ -125,8 +121,7 @@ AttentionBias AttentionWorkspace::bias(void *workspace) const {
 AttentionLane AttentionWorkspace::lane(void *workspace, int64_t index) const {
   AttentionLane lane;
   AttentionBias bias;
-  const __int128 offset =
-      turnBytes() + sumBytes() + layOutBias(nullptr, bias) + index * layOut(nullptr, lane);
+  const __int128 offset = turnBytes() + sumBytes() + layOutBias(nullptr, bias) + index * layOut(nullptr, lane);
   layOut(static_cast<char *>(workspace) + static_cast<int64_t>(offset), lane);
   return lane;
 }

@@ -26,7 +26,7 @@ constexpr int64_t attentionPadded(int64_t d) { return roundUp(d, kAttentionPaddi
 // bytes.
 struct AttentionLane {
   float *q, *o, *outputGradient,
-      *dq; // columns [d, rows], of o and its gradient [w, rows]: see AttentionPanels.h
+      *dq;                           // columns [d, rows], of o and its gradient [w, rows]: see AttentionPanels.h
   float *qRows, *outputGradientRows; // [rows, padded d], [rows, padded w]
   float *k, *v;                      // [kAttentionKeys, d], [kAttentionKeys, w]
   float *scores, *gradients;         // [kAttentionKeys, rows]; forward one panel

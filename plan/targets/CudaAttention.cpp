@@ -149,8 +149,7 @@ std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_
   return runs;
 }
 
-CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic)
-    : rows(rowsBytes(a)) {
+CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic) : rows(rowsBytes(a)) {
   const __int128 queryElements = heads(a) * a.s * a.d, outputElements = heads(a) * a.s * a.valueSize();
   const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // one element in each group
   const bool isWhole = a.s == a.t || seesAll(a);
@@ -171,8 +170,8 @@ CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool de
 
 int64_t CudaAttentionWorkspace::bytes() const {
   __int128 all = 0;
-  for (const int64_t part : {rows, delta, dqSum, keys, values, queries, outputs, queryGradients,
-                             outputGradients, keyGradients, valueGradients})
+  for (const int64_t part : {rows, delta, dqSum, keys, values, queries, outputs, queryGradients, outputGradients,
+                             keyGradients, valueGradients})
     all += part;
   return clamped(all);
 }

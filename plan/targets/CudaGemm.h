@@ -10,7 +10,6 @@ inline constexpr int64_t kCudaWorkspaceAlignment = 256;
 
 // The workspace of a matrix product of any size: as NVIDIA recommends for Hopper (cuBLAS, "cublasSetWorkspace"), and
 // room to align it.
-inline constexpr int64_t kCudaGemmWorkspaceBytes =
-    (int64_t(32) << 20) + kCudaWorkspaceAlignment - plan::kAlignment;
+inline constexpr int64_t kCudaGemmWorkspaceBytes = (int64_t(32) << 20) + kCudaWorkspaceAlignment - plan::kAlignment;
 
 } // namespace mgc

@@ -76,8 +76,7 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(path_, other.path_);
@@ -126,9 +125,8 @@ Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
     if (count < 0)
       return errorf("{}: cannot read: {}", path_, reason(errno));
     if (count == 0)
-      return errorf(
-          "{}: ends before byte {}, expected {} bytes as when it was opened: it was truncated meanwhile",
-          path_, offset, size_);
+      return errorf("{}: ends before byte {}, expected {} bytes as when it was opened: it was truncated meanwhile",
+                    path_, offset, size_);
     offset += count;
     out = out.subspan(static_cast<size_t>(count));
   }
@@ -192,8 +190,8 @@ Result<AtomicFile> AtomicFile::create(const std::string &path, PageCache cache) 
 
 AtomicFile::AtomicFile(AtomicFile &&other) noexcept
     : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)), isDirect_(other.isDirect_),
-      buffer_(std::move(other.buffer_)), buffered_(std::exchange(other.buffered_, 0)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)), isDirect_(other.isDirect_), buffer_(std::move(other.buffer_)),
+      buffered_(std::exchange(other.buffered_, 0)) {}
 
 AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
   discard();
@@ -215,9 +213,7 @@ void AtomicFile::discard() {
     ::unlink(std::exchange(temporary_, {}).c_str());
 }
 
-Status AtomicFile::fail(std::string_view what) const {
-  return errorf("{}: cannot {}: {}", path_, what, reason(errno));
-}
+Status AtomicFile::fail(std::string_view what) const { return errorf("{}: cannot {}: {}", path_, what, reason(errno)); }
 
 Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 

@@ -81,8 +81,7 @@ public:
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
   Status finish(); // on disk, still under the temporary name: no lack of space can show after this
-  Status
-  place(); // finish() if that was not called, then rename: others see it, but a power cut may undo the rename
+  Status place();  // finish() if that was not called, then rename: others see it, but a power cut may undo the rename
   Status commit(); // place() and syncDirectoryOf(path)
 
 private:

@@ -99,8 +99,7 @@ std::optional<int64_t> jsonSize(const nlohmann::json &value) {
   // be signed and positive.
   if (value.is_number_unsigned()) {
     uint64_t size = value.get<uint64_t>();
-    return size <= uint64_t(std::numeric_limits<int64_t>::max()) ? std::optional(int64_t(size))
-                                                                 : std::nullopt;
+    return size <= uint64_t(std::numeric_limits<int64_t>::max()) ? std::optional(int64_t(size)) : std::nullopt;
   }
   if (value.is_number_integer() && value.get<int64_t>() >= 0)
     return value.get<int64_t>();

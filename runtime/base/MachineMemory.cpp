@@ -36,8 +36,7 @@ std::optional<int64_t> valueOf(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.starts_with(key) && line.size() > key.size() &&
-        (line[key.size()] == ' ' || line[key.size()] == '\t'))
+    if (line.starts_with(key) && line.size() > key.size() && (line[key.size()] == ' ' || line[key.size()] == '\t'))
       return numberIn(line.substr(key.size()));
   }
   return std::nullopt;
@@ -108,10 +107,9 @@ std::optional<MemoryLimit> limitOf(const Kind &kind, const std::string &root, co
   for (const std::string_view field : kind.reclaimable)
     taken -= field.empty() ? 0 : valueOf(stat, field).value_or(0);
   const int64_t swap = freeSwapOf(folder, freeSwap);
-  return MemoryLimit{
-      MemoryLimit::Of::group, namespaceOfGroups(root) + path,
-      fmt::format("{} of the control group {}{}", kind.most, path, swap > 0 ? " and its swap" : ""),
-      std::max<int64_t>(*most - std::max<int64_t>(taken, 0), 0) + swap};
+  return MemoryLimit{MemoryLimit::Of::group, namespaceOfGroups(root) + path,
+                     fmt::format("{} of the control group {}{}", kind.most, path, swap > 0 ? " and its swap" : ""),
+                     std::max<int64_t>(*most - std::max<int64_t>(taken, 0), 0) + swap};
 }
 
 struct ProcessLimit {
@@ -156,10 +154,9 @@ std::vector<MemoryLimit> memoryLimits(const std::string &root) {
   const std::string meminfo = textOf(root + "/proc/meminfo");
   const int64_t freeSwap = valueOf(meminfo, "SwapFree:").value_or(0) * 1024; // in kB
   if (const auto kilobytes = valueOf(meminfo, "MemAvailable:"))
-    limits.push_back(
-        {MemoryLimit::Of::machine, "",
-         freeSwap > 0 ? "MemAvailable and SwapFree of /proc/meminfo" : "MemAvailable of /proc/meminfo",
-         *kilobytes * 1024 + freeSwap});
+    limits.push_back({MemoryLimit::Of::machine, "",
+                      freeSwap > 0 ? "MemAvailable and SwapFree of /proc/meminfo" : "MemAvailable of /proc/meminfo",
+                      *kilobytes * 1024 + freeSwap});
   if (const std::optional<ControlGroup> group = groupOf(root))
     for (std::filesystem::path path = group->path;; path = path.parent_path()) {
       if (auto limit = limitOf(group->kind, root, path, freeSwap))

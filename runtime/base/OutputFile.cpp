@@ -20,12 +20,10 @@ bool beginsWith(const std::string &path, std::string_view beginning) {
 
 Status verifyCreatable(const OutputKind &kind, const std::string &path, bool force) {
   std::error_code ignored;
-  const bool isThere =
-      std::filesystem::is_regular_file(path, ignored) && std::filesystem::file_size(path, ignored) > 0;
+  const bool isThere = std::filesystem::is_regular_file(path, ignored) && std::filesystem::file_size(path, ignored) > 0;
   if (isThere && !force && !kind.isOf(path))
-    return errorf(
-        "{} {}: holds something else than {}, expected a new name or {}; --force replaces it all the same",
-        kind.flag, path, kind.name, kind.name);
+    return errorf("{} {}: holds something else than {}, expected a new name or {}; --force replaces it all the same",
+                  kind.flag, path, kind.name, kind.name);
   const Result<AtomicFile> probe = AtomicFile::create(path);
   return probe.isOk() ? Status::ok() : Status(probe.status()).at(kind.flag);
 }

@@ -21,9 +21,7 @@ public:
   bool isOk() const { return !message_; }
   const std::string &message() const { return *message_; }
   // Prefixes the message with the place it came from: "plan.json: ...".
-  Status at(std::string_view place) && {
-    return isOk() ? Status() : error(fmt::format("{}: {}", place, *message_));
-  }
+  Status at(std::string_view place) && { return isOk() ? Status() : error(fmt::format("{}: {}", place, *message_)); }
 
 private:
   std::optional<std::string> message_;
@@ -55,15 +53,15 @@ private:
 
 // Returns the error of a Status expression from the enclosing function. This one macro may hide a return: it
 // is the language's missing `?`.
-#define MGC_TRY(expression)                                                                                  \
-  do {                                                                                                       \
-    if (::mgc::Status mgcStatus = (expression); !mgcStatus.isOk())                                           \
-      return mgcStatus;                                                                                      \
+#define MGC_TRY(expression)                                                                                            \
+  do {                                                                                                                 \
+    if (::mgc::Status mgcStatus = (expression); !mgcStatus.isOk())                                                     \
+      return mgcStatus;                                                                                                \
   } while (false)
 
 // Declares `name` from a Result expression, or returns its error.
-#define MGC_ASSIGN(name, expression)                                                                         \
-  auto name##Result = (expression);                                                                          \
-  if (!name##Result.isOk())                                                                                  \
-    return name##Result.status();                                                                            \
+#define MGC_ASSIGN(name, expression)                                                                                   \
+  auto name##Result = (expression);                                                                                    \
+  if (!name##Result.isOk())                                                                                            \
+    return name##Result.status();                                                                                      \
   auto name = name##Result.take()

@@ -60,9 +60,7 @@ private:
 
 } // namespace
 
-int64_t Box::elements() const {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-}
+int64_t Box::elements() const { return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>()); }
 
 int64_t beginOf(const Box &box, std::span<const int64_t> shape) {
   int64_t begin = 0;

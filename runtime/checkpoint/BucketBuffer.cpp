@@ -52,8 +52,7 @@ void store(plan::DType type, const float *from, int64_t count, std::byte *to) {
 } // namespace
 
 // Slice i lies with the rank whose coordinate along the data axes is i.
-BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind,
-                           Arenas arenas) {
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind, Arenas arenas) {
   const BufferPlace place = placeOf(plan, bucket, kind);
   std::vector<int64_t> ranks = {rank};
   if (place.isSliced) {
@@ -68,8 +67,8 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, i
     slices_.push_back(arenas[holder] ? arenas[holder] + place.offset : nullptr);
 }
 
-BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
-                           Kind kind, Arenas arenas)
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of, Kind kind,
+                           Arenas arenas)
     : BucketBuffer(plan, bucketOf(plan, parameter, of), of.rank, kind, arenas) {}
 
 void BucketBuffer::read(BucketRange range, float *out) const {
@@ -81,8 +80,7 @@ void BucketBuffer::read(BucketRange range, float *out) const {
   }
 }
 
-Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch,
-                           float *out) const {
+Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const {
   for (int64_t done = 0; done < range.count;) {
     const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
     const int64_t count = std::min(range.count - done, slice_ - inside);

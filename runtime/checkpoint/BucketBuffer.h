@@ -40,9 +40,7 @@ public:
   void write(BucketRange range, const float *from) const;
 
   // Where the rank's own element lies.
-  std::byte *data(int64_t element) const {
-    return slices_[mine_] + (element - mine_ * slice_) * elementBytes_;
-  }
+  std::byte *data(int64_t element) const { return slices_[mine_] + (element - mine_ * slice_) * elementBytes_; }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
   std::span<const int64_t> ranks() const { return ranks_; } // ranks that have the buffer, or slices of it

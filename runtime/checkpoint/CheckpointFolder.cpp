@@ -24,8 +24,7 @@ std::optional<int64_t> numberIn(std::string_view text) {
     text.remove_suffix(1);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number)
-                                                                                 : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
 // The step of iter_0000020, and what follows: "", ".saving" or ".removing".
@@ -35,8 +34,7 @@ std::optional<std::pair<int64_t, std::string>> stepNamed(const std::string &name
   if (!std::regex_match(name, parts, pattern))
     return std::nullopt;
   const std::optional<int64_t> step = numberIn(parts[1].str());
-  return step && name.starts_with(nameOfStep(*step)) ? std::optional(std::pair(*step, parts[2].str()))
-                                                     : std::nullopt;
+  return step && name.starts_with(nameOfStep(*step)) ? std::optional(std::pair(*step, parts[2].str())) : std::nullopt;
 }
 
 // It is not seen as a checkpoint as soon as its first file goes.
@@ -54,13 +52,12 @@ Status renameFolder(const std::string &from, const std::string &to) {
 
 Status refuseOthers(const std::string &folder, const std::map<int64_t, std::string> &others,
                     const Continued &continued) {
-  return errorf(
-      "{}: holds checkpoints{}, the newest of step {}; expected --load {}, which goes on from it{}, another "
-      "folder, or --force, which removes them after the first save",
-      folder,
-      continued.step ? fmt::format(" behind step {}, from which the run goes on", *continued.step)
-                     : " of another training",
-      others.rbegin()->first, folder, continued.step ? "" : " with the same training");
+  return errorf("{}: holds checkpoints{}, the newest of step {}; expected --load {}, which goes on from it{}, another "
+                "folder, or --force, which removes them after the first save",
+                folder,
+                continued.step ? fmt::format(" behind step {}, from which the run goes on", *continued.step)
+                               : " of another training",
+                others.rbegin()->first, folder, continued.step ? "" : " with the same training");
 }
 
 } // namespace
@@ -95,9 +92,8 @@ Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
   for (const auto &entry : checkpoints)
     possible.push_back(entry.second);
   return errorf("{}: {}; possible for --load: {}", latest,
-                step
-                    ? fmt::format("names {}, which is not in the folder", nameOfStep(*step))
-                    : fmt::format("has \"{}\", expected the number of a step", printable(text.substr(0, 40))),
+                step ? fmt::format("names {}, which is not in the folder", nameOfStep(*step))
+                     : fmt::format("has \"{}\", expected the number of a step", printable(text.substr(0, 40))),
                 possible.empty() ? "none: there is no checkpoint at all"
                                  : fmt::format("{}", fmt::join(possible, ", ")));
 }
@@ -112,8 +108,8 @@ std::string CheckpointFolder::stagingOf(const std::string &folder, int64_t step)
   return (fs::path(folder) / (nameOfStep(step) + ".saving")).string();
 }
 
-Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64_t retain,
-                                                const Continued &continued, std::vector<std::string> &notes) {
+Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64_t retain, const Continued &continued,
+                                                std::vector<std::string> &notes) {
   CheckpointFolder opened(folder, retain);
   std::map<int64_t, std::string> others = checkpointsIn(folder);
   if (continued.step)
@@ -133,9 +129,8 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
   });
   const auto own = std::ssize(opened.own_);
   if (retain > 0 && own > retain) // fewer are to stay than before
-    notes.push_back(
-        fmt::format("--save-retain {}: the next save removes {} older checkpoints of {}; 0 keeps all", retain,
-                    own + 1 - retain, folder));
+    notes.push_back(fmt::format("--save-retain {}: the next save removes {} older checkpoints of {}; 0 keeps all",
+                                retain, own + 1 - retain, folder));
   return opened;
 }
 
@@ -187,8 +182,7 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
 }
 
 Status CheckpointFolder::settle() const {
-  MGC_TRY(
-      writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
+  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
   removeOthers();
   return Status::ok();
 }

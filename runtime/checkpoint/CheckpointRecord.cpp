@@ -18,8 +18,8 @@ constexpr std::string_view kAfterBody = "\n}\n";
 std::string seal(int64_t version, std::string_view body) {
   Checksum checksum;
   checksum.add(body);
-  return fmt::format("{{\n\"version\": {},\n\"checksum\": \"{}\",\n\"checkpoint\": {}{}", version,
-                     checksum.text(), body, kAfterBody);
+  return fmt::format("{{\n\"version\": {},\n\"checksum\": \"{}\",\n\"checkpoint\": {}{}", version, checksum.text(),
+                     body, kAfterBody);
 }
 
 // The body's text, behind a header that holds.
@@ -28,12 +28,10 @@ Result<std::string_view> unseal(std::string_view text) {
   std::cmatch found;
   if (!std::regex_search(text.data(), text.data() + std::min<size_t>(text.size(), 200), found, header,
                          std::regex_constants::match_continuous))
-    return errorf(
-        "does not begin like the record of a checkpoint; expected {{, a line end and \"version\": {}",
-        CheckpointRecord::kVersion);
-  if (found[1] != std::to_string(CheckpointRecord::kVersion))
-    return errorf("is of version {}, this program reads version {}", found[1].str(),
+    return errorf("does not begin like the record of a checkpoint; expected {{, a line end and \"version\": {}",
                   CheckpointRecord::kVersion);
+  if (found[1] != std::to_string(CheckpointRecord::kVersion))
+    return errorf("is of version {}, this program reads version {}", found[1].str(), CheckpointRecord::kVersion);
   std::string_view body = text.substr(size_t(found.length()));
   if (body.ends_with(kAfterBody)) {
     body.remove_suffix(kAfterBody.size());
@@ -91,8 +89,8 @@ private:
   bool isThere(const char *name) const { return object_.contains(name); }
   bool expect(bool holds, const char *name, const char *what) {
     if (!holds && status_.isOk())
-      status_ = errorf("\"{}\" is {}, expected {}", name,
-                       isThere(name) ? printable(object_[name].dump()) : "missing", what);
+      status_ =
+          errorf("\"{}\" is {}, expected {}", name, isThere(name) ? printable(object_[name].dump()) : "missing", what);
     return holds;
   }
   const json &object_;
@@ -105,8 +103,7 @@ std::string printRecord(const CheckpointRecord &record) {
   const auto lines = [](const auto &entries, const auto &print) {
     std::string text;
     for (const auto &entry : entries)
-      text += (text.empty() ? "\n  " : ",\n  ") +
-              print(entry).dump(-1, ' ', false, json::error_handler_t::replace);
+      text += (text.empty() ? "\n  " : ",\n  ") + print(entry).dump(-1, ' ', false, json::error_handler_t::replace);
     return "[" + text + "]";
   };
   const auto quoted = [](const std::string &text) {
@@ -114,8 +111,7 @@ std::string printRecord(const CheckpointRecord &record) {
   };
   const auto setting = [](const auto &entry) { return ordered_json{entry.first, entry.second}; };
   const auto history = [](const char *name, const std::optional<ValueHistory> &values) {
-    return values ? fmt::format("\"{}\": {},\n", name, ordered_json{values->seen, values->largest}.dump())
-                  : "";
+    return values ? fmt::format("\"{}\": {},\n", name, ordered_json{values->seen, values->largest}.dump()) : "";
   };
   const std::string body = fmt::format(
       "{{\n\"step\": {},\n{}{}{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
@@ -124,11 +120,11 @@ std::string printRecord(const CheckpointRecord &record) {
       record.skipped > 0
           ? fmt::format("\"skipped\": {},\n\"skippedSamples\": {},\n", record.skipped, record.skippedSamples)
           : "",
-      history("losses", record.losses), history("gradientNorms", record.norms), record.samples,
-      quoted(record.model), quoted(record.layout), record.globalBatchSize, record.sequenceLength,
-      lines(record.data, setting), lines(record.optimizer, setting),
-      lines(record.files,
-            [](const CheckpointFile &file) { return ordered_json{file.name, file.bytes, file.checksum}; }));
+      history("losses", record.losses), history("gradientNorms", record.norms), record.samples, quoted(record.model),
+      quoted(record.layout), record.globalBatchSize, record.sequenceLength, lines(record.data, setting),
+      lines(record.optimizer, setting), lines(record.files, [](const CheckpointFile &file) {
+        return ordered_json{file.name, file.bytes, file.checksum};
+      }));
   return seal(CheckpointRecord::kVersion, body);
 }
 
@@ -156,8 +152,7 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   if (record.skipped > record.step)
     return errorf("\"skipped\" is {}, expected at most \"step\", {}", record.skipped, record.step);
   if (record.skippedSamples > record.samples)
-    return errorf("\"skippedSamples\" is {}, expected at most \"samples\", {}", record.skippedSamples,
-                  record.samples);
+    return errorf("\"skippedSamples\" is {}, expected at most \"samples\", {}", record.skippedSamples, record.samples);
   return record;
 }
 

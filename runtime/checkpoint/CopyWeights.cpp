@@ -21,23 +21,20 @@ static int64_t placeOf(const Shard &shard, int64_t element) {
 
 Status WeightCopier::verify(const Pair &pair) const {
   const auto &[from, to, source, target] = pair;
-  const bool isSame = from->dims == to->dims &&
-                      valueType(from_, bucketAt(from_, *source)) == valueType(to_, bucketAt(to_, *target));
+  const bool isSame =
+      from->dims == to->dims && valueType(from_, bucketAt(from_, *source)) == valueType(to_, bucketAt(to_, *target));
   return isSame ? Status::ok()
-                : errorf("parameter {}: its dimensions, the axes that split them, or its type are others",
-                         to->name);
+                : errorf("parameter {}: its dimensions, the axes that split them, or its type are others", to->name);
 }
 
 // A parameter is on the same stages in both.
 Status WeightCopier::add(const plan::Parameter &from, const plan::Parameter &to) {
   if (from.places.size() != to.places.size())
-    return errorf("parameter {}: is kept {} times, expected {} times", to.name, to.places.size(),
-                  from.places.size());
+    return errorf("parameter {}: is kept {} times, expected {} times", to.name, to.places.size(), from.places.size());
   for (size_t i = 0; i < to.places.size(); ++i) {
     const Pair pair{&from, &to, &from.places[i], &to.places[i]};
     if (pair.source->stage != pair.target->stage)
-      return errorf("parameter {}: is on stage {}, expected {}", to.name, pair.target->stage,
-                    pair.source->stage);
+      return errorf("parameter {}: is on stage {}, expected {}", to.name, pair.target->stage, pair.source->stage);
     MGC_TRY(verify(pair));
     ofStage_[pair.target->stage].push_back(pair);
   }

@@ -22,8 +22,7 @@ private:
     const plan::Parameter *from = nullptr, *to = nullptr;
     const plan::Parameter::Place *source = nullptr, *target = nullptr;
   };
-  WeightCopier(const plan::Plan &from, const plan::Plan &to)
-      : from_(from), to_(to), ofStage_(to.stages.size()) {}
+  WeightCopier(const plan::Plan &from, const plan::Plan &to) : from_(from), to_(to), ofStage_(to.stages.size()) {}
   Status add(const plan::Parameter &from, const plan::Parameter &to);
   Status verify(const Pair &pair) const;
 

@@ -22,8 +22,7 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {
     const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
     const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
-    std::memset(arena + bucket.valueOffset, 0,
-                size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
+    std::memset(arena + bucket.valueOffset, 0, size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
     if (bucket.hasMoments()) {
       std::memset(arena + bucket.firstMomentOffset, 0, slice);
       std::memset(arena + bucket.secondMomentOffset, 0, slice);
@@ -85,12 +84,9 @@ private:
   BucketBuffer bufferOf(const FillBlock &block, const Holder &holder, BucketBuffer::Kind kind) const {
     return {plan_, *block.parameter, holder, kind, arenas_};
   }
-  Shard shardOf(const FillBlock &block) const {
-    return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank);
-  }
+  Shard shardOf(const FillBlock &block) const { return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank); }
   template <typename Body> void inParallel(size_t tasks, const Body &body) const {
-    parallelFor(options_.threads, options_.threads, int64_t(tasks),
-                [&](int64_t task, int64_t) { body(task); });
+    parallelFor(options_.threads, options_.threads, int64_t(tasks), [&](int64_t task, int64_t) { body(task); });
   }
 
   const Plan &plan_;
@@ -120,8 +116,7 @@ void Filler::fillPiece(const Piece &piece) const {
   if (buffer.type() != plan::DType::f32)
     return fillRounded(piece.shard, begin, buffer, fill);
   auto *values = reinterpret_cast<float *>(buffer.data(begin));
-  forEachRun(piece.shard,
-             [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
+  forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
 }
 
 // Values without masters, as frozen parameters have them.
@@ -213,8 +208,7 @@ void Filler::copyOf(int64_t rank) const {
       if (holder.rank != rank)
         continue;
       copyRows(block, holder, BucketBuffer::Kind::values);
-      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder);
-          bucket.masterOffset >= 0 && !bucket.sharded)
+      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder); bucket.masterOffset >= 0 && !bucket.sharded)
         copyRows(block, holder, BucketBuffer::Kind::masters);
     }
   });
@@ -226,8 +220,8 @@ void Filler::run() {
   onRanks([&](int64_t rank) { fillOf(rank); });
   onRanks([&](int64_t rank) { copyOf(rank); });
   using Kind = BucketBuffer::Kind;
-  for (const auto &[fillFor, kind] : {std::pair(&fills_.firstMoments, Kind::firstMoments),
-                                      std::pair(&fills_.secondMoments, Kind::secondMoments)})
+  for (const auto &[fillFor, kind] :
+       {std::pair(&fills_.firstMoments, Kind::firstMoments), std::pair(&fills_.secondMoments, Kind::secondMoments)})
     if (*fillFor)
       onRanks([&](int64_t rank) { fillMomentsOf(rank, *fillFor, kind); });
 }

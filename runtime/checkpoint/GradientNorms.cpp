@@ -76,8 +76,7 @@ Result<std::vector<LayerNorm>> GradientNorms::read(double scale, Communicator *c
   std::vector<std::byte> scratch;
   for (size_t rank = 0; rank < pieces_.size(); ++rank) {
     std::vector<double> own(layers_.size());
-    forEachInParallel(std::ssize(pieces_[rank]),
-                      [&](int64_t layer) { own[layer] = squaresOf(pieces_[rank][layer]); });
+    forEachInParallel(std::ssize(pieces_[rank]), [&](int64_t layer) { own[layer] = squaresOf(pieces_[rank][layer]); });
     MGC_ASSIGN(come, memory.fetch(static_cast<int64_t>(rank), std::as_bytes(std::span(own)).data(),
                                   static_cast<int64_t>(own.size() * sizeof(double)), scratch));
     if (!memory.isWriter())

@@ -18,15 +18,14 @@ namespace {
 bool isWeight(const StateTensor &state) { return state.buffer == Kind::masters; }
 
 // Weights that are not trained go on as rounded values where a plan of bf16 wrote them.
-std::string problemWith(const ChunkedTensor *found, const StateTensor &expected,
-                        const std::vector<int64_t> &shape, bool mayBeRounded) {
+std::string problemWith(const ChunkedTensor *found, const StateTensor &expected, const std::vector<int64_t> &shape,
+                        bool mayBeRounded) {
   if (!found)
     return fmt::format("missing, expected {} {}", toString(expected.type), shapeToString(shape));
   if (found->shape() != shape)
     return fmt::format("found shape {}, expected {}", shapeToString(found->shape()), shapeToString(shape));
   if (mayBeRounded ? !isFloat(found->type()) : found->type() != ElementType::F32)
-    return fmt::format("found {}, expected {}", toString(found->type()),
-                       mayBeRounded ? "F32 or BF16" : "F32");
+    return fmt::format("found {}, expected {}", toString(found->type()), mayBeRounded ? "F32 or BF16" : "F32");
   return "";
 }
 
@@ -45,14 +44,12 @@ Status verifyStateFits(const Plan &plan, const StateReader &checkpoint, StatePar
       problems.expect(problem.empty(), "  {}: {}", state.name, problem);
     }
   for (const auto &entry : checkpoint.tensors())
-    problems.expect(known.contains(entry.first) ||
-                        (part == StatePart::weights && entry.first.starts_with("state.")),
+    problems.expect(known.contains(entry.first) || (part == StatePart::weights && entry.first.starts_with("state.")),
                     "  {}: not in the plan", entry.first);
-  return problems.empty()
-             ? Status::ok()
-             : errorf("{}: {} tensors do not fit the plan; expected a checkpoint of the same model, with "
-                      "the same parts frozen\n{}",
-                      checkpoint.path(), problems.count(), problems.text());
+  return problems.empty() ? Status::ok()
+                          : errorf("{}: {} tensors do not fit the plan; expected a checkpoint of the same model, with "
+                                   "the same parts frozen\n{}",
+                                   checkpoint.path(), problems.count(), problems.text());
 }
 
 Status loadState(const Plan &plan, const StateReader &checkpoint, Arenas arenas, StatePart part,
@@ -65,8 +62,7 @@ Status loadState(const Plan &plan, const StateReader &checkpoint, Arenas arenas,
       for (const std::string &name : tensorNames(parameter)) {
         const ChunkedTensor *tensor = checkpoint.find(stateName(name, kind));
         elements = checkedProduct(tensor->shape()).value_or(0);
-        tensors.push_back(
-            [tensor](int64_t file, int64_t count, float *out) { tensor->read(file, count, out); });
+        tensors.push_back([tensor](int64_t file, int64_t count, float *out) { tensor->read(file, count, out); });
       }
       return fillOfStack(std::move(tensors), elements);
     };
@@ -74,8 +70,7 @@ Status loadState(const Plan &plan, const StateReader &checkpoint, Arenas arenas,
   if (part == StatePart::weights)
     fillBuckets(plan, arenas, fill, {from(Kind::masters)});
   else
-    fillBuckets(plan, arenas, fill,
-                {from(Kind::masters), from(Kind::firstMoments), from(Kind::secondMoments)});
+    fillBuckets(plan, arenas, fill, {from(Kind::masters), from(Kind::firstMoments), from(Kind::secondMoments)});
   return Status::ok();
 }
 

@@ -91,8 +91,7 @@ int64_t beginOf(const Parameter &parameter, const Parameter::Place &place) {
 }
 
 std::vector<Shard> partsOf(const Shard &shard, int64_t elements) {
-  const size_t dim =
-      std::ranges::find_if(shard.count, [](int64_t count) { return count != 1; }) - shard.count.begin();
+  const size_t dim = std::ranges::find_if(shard.count, [](int64_t count) { return count != 1; }) - shard.count.begin();
   if (dim == shard.count.size())
     return {shard};
   const int64_t perIndex = productOf(std::span(shard.count).subspan(dim + 1));

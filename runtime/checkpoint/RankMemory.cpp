@@ -5,8 +5,7 @@ namespace mgc {
 
 static constexpr int64_t kFetched = -2; // in the place of a transfer's value: no plan has it
 
-RankMemory::RankMemory(Arenas arenas, Communicator *communicator)
-    : arenas_(arenas), communicator_(communicator) {
+RankMemory::RankMemory(Arenas arenas, Communicator *communicator) : arenas_(arenas), communicator_(communicator) {
   if (communicator_)
     communicator_->setWaitObserver(nullptr); // these waits are of no step
 }

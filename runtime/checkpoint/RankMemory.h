@@ -23,8 +23,7 @@ public:
 
   // `bytes` of rank `rank` from `data` on, which counts there only. All processes call it, in one order and with one
   // size. The writer gets them, where they are or in `scratch`; the others null.
-  Result<const std::byte *> fetch(int64_t rank, const std::byte *data, int64_t bytes,
-                                  std::vector<std::byte> &scratch);
+  Result<const std::byte *> fetch(int64_t rank, const std::byte *data, int64_t bytes, std::vector<std::byte> &scratch);
 
 private:
   const Arenas arenas_;

@@ -49,8 +49,7 @@ std::set<std::string> checkpointFiles(const fs::path &directory) {
   return files;
 }
 
-Replacement::Replacement(const std::string &directory)
-    : directory_(directory), old_(checkpointFiles(directory)) {}
+Replacement::Replacement(const std::string &directory) : directory_(directory), old_(checkpointFiles(directory)) {}
 
 void Replacement::add(const std::string &name, SafetensorsWriter writer) {
   auto held = std::make_shared<SafetensorsWriter>(std::move(writer));
@@ -116,8 +115,8 @@ Status Replacement::removeSingleFile() {
   const fs::path single = directory_ / "model.safetensors";
   std::error_code error;
   if (old_.erase("model.safetensors") && !fs::remove(single, error) && error)
-    return errorf("{}: cannot be removed: {}; until it is, readers see it and not the new shards",
-                  single.string(), error.message());
+    return errorf("{}: cannot be removed: {}; until it is, readers see it and not the new shards", single.string(),
+                  error.message());
   return Status::ok();
 }
 

@@ -47,10 +47,9 @@ private:
   Status removeSingleFile();
   void remove(const std::set<std::string> &names);
   std::filesystem::path directory_;
-  std::set<std::string> old_;   // weight files of the checkpoint before
-  std::set<std::string> added_; // names put in place that were free
-  std::map<std::string, std::string>
-      kept_; // names put in place that were not, and links to what they replaced
+  std::set<std::string> old_;               // weight files of the checkpoint before
+  std::set<std::string> added_;             // names put in place that were free
+  std::map<std::string, std::string> kept_; // names put in place that were not, and links to what they replaced
   std::vector<Step> steps_;
 };
 

@@ -52,9 +52,8 @@ void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
     if (isLeftover(name) && fs::remove(file.path(), failed))
       notes.push_back(fmt::format("{}: left by a save that was killed; removed", file.path().string()));
     if (isShard(name) && !checkpoint.contains(name))
-      notes.push_back(
-          fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
-                      file.path().string()));
+      notes.push_back(fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
+                                  file.path().string()));
   });
 }
 
@@ -77,14 +76,12 @@ Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
     return Status::ok();
   const Status same = target.verifyModel ? target.verifyModel(plan.modelConfig, target.folder) : Status::ok();
   if (!same.isOk())
-    return errorf("{}: holds the config.json of another model:\n{}\n{}", target.folder, same.message(),
-                  kWays);
+    return errorf("{}: holds the config.json of another model:\n{}\n{}", target.folder, same.message(), kWays);
   if (checkpointFiles(target.folder).empty())
     return Status::ok();
   const Result<Checkpoint> old = Checkpoint::open(target.folder);
   if (!old.isOk())
-    return errorf("{}: holds a checkpoint that cannot be read: {}\n{}", target.folder, old.status().message(),
-                  kWays);
+    return errorf("{}: holds a checkpoint that cannot be read: {}\n{}", target.folder, old.status().message(), kWays);
   if (const Status fits = verifyFits(plan, *old); !fits.isOk())
     return errorf("{}: holds a checkpoint of another model:\n{}\n{}", target.folder, fits.message(), kWays);
   return Status::ok();
@@ -98,8 +95,7 @@ Status verifyFileSizes(const plan::Plan &plan, const SaveTarget &target) {
   const int64_t most = softLimit(RLIMIT_FSIZE);
   if (most == std::numeric_limits<int64_t>::max())
     return Status::ok();
-  const int64_t weights =
-      std::min(weightBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes);
+  const int64_t weights = std::min(weightBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes);
   const int64_t largest = std::max(weights, target.checkpoints > 0 ? largestStateFile(plan) : 0);
   return largest <= most ? Status::ok()
                          : errorf("{}: a file of the checkpoint has {:.1f} MiB, files of this process may "
@@ -112,14 +108,13 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   if (::statvfs(target.folder.c_str(), &system) != 0)
     return Status::ok(); // some file systems do not say
   const auto free = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_frsize);
-  const int64_t needed = bytesToSave(weightBytes(plan, target.type.value_or(plan.dtype)),
-                                     bytesOf(target.folder), target.isRepeated) +
-                         target.checkpoints * stateBytes(plan);
-  return needed <= free
-             ? Status::ok()
-             : errorf("{}: {:.1f} MiB are free, saving needs {:.1f} MiB: a new checkpoint is whole "
-                      "before the old one goes",
-                      target.folder, inMib(free), inMib(needed));
+  const int64_t needed =
+      bytesToSave(weightBytes(plan, target.type.value_or(plan.dtype)), bytesOf(target.folder), target.isRepeated) +
+      target.checkpoints * stateBytes(plan);
+  return needed <= free ? Status::ok()
+                        : errorf("{}: {:.1f} MiB are free, saving needs {:.1f} MiB: a new checkpoint is whole "
+                                 "before the old one goes",
+                                 target.folder, inMib(free), inMib(needed));
 }
 
 } // namespace

@@ -47,8 +47,7 @@ public:
     std::vector<float> whole(memory_.isWriter() ? size_t(tensor.elements()) : 0);
     for (const Parameter *parameter : tensor.parameters)
       for (const std::vector<Holder> &holders : blocksOf(*parameter))
-        if (const std::optional<Shard> part =
-                partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
+        if (const std::optional<Shard> part = partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
           MGC_TRY(gatherPart(*parameter, holders[0], *part, whole.data()));
     for (float &value : whole)
       value *= tensor.isRouterBias ? 1 : source_.scale;
@@ -68,9 +67,8 @@ private:
     const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
     const int64_t begin = beginOf(parameter, holder);
     if (memory_.areAllHere()) {
-      forEachRun(part, [&](int64_t local, int64_t file, int64_t count) {
-        buffer.read({begin + local, count}, whole + file);
-      });
+      forEachRun(
+          part, [&](int64_t local, int64_t file, int64_t count) { buffer.read({begin + local, count}, whole + file); });
       return Status::ok();
     }
     block_.resize(memory_.isWriter() ? part.span() : 0);
@@ -107,9 +105,8 @@ Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, 
 }
 
 // A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
-Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path,
-                                       plan::DType dtype, Gatherer &gatherer,
-                                       const Metadata &metadata = kMetadata) {
+Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path, plan::DType dtype,
+                                       Gatherer &gatherer, const Metadata &metadata = kMetadata) {
   std::vector<TensorSpec> specs;
   for (const FileTensor &tensor : tensors) {
     const bool isRounded = tensor.savedType(dtype) == plan::DType::bf16;
@@ -127,8 +124,7 @@ Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, cons
 // --- The directory -----------------------------------------------------------------------------------------
 
 // Tensors for each file: as many as fit into maxBytes, at least one.
-std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, plan::DType type,
-                                                  int64_t maxBytes) {
+std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, plan::DType type, int64_t maxBytes) {
   std::vector<std::vector<FileTensor>> files(1);
   int64_t bytes = 0;
   for (FileTensor &tensor : tensors) {
@@ -143,8 +139,8 @@ std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensor
   return files;
 }
 
-std::string indexText(const std::vector<std::vector<FileTensor>> &files,
-                      const std::vector<std::string> &names, plan::DType type) {
+std::string indexText(const std::vector<std::vector<FileTensor>> &files, const std::vector<std::string> &names,
+                      plan::DType type) {
   nlohmann::json map = nlohmann::json::object();
   int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i)
@@ -164,8 +160,7 @@ Result<std::string> configText(const Plan &plan, plan::DType type) {
   constexpr const char *kNames[] = {"dtype", "torch_dtype"};
   auto config = nlohmann::ordered_json::parse(plan.modelConfig, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object())
-    return errorf(
-        "the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
+    return errorf("the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
   const char *name = type == plan::DType::bf16 ? "bfloat16" : "float32";
   bool isNamed = false;
   for (const char *key : kNames)
@@ -187,12 +182,10 @@ Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
 
 Status verifyWeights(const Plan &plan, Arenas arenas, Communicator *communicator) {
   RankMemory memory(arenas, communicator);
-  return memory.areAllHere() ? verifySavableWeights(plan, arenas)
-                             : verifyDigests(plan, memory, arenas, kNotSaved);
+  return memory.areAllHere() ? verifySavableWeights(plan, arenas) : verifyDigests(plan, memory, arenas, kNotSaved);
 }
 
-Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
-                   const SaveOptions &options) {
+Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory, const SaveOptions &options) {
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
@@ -205,8 +198,7 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
     return sendTensors(tensors, gatherer);
   MGC_TRY(makeDirectory(directory));
   MGC_ASSIGN(config, configText(plan, source.type));
-  std::vector<std::vector<FileTensor>> files =
-      splitByBytes(std::move(tensors), source.type, options.maxShardBytes);
+  std::vector<std::vector<FileTensor>> files = splitByBytes(std::move(tensors), source.type, options.maxShardBytes);
   std::vector<std::string> names = weightFileNames(directory, files.size());
   Replacement replacement(directory);
   if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);

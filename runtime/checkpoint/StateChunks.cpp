@@ -123,8 +123,7 @@ void addRuns(const Plan &plan, const Parameter &parameter, const OwnBlock &block
   const std::optional<Shard> part = partIn(tensor, shardOf(plan.mesh, parameter, block.holder.rank));
   if (!part)
     return;
-  const int64_t begin = beginOf(parameter, block.holder),
-                bucket = parameter.places[block.holder.place].bucket;
+  const int64_t begin = beginOf(parameter, block.holder), bucket = parameter.places[block.holder.place].bucket;
   forEachRun(*part, [&](int64_t local, int64_t file, int64_t count) {
     const int64_t first = std::max(begin + local, block.slice.begin),
                   last = std::min(begin + local + count, block.slice.begin + block.slice.count);

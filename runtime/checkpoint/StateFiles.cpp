@@ -110,11 +110,10 @@ Status StateFiles::reserveCopy(int threads) {
   MGC_ASSIGN(memory, allocateCpuMemory(bytes_));
   copy_ = {memory, FreeCpuMemory{bytes_}};
   const auto bytes = static_cast<size_t>(bytes_);
-  parallelFor(threads, threads, static_cast<int64_t>((bytes + kCopied - 1) / kCopied),
-              [&](int64_t number, int64_t) {
-                const size_t begin = static_cast<size_t>(number) * kCopied;
-                std::memset(copy_.get() + begin, 0, std::min(kCopied, bytes - begin));
-              });
+  parallelFor(threads, threads, static_cast<int64_t>((bytes + kCopied - 1) / kCopied), [&](int64_t number, int64_t) {
+    const size_t begin = static_cast<size_t>(number) * kCopied;
+    std::memset(copy_.get() + begin, 0, std::min(kCopied, bytes - begin));
+  });
   return Status::ok();
 }
 
@@ -131,17 +130,17 @@ Status StateFiles::copy(int threads) {
 
 Result<CheckpointFile> StateFiles::write(const File &file, std::span<const std::span<const std::byte>> pieces,
                                          const std::string &folder) {
-  MGC_ASSIGN(writer, SafetensorsWriter::create(
-                         folder + "/" + file.name, file.tensors,
-                         {{kShardingInfo, file.shardingInfo}, {"DCP_VERSION", "1.0"}, {"format", "pt"}},
-                         PageCache::bypass));
+  MGC_ASSIGN(writer,
+             SafetensorsWriter::create(folder + "/" + file.name, file.tensors,
+                                       {{kShardingInfo, file.shardingInfo}, {"DCP_VERSION", "1.0"}, {"format", "pt"}},
+                                       PageCache::bypass));
   for (size_t i = 0; i < pieces.size(); ++i) {
     const TensorSpec &tensor = file.tensors[file.tensorOfPiece[i]];
     for (std::span<const std::byte> left = pieces[i]; !left.empty();) {
       const std::span<const std::byte> block = left.first(std::min(kBlock, left.size()));
       if (!areFinite(block, tensor.type))
-        return errorf("{}: {} has values that are not finite, expected a state from which a training goes on",
-                      folder, tensor.name);
+        return errorf("{}: {} has values that are not finite, expected a state from which a training goes on", folder,
+                      tensor.name);
       MGC_TRY(writer.write(block));
       left = left.subspan(block.size());
     }

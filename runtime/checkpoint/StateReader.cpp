@@ -16,8 +16,8 @@ using nlohmann::json;
 // Where the file's chunk of the tensor lies, as PyTorch writes it.
 Result<std::vector<int64_t>> offsetsOf(const json &info, const std::string &name, size_t dims) {
   const auto entry = info.find(name);
-  const bool isThere = entry != info.end() && entry->is_object() && entry->contains(kSavedOffsets) &&
-                       (*entry)[kSavedOffsets].is_array();
+  const bool isThere =
+      entry != info.end() && entry->is_object() && entry->contains(kSavedOffsets) && (*entry)[kSavedOffsets].is_array();
   std::vector<int64_t> offsets;
   if (isThere)
     for (const json &offset : (*entry)[kSavedOffsets])
@@ -25,8 +25,7 @@ Result<std::vector<int64_t>> offsetsOf(const json &info, const std::string &name
         offsets.push_back(*value);
   if (offsets.size() != dims || !isThere)
     return errorf("{} of tensor \"{}\" is {}, expected {{\"{}\": [..]}} with {} numbers", kShardingInfo,
-                  printable(name), entry == info.end() ? "missing" : printable(entry->dump()), kSavedOffsets,
-                  dims);
+                  printable(name), entry == info.end() ? "missing" : printable(entry->dump()), kSavedOffsets, dims);
   return offsets;
 }
 
@@ -37,8 +36,7 @@ Result<std::vector<int64_t>> offsetsOf(const json &info, const std::string &name
 int64_t ChunkedTensor::readFrom(const Chunk &chunk, int64_t begin, int64_t count, float *out) const {
   const Box &box = chunk.box;
   int64_t inner = 1,
-          left =
-              begin; // elements of one index of the dimension; the index of the dimensions from here outwards
+          left = begin; // elements of one index of the dimension; the index of the dimensions from here outwards
   int64_t inBox = 0, boxInner = 1; // the element in the chunk
   int64_t together = 1;            // elements of the chunk from it on that follow each other in the tensor
   bool isWhole = true;             // the dimensions behind this one are all in the box
@@ -76,13 +74,12 @@ std::string ChunkedTensor::verify() const {
   std::vector<Box> boxes;
   for (const Chunk &chunk : chunks_) {
     if (chunk.view.type != type())
-      return fmt::format("has chunks of {} and of {}, expected one type", toString(type()),
-                         toString(chunk.view.type));
+      return fmt::format("has chunks of {} and of {}, expected one type", toString(type()), toString(chunk.view.type));
     boxes.push_back(chunk.box);
   }
-  return cover(boxes, shape_) ? ""
-                              : fmt::format("its {} chunks overlap or leave elements of {} out", boxes.size(),
-                                            shapeToString(shape_));
+  return cover(boxes, shape_)
+             ? ""
+             : fmt::format("its {} chunks overlap or leave elements of {} out", boxes.size(), shapeToString(shape_));
 }
 
 // --- A checkpoint --------------------------------------------------------------------------------------------
@@ -106,8 +103,8 @@ Status StateReader::add(const Safetensors &file) {
     for (size_t dim = 0; dim < offsets.size(); ++dim) {
       int64_t end;
       if (__builtin_add_overflow(offsets[dim], view.shape[dim], &end))
-        return errorf("tensor \"{}\": its chunk at {} of {} is too large", printable(name),
-                      shapeToString(offsets), shapeToString(view.shape));
+        return errorf("tensor \"{}\": its chunk at {} of {} is too large", printable(name), shapeToString(offsets),
+                      shapeToString(view.shape));
       tensor.shape_[dim] = std::max(tensor.shape_[dim], end);
     }
     tensor.chunks_.push_back({{std::move(offsets), view.shape}, view});

@@ -14,8 +14,7 @@ std::vector<StateTensor> stateOf(const plan::Plan &plan, const FileTensor &tenso
   using Kind = BucketBuffer::Kind;
   const plan::Bucket &bucket = bucketOf(plan, *tensor.parameters[0], {0, 0});
   const bool isRounded = bucket.masterOffset < 0 && valueType(plan, bucket) == plan::DType::bf16;
-  std::vector<StateTensor> state = {
-      {tensor.name, Kind::masters, isRounded ? ElementType::BF16 : ElementType::F32}};
+  std::vector<StateTensor> state = {{tensor.name, Kind::masters, isRounded ? ElementType::BF16 : ElementType::F32}};
   if (bucket.hasMoments())
     for (const Kind kind : {Kind::firstMoments, Kind::secondMoments})
       state.push_back({stateName(tensor.name, kind), kind});

@@ -49,8 +49,7 @@ private:
   std::string example_, notFinite_, notRounded_;
 };
 
-BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
-                       Arenas arenas)
+BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders, Arenas arenas)
     : parameter_(parameter), shard_(shardOf(plan.mesh, parameter, holders[0].rank)) {
   using Kind = BucketBuffer::Kind;
   for (const Holder &holder : holders) {
@@ -58,8 +57,7 @@ BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::
                        BucketBuffer(plan, parameter, holder, Kind::values, arenas), std::nullopt});
     const plan::Bucket &bucket = bucketOf(plan, parameter, holder);
     // Ranks that share slices share one copy.
-    if (bucket.masterOffset >= 0 &&
-        (!bucket.sharded || plan::coordinate(plan.mesh, holder.rank, bucket.dataAxes) == 0))
+    if (bucket.masterOffset >= 0 && (!bucket.sharded || plan::coordinate(plan.mesh, holder.rank, bucket.dataAxes) == 0))
       copies_.back().masters = BucketBuffer(plan, parameter, holder, Kind::masters, arenas);
   }
 }
@@ -92,16 +90,15 @@ void BlockCheck::check(BucketRange part, int64_t number) {
   checkMasters(part, values, number);
 }
 
-void BlockCheck::compare(const Copy &copy, const float *own, const float *other, int64_t count,
-                         int64_t number) {
+void BlockCheck::compare(const Copy &copy, const float *own, const float *other, int64_t count, int64_t number) {
   if (std::memcmp(own, other, size_t(count) * sizeof(float)) == 0)
     return;
   if (std::ranges::find(differing_, copy.rank) == differing_.end())
     differing_.push_back(copy.rank);
   for (int64_t i = 0; i < count && example_.empty(); ++i)
     if (std::memcmp(own + i, other + i, sizeof(float)) != 0)
-      example_ = fmt::format("element {} is {} on rank {} and {} on rank {}", number + i, own[i],
-                             copies_[0].rank, other[i], copy.rank);
+      example_ = fmt::format("element {} is {} on rank {} and {} on rank {}", number + i, own[i], copies_[0].rank,
+                             other[i], copy.rank);
 }
 
 void BlockCheck::checkMasters(BucketRange part, const Staged &values, int64_t number) {
@@ -118,9 +115,8 @@ void BlockCheck::checkMasters(BucketRange part, const Staged &values, int64_t nu
   }
   for (int64_t i = 0; first && i < part.count && notRounded_.empty(); ++i)
     if (toBf16(masters[i]) != toBf16(values[i]))
-      notRounded_ =
-          fmt::format("\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
-                      parameter_.name, number + i, first->rank, values[i], masters[i]);
+      notRounded_ = fmt::format("\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
+                                parameter_.name, number + i, first->rank, values[i], masters[i]);
 }
 
 } // namespace

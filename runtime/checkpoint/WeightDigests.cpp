@@ -31,8 +31,7 @@ struct DigestRow {
   int64_t number;    // number of the first element in the block
 };
 
-void lookAtValues(const BucketBuffer &buffer, const DigestRow &row, std::vector<float> &values,
-                  Digest &digest) {
+void lookAtValues(const BucketBuffer &buffer, const DigestRow &row, std::vector<float> &values, Digest &digest) {
   values.resize(row.range.count);
   buffer.read(row.range, values.data());
   const std::string_view bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
@@ -70,8 +69,7 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
   std::vector<float> staged;
   Digest digest;
   for (int64_t i = 0; i < shard.rows; ++i) {
-    const DigestRow row{{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements},
-                        i * shard.rowElements};
+    const DigestRow row{{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements}, i * shard.rowElements};
     lookAtValues(values, row, staged, digest);
     if (hasMasters)
       lookAtMasters(masters, row, staged, digest);
@@ -88,17 +86,16 @@ std::string compareDigests(const Parameter &parameter, const std::vector<Holder>
       differing.push_back(holders[i].rank);
   std::string text;
   if (!differing.empty())
-    text = fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name,
-                       fmt::join(differing, ", "), holders[0].rank);
+    text = fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name, fmt::join(differing, ", "),
+                       holders[0].rank);
   if (digests[0].notFinite >= 0)
     text += fmt::format("\n  parameter {}: element {} on rank {} is {}", parameter.name, digests[0].notFinite,
                         holders[0].rank, digests[0].value);
   for (size_t i = 0; i < holders.size(); ++i)
     if (digests[i].notRounded >= 0)
-      return text +
-             fmt::format(
-                 "\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
-                 parameter.name, digests[i].notRounded, holders[i].rank, digests[i].other, digests[i].master);
+      return text + fmt::format("\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
+                                parameter.name, digests[i].notRounded, holders[i].rank, digests[i].other,
+                                digests[i].master);
   return text;
 }
 
@@ -115,8 +112,8 @@ Status verifyDigests(const Plan &plan, RankMemory &memory, Arenas arenas, std::s
   std::vector<std::vector<Digest>> byRank(arenas.size());
   forEachBlock(plan, [&](size_t i, const std::vector<Holder> &holders) {
     for (const Holder &holder : holders)
-      byRank[holder.rank].push_back(
-          memory.isHere(holder.rank) ? digestOf(plan, plan.parameters[i], holder, arenas) : Digest());
+      byRank[holder.rank].push_back(memory.isHere(holder.rank) ? digestOf(plan, plan.parameters[i], holder, arenas)
+                                                               : Digest());
   });
   std::vector<std::byte> scratch;
   for (size_t rank = 0; rank < byRank.size(); ++rank) {

@@ -100,8 +100,7 @@ bool matches(std::string_view pattern, std::string_view name) {
 }
 
 bool isIgnored(const Plan &plan, std::string_view name) {
-  return std::ranges::any_of(plan.ignoredTensors,
-                             [&](const std::string &pattern) { return matches(pattern, name); });
+  return std::ranges::any_of(plan.ignoredTensors, [&](const std::string &pattern) { return matches(pattern, name); });
 }
 
 bool areEqual(const TensorView &a, const TensorView &b) {
@@ -134,11 +133,9 @@ std::vector<std::string> extraTensors(const Plan &plan, const Checkpoint &checkp
 
 // The checkpoint's tensor for each of `tensors`, all of the right shape and a type that can be read.
 Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint &checkpoint,
-                                              const std::vector<FileTensor> &tensors,
-                                              const LoadOptions &options) {
+                                              const std::vector<FileTensor> &tensors, const LoadOptions &options) {
   if (checkpoint.holdsGradients())
-    return errorf("{}: holds gradients, as --save-gradients writes them, expected weights",
-                  checkpoint.path());
+    return errorf("{}: holds gradients, as --save-gradients writes them, expected weights", checkpoint.path());
   std::vector<const TensorView *> views;
   std::vector<std::string> problems;
   for (const FileTensor &tensor : tensors) {
@@ -167,8 +164,7 @@ static Fill fillFrom(const Parameter &parameter, const std::map<std::string, con
   for (const std::string &name : tensorNames(parameter)) {
     const TensorView &view = *byName.at(name);
     elements = view.elements();
-    tensors.push_back(
-        [&view](int64_t file, int64_t count, float *out) { convertToF32(view, file, count, out); });
+    tensors.push_back([&view](int64_t file, int64_t count, float *out) { convertToF32(view, file, count, out); });
   }
   return fillOfStack(std::move(tensors), elements);
 }
@@ -210,10 +206,10 @@ Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas, const FillOpt
   MGC_TRY(verifyArenas(plan, arenas));
   const FillFor draw = [seed](const Parameter &parameter) -> Fill {
     if (parameter.init == plan::InitKind::normal)
-      return [seed, hash = hashName(parameter.tensor), std = parameter.initStd](int64_t file, int64_t count,
-                                                                                float *out) {
-        normalRange(seed, hash, uint64_t(file), uint64_t(count), std, out);
-      };
+      return
+          [seed, hash = hashName(parameter.tensor), std = parameter.initStd](int64_t file, int64_t count, float *out) {
+            normalRange(seed, hash, uint64_t(file), uint64_t(count), std, out);
+          };
     const float value = parameter.init == plan::InitKind::ones ? 1 : 0;
     return [value](int64_t, int64_t count, float *out) { std::fill_n(out, count, value); };
   };

@@ -25,8 +25,8 @@ struct LoadOptions {
 // checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model does not have are
 // wrong too: biases or layers left out make another model. Tensors that the plan ignores, and copies of a tensor under
 // an alias, are not.
-Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
-                   const LoadOptions &options = {}, const FillOptions &fill = {});
+Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options = {},
+                   const FillOptions &fill = {});
 
 // Whether loadWeights takes the checkpoint; the error is its.
 Status verifyFits(const plan::Plan &plan, const Checkpoint &checkpoint);

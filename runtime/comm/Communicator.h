@@ -114,10 +114,8 @@ public:
   virtual Status barrier(GroupId group) = 0; // the hosts of its ranks meet
 
   // `mine` is this end's own event, which nothing else uses until the transfer is finished and waited for.
-  virtual Result<Ticket> send(const plugin::Stream &stream, const Transfer &transfer,
-                              const plugin::Event &mine) = 0;
-  virtual Result<Ticket> receive(const plugin::Stream &stream, const Transfer &transfer,
-                                 const plugin::Event &mine) = 0;
+  virtual Result<Ticket> send(const plugin::Stream &stream, const Transfer &transfer, const plugin::Event &mine) = 0;
+  virtual Result<Ticket> receive(const plugin::Stream &stream, const Transfer &transfer, const plugin::Event &mine) = 0;
   // The same of ranks on the host.
   Result<Ticket> send(const Transfer &transfer) { return send(plugin::Stream(), transfer, kNoEvent); }
   Result<Ticket> receive(const Transfer &transfer) { return receive(plugin::Stream(), transfer, kNoEvent); }

@@ -6,12 +6,10 @@
 
 namespace mgc {
 
-Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks,
-                         const int32_t *counts) {
+Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts) {
   ranks_ = static_cast<int64_t>(ranks.size()), groups_ = what.groups;
   const int64_t all = ranks_ * groups_;
-  const std::string_view bytes(reinterpret_cast<const char *>(counts),
-                               size_t(ranks_ * all) * sizeof(int32_t));
+  const std::string_view bytes(reinterpret_cast<const char *>(counts), size_t(ranks_ * all) * sizeof(int32_t));
   hash_ = static_cast<int64_t>(std::hash<std::string_view>()(bytes));
   pieces_.assign(static_cast<size_t>(ranks_ * all), {});
   owned_.assign(ranks.size(), 0), hosted_.assign(ranks.size(), 0);
@@ -20,8 +18,7 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
       const int32_t count = counts[owner * all + group];
       int64_t &owned = owned_[static_cast<size_t>(owner)];
       if (count < 0 || owned + count > what.rows)
-        return plan::wrongCountOfRank(ranks[static_cast<size_t>(owner)], count, group, all, owned + count,
-                                      what.rows);
+        return plan::wrongCountOfRank(ranks[static_cast<size_t>(owner)], count, group, all, owned + count, what.rows);
       pieces_[static_cast<size_t>(owner * all + group)] = {count, owned, 0};
       owned += count;
     }

@@ -24,8 +24,8 @@ bool countsAllTokens(const Plan &plan) {
       return std::holds_alternative<plan::DropChoices>(instruction.body);
     });
   };
-  return std::ranges::any_of(plan::lossTermsOf(plan), isOfRouters) ||
-         std::ranges::any_of(plan.stages, counts) || std::ranges::any_of(plan.programs, drops);
+  return std::ranges::any_of(plan::lossTermsOf(plan), isOfRouters) || std::ranges::any_of(plan.stages, counts) ||
+         std::ranges::any_of(plan.programs, drops);
 }
 
 } // namespace
@@ -40,8 +40,7 @@ namespace {
 
 class BatchData : public DataSource {
 public:
-  static Result<std::unique_ptr<DataSource>> open(const std::string &path, const BatchFile &file,
-                                                  const Plan &plan) {
+  static Result<std::unique_ptr<DataSource>> open(const std::string &path, const BatchFile &file, const Plan &plan) {
     const BatchShape shape(plan);
     MGC_ASSIGN(ids, file.reader(kIds, ValueRange::tokens(shape.vocabulary)));
     std::unique_ptr<BatchData> data(new BatchData(path, std::move(ids), file.steps(), plan));
@@ -75,8 +74,7 @@ public:
   }
 
   std::string describe() const override {
-    return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
-                       shape_.length);
+    return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples, shape_.length);
   }
   std::string describeBatch(int64_t first) override {
     return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
@@ -118,8 +116,8 @@ private:
         if (!labels_)
           return Status::ok();
         std::vector<int32_t> labels(static_cast<size_t>(shape_.length - length));
-        MGC_TRY(labels_->read((step * shape_.samples + sample) * shape_.length + length,
-                              shape_.length - length, labels.data()));
+        MGC_TRY(labels_->read((step * shape_.samples + sample) * shape_.length + length, shape_.length - length,
+                              labels.data()));
         return verifyPaddedLabels(labels, step, sample, length);
       });
     });
@@ -140,22 +138,20 @@ private:
       if (*length == shape_.length)
         continue;
       if (!harm_.empty())
-        return errorf("{}: padding from position {} on, but {}; expected ones alone",
-                      where(kMask, step, sample), *length, harm_);
+        return errorf("{}: padding from position {} on, but {}; expected ones alone", where(kMask, step, sample),
+                      *length, harm_);
       MGC_TRY(visit(sample, *length));
     }
     return Status::ok();
   }
 
   // Labels of padding, from position `length` on: what the model would learn of it is of no use.
-  Status verifyPaddedLabels(std::span<const int32_t> labels, int64_t step, int64_t sample,
-                            int64_t length) const {
+  Status verifyPaddedLabels(std::span<const int32_t> labels, int64_t step, int64_t sample, int64_t length) const {
     const auto counted = std::ranges::find_if(labels, [](int32_t label) { return label != kIgnoredLabel; });
     if (counted == labels.end())
       return Status::ok();
-    return errorf("{}: position {}: found {} where {} has padding, expected {} (ignored)",
-                  where(kLabels, step, sample), length + (counted - labels.begin()), *counted, kMask,
-                  kIgnoredLabel);
+    return errorf("{}: position {}: found {} where {} has padding, expected {} (ignored)", where(kLabels, step, sample),
+                  length + (counted - labels.begin()), *counted, kMask, kIgnoredLabel);
   }
 
   Status pad(int64_t step, GlobalBatch &out) const {
@@ -168,8 +164,7 @@ private:
         MGC_TRY(verifyPaddedLabels(labels, step, sample, length));
       std::ranges::fill(labels, kIgnoredLabel);
       if (!out.ends.empty())
-        std::fill_n(out.ends.begin() + static_cast<ptrdiff_t>(begin), shape_.length,
-                    static_cast<int32_t>(length));
+        std::fill_n(out.ends.begin() + static_cast<ptrdiff_t>(begin), shape_.length, static_cast<int32_t>(length));
       return Status::ok();
     });
   }
@@ -179,8 +174,7 @@ private:
     std::vector<int64_t> positions(static_cast<size_t>(shape_.length));
     std::vector<int32_t> found(positions.size());
     for (int64_t sample = 0; sample < shape_.samples; ++sample) {
-      MGC_TRY(positions_->readAll((step * shape_.samples + sample) * shape_.length, shape_.length,
-                                  positions.data()));
+      MGC_TRY(positions_->readAll((step * shape_.samples + sample) * shape_.length, shape_.length, positions.data()));
       MGC_TRY(startsOfPositions(positions, rule_, found).at(where(kPositions, step, sample)));
       if (!starts.empty())
         std::ranges::copy(found, starts.begin() + sample * shape_.length);

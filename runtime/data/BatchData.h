@@ -17,7 +17,6 @@ struct OpenedBatches {
 // Why padding behind the tokens of a sample would change what the plan computes of the others; empty: it does not.
 std::string harmOfPadding(const plan::Plan &plan);
 
-Result<OpenedBatches> openBatches(const std::string &path, const plan::Plan &plan,
-                                  const DataOptions &options);
+Result<OpenedBatches> openBatches(const std::string &path, const plan::Plan &plan, const DataOptions &options);
 
 } // namespace mgc

@@ -16,8 +16,7 @@ Result<BatchFile> BatchFile::open(const std::string &path, const BatchShape &sha
 Status BatchFile::verifyNames(std::initializer_list<std::string_view> known) const {
   for (const auto &[name, tensor] : file_.tensors())
     if (std::ranges::find(known, name) == known.end())
-      return errorf("{}: tensor {} is not read; expected some of {}", path_, printable(name),
-                    fmt::join(known, ", "));
+      return errorf("{}: tensor {} is not read; expected some of {}", path_, printable(name), fmt::join(known, ", "));
   return Status::ok();
 }
 
@@ -31,17 +30,14 @@ Result<TensorFile> BatchFile::tensor(const char *name) const {
 
 Result<TensorFile> BatchFile::floats(const char *name, std::span<const int64_t> sample, int64_t most) const {
   const TensorView *view = file_.find(name);
-  std::string expected =
-      fmt::format("floats [{} steps, 1 to {} images, {}]", steps(), most, fmt::join(sample, ", "));
+  std::string expected = fmt::format("floats [{} steps, 1 to {} images, {}]", steps(), most, fmt::join(sample, ", "));
   if (!view)
     return errorf("{}: missing, expected {}", where(name), expected);
   const std::vector<int64_t> &found = view->shape;
-  const bool fits = isFloat(view->type) && found.size() == sample.size() + 2 && found[0] == steps() &&
-                    found[1] >= 1 && found[1] <= most &&
-                    std::ranges::equal(std::span(found).subspan(2), sample);
+  const bool fits = isFloat(view->type) && found.size() == sample.size() + 2 && found[0] == steps() && found[1] >= 1 &&
+                    found[1] <= most && std::ranges::equal(std::span(found).subspan(2), sample);
   if (!fits)
-    return errorf("{}: found {} {}, expected {}", where(name), toString(view->type), shapeToString(found),
-                  expected);
+    return errorf("{}: found {} {}, expected {}", where(name), toString(view->type), shapeToString(found), expected);
   return TensorFile::open(file_.file(), *view);
 }
 
@@ -63,8 +59,7 @@ Result<int64_t> numberOfBatch(int64_t first, const BatchShape &shape, int64_t ba
 
 // An encoder reads the ids, and the mask is of them.
 int64_t BatchFile::lengthOf(const char *name) const {
-  const bool ofEncoder =
-      shape_.hasPairs && (name == std::string_view(kIds) || name == std::string_view(kMask));
+  const bool ofEncoder = shape_.hasPairs && (name == std::string_view(kIds) || name == std::string_view(kMask));
   return ofEncoder ? shape_.encoderLength : shape_.length;
 }
 
@@ -74,8 +69,7 @@ Status BatchFile::verify(const char *name, const TensorView *tensor) const {
   if (!tensor)
     return errorf("missing, expected {}", expected);
   const std::vector<int64_t> &found = tensor->shape;
-  if (isInteger(tensor->type) && found.size() == 3 && found[0] >= 1 && found[1] == shape_.samples &&
-      found[2] == length)
+  if (isInteger(tensor->type) && found.size() == 3 && found[0] >= 1 && found[1] == shape_.samples && found[2] == length)
     return Status::ok();
   return errorf("found {} {}, expected {}: global batch size and {} of the plan", toString(tensor->type),
                 shapeToString(found), expected,

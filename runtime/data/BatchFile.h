@@ -13,8 +13,8 @@ namespace mgc {
 
 // Names of its tensors, those of transformers.
 inline constexpr const char *kIds = "input_ids", *kLabels = "labels", *kPositions = "position_ids",
-                            *kMask = "attention_mask", *kTypes = "token_type_ids",
-                            *kDecoderIds = "decoder_input_ids", *kPixels = "pixel_values";
+                            *kMask = "attention_mask", *kTypes = "token_type_ids", *kDecoderIds = "decoder_input_ids",
+                            *kPixels = "pixel_values";
 
 // The number of the file's batch, of `batches`, that begins with the sample `first` of a training, which goes through
 // them again and again. An error: none does, as the training had batches of another size before.

@@ -6,8 +6,7 @@
 namespace mgc {
 
 Status beginBatch(int64_t first, const BatchShape &shape, GlobalBatch &out) {
-  assert(int64_t(out.tokens.size()) == shape.samples * shape.length &&
-         out.labels.size() == out.tokens.size());
+  assert(int64_t(out.tokens.size()) == shape.samples * shape.length && out.labels.size() == out.tokens.size());
   if (int64_t end; first < 0 || __builtin_add_overflow(first, shape.samples, &end))
     return errorf("sample {} does not exist, expected 0 or more and samples numbered within 63 bits", first);
   out.first = first;
@@ -17,8 +16,7 @@ Status beginBatch(int64_t first, const BatchShape &shape, GlobalBatch &out) {
   return Status::ok();
 }
 
-std::string listSamples(std::string_view name, int64_t samples,
-                        const std::function<std::string(int64_t i)> &describe) {
+std::string listSamples(std::string_view name, int64_t samples, const std::function<std::string(int64_t i)> &describe) {
   constexpr int64_t kNamed = 16; // a line that can be read
   std::string text(name);
   for (int64_t i = 0; i < std::min(samples, kNamed); ++i)

@@ -23,7 +23,6 @@ struct BatchShape {
 Status beginBatch(int64_t first, const BatchShape &shape, GlobalBatch &out);
 
 // "NAME: A; B; .. and 14 more": the first samples of a batch, each as describe(i) has it.
-std::string listSamples(std::string_view name, int64_t samples,
-                        const std::function<std::string(int64_t i)> &describe);
+std::string listSamples(std::string_view name, int64_t samples, const std::function<std::string(int64_t i)> &describe);
 
 } // namespace mgc

@@ -19,10 +19,9 @@ struct ChatCounts {
 class ChatData final : public DataSource {
 public:
   ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding)
-      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding),
-        packs_(plan::readsDocuments(plan)),
-        longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength)
-                                          : plan.sequenceLength) {}
+      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding), packs_(plan::readsDocuments(plan)),
+        longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
+  }
 
   void add(ChatTokens chat, int64_t line) {
     if (std::ssize(chat.ids) > longest_) {
@@ -77,9 +76,7 @@ public:
       return text;
     });
   }
-  std::optional<double> epochsOf(int64_t samples) const override {
-    return double(samples) / double(samples_.size());
-  }
+  std::optional<double> epochsOf(int64_t samples) const override { return double(samples) / double(samples_.size()); }
 
 private:
   // The conversations of a sample of a batch.
@@ -89,8 +86,7 @@ private:
   }
   // Each place of the padding is a document of its own: none is longer than the model has positions.
   void fill(const std::vector<int64_t> &chats, int64_t sample, GlobalBatch &out) const {
-    const size_t begin = static_cast<size_t>(sample * shape_.length),
-                 end = begin + static_cast<size_t>(shape_.length);
+    const size_t begin = static_cast<size_t>(sample * shape_.length), end = begin + static_cast<size_t>(shape_.length);
     size_t place = begin;
     const auto setStart = [&](size_t at, size_t start) {
       if (!out.starts.empty())
@@ -123,8 +119,7 @@ private:
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
 };
 
-Status readLine(std::string_view line, int64_t number, const ChatTemplate &chat, Encoder &encoder,
-                ChatData &data) {
+Status readLine(std::string_view line, int64_t number, const ChatTemplate &chat, Encoder &encoder, ChatData &data) {
   const Result<nlohmann::json> json = parseJson(line);
   if (!json.isOk())
     return json.status();

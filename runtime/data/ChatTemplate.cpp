@@ -43,8 +43,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
   if (path.empty()) {
     if (tokenizer.idOf("<|im_start|>") && tokenizer.idOf("<|im_end|>"))
       for (const char *role : {"system", "user", "assistant", "tool"})
-        chat.roles_[role] = {fmt::format("<|im_start|>{}\n", role), "<|im_end|>\n",
-                             role == std::string("assistant")};
+        chat.roles_[role] = {fmt::format("<|im_start|>{}\n", role), "<|im_end|>\n", role == std::string("assistant")};
     return chat;
   }
   MGC_ASSIGN(text, readFile(path, 1 << 20));
@@ -56,16 +55,12 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
   if (!begin.isOk())
     return Status(begin.status()).at(path);
   chat.begin_ = *begin;
-  if (!json->is_object() || !json->contains("roles") || !(*json)["roles"].is_object() ||
-      (*json)["roles"].empty())
-    return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"",
-                  path);
+  if (!json->is_object() || !json->contains("roles") || !(*json)["roles"].is_object() || (*json)["roles"].empty())
+    return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"", path);
   for (const auto &[name, row] : (*json)["roles"].items()) {
-    MGC_TRY(
-        verifyKeys(row, {"before", "after", "learn"}).at(fmt::format("{}: roles.{}", path, printable(name))));
+    MGC_TRY(verifyKeys(row, {"before", "after", "learn"}).at(fmt::format("{}: roles.{}", path, printable(name))));
     const auto before = textOf(row, "before", true), after = textOf(row, "after", true);
-    const nlohmann::json learn =
-        row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
+    const nlohmann::json learn = row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
     for (const auto *field : {&before, &after})
       if (!field->isOk())
         return Status(field->status()).at(fmt::format("{}: roles.{}", path, printable(name)));

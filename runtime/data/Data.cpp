@@ -38,8 +38,8 @@ Status verifyBytesAreTokens(const std::string &path, const BatchShape &shape, co
                   "tokenizer's; {}",
                   path, shape.vocabulary, kExpected);
   if (!options.tokenizer.empty())
-    return errorf("{}: a text is read as a token per byte, but the tokens of --load are those of {}; {}",
-                  path, options.tokenizer, kExpected);
+    return errorf("{}: a text is read as a token per byte, but the tokens of --load are those of {}; {}", path,
+                  options.tokenizer, kExpected);
   return Status::ok();
 }
 
@@ -47,10 +47,9 @@ Opened openText(const std::string &path, const StreamOptions &stream, const Data
   MGC_TRY(verifyBytesAreTokens(path, stream.shape, options));
   MGC_ASSIGN(file, MappedFile::open(path));
   if (std::optional<size_t> at = firstInvalidUtf8(file.text()))
-    return errorf(
-        "{}: byte {:#04x} at position {} is not UTF-8; known endings are .safetensors, .npy and .bin, all "
-        "else is read as text (compressed files and tables must be unpacked first)",
-        path, static_cast<unsigned char>(file.text()[*at]), *at);
+    return errorf("{}: byte {:#04x} at position {} is not UTF-8; known endings are .safetensors, .npy and .bin, all "
+                  "else is read as text (compressed files and tables must be unpacked first)",
+                  path, static_cast<unsigned char>(file.text()[*at]), *at);
   MGC_ASSIGN(tokens, TensorFile::open(file, {ElementType::U8, {int64_t(file.bytes().size())}, file.bytes()}));
   return makeStreamData({path, std::move(tokens), ValueRange::tokens(stream.shape.vocabulary)}, 1, stream);
 }
@@ -72,8 +71,7 @@ Opened openBin(const std::string &path, const StreamOptions &stream, const DataO
                   toString(type));
   MGC_ASSIGN(tokens, TensorFile::open(file, {type, {size / each}, file.bytes()}));
   std::string name = fmt::format("{} ({})", path, toString(type)); // a wrong type may read well
-  return makeStreamData({std::move(name), std::move(tokens), ValueRange::tokens(stream.shape.vocabulary)}, 1,
-                        stream);
+  return makeStreamData({std::move(name), std::move(tokens), ValueRange::tokens(stream.shape.vocabulary)}, 1, stream);
 }
 
 // --- Documents in sequences -------------------------------------------------------------------------------------
@@ -81,8 +79,7 @@ Opened openBin(const std::string &path, const StreamOptions &stream, const DataO
 // Another source, where documents begin and end.
 class PackedData : public DataSource {
 public:
-  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents,
-             bool knowsStarts)
+  PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents, bool knowsStarts)
       : tokens_(std::move(tokens)), length_(plan.sequenceLength), knowsStarts_(knowsStarts),
         areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {}
 
@@ -195,11 +192,10 @@ static Status verifyFormat(const std::string &path) {
   std::string ending = std::filesystem::path(path).extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   if (ending == ".jsonl" || ending == ".json")
-    return errorf(
-        "{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, "
-        "which reads "
-        "the texts of a .jsonl, or the token ids that mgc-data preprocess makes of it (docs/data.md)",
-        path);
+    return errorf("{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, "
+                  "which reads "
+                  "the texts of a .jsonl, or the token ids that mgc-data preprocess makes of it (docs/data.md)",
+                  path);
   if (ending == ".idx")
     return errorf("{}: is the index of a data set, expected its tokens: {}", path,
                   std::filesystem::path(path).replace_extension(".bin").string());
@@ -208,9 +204,8 @@ static Status verifyFormat(const std::string &path) {
 
 static Status verifyShape(const BatchShape &shape) {
   if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)
-    return errorf(
-        "the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
-        shape.samples, shape.length, shape.vocabulary);
+    return errorf("the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
+                  shape.samples, shape.length, shape.vocabulary);
   return Status::ok();
 }
 
@@ -221,11 +216,10 @@ static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) 
                   "pixel_values (docs/data.md)",
                   path);
   if (plan.encoderLength > 0)
-    return errorf(
-        "{}: holds one stream of tokens, but the model reads two sequences, one with its encoder; expected "
-        ".safetensors with input_ids and labels of each sample (docs/data.md): corrupting spans of a stream, "
-        "as T5 was first trained, is not there",
-        path);
+    return errorf("{}: holds one stream of tokens, but the model reads two sequences, one with its encoder; expected "
+                  ".safetensors with input_ids and labels of each sample (docs/data.md): corrupting spans of a stream, "
+                  "as T5 was first trained, is not there",
+                  path);
   return Status::ok();
 }
 
@@ -245,8 +239,7 @@ static Opened identified(Opened opened, const DataOptions &options) {
 }
 
 // A .jsonl through its tokenizer.
-static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed,
-                        const DataOptions &options) {
+static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
   MGC_TRY(verifyReadsTokensAlone(path, plan));
   MGC_ASSIGN(tokenizer, openTokenizer(options.tokenizerFiles));
   if (tokenizer->vocabulary() > plan.vocabulary)
@@ -260,14 +253,12 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
     return identified(finished(std::move(chats), plan, seed, options, {.knowsStarts = true}), options);
   }
   TokenizedLines own;
-  MGC_ASSIGN(lines,
-             (options.reading.texts ? *options.reading.texts : own)
-                 .of(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.reading.stop));
+  MGC_ASSIGN(lines, (options.reading.texts ? *options.reading.texts : own)
+                        .of(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.reading.stop));
   CorpusOptions corpus;
   corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
   corpus.files.opened = std::move(lines);
-  const SplitRequest request{Split::train,
-                             options.samples > 0 ? std::optional(options.samples) : std::nullopt};
+  const SplitRequest request{Split::train, options.samples > 0 ? std::optional(options.samples) : std::nullopt};
   return identified(openCorpus(corpus, request, plan, seed, options), options);
 }
 
@@ -307,8 +298,7 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
   MGC_TRY(verifyDocuments(options.documents, plan, corpus.separatesSequences));
   MGC_TRY(verifyMasking(options.masking, plan, /*isStream=*/true));
   if (seed > UINT32_MAX)
-    return errorf("--seed {}: the order of indexed files is drawn from 32 bits, expected at most {}", seed,
-                  UINT32_MAX);
+    return errorf("--seed {}: the order of indexed files is drawn from 32 bits, expected at most {}", seed, UINT32_MAX);
   const SampleForm form(plan, options.masking);
   SampleOptions samples{sampleCutOf(form, seed, request.samples), plan.vocabulary, corpus.cache};
   samples.cut.keepsPartial = request.keepsPartial;
@@ -316,10 +306,9 @@ Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, cons
   if (!source)
     return std::unique_ptr<DataSource>();
   if (corpus.schedule == SampleOrderKind::cyclic && source->samples() > kMostPermuted)
-    return errorf(
-        "--dataloader-type cyclic: found {} samples, expected at most {}, whose order is Megatron-LM's; "
-        "--dataloader-type single takes all",
-        source->samples(), kMostPermuted);
+    return errorf("--dataloader-type cyclic: found {} samples, expected at most {}, whose order is Megatron-LM's; "
+                  "--dataloader-type single takes all",
+                  source->samples(), kMostPermuted);
   return finished(makeIndexedData(std::move(source), plan, form, corpus), plan, seed, options,
                   {.hasLabels = isCausal(plan), .knowsStarts = corpus.separatesSequences});
 }
@@ -338,10 +327,9 @@ Opened makeMockData(const Plan &plan, uint64_t seed, const DataOptions &given) {
   if (shape.hasPairs)
     return makePairs(shape, seed);
   if (documents.endToken && plan.longestDocument > 0 && plan.longestDocument < shape.length)
-    return errorf(
-        "--eod-token-id {}: made-up documents that end at a token may be longer than the {} tokens for "
-        "which the model has learned positions; expected none, so that their lengths are drawn",
-        *documents.endToken, plan.longestDocument);
+    return errorf("--eod-token-id {}: made-up documents that end at a token may be longer than the {} tokens for "
+                  "which the model has learned positions; expected none, so that their lengths are drawn",
+                  *documents.endToken, plan.longestDocument);
   std::unique_ptr<DataSource> chain =
       makeTokenChain(shape, SampleForm(plan, options.masking), plan.longestDocument, seed);
   if (plan::readsImages(plan))

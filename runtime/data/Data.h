@@ -55,9 +55,7 @@ public:
   // Facts and hashes by which a training that goes on knows its data again, whatever their files are called. Empty: describe() is
   // all there is.
   const std::string &identity() const { return identity_; }
-  void identify(std::string_view fact) {
-    identity_ += fmt::format("{}{}", identity_.empty() ? "" : ", ", fact);
-  }
+  void identify(std::string_view fact) { identity_ += fmt::format("{}{}", identity_.empty() ? "" : ", ", fact); }
 
 private:
   std::string identity_;
@@ -66,7 +64,7 @@ private:
 // How a .jsonl is read.
 struct DataReading {
   const std::atomic<bool> *stop = nullptr; // once true, it is not read to its end: an error; null: never
-  TokenizedLines *texts = nullptr; // keeps the tokens for a later open of the file; null: there is none
+  TokenizedLines *texts = nullptr;         // keeps the tokens for a later open of the file; null: there is none
 };
 
 struct DataOptions {
@@ -120,8 +118,7 @@ struct SplitRequest {
 // One split of the files; null where they have no such split. The same request gives the same samples in every layout, unless
 // the schedule is cyclic.
 Result<std::unique_ptr<DataSource>> openCorpus(const CorpusOptions &corpus, const SplitRequest &request,
-                                               const plan::Plan &plan, uint64_t seed,
-                                               const DataOptions &options = {});
+                                               const plan::Plan &plan, uint64_t seed, const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
 // Plans that read documents get documents of different lengths. Only the options documents and masking count.

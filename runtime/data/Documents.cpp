@@ -7,32 +7,28 @@ namespace mgc {
 
 Status verifyDocuments(const DocumentOptions &documents, const plan::Plan &plan, bool saysWhereTheyBegin) {
   if (documents.endToken && (*documents.endToken < 0 || *documents.endToken >= plan.vocabulary))
-    return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary",
-                  *documents.endToken, plan.vocabulary - 1);
+    return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary", *documents.endToken,
+                  plan.vocabulary - 1);
   const bool isMasked = plan.objective == plan::Objective::masked;
   if (documents.masksEnds && isMasked)
-    return errorf(
-        "--eod-mask-loss: the plan of the {} model predicts masked tokens from both sides, and none "
-        "from the document before; leave it out",
-        plan.modelType);
+    return errorf("--eod-mask-loss: the plan of the {} model predicts masked tokens from both sides, and none "
+                  "from the document before; leave it out",
+                  plan.modelType);
   const bool isKnown = documents.endToken || saysWhereTheyBegin;
   if (documents.endToken && !documents.masksEnds && !plan::readsDocuments(plan))
     return errorf("--eod-token-id {} changes nothing: the plan's sequences are one document each; expected "
                   "{}, or a plan of mgc compile --reset-position-ids --reset-attention-mask",
                   *documents.endToken,
-                  isMasked ? "--special-token-ids for a token that is never masked"
-                           : "--eod-mask-loss beside it");
+                  isMasked ? "--special-token-ids for a token that is never masked" : "--eod-mask-loss beside it");
   if (documents.masksEnds && !isKnown)
     return errorf("--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
   if (plan::readsDocuments(plan) && !isKnown)
-    return errorf(
-        "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
-        "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+    return errorf("the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
+                  "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
   return Status::ok();
 }
 
-void findDocuments(std::span<const int32_t> tokens, int64_t length, int64_t endToken,
-                   std::span<int32_t> starts) {
+void findDocuments(std::span<const int32_t> tokens, int64_t length, int64_t endToken, std::span<int32_t> starts) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto place = static_cast<int32_t>(i % static_cast<size_t>(length));
     const bool begins = place == 0 || tokens[i - 1] == endToken;
@@ -41,14 +37,12 @@ void findDocuments(std::span<const int32_t> tokens, int64_t length, int64_t endT
 }
 
 static Status isTooLong(int64_t position, int64_t longest) {
-  return errorf(
-      "position {}: the document has more than {} tokens, for which the model has learned positions; "
-      "expected shorter documents",
-      position, longest);
+  return errorf("position {}: the document has more than {} tokens, for which the model has learned positions; "
+                "expected shorter documents",
+                position, longest);
 }
 
-Status startsOfPositions(std::span<const int64_t> positions, const PositionRule &rule,
-                         std::span<int32_t> starts) {
+Status startsOfPositions(std::span<const int64_t> positions, const PositionRule &rule, std::span<int32_t> starts) {
   int32_t start = 0;
   for (size_t i = 0; i < positions.size(); ++i) {
     const int64_t found = positions[i], next = i == 0 ? 0 : positions[i - 1] + 1;
@@ -56,10 +50,9 @@ Status startsOfPositions(std::span<const int64_t> positions, const PositionRule 
       return errorf("position {}: found {}, expected {}{}", i, found, next,
                     i == 0 ? ": a document begins" : ", or 0 where a document begins");
     if (found == 0 && i > 0 && !rule.mayRestart)
-      return errorf(
-          "position {}: a document begins, but the plan reads a sequence as one document; expected a plan "
-          "compiled with --reset-position-ids --reset-attention-mask",
-          i);
+      return errorf("position {}: a document begins, but the plan reads a sequence as one document; expected a plan "
+                    "compiled with --reset-position-ids --reset-attention-mask",
+                    i);
     if (rule.longest > 0 && found >= rule.longest)
       return isTooLong(static_cast<int64_t>(i), rule.longest);
     start = found == 0 ? static_cast<int32_t>(i) : start;
@@ -100,8 +93,7 @@ Result<int64_t> lengthOfMask(std::span<const int64_t> mask) {
   const auto hole = std::find(firstZero, mask.end(), 1);
   const int64_t length = firstZero - mask.begin();
   if (hole != mask.end())
-    return errorf("position {}: found 1 behind the 0 at position {}; {}", hole - mask.begin(), length,
-                  kExpected);
+    return errorf("position {}: found 1 behind the 0 at position {}; {}", hole - mask.begin(), length, kExpected);
   if (length == 0)
     return errorf("position 0: found zeros alone, a sample without tokens; {}", kExpected);
   return length;

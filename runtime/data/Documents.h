@@ -25,16 +25,14 @@ struct DocumentOptions {
 Status verifyDocuments(const DocumentOptions &documents, const plan::Plan &plan, bool saysWhereTheyBegin);
 
 // Sequences of `length` tokens, one after another; `starts` as many.
-void findDocuments(std::span<const int32_t> tokens, int64_t length, int64_t endToken,
-                   std::span<int32_t> starts);
+void findDocuments(std::span<const int32_t> tokens, int64_t length, int64_t endToken, std::span<int32_t> starts);
 
 struct PositionRule {
   bool mayRestart = true;
   int64_t longest = 0; // document; 0: any length
 };
 // The position ids of one sequence -> `starts`. An error where they do not count up by one from 0 or restart with 0.
-Status startsOfPositions(std::span<const int64_t> positions, const PositionRule &rule,
-                         std::span<int32_t> starts);
+Status startsOfPositions(std::span<const int64_t> positions, const PositionRule &rule, std::span<int32_t> starts);
 
 // Sets the label at the end of each document to `ignored`: where the token is the end token and where the next one of the
 // sequence begins a document. `starts` may be empty.

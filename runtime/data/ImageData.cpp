@@ -29,10 +29,9 @@ Result<std::vector<int64_t>> placeImages(const BatchShape &shape, GlobalBatch &b
       }
     }
     if (count != 0 && count != images.features())
-      return errorf(
-          "sample {}: {} image tokens {}; expected {}, as many as an image has features, or none: a sample "
-          "has one image at most",
-          sample, count, images.token, images.features());
+      return errorf("sample {}: {} image tokens {}; expected {}, as many as an image has features, or none: a sample "
+                    "has one image at most",
+                    sample, count, images.token, images.features());
     if (count > 0)
       with.push_back(sample);
   }
@@ -65,23 +64,20 @@ public:
       MGC_TRY(pixels_.readFloats((known * perStep_ + i) * each, each, image.data()));
       const auto wrong = std::ranges::find_if(image, [](float value) { return !std::isfinite(value); });
       if (wrong != image.end())
-        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_, known, i,
-                      *wrong, wrong - image.begin());
+        return errorf("{}: step {}, image {}: {} at element {}, expected finite numbers", where_, known, i, *wrong,
+                      wrong - image.begin());
     }
     return Status::ok();
   }
 
-  std::string describe() const override {
-    return fmt::format("{}, {} images in each", tokens_->describe(), perStep_);
-  }
+  std::string describe() const override { return fmt::format("{}, {} images in each", tokens_->describe(), perStep_); }
   std::string describeBatch(int64_t first) override { return tokens_->describeBatch(first); }
   std::optional<double> epochsOf(int64_t samples) const override { return tokens_->epochsOf(samples); }
 
 private:
   ImageData(std::unique_ptr<DataSource> tokens, TensorFile pixels, const BatchFile &file, const Plan &plan)
-      : tokens_(std::move(tokens)), pixels_(std::move(pixels)), where_(file.where(kPixels)),
-        ids_(file.where(kIds)), steps_(file.steps()),
-        perStep_(pixels_.elements / (steps_ * plan.images.pixels())), shape_(plan) {}
+      : tokens_(std::move(tokens)), pixels_(std::move(pixels)), where_(file.where(kPixels)), ids_(file.where(kIds)),
+        steps_(file.steps()), perStep_(pixels_.elements / (steps_ * plan.images.pixels())), shape_(plan) {}
 
   // The samples of a step of the file that have the images.
   Result<std::vector<int64_t>> place(int64_t step, GlobalBatch &out) const {
@@ -90,8 +86,8 @@ private:
     if (!samples.isOk())
       return Status(samples.status()).at(fmt::format("{}: step {}", ids_, step));
     if (static_cast<int64_t>(samples->size()) != perStep_)
-      return errorf("{}: step {}: {} samples have image tokens, but {} has {} images; expected as many", ids_,
-                    step, samples->size(), kPixels, perStep_);
+      return errorf("{}: step {}: {} samples have image tokens, but {} has {} images; expected as many", ids_, step,
+                    samples->size(), kPixels, perStep_);
     return samples;
   }
 
@@ -146,9 +142,8 @@ private:
   void draw(uint64_t sample, std::span<float> pixels) const {
     constexpr float kUnit = 1.0F / 2147483648.0F;
     for (size_t i = 0; i < pixels.size(); ++i) {
-      const PhiloxWords words =
-          philox({lowWord(sample), highWord(sample), uint32_t(i / 4), lowWord(hashName("mock images"))},
-                 philoxKey(seed_));
+      const PhiloxWords words = philox(
+          {lowWord(sample), highWord(sample), uint32_t(i / 4), lowWord(hashName("mock images"))}, philoxKey(seed_));
       pixels[i] = static_cast<float>(static_cast<int32_t>(words[i % 4])) * kUnit;
     }
   }
@@ -165,8 +160,7 @@ Result<std::unique_ptr<DataSource>> withImages(std::unique_ptr<DataSource> token
   return ImageData::open(std::move(tokens), file, plan);
 }
 
-std::unique_ptr<DataSource> withMadeUpImages(std::unique_ptr<DataSource> tokens, const Plan &plan,
-                                             uint64_t seed) {
+std::unique_ptr<DataSource> withMadeUpImages(std::unique_ptr<DataSource> tokens, const Plan &plan, uint64_t seed) {
   return std::make_unique<MadeUpImages>(std::move(tokens), plan, seed);
 }
 

@@ -22,7 +22,6 @@ Result<std::unique_ptr<DataSource>> withImages(std::unique_ptr<DataSource> token
                                                const plan::Plan &plan);
 
 // Made-up images before the tokens of a source, of three in four samples; what follows image tokens has no label.
-std::unique_ptr<DataSource> withMadeUpImages(std::unique_ptr<DataSource> tokens, const plan::Plan &plan,
-                                             uint64_t seed);
+std::unique_ptr<DataSource> withMadeUpImages(std::unique_ptr<DataSource> tokens, const plan::Plan &plan, uint64_t seed);
 
 } // namespace mgc

@@ -20,8 +20,7 @@ public:
       return;
     const BatchCut cut = batchCutOf(plan);
     cyclic_.emplace(samples_->samples(), cut, !corpus.noSharding);
-    identify(
-        fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", cut.microBatch, cut.ranks));
+    identify(fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", cut.microBatch, cut.ranks));
   }
 
   Status batch(int64_t first, GlobalBatch &out) override {
@@ -64,10 +63,8 @@ private:
 
   // Padding has no loss, nor has a padding token of the data. The model reads token 0 there, as in Megatron-LM.
   void hidePadding(std::span<int32_t> tokens, std::span<int32_t> labels) const {
-    const int64_t filled = std::ssize(sample_.tokens) - sample_.padding,
-                  behind = form_.reads() - form_.advance();
-    for (int64_t i = std::max<int64_t>(0, filled - behind); i < std::ssize(labels) && sample_.padding > 0;
-         ++i)
+    const int64_t filled = std::ssize(sample_.tokens) - sample_.padding, behind = form_.reads() - form_.advance();
+    for (int64_t i = std::max<int64_t>(0, filled - behind); i < std::ssize(labels) && sample_.padding > 0; ++i)
       labels[i] = kIgnoredLabel;
     if (!padToken_)
       return;
@@ -91,8 +88,7 @@ private:
   }
 
   std::span<int32_t> sampleOf(std::vector<int32_t> &values, int64_t i) const {
-    return std::span(values).subspan(static_cast<size_t>(i * shape_.length),
-                                     static_cast<size_t>(shape_.length));
+    return std::span(values).subspan(static_cast<size_t>(i * shape_.length), static_cast<size_t>(shape_.length));
   }
 
   std::unique_ptr<SampleSource> samples_;

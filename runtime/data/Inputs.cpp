@@ -29,8 +29,7 @@ Status checkValue(const plan::Plan &plan, const char *what, int64_t length, int6
 Status checkSize(const char *what, std::span<const int32_t> values, const GlobalBatch &batch) {
   if (values.size() == batch.tokens.size())
     return Status::ok();
-  return errorf("the batch has the {} of {} tokens, expected those of {}", what, values.size(),
-                batch.tokens.size());
+  return errorf("the batch has the {} of {} tokens, expected those of {}", what, values.size(), batch.tokens.size());
 }
 
 Status checkTypes(const plan::Plan &plan, const GlobalBatch &batch) {
@@ -40,8 +39,8 @@ Status checkTypes(const plan::Plan &plan, const GlobalBatch &batch) {
   if (other == batch.types.end())
     return Status::ok();
   const int64_t index = other - batch.types.begin();
-  return errorf("sample {} of the batch, position {}: token type {}, expected 0 to {}",
-                index / plan.sequenceLength, index % plan.sequenceLength, *other, plan.tokenTypes - 1);
+  return errorf("sample {} of the batch, position {}: token type {}, expected 0 to {}", index / plan.sequenceLength,
+                index % plan.sequenceLength, *other, plan.tokenTypes - 1);
 }
 
 // Values of an input at places of a step's global batch.
@@ -135,9 +134,8 @@ double InputValues::at(int64_t sample, int64_t position) const {
 static Status checkImages(const plan::Plan &plan, const GlobalBatch &batch) {
   const plan::Images &images = plan.images;
   const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
-  if (batch.pixels.size() != size_t(plan.globalBatchSize * images.pixels()) ||
-      batch.encoderEnds.size() != expected || batch.imageSources.size() != expected ||
-      batch.imagePlaces.size() != batch.tokens.size())
+  if (batch.pixels.size() != size_t(plan.globalBatchSize * images.pixels()) || batch.encoderEnds.size() != expected ||
+      batch.imageSources.size() != expected || batch.imagePlaces.size() != batch.tokens.size())
     return errorf("the batch has {} pixels, {} places and {} sources of images; expected {} pixels for each "
                   "of {} samples",
                   batch.pixels.size(), batch.imagePlaces.size(), batch.imageSources.size(), images.pixels(),
@@ -163,8 +161,8 @@ static Status checkEncoder(const plan::Plan &plan, const GlobalBatch &batch) {
     return checkImages(plan, batch);
   const auto expected = size_t(plan.globalBatchSize * plan.encoderLength);
   if (batch.encoderTokens.size() != expected || batch.encoderEnds.size() != expected)
-    return errorf("the batch has {} tokens of the encoder and {} ends, expected {}",
-                  batch.encoderTokens.size(), batch.encoderEnds.size(), expected);
+    return errorf("the batch has {} tokens of the encoder and {} ends, expected {}", batch.encoderTokens.size(),
+                  batch.encoderEnds.size(), expected);
   for (int64_t i = 0; i < static_cast<int64_t>(expected); ++i)
     MGC_TRY(checkValue(plan, "token of the encoder", plan.encoderLength, i, batch.encoderTokens[i]));
   return verifyEnds(batch.encoderEnds, {}, plan.encoderLength);
@@ -218,8 +216,8 @@ std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank) {
 }
 
 // The patch at an encoder's position of a sample, [channels, patchSize, patchSize]; zeros where there is none.
-static void writePixels(const plan::Images &images, const GlobalBatch &batch, int64_t sample,
-                        int64_t position, float *to) {
+static void writePixels(const plan::Images &images, const GlobalBatch &batch, int64_t sample, int64_t position,
+                        float *to) {
   const int64_t size = images.patchSize, patch = position - images.classTokens;
   if (patch < 0 || position >= images.positions()) {
     std::fill_n(to, images.channels * size * size, 0.0F);
@@ -233,8 +231,7 @@ static void writePixels(const plan::Images &images, const GlobalBatch &batch, in
     }
 }
 
-void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch,
-                std::byte *arena) {
+void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, std::byte *arena) {
   const plan::Input &input = *record.input;
   const InputValues values(input, plan, batch);
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {

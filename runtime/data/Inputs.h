@@ -14,7 +14,7 @@ struct InputRecord {
   const plan::Input *input = nullptr;
   plan::Ring ring; // its memory
   int64_t positions = 1, firstPosition = 0,
-          positionStride = 0; // local count, global begin, elements from one to next
+          positionStride = 0;                             // local count, global begin, elements from one to next
   int64_t samples = 1, firstSample = 0, sampleStride = 0; // the same along b, within a microbatch
   int64_t samplesPerMicrobatch = 1;                       // over all ranks
   int64_t microbatches = 1;                               // microbatches to write
@@ -24,7 +24,6 @@ struct InputRecord {
 std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank);
 
 // An ignored label becomes -1 with loss weight 0, any other keeps its value and has weight 1.
-void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch,
-                std::byte *arena);
+void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, std::byte *arena);
 
 } // namespace mgc

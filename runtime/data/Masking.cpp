@@ -28,8 +28,7 @@ std::vector<NamedToken> tokensOf(const MaskingOptions &masking) {
 Status verifyTokens(const MaskingOptions &masking, const plan::Plan &plan) {
   for (const auto &[flag, token] : tokensOf(masking))
     if (token && (*token < 0 || *token >= plan.vocabulary))
-      return errorf("{} {}: expected 0 to {}, a token of the model's vocabulary", flag, *token,
-                    plan.vocabulary - 1);
+      return errorf("{} {}: expected 0 to {}, a token of the model's vocabulary", flag, *token, plan.vocabulary - 1);
   for (const auto &[flag, token] :
        {NamedToken{"--cls-token-id", masking.clsToken}, NamedToken{"--sep-token-id", masking.sepToken}})
     if (token && token == masking.maskToken)
@@ -120,13 +119,12 @@ static uint64_t thresholdOf(double p) { return dropoutThreshold(p); }
 
 void TokenMasker::mask(uint64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) const {
   static const uint64_t domain = hashName("masked tokens");
-  const uint64_t isChosen = thresholdOf(probability_), isMasked = thresholdOf(0.8),
-                 isReplaced = thresholdOf(0.9);
+  const uint64_t isChosen = thresholdOf(probability_), isMasked = thresholdOf(0.8), isReplaced = thresholdOf(0.9);
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == kIgnoredLabel)
       continue;
-    const PhiloxWords words = philox(
-        {lowWord(sample), highWord(sample), static_cast<uint32_t>(i), lowWord(domain)}, philoxKey(seed_));
+    const PhiloxWords words =
+        philox({lowWord(sample), highWord(sample), static_cast<uint32_t>(i), lowWord(domain)}, philoxKey(seed_));
     if (words[0] >= isChosen || std::ranges::binary_search(kept_, tokens[i])) {
       labels[i] = kIgnoredLabel;
       continue;

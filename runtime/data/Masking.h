@@ -38,8 +38,7 @@ Status verifyNoMasking(const MaskingOptions &masking, const plan::Plan &plan);
 class TokenMasker {
 public:
   // `endToken` of documents is not chosen either.
-  TokenMasker(const MaskingOptions &masking, std::optional<int64_t> endToken, int64_t vocabulary,
-              uint64_t seed);
+  TokenMasker(const MaskingOptions &masking, std::optional<int64_t> endToken, int64_t vocabulary, uint64_t seed);
   // Masks one sample: labels are the tokens that may be chosen, kIgnoredLabel elsewhere.
   void mask(uint64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) const;
   std::string describe() const; // "15 % of the tokens are masked"

@@ -11,8 +11,7 @@ namespace {
 
 // A token at a place of a sample, drawn.
 PhiloxWords drawAt(uint64_t seed, uint64_t sample, uint32_t position) {
-  return philox({lowWord(sample), highWord(sample), position, lowWord(hashName("mock data"))},
-                philoxKey(seed));
+  return philox({lowWord(sample), highWord(sample), position, lowWord(hashName("mock data"))}, philoxKey(seed));
 }
 
 // How many tokens there are.
@@ -40,8 +39,8 @@ public:
                  std::span(out.labels).subspan(size_t(i) * length, length));
     }
     for (int64_t i = 0; i < static_cast<int64_t>(out.starts.size()); ++i)
-      out.starts[i] = start(uint64_t(first + i / shape_.length), i % shape_.length,
-                            i % shape_.length ? out.starts[i - 1] : 0);
+      out.starts[i] =
+          start(uint64_t(first + i / shape_.length), i % shape_.length, i % shape_.length ? out.starts[i - 1] : 0);
     return Status::ok();
   }
 
@@ -82,8 +81,7 @@ public:
     MGC_TRY(beginBatch(first, shape_, out));
     for (int64_t i = 0; i < shape_.samples; ++i)
       fill(uint64_t(first + i),
-           std::span(out.encoderTokens)
-               .subspan(size_t(i * shape_.encoderLength), size_t(shape_.encoderLength)),
+           std::span(out.encoderTokens).subspan(size_t(i * shape_.encoderLength), size_t(shape_.encoderLength)),
            std::span(out.tokens).subspan(size_t(i * shape_.length), size_t(shape_.length)),
            std::span(out.labels).subspan(size_t(i * shape_.length), size_t(shape_.length)));
     return Status::ok();
@@ -93,8 +91,7 @@ public:
   std::string describeBatch(int64_t first) override { return describeMadeUp(first, shape_); }
 
 private:
-  void fill(uint64_t sample, std::span<int32_t> source, std::span<int32_t> tokens,
-            std::span<int32_t> labels) const {
+  void fill(uint64_t sample, std::span<int32_t> source, std::span<int32_t> tokens, std::span<int32_t> labels) const {
     for (size_t t = 0; t < source.size(); ++t)
       source[t] = int32_t(drawAt(seed_, sample, uint32_t(t))[0] % tokens_);
     int32_t last = 0; // the decoder's first token

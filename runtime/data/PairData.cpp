@@ -50,8 +50,8 @@ public:
 
 private:
   PairData(const BatchFile &file, TokenReader ids, TokenReader labels, const Plan &plan)
-      : path_(file.path()), ids_(std::move(ids)), labels_(std::move(labels)), steps_(file.steps()),
-        shape_(plan), startToken_(int32_t(plan.startToken)), paddingToken_(int32_t(plan.paddingToken)) {}
+      : path_(file.path()), ids_(std::move(ids)), labels_(std::move(labels)), steps_(file.steps()), shape_(plan),
+        startToken_(int32_t(plan.startToken)), paddingToken_(int32_t(plan.paddingToken)) {}
 
   Status openDecoderIds(const BatchFile &file, const Plan &plan) {
     if (!file.has(kDecoderIds)) {
@@ -87,8 +87,7 @@ private:
       MGC_TRY(mask_->readAll(step * int64_t(ends.size()) + begin, shape_.encoderLength, mask.data()));
       Result<int64_t> length = lengthOfMask(mask);
       if (!length.isOk())
-        return Status(length.status())
-            .at(fmt::format("{}: {}: step {}, sample {}", path_, kMask, step, sample));
+        return Status(length.status()).at(fmt::format("{}: {}: step {}, sample {}", path_, kMask, step, sample));
       std::fill_n(ends.begin() + begin, shape_.encoderLength, static_cast<int32_t>(*length));
     }
     return Status::ok();
@@ -124,8 +123,7 @@ Result<OpenedBatches> openPairs(const std::string &path, const Plan &plan, const
   MGC_TRY(verifyNoDocuments(options.documents));
   MGC_TRY(verifyNoMasking(options.masking, plan));
   if (file.has(kPositions))
-    return errorf("{}: found, expected none: positions of both sequences count from 0",
-                  file.where(kPositions));
+    return errorf("{}: found, expected none: positions of both sequences count from 0", file.where(kPositions));
   MGC_TRY(file.verifyNames({kIds, kMask, kDecoderIds, kLabels}));
   MGC_ASSIGN(data, PairData::open(file, plan));
   return OpenedBatches{std::move(data), /*hasLabels=*/true};

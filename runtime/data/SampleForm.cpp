@@ -14,8 +14,7 @@ SampleForm::SampleForm(const plan::Plan &plan, const MaskingOptions &masking)
   content_ = length_ - (isFramed() ? 2 : 0);
 }
 
-void SampleForm::fill(std::span<const int32_t> read, std::span<int32_t> tokens,
-                      std::span<int32_t> labels) const {
+void SampleForm::fill(std::span<const int32_t> read, std::span<int32_t> tokens, std::span<int32_t> labels) const {
   const auto content = read.first(static_cast<size_t>(content_));
   std::ranges::copy(content, tokens.begin() + (isFramed() ? 1 : 0));
   if (!isMasked_) {

@@ -51,9 +51,7 @@ public:
       return fmt::format("sample {}, tokens {} to {}", sample, begin, begin + form_.reads() - 1);
     });
   }
-  std::optional<double> epochsOf(int64_t samples) const override {
-    return double(samples) / double(samples_);
-  }
+  std::optional<double> epochsOf(int64_t samples) const override { return double(samples) / double(samples_); }
 
 private:
   int64_t sampleAt(int64_t first, int64_t i) const {
@@ -77,8 +75,7 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<DataSource>> makeStreamData(TokenReader tokens, int64_t rows,
-                                                   const StreamOptions &options) {
+Result<std::unique_ptr<DataSource>> makeStreamData(TokenReader tokens, int64_t rows, const StreamOptions &options) {
   const int64_t rowLength = rows > 0 ? tokens.size() / rows : 0, least = options.form.reads();
   if (rowLength < least)
     return errorf("{}: has {} tokens{}, expected at least {}: {}", tokens.name(), rowLength,

@@ -21,7 +21,6 @@ struct StreamOptions {
 };
 
 // `tokens` are `rows` streams of equal length.
-Result<std::unique_ptr<DataSource>> makeStreamData(TokenReader tokens, int64_t rows,
-                                                   const StreamOptions &options);
+Result<std::unique_ptr<DataSource>> makeStreamData(TokenReader tokens, int64_t rows, const StreamOptions &options);
 
 } // namespace mgc

@@ -8,9 +8,8 @@
 
 namespace mgc {
 
-Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path,
-                                                           const TokenizerFiles &tokenizer, bool appendsEnd,
-                                                           const std::atomic<bool> *stop) {
+Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path, const TokenizerFiles &tokenizer,
+                                                           bool appendsEnd, const std::atomic<bool> *stop) {
   std::error_code error;
   const std::string folder = std::filesystem::temp_directory_path(error).string();
   if (error)
@@ -29,8 +28,7 @@ Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &pa
 }
 
 Result<std::shared_ptr<const IndexedTokens>> TokenizedLines::of(const std::string &path,
-                                                                const TokenizerFiles &tokenizer,
-                                                                bool appendsEnd,
+                                                                const TokenizerFiles &tokenizer, bool appendsEnd,
                                                                 const std::atomic<bool> *stop) {
   std::shared_ptr<const IndexedTokens> &file = files_[path];
   if (!file) {

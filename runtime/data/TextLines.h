@@ -11,9 +11,8 @@ namespace mgc {
 // Field "text" of each line; `appendsEnd`: with the tokenizer's end token behind each document. The files have the
 // prefix `path` and are on the file system of TMPDIR. Each process of each run tokenizes again: mgc-data preprocess
 // does it once. `stop`: as DataReading::stop.
-Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path,
-                                                           const TokenizerFiles &tokenizer, bool appendsEnd,
-                                                           const std::atomic<bool> *stop);
+Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path, const TokenizerFiles &tokenizer,
+                                                           bool appendsEnd, const std::atomic<bool> *stop);
 
 // The same, once for each file; for files and a tokenizer that stay as they are.
 class TokenizedLines {

@@ -32,8 +32,8 @@ Result<ElementType> typeOfIndex(const BinFile &bin) {
   if (!isInteger(files.type()))
     return errorf("{}: says that the tokens are {}, expected integers", where, toString(files.type()));
   if (files.tokens() * sizeInBytes(files.type()) != files.bytes())
-    return errorf("{}: has {} tokens of {} bytes, but {} has {} bytes: they are not of one pair", where,
-                  files.tokens(), sizeInBytes(files.type()), bin.path, files.bytes());
+    return errorf("{}: has {} tokens of {} bytes, but {} has {} bytes: they are not of one pair", where, files.tokens(),
+                  sizeInBytes(files.type()), bin.path, files.bytes());
   return files.type();
 }
 
@@ -86,14 +86,12 @@ Result<ElementType> onlyTypeThatFits(const BinFile &bin, const FileReader &file)
                   "another type, and what is wrong with it is said then",
                   bin.path, file.size(), bin.vocabulary, names(candidates));
   if (fitting.size() == 1)
-    return errorf(
-        "{}: has tokens of {}, but {} bytes, which is no multiple of {}: is it cut off? --bin-type {} "
-        "reads all but the last bytes",
-        bin.path, fitting[0]->name, file.size(), sizeInBytes(fitting[0]->type), fitting[0]->name);
-  return errorf(
-      "{}: can be read as any of {}: all tokens are below {} then. Expected --bin-type with the type "
-      "it was written as, or the {} that Megatron-LM writes beside it",
-      bin.path, names(fitting), bin.vocabulary, indexPathOf(bin.path));
+    return errorf("{}: has tokens of {}, but {} bytes, which is no multiple of {}: is it cut off? --bin-type {} "
+                  "reads all but the last bytes",
+                  bin.path, fitting[0]->name, file.size(), sizeInBytes(fitting[0]->type), fitting[0]->name);
+  return errorf("{}: can be read as any of {}: all tokens are below {} then. Expected --bin-type with the type "
+                "it was written as, or the {} that Megatron-LM writes beside it",
+                bin.path, names(fitting), bin.vocabulary, indexPathOf(bin.path));
 }
 
 } // namespace
@@ -104,8 +102,8 @@ std::string indexPathOf(const std::string &binPath) {
 
 std::string tokenizerIn(const std::string &checkpoint) {
   std::error_code ignored;
-  for (const char *name : {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt",
-                           "spiece.model", "sentencepiece.bpe.model", "tekken.json"})
+  for (const char *name : {"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
+                           "sentencepiece.bpe.model", "tekken.json"})
     if (const auto file = std::filesystem::path(checkpoint) / name;
         std::filesystem::is_directory(checkpoint, ignored) && std::filesystem::exists(file, ignored))
       return file.string();
@@ -125,8 +123,8 @@ Result<ElementType> elementTypeOf(const BinFile &bin) {
     return indexed;
   MGC_ASSIGN(named, typeNamed(bin.type));
   if (named != indexed)
-    return errorf("--bin-type {}: {} says that {} has {}; leave the flag out", bin.type,
-                  indexPathOf(bin.path), bin.path, toString(indexed));
+    return errorf("--bin-type {}: {} says that {} has {}; leave the flag out", bin.type, indexPathOf(bin.path),
+                  bin.path, toString(indexed));
   return indexed;
 }
 

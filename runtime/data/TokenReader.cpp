@@ -10,8 +10,8 @@ namespace mgc {
 
 Result<TensorFile> TensorFile::open(const MappedFile &mapped, const TensorView &tensor) {
   MGC_ASSIGN(file, FileReader::open(mapped.path()));
-  return TensorFile{std::make_shared<const FileReader>(std::move(file)),
-                    tensor.data.data() - mapped.bytes().data(), tensor.type, tensor.elements()};
+  return TensorFile{std::make_shared<const FileReader>(std::move(file)), tensor.data.data() - mapped.bytes().data(),
+                    tensor.type, tensor.elements()};
 }
 
 Status TensorFile::read(int64_t begin, int64_t count, int64_t *out) const {
@@ -52,8 +52,7 @@ ValueRange ValueRange::labels(int64_t vocabulary) {
 ValueRange ValueRange::types(int64_t tokenTypes) {
   if (tokenTypes == 0)
     return {1, false, "the plan reads no types of tokens"};
-  return {tokenTypes, false,
-          fmt::format("the model has {} type{} of tokens", tokenTypes, tokenTypes == 1 ? "" : "s")};
+  return {tokenTypes, false, fmt::format("the model has {} type{} of tokens", tokenTypes, tokenTypes == 1 ? "" : "s")};
 }
 
 bool ValueRange::has(int64_t value) const {
@@ -72,8 +71,7 @@ Status TokenReader::read(int64_t begin, int64_t count, int32_t *out, const Visit
     MGC_TRY(tensor_.read(begin + done, part, piece.data()));
     for (int64_t i = 0; i < part; ++i) {
       if (!range_.has(piece[i]))
-        return errorf("{}: {} at position {}, expected {}", name_, piece[i], begin + done + i,
-                      range_.describe());
+        return errorf("{}: {} at position {}, expected {}", name_, piece[i], begin + done + i, range_.describe());
       if (visit)
         MGC_TRY(visit(begin + done + i, piece[i]));
       if (out)

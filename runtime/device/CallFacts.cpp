@@ -134,8 +134,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
   if (attention.knowsHeads())
     facts.group_stride = attention.groupStride;
   facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
-  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride,
-  facts.dv_stride = attention.dvStride;
+  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride, facts.dv_stride = attention.dvStride;
   facts.workspace_bytes = attention.workspaceBytes;
   return facts;
 }
@@ -154,8 +153,7 @@ plan::Attention planOf(const mgc_attention_facts &facts) {
   attention.biasBuckets = facts.bias_buckets, attention.biasMaxDistance = facts.bias_max_distance;
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
-  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,
-  attention.dvStride = facts.dv_stride;
+  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride, attention.dvStride = facts.dv_stride;
   attention.workspaceBytes = facts.workspace_bytes;
   return attention;
 }

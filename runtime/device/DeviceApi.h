@@ -43,8 +43,7 @@ typedef struct {
   char name[256];
   int32_t capability; /* plan::KernelLevelFacts; 90: compute capability 9.0 */
   int32_t multiprocessors;
-  int32_t
-      host_memory; /* 1: addresses are pointers of this process, new memory is zero, and nothing is done later */
+  int32_t host_memory; /* 1: addresses are pointers of this process, new memory is zero, and nothing is done later */
   int64_t total_bytes, free_bytes; /* device memory, now */
   char versions[512]; /* versions of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
   /* The key of matrix products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
@@ -60,9 +59,8 @@ typedef struct {
   /* input: A and B; output: all other operands. Sums are f32; rounding: docs/plan-format.md, Gemm. */
   mgc_type input, output;
   int64_t workspace_bytes; /* workspace that a run will be given; its address is a multiple of 256 */
-  int64_t alignment; /* in bytes, a power of two: what divides the address of each operand of each run */
-  int64_t
-      algorithm; /* 0: what the library thinks best; otherwise as choose_gemm said; of the CPU a plan::GemmPath */
+  int64_t alignment;       /* in bytes, a power of two: what divides the address of each operand of each run */
+  int64_t algorithm; /* 0: what the library thinks best; otherwise as choose_gemm said; of the CPU a plan::GemmPath */
   mgc_epilogue epilogue; /* none where it accumulates */
 } mgc_gemm_facts;
 
@@ -112,9 +110,8 @@ typedef struct {
 } mgc_exchange_rows_facts;
 
 typedef struct {
-  mgc_address counts; /* i32 */
-  mgc_address
-      other_counts; /* the counts of the rank before this one (of rank 0: the last): they must be equal */
+  mgc_address counts;       /* i32 */
+  mgc_address other_counts; /* the counts of the rank before this one (of rank 0: the last): they must be equal */
   const mgc_address *sources;
   const int32_t *names; /* numbers of the ranks, for errors */
   mgc_address destination;
@@ -141,8 +138,8 @@ typedef struct {
 } mgc_attention_facts;
 
 typedef struct {
-  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, ends, samples, sinks,
-      bias, dq, dk, dv, dbias, workspace; /* 0: not given */
+  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, ends, samples, sinks, bias, dq,
+      dk, dv, dbias, workspace; /* 0: not given */
 } mgc_attention_operands;
 
 typedef struct {
@@ -168,8 +165,7 @@ typedef struct {
 
   /* --- Memory. Device memory is not set to anything. Host memory is pinned, zero, and seen by the device. */
   int (*allocate)(mgc_device *device, int64_t bytes, mgc_address *address, mgc_error *error);
-  void (*release)(mgc_device *device,
-                  mgc_address address); /* returns when what was enqueued before is done with it */
+  void (*release)(mgc_device *device, mgc_address address); /* returns when what was enqueued before is done with it */
   int (*allocate_host)(mgc_device *device, int64_t bytes, void **data, mgc_error *error);
   void (*release_host)(mgc_device *device, void *data);
 
@@ -179,11 +175,9 @@ typedef struct {
   int (*make_event)(mgc_device *device, int32_t timed, mgc_event **event, mgc_error *error);
   void (*drop_event)(mgc_event *event);
   int (*record)(mgc_stream *stream, mgc_event *event, mgc_error *error);
-  int (*wait)(mgc_stream *stream, mgc_event *event,
-              mgc_error *error); /* for its last record; none: no wait */
+  int (*wait)(mgc_stream *stream, mgc_event *event, mgc_error *error); /* for its last record; none: no wait */
   int (*query)(mgc_event *event, int32_t *done, mgc_error *error);
-  int (*milliseconds)(mgc_event *begin, mgc_event *end, double *value,
-                      mgc_error *error); /* both timed and done */
+  int (*milliseconds)(mgc_event *begin, mgc_event *end, double *value, mgc_error *error); /* both timed and done */
   int (*synchronize)(mgc_stream *stream, int64_t timeout_ms,
                      mgc_error *error); /* an error at the deadline too; < 0: none */
   /* Writes `value` into pinned host memory when the stream comes there: how far it has come, also after a fault. */
@@ -199,16 +193,16 @@ typedef struct {
   int (*fill)(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes, mgc_error *error);
 
   /* --- Row kernels: a file of the plan, as docs/plan-format.md describes it: its text, and where it lies. */
-  int (*load_module)(mgc_device *device, const char *path, const char *text, int64_t bytes,
-                     mgc_module **module, mgc_error *error);
+  int (*load_module)(mgc_device *device, const char *path, const char *text, int64_t bytes, mgc_module **module,
+                     mgc_error *error);
   void (*drop_module)(mgc_module *module);
   int (*find_kernel)(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_error *error);
   /* The i64 array `symbol` of the module into values[0, capacity); `count`: how many it has, -1 when there is none. */
   int (*read_array)(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count,
                     mgc_error *error);
   int (*launch)(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t threads, int64_t shared_bytes,
-                const mgc_address *operands, int64_t operand_count, const int64_t *scalars,
-                int64_t scalar_count, mgc_error *error);
+                const mgc_address *operands, int64_t operand_count, const int64_t *scalars, int64_t scalar_count,
+                mgc_error *error);
 
   /* --- Library calls. A call object is used on one stream at a time; its algorithm is chosen when it is made. */
   /* Times the algorithms that there are for a product on `stream`, with operands and workspace in `room`, which it overwrites;
@@ -222,8 +216,8 @@ typedef struct {
   int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error);
   int (*run_grouped_gemm)(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                           const mgc_grouped_gemm_operands *operands, mgc_error *error);
-  int (*run_group_rows)(mgc_stream *stream, const mgc_group_rows_facts *facts,
-                        const mgc_group_rows_operands *operands, mgc_error *error);
+  int (*run_group_rows)(mgc_stream *stream, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands,
+                        mgc_error *error);
   int (*run_drop_choices)(mgc_stream *stream, const mgc_drop_choices_facts *facts,
                           const mgc_drop_choices_operands *operands, mgc_error *error);
   int (*run_exchange_rows)(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
@@ -236,8 +230,8 @@ typedef struct {
 
   /* to[i] = the sum (in f32, in the order of the sources, rounded once) or maximum of sources[..][i], `elements` of `type`: for
    * ranks that share a device. `to` may be one of the sources. At most 256 sources. */
-  int (*combine)(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to,
-                 const mgc_address *sources, int64_t count, int64_t elements, mgc_error *error);
+  int (*combine)(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources,
+                 int64_t count, int64_t elements, mgc_error *error);
 
   /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. Meanwhile
    * the thread that began allocates nothing, makes nothing, and asks and waits for nothing on the device; others may. */
@@ -249,8 +243,8 @@ typedef struct {
   /* --- NCCL: one process a rank. `patience` is for what the host waits for: the others at make_comm, and connections that the
    * first use makes. Enqueued work has no deadline but the caller's: abort from any thread ends it. */
   int (*make_comm_id)(mgc_device *device, mgc_comm_id *id, mgc_error *error);
-  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
-                   const mgc_patience *patience, mgc_comm **comm, mgc_error *error);
+  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, const mgc_patience *patience,
+                   mgc_comm **comm, mgc_error *error);
   void (*drop_comm)(mgc_comm *comm);
   /* All that a rank has at once: an operation of one may hold up the end of another. Their graphs are dropped before. Returns
    * when they have ended, or after some seconds, when what they use is left to the end of the process. */
@@ -261,14 +255,11 @@ typedef struct {
   int (*all_gather)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
                     int64_t elements, mgc_error *error); /* elements of each rank */
   int (*reduce_scatter)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-                        mgc_address from, int64_t elements,
-                        mgc_error *error); /* elements of each rank's result */
-  int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
-              mgc_error *error);
-  int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,
-                 mgc_error *error);
+                        mgc_address from, int64_t elements, mgc_error *error); /* elements of each rank's result */
+  int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer, mgc_error *error);
+  int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer, mgc_error *error);
   int (*begin_group)(mgc_device *device, mgc_error *error); /* opens a group of collectives and transfers */
-  int (*end_group)(mgc_device *device, mgc_error *error); /* closes the group, on the thread that opened it */
+  int (*end_group)(mgc_device *device, mgc_error *error);   /* closes the group, on the thread that opened it */
 } mgc_device_api_table;
 
 /* The function that a plugin exports. */

@@ -19,13 +19,12 @@ Result<Wrapper> make(const Table &api, Args... args) {
 } // namespace
 
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
-  const PluginFacts facts = {
-      name,
-      fmt::format("the plugin for {} devices", name),
-      "where the toolkit is found when CMake configures (preset cuda; configuring says why not)",
-      "devices",
-      MGC_DEVICE_API_SYMBOL,
-      MGC_DEVICE_API_VERSION};
+  const PluginFacts facts = {name,
+                             fmt::format("the plugin for {} devices", name),
+                             "where the toolkit is found when CMake configures (preset cuda; configuring says why not)",
+                             "devices",
+                             MGC_DEVICE_API_SYMBOL,
+                             MGC_DEVICE_API_VERSION};
   MGC_ASSIGN(opened, openPlugin(facts, path));
   return Plugin(*static_cast<const Table *>(opened.table), opened.path);
 }
@@ -86,14 +85,12 @@ Status Stream::synchronize(std::optional<std::chrono::milliseconds> timeout) con
 Status Stream::launch(const Kernel &kernel, std::span<const mgc_address> operands,
                       std::span<const int64_t> scalars) const {
   return call<&Table::launch>(api(), raw(), kernel.raw, kernel.blocks, kernel.threads, kernel.sharedBytes,
-                              operands.data(), int64_t(operands.size()), scalars.data(),
-                              int64_t(scalars.size()));
+                              operands.data(), int64_t(operands.size()), scalars.data(), int64_t(scalars.size()));
 }
 
 Status Stream::combine(mgc_reduce reduce, mgc_type type, mgc_address to, std::span<const mgc_address> sources,
                        int64_t elements) const {
-  return call<&Table::combine>(api(), raw(), reduce, type, to, sources.data(), int64_t(sources.size()),
-                               elements);
+  return call<&Table::combine>(api(), raw(), reduce, type, to, sources.data(), int64_t(sources.size()), elements);
 }
 
 Result<Graph> Stream::endCapture() const { return make<Graph, &Table::end_capture, mgc_graph>(api(), raw()); }
@@ -139,8 +136,7 @@ Result<Event> PluginDevice::makeEvent(bool timed) const {
 }
 
 Result<Module> PluginDevice::loadModule(const std::string &path, std::string_view text) const {
-  return make<Module, &Table::load_module, mgc_module>(api(), raw(), path.c_str(), text.data(),
-                                                       int64_t(text.size()));
+  return make<Module, &Table::load_module, mgc_module>(api(), raw(), path.c_str(), text.data(), int64_t(text.size()));
 }
 
 Result<int64_t> PluginDevice::roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const {
@@ -149,8 +145,7 @@ Result<int64_t> PluginDevice::roomToChooseGemm(const Stream &stream, const mgc_g
   return room;
 }
 
-Result<int64_t> PluginDevice::chooseGemm(const Stream &stream, const mgc_gemm_facts &facts,
-                                         mgc_address room) const {
+Result<int64_t> PluginDevice::chooseGemm(const Stream &stream, const mgc_gemm_facts &facts, mgc_address room) const {
   int64_t needed = 0, algorithm = 0;
   MGC_TRY(call<&Table::choose_gemm>(api(), stream.raw(), &facts, room, &needed, &algorithm));
   return algorithm;
@@ -172,9 +167,7 @@ Result<mgc_comm_id> PluginDevice::makeCommId() const {
 
 Result<Comm> PluginDevice::makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
                                     const Patience &patience) const {
-  const auto hasEnded = [](void *context) {
-    return int32_t(static_cast<const Patience *>(context)->hasEnded());
-  };
+  const auto hasEnded = [](void *context) { return int32_t(static_cast<const Patience *>(context)->hasEnded()); };
   const mgc_patience given{patience.timeout.count(), patience.hasEnded ? +hasEnded : nullptr,
                            const_cast<Patience *>(&patience)};
   return make<Comm, &Table::make_comm, mgc_comm>(api(), raw(), &id, ranks, rank, &given);

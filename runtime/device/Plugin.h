@@ -119,8 +119,7 @@ public:
   Status fill(mgc_address to, uint8_t byte, int64_t bytes) const {
     return call<&Table::fill>(api(), raw(), to, byte, bytes);
   }
-  Status launch(const Kernel &kernel, std::span<const mgc_address> operands,
-                std::span<const int64_t> scalars) const;
+  Status launch(const Kernel &kernel, std::span<const mgc_address> operands, std::span<const int64_t> scalars) const;
   Status groupedGemm(const mgc_grouped_gemm_facts &facts, const mgc_grouped_gemm_operands &operands) const {
     return call<&Table::run_grouped_gemm>(api(), raw(), &facts, &operands);
   }
@@ -130,8 +129,7 @@ public:
   Status dropChoices(const mgc_drop_choices_facts &facts, const mgc_drop_choices_operands &operands) const {
     return call<&Table::run_drop_choices>(api(), raw(), &facts, &operands);
   }
-  Status exchangeRows(const mgc_exchange_rows_facts &facts,
-                      const mgc_exchange_rows_operands &operands) const {
+  Status exchangeRows(const mgc_exchange_rows_facts &facts, const mgc_exchange_rows_operands &operands) const {
     return call<&Table::run_exchange_rows>(api(), raw(), &facts, &operands);
   }
   Status gemm(const GemmCall &gemm, const mgc_gemm_operands &operands) const {
@@ -151,8 +149,7 @@ public:
                    int64_t elements) const {
     return call<&Table::all_reduce>(api(), raw(), comm.raw(), reduce, type, to, from, elements);
   }
-  Status allGather(const Comm &comm, mgc_type type, mgc_address to, mgc_address from,
-                   int64_t elements) const {
+  Status allGather(const Comm &comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements) const {
     return call<&Table::all_gather>(api(), raw(), comm.raw(), type, to, from, elements);
   }
   Status reduceScatter(const Comm &comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,

@@ -30,8 +30,8 @@ Result<std::string> locate(const PluginFacts &facts) {
       return path.string();
     places += "\n  " + path.string();
   }
-  return errorf("{}, {}, is not at{}\n  it is built {}, and lies beside mgrun or in ../lib from there",
-                facts.what, file, places, facts.built);
+  return errorf("{}, {}, is not at{}\n  it is built {}, and lies beside mgrun or in ../lib from there", facts.what,
+                file, places, facts.built);
 }
 
 } // namespace
@@ -46,14 +46,12 @@ Status verifyWhole(const std::string &file) {
   if (!stream || error || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return Status::ok(); // the loader says what it is
   const uint64_t expected = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
-  return bytes >= expected
-             ? Status::ok()
-             : errorf("ends after {} bytes, expected at least {}: was it copied whole?", bytes, expected);
+  return bytes >= expected ? Status::ok()
+                           : errorf("ends after {} bytes, expected at least {}: was it copied whole?", bytes, expected);
 }
 
 Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path) {
-  std::string file =
-      path.empty() ? "" : fs::absolute(path).string(); // the loader looks for mere names elsewhere
+  std::string file = path.empty() ? "" : fs::absolute(path).string(); // the loader looks for mere names elsewhere
   if (file.empty()) {
     MGC_ASSIGN(found, locate(facts));
     file = found;
@@ -68,8 +66,8 @@ Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &pat
   const void *table = entry();
   const int version = *static_cast<const int32_t *>(table);
   if (version != facts.version)
-    return errorf("{}: is of version {}, expected {}: build the plugin and mgrun from the same sources", file,
-                  version, facts.version);
+    return errorf("{}: is of version {}, expected {}: build the plugin and mgrun from the same sources", file, version,
+                  facts.version);
   return OpenedPlugin{table, file};
 }
 

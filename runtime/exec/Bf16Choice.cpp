@@ -34,9 +34,9 @@ Status checkChoice(const nlohmann::json &value) {
 }
 
 ChoiceCache cacheAt(const std::string &path) {
-  return {{"mgc bf16 products", "1", "a cache of how bf16 is multiplied", nlohmann::json::object(), nullptr,
-           checkChoice},
-          path};
+  return {
+      {"mgc bf16 products", "1", "a cache of how bf16 is multiplied", nlohmann::json::object(), nullptr, checkChoice},
+      path};
 }
 
 std::string describe(Bf16Product product, const std::string &why) {
@@ -85,8 +85,7 @@ Bf16Product fasterOf(const Bf16Times &times) {
   return times.native < kClearly * times.panels ? Bf16Product::native : Bf16Product::panels;
 }
 
-Result<Bf16Choice> chooseBf16Product(const Bf16Options &options, int threads, bool isNative,
-                                     const Bf16Timer &measure) {
+Result<Bf16Choice> chooseBf16Product(const Bf16Options &options, int threads, bool isNative, const Bf16Timer &measure) {
   if (options.product == Bf16Product::native && !isNative)
     return errorf("--bf16-products native: this processor has neither AVX512-BF16 nor AMX, or the system or "
                   "ONEDNN_MAX_CPU_ISA keeps oneDNN from them; possible: panels, auto");
@@ -106,9 +105,8 @@ Result<Bf16Choice> chooseBf16Product(const Bf16Options &options, int threads, bo
   const Bf16Product product = fasterOf(times);
   cache.add(key, nameOf(product));
   const Status saved = loaded.isOk() ? cache.save() : loaded;
-  const std::string kept = saved.isOk()
-                               ? (cache.path().empty() ? "" : fmt::format(", kept in {}", cache.path()))
-                               : fmt::format("; not kept: {}", saved.message());
+  const std::string kept = saved.isOk() ? (cache.path().empty() ? "" : fmt::format(", kept in {}", cache.path()))
+                                        : fmt::format("; not kept: {}", saved.message());
   return Bf16Choice{product, describe(product, describe(times, kept))};
 }
 

@@ -26,8 +26,7 @@ public:
   Result<MachineRates> measure(plan::DType type);
 
 private:
-  DeviceMeter(const plugin::PluginDevice &device, plugin::Stream stream, plugin::Event begin,
-              plugin::Event end)
+  DeviceMeter(const plugin::PluginDevice &device, plugin::Stream stream, plugin::Event begin, plugin::Event end)
       : device_(&device), stream_(std::move(stream)), begin_(std::move(begin)), end_(std::move(end)) {}
   // The least milliseconds of a few rounds.
   Result<double> time(const std::function<Status()> &work) const;
@@ -63,18 +62,16 @@ Result<double> DeviceMeter::timeProduct(int64_t side, plan::DType type) const {
   facts.workspace_bytes = kCudaGemmWorkspaceBytes;
   facts.alignment = plan::kAlignment;
   MGC_ASSIGN(gemm, device_->makeGemm(facts));
-  const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes),
-                    c = b + static_cast<uint64_t>(bytes), workspace = c + static_cast<uint64_t>(bytes);
+  const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes), c = b + static_cast<uint64_t>(bytes),
+                    workspace = c + static_cast<uint64_t>(bytes);
   return time([&] {
-    return stream_.gemm(gemm,
-                        {.a = a, .b = b, .bias = 0, .c = c, .preactivation = 0, .workspace = workspace});
+    return stream_.gemm(gemm, {.a = a, .b = b, .bias = 0, .c = c, .preactivation = 0, .workspace = workspace});
   });
 }
 
 Result<double> DeviceMeter::timeCopy(int64_t bytes) const {
   MGC_ASSIGN(memory, device_->allocate(2 * bytes));
-  return time(
-      [&] { return stream_.copy(memory.address(), memory.address() + static_cast<uint64_t>(bytes), bytes); });
+  return time([&] { return stream_.copy(memory.address(), memory.address() + static_cast<uint64_t>(bytes), bytes); });
 }
 
 Result<MachineRates> DeviceMeter::measure(plan::DType type) {
@@ -107,8 +104,7 @@ Result<MachineRates> DeviceMeter::measure(plan::DType type) {
 Result<MachineRates> measureDeviceRates(const plugin::PluginDevice &device, plan::DType type) {
   MGC_ASSIGN(meter, DeviceMeter::make(device));
   Result<MachineRates> rates = meter.measure(type);
-  return rates.isOk() ? rates
-                      : Result<MachineRates>(Status(rates.status()).at("measuring what the device can do"));
+  return rates.isOk() ? rates : Result<MachineRates>(Status(rates.status()).at("measuring what the device can do"));
 }
 
 } // namespace mgc

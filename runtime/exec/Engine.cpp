@@ -163,12 +163,10 @@ std::optional<DeviceMemory> RankEngine::deviceMemory() const {
 
 std::string RankEngine::whereRanksAre() const {
   if (isOnHost())
-    return fmt::format("{} thread{} each{}", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s",
-                       describeCollectives());
+    return fmt::format("{} thread{} each{}", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s", describeCollectives());
   const Result<mgc_device_facts> facts = device_->describe();
   return fmt::format("{} device {}, {}; {}{}", ranks_.size() > 1 ? "sharing" : "on", options_.device.ordinal,
-                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?",
-                     describeCollectives());
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?", describeCollectives());
 }
 
 std::string RankEngine::describeCollectives() const {
@@ -177,9 +175,8 @@ std::string RankEngine::describeCollectives() const {
     sum.all += rank->collectives().all;
     sum.besideProducts += rank->collectives().besideProducts;
   }
-  return sum.all == 0
-             ? ""
-             : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
+  return sum.all == 0 ? ""
+                      : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
 }
 
 Status RankEngine::checkMemory() const {
@@ -194,17 +191,15 @@ Status RankEngine::checkMemory() const {
     return Status::ok();
   const std::string advice =
       local.size() > 1 && most <= facts.free_bytes
-          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(),
-                        inGib(most))
+          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
           : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, "
                         "with --zero 1, "
                         "dp; or smaller microbatches",
                         double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
-  return errorf(
-      "device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
-      "allocated; {}",
-      options_.device.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
-      inGib(facts.total_bytes), advice);
+  return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
+                "allocated; {}",
+                options_.device.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
+                inGib(facts.total_bytes), advice);
 }
 
 // The hosts of processes, which have communicators of their own in addition to those of devices.
@@ -218,9 +213,8 @@ Status RankEngine::openHosts() {
     communicators_ = {&hosts};
     return Status::ok();
   }
-  nccl_ =
-      makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, options_.device.share,
-                              [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
+  nccl_ = makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, options_.device.share,
+                                  [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
   communicators_ = {nccl_.get()};
   MGC_ASSIGN(staged, makeStagedHosts(*device_, hosts, *nccl_, options_.timeout));
   staged_ = std::move(staged);
@@ -236,8 +230,7 @@ Status RankEngine::openCommunicators() {
   else
     deviceWorld_ = std::make_unique<InDeviceWorld>(*device_, ranks, options_.timeout);
   for (int64_t rank = 0; rank < ranks; ++rank)
-    communicators_.push_back(isOnHost() ? &hostWorld_->communicator(rank)
-                                        : &deviceWorld_->communicator(rank));
+    communicators_.push_back(isOnHost() ? &hostWorld_->communicator(rank) : &deviceWorld_->communicator(rank));
   return Status::ok();
 }
 
@@ -257,8 +250,8 @@ Status RankEngine::createRanks() {
   EngineRankOptions rankOptions{.isOnHost = isOnHost(),
                                 .isConcurrent = options_.isConcurrent.value_or(haveOwnCores()),
                                 .poison = options_.poison,
-                                .graphs = !isOnHost() && options_.device.graphs &&
-                                          communicators_.size() == 1 && !waitsForDevice(plan_),
+                                .graphs = !isOnHost() && options_.device.graphs && communicators_.size() == 1 &&
+                                          !waitsForDevice(plan_),
                                 .timeout = options_.timeout,
                                 .seed = options_.seed,
                                 .inject = options_.inject,
@@ -267,8 +260,7 @@ Status RankEngine::createRanks() {
     MGC_ASSIGN(barrier, barrierOf(*communicator));
     rankOptions.barrier = std::move(barrier);
     rankOptions.prepareThread = [this, local = std::ssize(ranks_)] { pinToShare(local); };
-    Result<std::unique_ptr<EngineRank>> rank =
-        EngineRank::create(plan_, *device_, *communicator, rankOptions);
+    Result<std::unique_ptr<EngineRank>> rank = EngineRank::create(plan_, *device_, *communicator, rankOptions);
     if (!rank.isOk())
       return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
     ranks_.push_back(rank.take());
@@ -319,8 +311,8 @@ Status RankEngine::chooseProducts() {
       MGC_TRY(ranks_[0]->choose(*choices_));
       return choices_->text();
     };
-    MGC_ASSIGN(chosen, options_.device.share(fmt::format("products of rank {}", rank),
-                                             rank == ranks_[0]->index(), choose));
+    MGC_ASSIGN(chosen,
+               options_.device.share(fmt::format("products of rank {}", rank), rank == ranks_[0]->index(), choose));
     MGC_TRY(choices_->adopt(chosen));
   }
   return Status::ok();
@@ -493,8 +485,7 @@ Status verifyAgreement(std::span<const StepValues> ranks) {
     for (size_t i = 0; i < ranks[0].size(); ++i)
       if (const float one = ranks[0][i], other = ranks[rank][i];
           other != one && !(std::isnan(other) && std::isnan(one)))
-        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], one, other,
-                      rank);
+        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], one, other, rank);
   return Status::ok();
 }
 
@@ -503,8 +494,7 @@ StepResult resultOf(const StepValues &values, std::span<const size_t> terms) {
   const auto of = [&](plan::StepTotal total) { return values[indexOf(total)]; };
   result.tokens = of(plan::StepTotal::tokens);
   result.gradientNorm = of(plan::StepTotal::gradNorm);
-  result.loss = result.crossEntropy =
-      static_cast<double>(of(plan::StepTotal::lossSum)) / std::max(1.0, result.tokens);
+  result.loss = result.crossEntropy = static_cast<double>(of(plan::StepTotal::lossSum)) / std::max(1.0, result.tokens);
   for (size_t term : terms) {
     result.terms.push_back({plan::kResults[term], values[term]});
     result.loss += values[term];
@@ -512,8 +502,7 @@ StepResult resultOf(const StepValues &values, std::span<const size_t> terms) {
   return result;
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle,
-                                               EngineOptions options) {
+Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle, EngineOptions options) {
   auto engine = std::make_unique<RankEngine>(std::move(plan), std::move(options));
   MGC_TRY(engine->load(bundle));
   return std::unique_ptr<Engine>(std::move(engine));

@@ -33,10 +33,9 @@ struct DeviceOptions {
   int ordinal = 0;
   bool deterministic = true; // equal bits from run to run
   bool graphs = true;        // for one rank per process: replay a step instead of enqueueing it
-  bool tuneProducts =
-      false;             // measure which algorithm of the device's library is the fastest for each product
-  std::string tuneCache; // file that keeps what was measured; empty: none
-  Share share = nullptr; // between processes, where ranks are processes: EngineOptions::communicator
+  bool tuneProducts = false; // measure which algorithm of the device's library is the fastest for each product
+  std::string tuneCache;     // file that keeps what was measured; empty: none
+  Share share = nullptr;     // between processes, where ranks are processes: EngineOptions::communicator
 };
 
 struct EngineOptions {
@@ -115,8 +114,7 @@ public:
   // The plan must have passed provePlan: what runs concurrently is in order by its waits alone. Opens the device of its
   // target. Before a device's memory is allocated, what the ranks need is held against what is free (for the host:
   // VerifyMemory.h).
-  static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle,
-                                                EngineOptions options = {});
+  static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle, EngineOptions options = {});
   virtual ~Engine() = default;
   virtual const plan::Plan &plan() const = 0;
   // By rank; null: not in this process. The ranks' memory, or where that is not the host's, a copy which upload() and
@@ -128,9 +126,9 @@ public:
   // The hosts of the processes, between steps; null: all ranks are here. For CPU ranks this is
   // EngineOptions::communicator.
   virtual Communicator *hosts() = 0;
-  virtual int threadsPerRank() const = 0;             // threads on the host
-  virtual std::string whereRanksAre() const = 0;      // for people: "2 threads each", "sharing device 0, .."
-  virtual std::vector<std::string> notes() const = 0; // notes of loading, for people
+  virtual int threadsPerRank() const = 0;                       // threads on the host
+  virtual std::string whereRanksAre() const = 0;                // for people: "2 threads each", "sharing device 0, .."
+  virtual std::vector<std::string> notes() const = 0;           // notes of loading, for people
   virtual std::optional<DeviceMemory> deviceMemory() const = 0; // now; nothing: the host's
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;

@@ -15,8 +15,7 @@ namespace {
 constexpr uint8_t kPoison = 0xFF; // every f32 a NaN, every i32 -1
 // The work that an abort leaves on the device should take no longer.
 constexpr std::chrono::seconds kLastWork{2};
-constexpr std::chrono::milliseconds kSlice{
-    100}; // a wait checks at this interval whether other ranks still live
+constexpr std::chrono::milliseconds kSlice{100}; // a wait checks at this interval whether other ranks still live
 
 Marks marksOf(const StepIo &io) {
   Marks marks;
@@ -33,10 +32,8 @@ void clearMarks(const StepIo &io) {
 
 } // namespace
 
-Result<std::unique_ptr<EngineRank>> EngineRank::create(const plan::Plan &plan,
-                                                       const plugin::PluginDevice &device,
-                                                       Communicator &communicator,
-                                                       const EngineRankOptions &options) {
+Result<std::unique_ptr<EngineRank>> EngineRank::create(const plan::Plan &plan, const plugin::PluginDevice &device,
+                                                       Communicator &communicator, const EngineRankOptions &options) {
   std::unique_ptr<EngineRank> rank(new EngineRank(plan, device, communicator, options));
   MGC_TRY(rank->allocate());
   return rank;
@@ -60,8 +57,7 @@ Status EngineRank::choose(ProductChoices &choices) {
 Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices) {
   if (options_.poison || !options_.isOnHost)
     MGC_TRY(arena_.fill(copies_, options_.poison ? kPoison : 0));
-  const bool hasThreads =
-      options_.isOnHost && options_.isConcurrent && communicator_.hasConcurrentCollectives();
+  const bool hasThreads = options_.isOnHost && options_.isConcurrent && communicator_.hasConcurrentCollectives();
   const Concurrency concurrency = !options_.isOnHost ? Concurrency::all
                                   : hasThreads       ? Concurrency::products
                                                      : Concurrency::none;
@@ -121,8 +117,7 @@ Status EngineRank::run(const StepOrder &order) {
   }
   hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   MGC_TRY(finish(step));
-  return isMeasured_ ? clock_->report(!*order.isUpdated)
-                     : Status::ok(); // without an update it has no whole record
+  return isMeasured_ ? clock_->report(!*order.isUpdated) : Status::ok(); // without an update it has no whole record
 }
 
 // Objects that the libraries make at their first use must not be captured: the first step never is.

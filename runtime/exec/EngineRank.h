@@ -29,7 +29,7 @@ struct StepOrder {
   int64_t step = 0;
   StepScalars scalars{};
   const std::function<Status()> *beforeUpdate = nullptr; // null: none
-  const std::function<Status()> *ask = nullptr; // behind it: sets `isUpdated`; null: all steps update
+  const std::function<Status()> *ask = nullptr;          // behind it: sets `isUpdated`; null: all steps update
   const std::atomic<bool> *isUpdated = nullptr;
   bool pauses() const { return beforeUpdate || ask; }
 };
@@ -37,10 +37,8 @@ struct StepOrder {
 class EngineRank {
 public:
   // Its memory, and what it executes. All that is passed by reference outlives it.
-  static Result<std::unique_ptr<EngineRank>> create(const plan::Plan &plan,
-                                                    const plugin::PluginDevice &device,
-                                                    Communicator &communicator,
-                                                    const EngineRankOptions &options);
+  static Result<std::unique_ptr<EngineRank>> create(const plan::Plan &plan, const plugin::PluginDevice &device,
+                                                    Communicator &communicator, const EngineRankOptions &options);
   // Before load(): in the rank's memory.
   Status choose(ProductChoices &choices);
   // Makes it ready to run. `choices`: null where the library chooses.

@@ -11,9 +11,7 @@ public:
   explicit HostClock(Timeline &timeline) : timeline_(timeline) {} // the timeline outlives it
   bool beginStep(int64_t step) override { return timeline_.beginStep(step); }
   Status stepBegins(const plugin::Stream &) override { return open(Timeline::Kind::step); }
-  Status runBegins(const plugin::Stream &, int64_t schedule) override {
-    return open(Timeline::Kind::chunk, schedule);
-  }
+  Status runBegins(const plugin::Stream &, int64_t schedule) override { return open(Timeline::Kind::chunk, schedule); }
   Status instructionBegins(const plugin::Stream &, int64_t schedule, int64_t instruction) override {
     return open(Timeline::Kind::instruction, schedule, instruction);
   }

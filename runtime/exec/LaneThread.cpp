@@ -9,10 +9,9 @@ Result<std::unique_ptr<LaneThread>> LaneThread::start(int64_t capacity, Body bod
   try {
     lane->thread_ = std::thread([raw = lane.get()] { raw->main(); });
   } catch (const std::system_error &error) {
-    return errorf(
-        "a thread that works beside it does not start: {}; fewer ranks, or a higher limit of processes "
-        "(ulimit -u) or of address space (ulimit -v), would work",
-        error.what());
+    return errorf("a thread that works beside it does not start: {}; fewer ranks, or a higher limit of processes "
+                  "(ulimit -u) or of address space (ulimit -v), would work",
+                  error.what());
   }
   return lane;
 }

@@ -86,8 +86,8 @@ double RateMeter::flopsOf(plan::DType inputType) {
   double best = 0;
   for (plan::Gemm product : kProducts) {
     product.inputType = inputType;
-    const double seconds = bestOf(
-        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
+    const double seconds =
+        bestOf(kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
     best = std::max(best, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
   }
   return best;
@@ -130,10 +130,9 @@ Result<MachineRates> measureRates(Engine &engine) {
   try {
     return RateMeter(engine).measure();
   } catch (const std::bad_alloc &) {
-    return errorf(
-        "the machine's rates cannot be measured: no memory for three arrays of {} MiB, or of {} MiB for "
-        "each rank where there are many",
-        kArrayElements * sizeof(float) >> 20, elementsOf(kArrayElements) * sizeof(float) >> 20);
+    return errorf("the machine's rates cannot be measured: no memory for three arrays of {} MiB, or of {} MiB for "
+                  "each rank where there are many",
+                  kArrayElements * sizeof(float) >> 20, elementsOf(kArrayElements) * sizeof(float) >> 20);
   }
 }
 

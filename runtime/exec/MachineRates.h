@@ -6,10 +6,9 @@
 namespace mgc {
 
 struct MachineRates {
-  double flops = 0; // a second, of the best of a few large matrix products
-  double bf16Flops =
-      0;            // the same of bf16 operands, on the CPU for a plan of bf16; 0: flops counts for them too
-  double bytes = 0; // a second, read and written, of the best of a copy, a triad and an update in place
+  double flops = 0;     // a second, of the best of a few large matrix products
+  double bf16Flops = 0; // the same of bf16 operands, on the CPU for a plan of bf16; 0: flops counts for them too
+  double bytes = 0;     // a second, read and written, of the best of a copy, a triad and an update in place
 };
 
 // All ranks at once, each with its threads; of ranks that have no cores of their own, as many as there are cores.

@@ -10,9 +10,7 @@ static uint64_t digestOf(std::span<const std::byte> bytes) {
   constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;
   constexpr size_t kLanes = 4;
   std::array<uint64_t, kLanes> sums = {1, 2, 3, 4};
-  const auto add = [&](size_t lane, uint64_t word) {
-    sums[lane] = std::rotl((sums[lane] ^ word) * kPrime, 29);
-  };
+  const auto add = [&](size_t lane, uint64_t word) { sums[lane] = std::rotl((sums[lane] ^ word) * kPrime, 29); };
   size_t at = 0;
   for (uint64_t words[kLanes]; at + sizeof words <= bytes.size(); at += sizeof words) {
     std::memcpy(words, bytes.data() + at, sizeof words);
@@ -37,8 +35,7 @@ static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
   return std::bit_cast<std::array<uint32_t, 2>>(hash);
 }
 
-Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch,
-                               std::span<StepValues> values) {
+Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch, std::span<StepValues> values) {
   const Report mine{own, hashOf(batch)};
   plan::Collective gather;
   gather.kind = plan::Collective::Kind::allGather;
@@ -48,9 +45,8 @@ Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch,
   MGC_TRY(communicator_.collective(everyone_, gather, &mine, reports_.data()));
   for (size_t rank = 0; rank < reports_.size(); ++rank) {
     if (reports_[rank].batch != reports_[0].batch)
-      return errorf(
-          "rank {} was given other data than rank 0; expected the same file, and the same flags, for all",
-          rank);
+      return errorf("rank {} was given other data than rank 0; expected the same file, and the same flags, for all",
+                    rank);
     values[rank] = reports_[rank].values;
   }
   return Status::ok();

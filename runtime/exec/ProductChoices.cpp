@@ -35,9 +35,8 @@ Result<ProductChoices> ProductChoices::open(const plugin::PluginDevice &device, 
 // All that the library is told of a matrix product but for its algorithm.
 std::string ProductChoices::keyOf(const mgc_gemm_facts &f) const {
   return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}{}, workspace {}, alignment {}", kind_, f.m, f.n, f.k,
-                     nameOf(f.input), nameOf(f.output), f.transpose_a ? " A'" : "",
-                     f.transpose_b ? " B'" : "", f.accumulate ? " accumulated" : "", nameOf(f.epilogue),
-                     f.workspace_bytes, f.alignment);
+                     nameOf(f.input), nameOf(f.output), f.transpose_a ? " A'" : "", f.transpose_b ? " B'" : "",
+                     f.accumulate ? " accumulated" : "", nameOf(f.epilogue), f.workspace_bytes, f.alignment);
 }
 
 int64_t ProductChoices::algorithmOf(const mgc_gemm_facts &product) const {
@@ -63,9 +62,8 @@ Result<std::optional<int64_t>> ProductChoices::measure(const plugin::Stream &str
                                                        const mgc_gemm_facts &product) {
   MGC_ASSIGN(needed, device_->roomToChooseGemm(stream, product));
   if (needed > room.bytes) {
-    notes_.push_back(
-        fmt::format("{}: measuring it needs {} bytes, the rank has {}; the library's choice is taken",
-                    keyOf(product), needed, room.bytes));
+    notes_.push_back(fmt::format("{}: measuring it needs {} bytes, the rank has {}; the library's choice is taken",
+                                 keyOf(product), needed, room.bytes));
     return std::optional<int64_t>();
   }
   if (needed > 0)
@@ -118,10 +116,9 @@ Status ProductChoices::adopt(std::string_view text) {
 std::vector<std::string> ProductChoices::notes() const {
   std::vector<std::string> notes = notes_;
   const auto others = std::ranges::count_if(chosen_, [](const auto &one) { return one.second != 0; });
-  notes.push_back(
-      fmt::format("products: {} measured here, {} not; {} of {} other than the library's choice{}", measured_,
-                  int64_t(chosen_.size()) - measured_, others, chosen_.size(),
-                  cache_.path().empty() || !isWritable_ ? "" : "; kept in " + cache_.path()));
+  notes.push_back(fmt::format("products: {} measured here, {} not; {} of {} other than the library's choice{}",
+                              measured_, int64_t(chosen_.size()) - measured_, others, chosen_.size(),
+                              cache_.path().empty() || !isWritable_ ? "" : "; kept in " + cache_.path()));
   return notes;
 }
 

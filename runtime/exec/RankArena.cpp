@@ -102,8 +102,7 @@ static Status inPieces(std::span<const ByteRange> ranges, int64_t most, Pieces &
   size_t turn = 0;
   for (const ByteRange &range : ranges)
     for (int64_t done = 0; done < range.bytes; done += most)
-      MGC_TRY(body(pieces[turn++ % pieces.size()],
-                   ByteRange{range.offset + done, std::min(most, range.bytes - done)}));
+      MGC_TRY(body(pieces[turn++ % pieces.size()], ByteRange{range.offset + done, std::min(most, range.bytes - done)}));
   return Status::ok();
 }
 

@@ -33,11 +33,10 @@ std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
 
 class RankProgram::Maker {
 public:
-  Maker(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
-        const plugin::PluginDevice &device, const ProductChoices *choices, Concurrency concurrency,
-        RankProgram &program)
-      : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices),
-        concurrency_(concurrency), program_(program) {}
+  Maker(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels, const plugin::PluginDevice &device,
+        const ProductChoices *choices, Concurrency concurrency, RankProgram &program)
+      : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices), concurrency_(concurrency),
+        program_(program) {}
   Status makeAll();
 
 private:
@@ -65,8 +64,7 @@ Status RankProgram::Maker::makeAll() {
     for (const InstructionRecord &instruction : chunk.instructions) {
       Result<PreparedInstruction> one = make(chunk, instruction);
       if (!one.isOk())
-        return Status(one.status())
-            .at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
+        return Status(one.status()).at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
       made.push_back(*one);
     }
     const std::vector<int64_t> firstReaders = firstReadersOfCounts(plan_.mesh, chunk);
@@ -77,20 +75,17 @@ Status RankProgram::Maker::makeAll() {
   return Status::ok();
 }
 
-Result<PreparedInstruction> RankProgram::Maker::make(const ChunkRecord &chunk,
-                                                     const InstructionRecord &instruction) {
+Result<PreparedInstruction> RankProgram::Maker::make(const ChunkRecord &chunk, const InstructionRecord &instruction) {
   PreparedInstruction made;
   const Preparation at = {plan_, kernels_, device_, choices_, *program_.calls_, chunk, instruction};
-  MGC_TRY(std::visit([&](const auto &kind) { return prepare(at, kind, made.call); },
-                     instruction.instruction->body));
+  MGC_TRY(std::visit([&](const auto &kind) { return prepare(at, kind, made.call); }, instruction.instruction->body));
   return made;
 }
 
 LaneOf RankProgram::Maker::lanes() const {
   static_assert(static_cast<int64_t>(StreamKind::compute) == JoinPoints::kMain);
-  return [this](int64_t chunk, int64_t instruction) {
-    return static_cast<int64_t>(program_.at(chunk, instruction).side);
-  };
+  return
+      [this](int64_t chunk, int64_t instruction) { return static_cast<int64_t>(program_.at(chunk, instruction).side); };
 }
 
 void RankProgram::Maker::assignStreams() {
@@ -124,16 +119,15 @@ void RankProgram::Maker::addTurns() {
   }
 }
 
-std::vector<PairTurn> RankProgram::Maker::turnsOf(const StepJoins::Runs &first,
-                                                  const StepJoins::Runs &second) const {
+std::vector<PairTurn> RankProgram::Maker::turnsOf(const StepJoins::Runs &first, const StepJoins::Runs &second) const {
   std::vector<PairTurn> turns;
   std::array<size_t, 2> next = {};
   for (const bool isSecond : plan::pairTurns(std::ssize(first.turns), std::ssize(second.turns))) {
     const StepJoins::Runs &runs = isSecond ? second : first;
     const size_t turn = next[isSecond]++;
     const bool isLast = turn + 1 == runs.turns.size();
-    turns.push_back({isSecond, runs.turns[turn],
-                     isLast ? record_.schedule[runs.first].endInstruction : runs.turns[turn + 1]});
+    turns.push_back(
+        {isSecond, runs.turns[turn], isLast ? record_.schedule[runs.first].endInstruction : runs.turns[turn + 1]});
   }
   return turns;
 }
@@ -165,9 +159,8 @@ bool RankProgram::Maker::hasProductBeside(const StepRecord &run, std::span<const
     return one.collective >= instruction && made[one.collective].side == made[instruction].side;
   });
   const std::vector<InstructionRecord> &records = record_.chunks[run.step.chunk].instructions;
-  return std::any_of(
-      records.begin() + instruction, records.begin() + join->before,
-      [&](const InstructionRecord &one) { return hidesCollectives(kindOf(one.instruction->body)); });
+  return std::any_of(records.begin() + instruction, records.begin() + join->before,
+                     [&](const InstructionRecord &one) { return hidesCollectives(kindOf(one.instruction->body)); });
 }
 
 void RankProgram::Maker::count(const StepJoins::Runs &runs) {
@@ -183,15 +176,14 @@ void RankProgram::Maker::count(const StepJoins::Runs &runs) {
 int64_t RankProgram::mostConcurrent() const {
   int64_t most = 0;
   for (const std::vector<PreparedInstruction> &chunk : chunks_)
-    most = std::max<int64_t>(most, std::ranges::count_if(chunk, [](const PreparedInstruction &made) {
-                               return made.concurrent >= 0;
-                             }));
+    most = std::max<int64_t>(
+        most, std::ranges::count_if(chunk, [](const PreparedInstruction &made) { return made.concurrent >= 0; }));
   return most;
 }
 
-Result<RankProgram> RankProgram::make(const plan::Plan &plan, const RankRecord &record,
-                                      const RowKernels &kernels, const plugin::PluginDevice &device,
-                                      const ProductChoices *choices, Concurrency concurrency) {
+Result<RankProgram> RankProgram::make(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
+                                      const plugin::PluginDevice &device, const ProductChoices *choices,
+                                      Concurrency concurrency) {
   RankProgram program;
   MGC_TRY(Maker(plan, record, kernels, device, choices, concurrency, program).makeAll());
   return program;

@@ -48,9 +48,7 @@ public:
   static Result<RankProgram> make(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
                                   const plugin::PluginDevice &device, const ProductChoices *choices,
                                   Concurrency concurrency);
-  const PreparedInstruction &at(int64_t chunk, int64_t instruction) const {
-    return chunks_[chunk][instruction];
-  }
+  const PreparedInstruction &at(int64_t chunk, int64_t instruction) const { return chunks_[chunk][instruction]; }
   // The joins of a run.
   std::span<const Join> joins(int64_t schedule) const { return joins_.runs[joins_.ofStep[schedule]].joins; }
   // The turns of the pair whose first run this is.
@@ -64,8 +62,7 @@ private:
   class Maker;
   std::vector<std::vector<PreparedInstruction>> chunks_;
   StepJoins joins_;
-  std::map<std::pair<size_t, size_t>, std::vector<PairTurn>>
-      turns_; // by the runs of a pair, as StepJoins has them
+  std::map<std::pair<size_t, size_t>, std::vector<PairTurn>> turns_; // by the runs of a pair, as StepJoins has them
   CollectiveCount count_;
   std::unique_ptr<LibraryCalls> calls_ = std::make_unique<LibraryCalls>();
 };

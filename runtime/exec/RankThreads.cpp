@@ -10,10 +10,9 @@ Status RankThreads::start(int64_t threads, std::function<void(int64_t)> prepare)
     try {
       threads_.emplace_back([this, i] { main(i); });
     } catch (const std::system_error &error) {
-      return errorf(
-          "rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
-          "(ulimit -u) would work",
-          i, threads, error.what());
+      return errorf("rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
+                    "(ulimit -u) would work",
+                    i, threads, error.what());
     }
   return Status::ok();
 }

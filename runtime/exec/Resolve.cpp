@@ -22,8 +22,7 @@ private:
   Status addCall(const plan::Call &call, ChunkRecord &to);
   Status addInstruction(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
                         ChunkRecord &to);
-  void addOperands(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
-                   ChunkRecord &to);
+  void addOperands(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call, ChunkRecord &to);
   StepRecord resolveStep(const plan::ExpandedStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
   Result<GroupId> openGroup(const plan::RankGroup &group, plan::Task task);
@@ -55,8 +54,7 @@ Result<RankRecord> PlanResolver::resolve() {
     return step.step.kind == plan::ExpandedStep::Kind::run &&
            record.stage->chunks[step.step.chunk].task == plan::Task::update;
   };
-  record.updateStep =
-      std::find_if(record.schedule.begin(), record.schedule.end(), isUpdate) - record.schedule.begin();
+  record.updateStep = std::find_if(record.schedule.begin(), record.schedule.end(), isUpdate) - record.schedule.begin();
   return record;
 }
 
@@ -83,8 +81,8 @@ Status PlanResolver::addCall(const plan::Call &call, ChunkRecord &to) {
   return status;
 }
 
-Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_t iteration,
-                                    const plan::Call &call, ChunkRecord &to) {
+Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
+                                    ChunkRecord &to) {
   InstructionRecord record;
   record.instruction = &instruction;
   record.layer = call.instance;
@@ -106,8 +104,8 @@ Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_
   return Status::ok();
 }
 
-void PlanResolver::addOperands(const plan::Instruction &instruction, int64_t iteration,
-                               const plan::Call &call, ChunkRecord &to) {
+void PlanResolver::addOperands(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
+                               ChunkRecord &to) {
   for (const plan::Operand &operand : instruction.operands) {
     const plan::Binding &binding = call.segments[operand.segment];
     to.operands.push_back({binding.slot + 1, binding.offset + plan::inIteration(operand, iteration).offset});
@@ -132,9 +130,8 @@ int64_t PlanResolver::evaluate(const plan::Scalar &scalar, const plan::Call &cal
 // The runs of gradients have groups of their own: on the host another thread meets in them while layers meet in those of the
 // same ranks.
 Result<GroupId> PlanResolver::openGroup(const plan::RankGroup &group, plan::Task task) {
-  const std::vector<int64_t> ranks = group.stages.empty()
-                                         ? plan::groupOf(plan_.mesh, rank_, group.axes)
-                                         : plan::groupOfStages(plan_.mesh, rank_, group.stages);
+  const std::vector<int64_t> ranks = group.stages.empty() ? plan::groupOf(plan_.mesh, rank_, group.axes)
+                                                          : plan::groupOfStages(plan_.mesh, rank_, group.stages);
   const int64_t color = task == plan::Task::gradients ? 1 : 0;
   const auto known = groups_.find({ranks, color});
   if (known != groups_.end())
@@ -144,8 +141,7 @@ Result<GroupId> PlanResolver::openGroup(const plan::RankGroup &group, plan::Task
   return opened;
 }
 
-StepRecord PlanResolver::resolveStep(const plan::ExpandedStep &step,
-                                     const std::vector<ChunkRecord> &chunks) const {
+StepRecord PlanResolver::resolveStep(const plan::ExpandedStep &step, const std::vector<ChunkRecord> &chunks) const {
   if (step.kind == plan::ExpandedStep::Kind::run) {
     const ChunkRecord &chunk = chunks[step.chunk];
     const auto calls = static_cast<int64_t>(chunk.callBegins.size()) - 1;

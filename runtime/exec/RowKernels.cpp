@@ -32,8 +32,7 @@ Status refuse(const plan::KernelFile &least, const mgc_device_facts &facts) {
                 describeCpu(needed), describeCpu(found));
 }
 
-Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> &files,
-                                            const mgc_device_facts &facts) {
+Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> &files, const mgc_device_facts &facts) {
   const plan::KernelFile *best = nullptr;
   for (const plan::KernelFile &file : files)
     if (capabilityOf(file) <= facts.capability && (!best || capabilityOf(file) > capabilityOf(*best)))
@@ -67,8 +66,8 @@ Result<std::unique_ptr<RowKernels>> RowKernels::load(const plan::Plan &plan, con
   const std::string path = bundle + "/" + chosen->path;
   MGC_ASSIGN(file, MappedFile::open(path));
   if (const uint64_t found = hashName(file.text()); found != chosen->hash)
-    return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again",
-                  path, found, chosen->hash);
+    return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again", path,
+                  found, chosen->hash);
   Result<plugin::Module> module = device.loadModule(path, file.text());
   if (!module.isOk())
     return Status(module.status()).at(path);
@@ -95,9 +94,7 @@ Status RowKernels::add(const std::string &symbol) {
   return Status::ok();
 }
 
-std::optional<KernelNeeds> RowKernels::needsOf(const std::string &symbol) const {
-  return kernels_.at(symbol).needs;
-}
+std::optional<KernelNeeds> RowKernels::needsOf(const std::string &symbol) const { return kernels_.at(symbol).needs; }
 
 // On the host a block is a row of the range.
 plugin::Kernel RowKernels::kernel(const plan::RowKernel &row) const {

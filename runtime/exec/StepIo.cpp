@@ -38,9 +38,7 @@ std::byte *StepIo::inputsOf(int64_t step) const {
   return memory_.data() + step % 2 * (inputBytes_ + plan::aligned(kScalarBytes));
 }
 
-std::byte *StepIo::results() const {
-  return memory_.data() + 2 * (inputBytes_ + plan::aligned(kScalarBytes));
-}
+std::byte *StepIo::results() const { return memory_.data() + 2 * (inputBytes_ + plan::aligned(kScalarBytes)); }
 
 void StepIo::writeInputs(const GlobalBatch &batch, int64_t step) {
   for (const InputRecord &record : records_)
@@ -54,8 +52,8 @@ void StepIo::writeScalars(const StepScalars &scalars, int64_t step) {
 Status StepIo::copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const {
   for (size_t i = 0; i < records_.size(); ++i) {
     const plan::Ring &ring = stage_->rings[stage_->inputs[i].ring];
-    MGC_TRY(stream.copyIn(arena + static_cast<uint64_t>(ring.offset),
-                          inputsOf(step) + records_[i].ring.offset, bytes_[i]));
+    MGC_TRY(
+        stream.copyIn(arena + static_cast<uint64_t>(ring.offset), inputsOf(step) + records_[i].ring.offset, bytes_[i]));
   }
   return stream.copyIn(arena + static_cast<uint64_t>(stage_->stepScalarsOffset), inputsOf(step) + inputBytes_,
                        kScalarBytes);
@@ -71,8 +69,6 @@ StepValues StepIo::values() const {
   return values;
 }
 
-uint32_t *StepIo::marks() const {
-  return reinterpret_cast<uint32_t *>(results() + plan::aligned(kResultBytes));
-}
+uint32_t *StepIo::marks() const { return reinterpret_cast<uint32_t *>(results() + plan::aligned(kResultBytes)); }
 
 } // namespace mgc

@@ -17,8 +17,8 @@ struct Extent {
   bool isWritten = false;
 };
 
-constexpr int64_t kGroups = int64_t(1)
-                            << 62; // behind every address: a byte for each group, which its collectives write
+constexpr int64_t kGroups =
+    int64_t(1) << 62; // behind every address: a byte for each group, which its collectives write
 
 class Joiner {
 public:
@@ -52,8 +52,7 @@ std::vector<Extent> Joiner::extentsOf(const ChunkRecord &chunk) const {
 }
 
 void Joiner::append(const plan::Instruction &instruction, std::vector<Extent> &extents) const {
-  constexpr int64_t kAll =
-      std::numeric_limits<int64_t>::max() / 4; // a plan that verifies has no such operand
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max() / 4; // a plan that verifies has no such operand
   for (const plan::OperandInfo &info : plan::operandsOf(plan_.mesh, instruction.body))
     extents.push_back({info.span().value_or(kAll), info.isWritten()});
 }
@@ -100,8 +99,7 @@ std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
 bool Joiner::hasExchange(const StepRecord &run, int64_t lane, int64_t begin, int64_t end) const {
   const std::vector<InstructionRecord> &records = record_.chunks[run.step.chunk].instructions;
   for (int64_t i = begin; i < end; ++i)
-    if (laneOf_(run.step.chunk, i) == lane &&
-        std::holds_alternative<plan::ExchangeRows>(records[i].instruction->body))
+    if (laneOf_(run.step.chunk, i) == lane && std::holds_alternative<plan::ExchangeRows>(records[i].instruction->body))
       return true;
   return false;
 }

@@ -10,7 +10,7 @@
 namespace mgc {
 
 struct Join {
-  int64_t before = 0; // instruction of the chunk; the end of the run's for what no instruction must wait for
+  int64_t before = 0;     // instruction of the chunk; the end of the run's for what no instruction must wait for
   int64_t collective = 0; // instruction of the chunk
 };
 

@@ -7,8 +7,8 @@ namespace mgc {
 using Kind = Timeline::Kind;
 using StepKind = plan::ExpandedStep::Kind;
 
-Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::PluginDevice &device,
-                                                       const RankRecord &record, Timeline &timeline) {
+Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::PluginDevice &device, const RankRecord &record,
+                                                       Timeline &timeline) {
   std::unique_ptr<StreamClock> clock(new StreamClock(record, timeline));
   size_t events = 2;
   for (const StepRecord &step : record.schedule)
@@ -37,8 +37,7 @@ Result<int64_t> StreamClock::reportRun(int64_t schedule, size_t &event, int64_t 
   const plan::ExpandedStep &step = record_.schedule[schedule].step;
   MGC_ASSIGN(start, timeOf(event++));
   const auto isTransfer = [&](int64_t wait) { return record_.schedule[wait].step.kind != StepKind::run; };
-  if (const auto last = std::find_if(step.waits.rbegin(), step.waits.rend(), isTransfer);
-      last != step.waits.rend()) {
+  if (const auto last = std::find_if(step.waits.rbegin(), step.waits.rend(), isTransfer); last != step.waits.rend()) {
     timeline_.openAt(begin, Kind::arrival, *last);
     timeline_.openAt(begin, Kind::wait, *last);
     timeline_.closeAt(start);

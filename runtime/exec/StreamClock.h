@@ -9,8 +9,8 @@ namespace mgc {
 class StreamClock final : public StepClock {
 public:
   // `timeline` and `record` outlive it.
-  static Result<std::unique_ptr<StreamClock>> make(const plugin::PluginDevice &device,
-                                                   const RankRecord &record, Timeline &timeline);
+  static Result<std::unique_ptr<StreamClock>> make(const plugin::PluginDevice &device, const RankRecord &record,
+                                                   Timeline &timeline);
   bool beginStep(int64_t step) override { return timeline_.beginStep(step); }
   Status stepBegins(const plugin::Stream &stream) override;
   Status runBegins(const plugin::Stream &stream, int64_t) override { return mark(stream); }

@@ -9,8 +9,8 @@ using StepKind = plan::ExpandedStep::Kind;
 using plugin::Event;
 using plugin::Stream;
 
-StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &program,
-                               Communicator &communicator, StreamExecutorOptions options)
+StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &program, Communicator &communicator,
+                               StreamExecutorOptions options)
     : record_(record), program_(program), communicator_(communicator), options_(std::move(options)),
       posted_(record.schedule.size()), runNumbers_(record.schedule.size()), transfers_(record, *this) {
   unmet_.reserve(record.transfers);
@@ -18,8 +18,7 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &prog
   if (!options_.marks)
     return;
   const auto addRun = [&](int64_t run, std::vector<Position> &positions) {
-    addPositions(run, record_.schedule[run].firstInstruction, record_.schedule[run].endInstruction,
-                 positions);
+    addPositions(run, record_.schedule[run].firstInstruction, record_.schedule[run].endInstruction, positions);
   };
   for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index) {
     if (!isRun(index))
@@ -33,8 +32,7 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &prog
   }
 }
 
-void StreamExecutor::addPositions(int64_t run, int64_t begin, int64_t end,
-                                  std::vector<Position> &positions) const {
+void StreamExecutor::addPositions(int64_t run, int64_t begin, int64_t end, std::vector<Position> &positions) const {
   for (int64_t i = begin; i < end; ++i)
     positions.push_back({run, i, kindOf(run, i)});
 }
@@ -54,11 +52,11 @@ StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
   return made.concurrent < 0 ? own : made.side;
 }
 
-Result<std::unique_ptr<StreamExecutor>>
-StreamExecutor::make(const plugin::PluginDevice &device, const RankRecord &record, const RankProgram &program,
-                     Communicator &communicator, StreamExecutorOptions options) {
-  std::unique_ptr<StreamExecutor> executor(
-      new StreamExecutor(record, program, communicator, std::move(options)));
+Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::PluginDevice &device,
+                                                             const RankRecord &record, const RankProgram &program,
+                                                             Communicator &communicator,
+                                                             StreamExecutorOptions options) {
+  std::unique_ptr<StreamExecutor> executor(new StreamExecutor(record, program, communicator, std::move(options)));
   MGC_TRY(executor->makeStreams(device));
   if (executor->options_.hasThreads)
     MGC_TRY(executor->startThreads());
@@ -137,10 +135,9 @@ Status StreamExecutor::startThread(StreamKind kind, int64_t works) {
   if (works == 0)
     return Status::ok();
   Lane &lane = lanes_.at(kind);
-  MGC_ASSIGN(thread,
-             LaneThread::start(works, {.prepare = options_.prepareThread,
-                                       .work = [this, &lane](const LaneWork &one) { work(lane, one); },
-                                       .done = [this] { communicator_.wake(); }}));
+  MGC_ASSIGN(thread, LaneThread::start(works, {.prepare = options_.prepareThread,
+                                               .work = [this, &lane](const LaneWork &one) { work(lane, one); },
+                                               .done = [this] { communicator_.wake(); }}));
   lane.thread = std::move(thread);
   return Status::ok();
 }
@@ -326,8 +323,8 @@ Status StreamExecutor::post(int64_t index) {
     MGC_ASSIGN(event, eventOf(wait));
     MGC_TRY(stream.wait(*event));
   }
-  const Transfer transfer{record.peer, step.value, step.microbatch,
-                          options_.arena + static_cast<uint64_t>(step.offset), step.bytes};
+  const Transfer transfer{record.peer, step.value, step.microbatch, options_.arena + static_cast<uint64_t>(step.offset),
+                          step.bytes};
   const Event &mine = eventAt(index);
   if (clock_)
     clock_->transferBegins(index);

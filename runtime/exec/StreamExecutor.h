@@ -50,9 +50,8 @@ using Marks = std::array<uint32_t, kStreamKinds>;
 class StreamExecutor final : public TransferExecutor {
 public:
   // All that is passed by reference outlives it.
-  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::PluginDevice &device,
-                                                      const RankRecord &record, const RankProgram &program,
-                                                      Communicator &communicator,
+  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::PluginDevice &device, const RankRecord &record,
+                                                      const RankProgram &program, Communicator &communicator,
                                                       StreamExecutorOptions options);
   ~StreamExecutor() override;
   const plugin::Stream &compute() const { return compute_; }
@@ -145,9 +144,7 @@ private:
     return index < static_cast<int64_t>(record_.schedule.size()) && record_.schedule[index].step.paired;
   }
   bool runsPairs() const { return !options_.isOnHost && !clock_; }
-  bool isRun(int64_t index) const {
-    return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
-  }
+  bool isRun(int64_t index) const { return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run; }
   // On the host, where each is done once it is recorded, one event serves for all.
   const plugin::Event &eventAt(int64_t index) const { return options_.isOnHost ? begun_ : events_.at(index); }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }

@@ -105,8 +105,7 @@ void StreamExecutor::work(Lane &lane, const LaneWork &work) {
   if (communicator_.isAborted())
     return;
   placeAtRun(lane.cursor, work.run);
-  const Status status =
-      work.instruction < 0 ? runChunk(lane.cursor, work.run) : workCollective(lane.cursor, work);
+  const Status status = work.instruction < 0 ? runChunk(lane.cursor, work.run) : workCollective(lane.cursor, work);
   if (!status.isOk())
     communicator_.abort(Status(status).at(toString(lane.cursor.place)));
 }
@@ -118,8 +117,7 @@ Status StreamExecutor::workCollective(Cursor &cursor, const LaneWork &work) {
   cursor.place.instruction = instruction.instruction->label;
   bindSlots(cursor, run.step);
   bindOperands(cursor, chunk, instruction);
-  return execute(cursor, chunk, work.instruction, *cursor.stream,
-                 program_.at(run.step.chunk, work.instruction));
+  return execute(cursor, chunk, work.instruction, *cursor.stream, program_.at(run.step.chunk, work.instruction));
 }
 
 // On a device one thread enqueues all exchanges; threads of a host read their counts each time.

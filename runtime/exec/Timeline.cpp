@@ -43,15 +43,13 @@ Result<std::unique_ptr<Timeline>> Timeline::create(const RankRecord &record, con
     return std::unique_ptr<Timeline>(new Timeline(record, options));
   } catch (const std::bad_alloc &) {
     const int64_t bytes = options.traceSteps * spansPerStep(record) * int64_t(sizeof(Record));
-    return errorf(
-        "no memory for a trace of {} steps: {}, {} for each step; a smaller --trace-steps would fit",
-        options.traceSteps, inGib(bytes), bytes / options.traceSteps);
+    return errorf("no memory for a trace of {} steps: {}, {} for each step; a smaller --trace-steps would fit",
+                  options.traceSteps, inGib(bytes), bytes / options.traceSteps);
   }
 }
 
 int64_t Timeline::now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -70,8 +68,7 @@ void Timeline::openAt(int64_t time, Kind kind, int64_t schedule, int64_t instruc
   if (!span.isTraced)
     return;
   span.record = recorded_++;
-  records_[span.record] = {
-      kind, static_cast<int32_t>(step_), span.schedule, span.instruction, span.begin, span.begin};
+  records_[span.record] = {kind, static_cast<int32_t>(step_), span.schedule, span.instruction, span.begin, span.begin};
 }
 
 void Timeline::closeAt(int64_t end) {

@@ -71,9 +71,7 @@ public:
 
   std::span<const Record> records() const { return {records_.data(), recorded_}; } // by their begin
   const Sum &sumOf(Kind kind) const { return sums_[static_cast<size_t>(kind)]; }
-  const Sum &sumOf(int64_t chunk, int64_t instruction) const {
-    return instructionSums_[firstOf_[chunk] + instruction];
-  }
+  const Sum &sumOf(int64_t chunk, int64_t instruction) const { return instructionSums_[firstOf_[chunk] + instruction]; }
 
 private:
   Timeline(const RankRecord &record, const TimelineOptions &options);

@@ -5,14 +5,11 @@
 
 namespace mgc {
 
-Transfers::Transfers(const RankRecord &record, TransferExecutor &executor)
-    : record_(record), executor_(executor) {
+Transfers::Transfers(const RankRecord &record, TransferExecutor &executor) : record_(record), executor_(executor) {
   deferred_.reserve(record.transfers);
 }
 
-bool Transfers::isDeferred(int64_t transfer) const {
-  return std::ranges::find(deferred_, transfer) != deferred_.end();
-}
+bool Transfers::isDeferred(int64_t transfer) const { return std::ranges::find(deferred_, transfer) != deferred_.end(); }
 
 int64_t Transfers::firstDeferredLike(int64_t transfer) const {
   const StepRecord &mine = record_.schedule[transfer];

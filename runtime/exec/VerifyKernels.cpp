@@ -21,21 +21,20 @@ public:
       return mismatch("operands", operands, compiled);
     for (int64_t i = 0; i < operands; ++i)
       if (!(kernel.uses[i] == needs_.operands[i]))
-        return errorf("operand {}: the plan says {}, the kernel was compiled for {}; compile the plan again",
-                      i, describe(kernel.uses[i]), describe(needs_.operands[i]));
+        return errorf("operand {}: the plan says {}, the kernel was compiled for {}; compile the plan again", i,
+                      describe(kernel.uses[i]), describe(needs_.operands[i]));
     return Status::ok();
   }
 
 private:
   static Status mismatch(const char *what, int64_t found, int64_t compiled) {
-    return errorf("{} = {}, but the kernel was compiled for {}; compile the plan again", what, found,
-                  compiled);
+    return errorf("{} = {}, but the kernel was compiled for {}; compile the plan again", what, found, compiled);
   }
 
   static std::string describe(const plan::RowKernel::Operand &operand) {
     const auto &[use, bytes, rowBytes, rowStride, counted] = operand;
-    return fmt::format("{} bytes in rows of {}, {} apart, {}{}", bytes, rowBytes, rowStride,
-                       plan::nameOf(use), counted ? ", of counted rows" : "");
+    return fmt::format("{} bytes in rows of {}, {} apart, {}{}", bytes, rowBytes, rowStride, plan::nameOf(use),
+                       counted ? ", of counted rows" : "");
   }
 
   const plan::Instruction &instruction_;

@@ -27,12 +27,10 @@ struct Need {
   int64_t beside = 0;                         // other needs of the process
 };
 
-Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
-            const MemoryLimit &limit) {
+Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads, const MemoryLimit &limit) {
   Need need;
   for (const RankHere &rank : ranks) {
-    const bool counts = limit.of == MemoryLimit::Of::machine ||
-                        (limit.of == MemoryLimit::Of::process && rank.isOwn) ||
+    const bool counts = limit.of == MemoryLimit::Of::machine || (limit.of == MemoryLimit::Of::process && rank.isOwn) ||
                         (limit.of == MemoryLimit::Of::group && isInGroup(rank.memoryGroup, limit.group));
     if (!counts)
       continue;
@@ -71,11 +69,10 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
   const int64_t available = limit.available - need.beside;
   std::vector<std::string> ways;
   if (limit.of != MemoryLimit::Of::machine)
-    ways.push_back(
-        fmt::format("a limit that is {} higher", inGib(need.bytes + need.beside - limit.available)));
+    ways.push_back(fmt::format("a limit that is {} higher", inGib(need.bytes + need.beside - limit.available)));
   if (available > 0)
-    ways.push_back(fmt::format("a plan whose ranks need {} ({})", howMuchLess(need.bytes, available),
-                               smallerPlan(plan)));
+    ways.push_back(
+        fmt::format("a plan whose ranks need {} ({})", howMuchLess(need.bytes, available), smallerPlan(plan)));
   if (limit.of != MemoryLimit::Of::process && need.ranks > 1 && need.greatest <= available) {
     const int64_t each = available / need.greatest; // ranks
     ways.push_back(fmt::format("{} machines like this one with at most {} of the ranks each, as processes",
@@ -96,11 +93,10 @@ Status verifyMemory(const plan::Plan &plan, std::span<const RankHere> ranks, int
       continue;
     const std::string beside =
         need.beside > 0 ? fmt::format(" and, with {} threads, {} beside", threads, inGib(need.beside)) : "";
-    return errorf(
-        "not enough memory: {} of the plan's ranks here need {}{}, {} are available ({}); nothing was "
-        "allocated\n  what would fit: {}",
-        need.ranks, inGib(need.bytes), beside, inGib(limit.available), limit.name,
-        whatWouldFit(plan, limit, need));
+    return errorf("not enough memory: {} of the plan's ranks here need {}{}, {} are available ({}); nothing was "
+                  "allocated\n  what would fit: {}",
+                  need.ranks, inGib(need.bytes), beside, inGib(limit.available), limit.name,
+                  whatWouldFit(plan, limit, need));
   }
   return Status::ok();
 }

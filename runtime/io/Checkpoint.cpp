@@ -28,11 +28,9 @@ Result<fs::path> entryFile(const std::string &path) {
   for (const char *name : {"model.safetensors", "model.safetensors.index.json"})
     if (present(directory / name))
       return directory / name;
-  bool pickled =
-      present(directory / "pytorch_model.bin") || present(directory / "pytorch_model.bin.index.json");
+  bool pickled = present(directory / "pytorch_model.bin") || present(directory / "pytorch_model.bin.index.json");
   return errorf("{}: has neither model.safetensors nor model.safetensors.index.json{}", path,
-                pickled ? "; it has pytorch_model.bin: save the model again with safe_serialization=True"
-                        : "");
+                pickled ? "; it has pytorch_model.bin: save the model again with safe_serialization=True" : "");
 }
 
 } // namespace
@@ -47,11 +45,9 @@ Result<std::map<std::string, std::string>> readCheckpointIndex(const std::string
   std::map<std::string, std::string> files;
   for (const auto &[tensor, file] : (*index)["weight_map"].items()) {
     if (!file.is_string())
-      return errorf("{}: weight_map of \"{}\" is {}, expected a file name", path, printable(tensor),
-                    file.type_name());
+      return errorf("{}: weight_map of \"{}\" is {}, expected a file name", path, printable(tensor), file.type_name());
     const std::string &name = file.get_ref<const std::string &>();
-    if (name.empty() || name == "." || name == ".." ||
-        name.find_first_of(std::string_view("/\\\0", 3)) != name.npos)
+    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0", 3)) != name.npos)
       return errorf("{}: weight_map of \"{}\" is \"{}\", expected the name of a file beside the index", path,
                     printable(tensor), printable(name));
     files[tensor] = name;
@@ -81,8 +77,7 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
     const Safetensors &file = checkpoint.files_[opened[name]];
     const TensorView *view = file.find(tensor);
     if (!view)
-      return errorf("{}: tensor \"{}\" is said to be in {}, but is not", entry.string(), printable(tensor),
-                    name);
+      return errorf("{}: tensor \"{}\" is said to be in {}, but is not", entry.string(), printable(tensor), name);
     checkpoint.tensors_[tensor] = view;
   }
   return checkpoint;

@@ -46,8 +46,8 @@ private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
   bool isOf(const std::string &path) const {
     struct stat mine, named;
-    return ::fstat(descriptor_, &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
-           mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+    return ::fstat(descriptor_, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && mine.st_dev == named.st_dev &&
+           mine.st_ino == named.st_ino;
   }
   int descriptor_;
 };
@@ -68,8 +68,7 @@ std::string defaultCacheFile(const std::string &file) {
 // The cache in a text; an error for what is none.
 Result<nlohmann::json> ChoiceCache::parse(std::string_view text) const {
   MGC_ASSIGN(file, parseJson(text));
-  const nlohmann::json format =
-      file.is_object() && file.contains("format") ? file["format"] : nlohmann::json();
+  const nlohmann::json format = file.is_object() && file.contains("format") ? file["format"] : nlohmann::json();
   if (format.is_string() && format.get_ref<const std::string &>().starts_with(format_.name + " "))
     return file;
   return errorf("\"format\" is {}", printable(format.dump()));
@@ -109,14 +108,13 @@ Result<ChoiceCache::Contents> ChoiceCache::read() const {
     return contents;
   Result<nlohmann::json> cache = parse(text);
   if (!cache.isOk())
-    return errorf("{}: {}; expected {} (\"{} {}\") or a new name", path_, cache.status().message(),
-                  format_.what, format_.name, format_.version);
-  const std::string version =
-      (*cache)["format"].get_ref<const std::string &>().substr(format_.name.size() + 1);
+    return errorf("{}: {}; expected {} (\"{} {}\") or a new name", path_, cache.status().message(), format_.what,
+                  format_.name, format_.version);
+  const std::string version = (*cache)["format"].get_ref<const std::string &>().substr(format_.name.size() + 1);
   contents.isOtherVersion = version != format_.version;
   if (contents.isOtherVersion) {
-    contents.unused = fmt::format("{}: is of version {}, this program has version {}; it stays as it is",
-                                  path_, printable(version), format_.version);
+    contents.unused = fmt::format("{}: is of version {}, this program has version {}; it stays as it is", path_,
+                                  printable(version), format_.version);
     return contents;
   }
   std::string problem;

@@ -17,8 +17,7 @@
 
 namespace mgc {
 
-static_assert(std::endian::native == std::endian::little,
-              "records are little-endian, and so are numbers here");
+static_assert(std::endian::native == std::endian::little, "records are little-endian, and so are numbers here");
 
 // --- Checksums ---------------------------------------------------------------------------------------------
 
@@ -63,9 +62,7 @@ private:
       bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
   }
-  template <typename T> void addBytes(T value) {
-    bytes_.append(reinterpret_cast<const char *>(&value), sizeof value);
-  }
+  template <typename T> void addBytes(T value) { bytes_.append(reinterpret_cast<const char *>(&value), sizeof value); }
   std::string bytes_;
 };
 
@@ -83,9 +80,7 @@ static std::string summaryOf(std::span<const EventScalar> scalars) {
 }
 
 static std::string recordOf(const ProtoMessage &event) {
-  const auto raw = [](auto value) {
-    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
-  };
+  const auto raw = [](auto value) { return std::string(reinterpret_cast<const char *>(&value), sizeof value); };
   const std::string length = raw(static_cast<uint64_t>(event.bytes().size()));
   return length + raw(maskedChecksum(length)) + event.bytes() + raw(maskedChecksum(event.bytes()));
 }
@@ -150,9 +145,8 @@ static int64_t secondsIn(std::string_view name) {
 // More than in the names of all files there.
 static int64_t secondsOfNewFile(const std::string &folder, double now) {
   auto seconds = static_cast<int64_t>(now);
-  forEachEntry(folder, [&](const auto &file) {
-    seconds = std::max(seconds, secondsIn(file.path().filename().string()) + 1);
-  });
+  forEachEntry(folder,
+               [&](const auto &file) { seconds = std::max(seconds, secondsIn(file.path().filename().string()) + 1); });
   return std::min(seconds, kMostSeconds);
 }
 
@@ -162,8 +156,8 @@ Result<EventFile> EventFile::create(const std::string &folder, std::optional<int
   if (error || !std::filesystem::is_directory(folder))
     return errorf("{}: is no folder and cannot be made one{}{}", folder, error ? ": " : "", error.message());
   const double now = secondsNow();
-  const std::string path = fmt::format("{}/{}{:010}.{}.{}", folder, kPrefix, secondsOfNewFile(folder, now),
-                                       machineName(), ::getpid());
+  const std::string path =
+      fmt::format("{}/{}{:010}.{}.{}", folder, kPrefix, secondsOfNewFile(folder, now), machineName(), ::getpid());
   Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!descriptor.isOpen())
     return errorf("{}: cannot be written: {}", path, std::strerror(errno));
@@ -174,8 +168,7 @@ Result<EventFile> EventFile::create(const std::string &folder, std::optional<int
 }
 
 Status EventFile::write(int64_t step, std::span<const EventScalar> scalars) {
-  return scalars.empty() ? Status::ok()
-                         : append(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
+  return scalars.empty() ? Status::ok() : append(path_, descriptor_.number(), eventRecord(secondsNow(), step, scalars));
 }
 
 } // namespace mgc

@@ -28,8 +28,7 @@ public:
   const std::string &path() const { return path_; }
 
 private:
-  EventFile(std::string path, Descriptor descriptor)
-      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+  EventFile(std::string path, Descriptor descriptor) : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
   std::string path_;
   Descriptor descriptor_;
 };

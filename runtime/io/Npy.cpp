@@ -126,10 +126,10 @@ Result<std::string_view> headerText(std::string_view file, size_t &dataBegin) {
 Result<ElementType> elementType(std::string_view descr) {
   char order = descr.size() == 3 ? descr[0] : ' ';
   if (order == '<' || order == '|' || order == '=')
-    for (auto [name, type] : {std::pair("i1", ElementType::I8), std::pair("u1", ElementType::U8),
-                              std::pair("i2", ElementType::I16), std::pair("u2", ElementType::U16),
-                              std::pair("i4", ElementType::I32), std::pair("u4", ElementType::U32),
-                              std::pair("i8", ElementType::I64), std::pair("u8", ElementType::U64)})
+    for (auto [name, type] :
+         {std::pair("i1", ElementType::I8), std::pair("u1", ElementType::U8), std::pair("i2", ElementType::I16),
+          std::pair("u2", ElementType::U16), std::pair("i4", ElementType::I32), std::pair("u4", ElementType::U32),
+          std::pair("i8", ElementType::I64), std::pair("u8", ElementType::U64)})
       if (descr.substr(1) == name)
         return type;
   return errorf("has elements of type '{}', expected little-endian integers{}", printable(descr), kHint);
@@ -150,10 +150,9 @@ Result<TensorView> parse(const MappedFile &file) {
   tensor.data = file.bytes().subspan(begin);
   std::optional<int64_t> elements = checkedProduct(tensor.shape);
   int64_t bytes;
-  if (!elements || __builtin_mul_overflow(*elements, sizeInBytes(type), &bytes) ||
-      bytes != int64_t(tensor.data.size()))
-    return errorf("shape {} of '{}' does not take the {} bytes that follow the header",
-                  shapeToString(tensor.shape), header.descr, tensor.data.size());
+  if (!elements || __builtin_mul_overflow(*elements, sizeInBytes(type), &bytes) || bytes != int64_t(tensor.data.size()))
+    return errorf("shape {} of '{}' does not take the {} bytes that follow the header", shapeToString(tensor.shape),
+                  header.descr, tensor.data.size());
   return tensor;
 }
 

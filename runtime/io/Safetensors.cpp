@@ -21,11 +21,9 @@ Result<std::string_view> headerText(const MappedFile &file) {
   uint64_t length;
   std::memcpy(&length, text.data(), sizeof(length));
   if (length > kMaxHeaderBytes)
-    return errorf("header length is {}, expected at most {}: is this a safetensors file?", length,
-                  kMaxHeaderBytes);
+    return errorf("header length is {}, expected at most {}: is this a safetensors file?", length, kMaxHeaderBytes);
   if (length > text.size() - 8)
-    return errorf("header length is {}, but only {} bytes follow it: the file is cut off", length,
-                  text.size() - 8);
+    return errorf("header length is {}, but only {} bytes follow it: the file is cut off", length, text.size() - 8);
   return text.substr(8, length);
 }
 
@@ -47,8 +45,7 @@ Result<std::vector<int64_t>> sizes(const json &entry, const char *field) {
 Result<ElementType> elementType(const json &entry) {
   auto found = entry.find("dtype");
   if (found == entry.end() || !found->is_string())
-    return errorf("\"dtype\" is {}, expected a string",
-                  found == entry.end() ? "missing" : found->type_name());
+    return errorf("\"dtype\" is {}, expected a string", found == entry.end() ? "missing" : found->type_name());
   const std::string &name = found->get_ref<const std::string &>();
   std::optional<ElementType> type = elementTypeFromString(name);
   if (!type)
@@ -89,9 +86,8 @@ Status checkCover(const std::map<std::string, TensorView> &tensors, std::span<co
   std::vector<const Named *> order;
   for (const Named &named : tensors)
     order.push_back(&named);
-  std::ranges::sort(order, {}, [](const Named *named) {
-    return std::pair(named->second.data.data(), named->second.data.size());
-  });
+  std::ranges::sort(order, {},
+                    [](const Named *named) { return std::pair(named->second.data.data(), named->second.data.size()); });
   size_t end = 0;
   std::string before = "the header";
   for (const Named *named : order) {
@@ -112,15 +108,14 @@ Status parseMetadata(const json &value, std::map<std::string, std::string> &out)
     return errorf("\"__metadata__\" is {}, expected an object of strings", value.type_name());
   for (const auto &[name, text] : value.items()) {
     if (!text.is_string())
-      return errorf("\"__metadata__\" has {} for \"{}\", expected a string", text.type_name(),
-                    printable(name));
+      return errorf("\"__metadata__\" has {} for \"{}\", expected a string", text.type_name(), printable(name));
     out[name] = text.get<std::string>();
   }
   return Status::ok();
 }
 
-Status parseHeader(const json &header, std::span<const std::byte> data,
-                   std::map<std::string, TensorView> &tensors, std::map<std::string, std::string> &metadata) {
+Status parseHeader(const json &header, std::span<const std::byte> data, std::map<std::string, TensorView> &tensors,
+                   std::map<std::string, std::string> &metadata) {
   if (!header.is_object())
     return errorf("the header is {}, expected an object", header.type_name());
   for (const auto &[name, entry] : header.items()) {
@@ -137,8 +132,8 @@ Status parseHeader(const json &header, std::span<const std::byte> data,
 }
 
 // Size of the data and the header text, for tensors one after another.
-Result<std::string> makeHeader(std::span<const TensorSpec> tensors,
-                               const std::map<std::string, std::string> &metadata, int64_t &dataBytes) {
+Result<std::string> makeHeader(std::span<const TensorSpec> tensors, const std::map<std::string, std::string> &metadata,
+                               int64_t &dataBytes) {
   json header = json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
@@ -170,8 +165,7 @@ Result<Safetensors> Safetensors::open(const std::string &path) {
   Result<json> header = parseJson(*text);
   if (!header.isOk())
     return errorf("{}: header: {}", path, header.status().message());
-  MGC_TRY(parseHeader(*header, file.file_.bytes().subspan(8 + text->size()), file.tensors_, file.metadata_)
-              .at(path));
+  MGC_TRY(parseHeader(*header, file.file_.bytes().subspan(8 + text->size()), file.tensors_, file.metadata_).at(path));
   return file;
 }
 
@@ -180,8 +174,7 @@ const TensorView *Safetensors::find(const std::string &name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
-                                                    std::span<const TensorSpec> tensors,
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::span<const TensorSpec> tensors,
                                                     const std::map<std::string, std::string> &metadata,
                                                     PageCache cache) {
   int64_t dataBytes = 0;

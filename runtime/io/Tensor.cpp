@@ -128,9 +128,7 @@ void convertToI64(const TensorView &tensor, int64_t begin, int64_t count, int64_
   }
 }
 
-std::string shapeToString(std::span<const int64_t> shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string shapeToString(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 std::optional<int64_t> checkedProduct(std::span<const int64_t> sizes) {
   bool zero = false;

@@ -93,8 +93,8 @@ void scoreKeys(const float *rows, const float *columns, int64_t d, int64_t first
 }
 
 // columns [d, width] <- columns * factors + rows^T [d, keys] weights [keys, width], over keys [first, last).
-void mixKeys(const float *rows, const float *weights, const Vector (&factors)[kVectors], int64_t d,
-             int64_t first, int64_t last, float *columns) {
+void mixKeys(const float *rows, const float *weights, const Vector (&factors)[kVectors], int64_t d, int64_t first,
+             int64_t last, float *columns) {
   forTiles(0, d, [&]<int M>(int64_t row, Rows<M>) {
     Tile<M, kVectors> tile;
     const auto place = [&](int m, int n) { return columns + (row + m) * kWidth + n * kLanes; };
@@ -133,9 +133,7 @@ struct VisibleKeys {
 private:
   // To keys that may be visible; the first and the last tile stay whole.
   void trim(int32_t least, int32_t greatest) {
-    const auto hidden = [&](int64_t key) {
-      return keys.positions[key] < least || keys.positions[key] > greatest;
-    };
+    const auto hidden = [&](int64_t key) { return keys.positions[key] < least || keys.positions[key] > greatest; };
     while (last > first && hidden(last - 1))
       --last;
     while (first < last && hidden(first))
@@ -201,8 +199,7 @@ MGC_INLINE Vector biasesOf(const VisibleKeys &view, const Integers &bucket, int6
 }
 
 // Each query has sums of its own.
-MGC_INLINE void addBiasGradients(const VisibleKeys &view, const Integers &bucket, const Vector &gradient,
-                                 int64_t n) {
+MGC_INLINE void addBiasGradients(const VisibleKeys &view, const Integers &bucket, const Vector &gradient, int64_t n) {
   float *sums = view.queries.biasSums + (view.lane + n * kLanes) * view.queries.biasBuckets;
   for (int i = 0; i < kLanes; ++i, sums += view.queries.biasBuckets)
     sums[bucket[i]] += gradient[i];
@@ -216,8 +213,7 @@ struct ScoreFacts {
 
 // Scores of one key and the panel from its products; hidden ones are -infinity and stay so.
 template <bool kCaps, bool kSlopes, bool kBiases>
-MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&scores)[kVectors],
-                            ScoreFacts &facts) {
+MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&scores)[kVectors], ScoreFacts &facts) {
   if constexpr (kCaps) {
     Vector(&tangent)[kVectors] = facts.tangent;
     for (int n = 0; n < kVectors; ++n)
@@ -240,8 +236,7 @@ MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&score
     }
 }
 
-template <bool kCaps, bool kSlopes, bool kBiases>
-void shapeAllScores(const VisibleKeys &view, float *scores) {
+template <bool kCaps, bool kSlopes, bool kBiases> void shapeAllScores(const VisibleKeys &view, float *scores) {
   for (int64_t key = view.first; key < view.last; ++key) {
     Vector row[kVectors];
     ScoreFacts unused;
@@ -279,8 +274,7 @@ void dropKeys(const VisibleKeys &view, float *scores) {
 // --- Softmax.
 
 // M rows of scores [M, width] <- 2^(scores - shift), added to the sums.
-template <int M>
-MGC_INLINE void exponentiate(float *scores, const Vector (&shift)[kVectors], Vector (&sum)[kVectors]) {
+template <int M> MGC_INLINE void exponentiate(float *scores, const Vector (&shift)[kVectors], Vector (&sum)[kVectors]) {
   Vector p[M * kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < M * kVectors; ++i)
@@ -295,8 +289,7 @@ MGC_INLINE void exponentiate(float *scores, const Vector (&shift)[kVectors], Vec
 
 // scores <- 2^(scores - new maximum), added to the running sum. Gives the factor for all that was summed up
 // before.
-void softmaxStep(const VisibleKeys &view, AttentionQueries &queries, float *scores,
-                 Vector (&factors)[kVectors]) {
+void softmaxStep(const VisibleKeys &view, AttentionQueries &queries, float *scores, Vector (&factors)[kVectors]) {
   float *shifts = queries.shift + view.lane, *sums = queries.sum + view.lane;
   Vector maxima[kVectors], shift[kVectors], sum[kVectors];
   for (int n = 0; n < kVectors; ++n)
@@ -332,14 +325,12 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
     if (!view.isWhole())
       hideKeys(view, keys.scores);
     if (queries.cap > 0 || queries.hasSlopes || queries.buckets)
-      withShape(queries,
-                [&]<bool... kFlags>(ScoreShape<kFlags...>) { shapeAllScores<kFlags...>(view, keys.scores); });
+      withShape(queries, [&]<bool... kFlags>(ScoreShape<kFlags...>) { shapeAllScores<kFlags...>(view, keys.scores); });
     Vector factors[kVectors];
     softmaxStep(view, queries, keys.scores, factors);
     if (queries.dropout)
       dropKeys(view, keys.scores);
-    mixKeys(keys.v, keys.scores, factors, queries.w, view.first, view.last,
-            view.column(queries.o, queries.w));
+    mixKeys(keys.v, keys.scores, factors, queries.w, view.first, view.last, view.column(queries.o, queries.w));
   }
 }
 
@@ -391,8 +382,7 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
     if (!view.isWhole())
       hideKeys(view, scores);
     withShape(queries, [&]<bool... kFlags>(ScoreShape<kFlags...>) {
-      (queries.dropout ? softmaxGradient<true, kFlags...> : softmaxGradient<false, kFlags...>)(view, scores,
-                                                                                               gradients);
+      (queries.dropout ? softmaxGradient<true, kFlags...> : softmaxGradient<false, kFlags...>)(view, scores, gradients);
     });
     mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq, d));
   }
@@ -402,8 +392,7 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
 // there.
 template <int N>
 void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges,
-                const float *weights, const float *rows, int64_t size, int64_t columns,
-                AttentionKeys::Rows out) {
+                const float *weights, const float *rows, int64_t size, int64_t columns, AttentionKeys::Rows out) {
   const int64_t padded = attentionPadded(size);
   forTiles(0, keys.count, [&]<int M>(int64_t key, Rows<M>) {
     for (int m = 0; m < M; ++m)
@@ -411,8 +400,8 @@ void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, cons
     Tile<M, N> tile = {};
     for (int64_t panel = 0; panel * kWidth < queries.count; ++panel)
       if (ranges.first[panel] <= key && key < ranges.last[panel])
-        tile.add(ByRows{weights + (panel * kAttentionKeys + key) * kWidth, kWidth},
-                 rows + panel * kWidth * padded, padded, kWidth);
+        tile.add(ByRows{weights + (panel * kAttentionKeys + key) * kWidth, kWidth}, rows + panel * kWidth * padded,
+                 padded, kWidth);
     tile.each([&](int m, int n, Vector &sum) {
       float *place = out.first + (key + m) * out.stride + n * kLanes;
       if (columns >= (n + 1) * kLanes)
@@ -431,12 +420,10 @@ void addRows(const AttentionQueries &queries, const AttentionKeys &keys, const A
     addColumns<kVectors>(queries, keys, ranges, weights, rows + column, size, size - column,
                          {out.first + column, out.stride});
   if (column < size)
-    addColumns<1>(queries, keys, ranges, weights, rows + column, size, size - column,
-                  {out.first + column, out.stride});
+    addColumns<1>(queries, keys, ranges, weights, rows + column, size, size - column, {out.first + column, out.stride});
 }
 
-void addKeyGradients(const AttentionQueries &queries, const AttentionKeys &keys,
-                     const AttentionRanges &ranges) {
+void addKeyGradients(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges) {
   addRows(queries, keys, ranges, keys.scores, queries.outputGradientRows, queries.w, keys.dv);
   addRows(queries, keys, ranges, keys.gradients, queries.qRows, queries.d, keys.dk);
 }
@@ -490,8 +477,7 @@ namespace MGC_ATTENTION_TARGET {
 #define MGC_QUOTE(name) #name
 #define MGC_NAME_OF(name) MGC_QUOTE(name)
 extern const AttentionKernels kernels;
-const AttentionKernels kernels = {
-    MGC_NAME_OF(MGC_ATTENTION_TARGET), pack, unpack, forward, backward, addKeyGradients};
+const AttentionKernels kernels = {MGC_NAME_OF(MGC_ATTENTION_TARGET), pack, unpack, forward, backward, addKeyGradients};
 } // namespace MGC_ATTENTION_TARGET
 
 } // namespace mgc

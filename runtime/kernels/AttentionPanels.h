@@ -84,8 +84,7 @@ struct AttentionKernels {
   // Makes probabilities (into scores) and score gradients, and adds to dq.
   void (*backward)(const AttentionQueries &queries, const AttentionKeys &keys, AttentionRanges &ranges);
   // Adds to dk and dv what backward has made.
-  void (*addKeyGradients)(const AttentionQueries &queries, const AttentionKeys &keys,
-                          const AttentionRanges &ranges);
+  void (*addKeyGradients)(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges);
 };
 
 // The kernels that this processor can run, best first. Their results are equal up to rounding.

@@ -5,9 +5,9 @@
 
 namespace mgc {
 
-#define MGC_DECLARE(target)                                                                                  \
-  namespace target {                                                                                         \
-  extern const AttentionKernels kernels;                                                                     \
+#define MGC_DECLARE(target)                                                                                            \
+  namespace target {                                                                                                   \
+  extern const AttentionKernels kernels;                                                                               \
   }
 MGC_DECLARE(baseline)
 #if defined(__x86_64__)

@@ -39,13 +39,8 @@ MGC_INLINE Vector larger(const Vector &x, const Vector &y) { return x > y ? x : 
 
 constexpr float kRoundToInteger = 12582912.0f; // 1.5 * 2^23
 // The series of 2^r, |r| <= 1/2, from the highest power of r to the lowest.
-constexpr float kPowerSeries[] = {1.534732000e-04f,
-                                  1.340015442e-03f,
-                                  9.618484415e-03f,
-                                  5.550327897e-02f,
-                                  2.402264625e-01f,
-                                  6.931471825e-01f,
-                                  1.0f};
+constexpr float kPowerSeries[] = {
+    1.534732000e-04f, 1.340015442e-03f, 9.618484415e-03f, 5.550327897e-02f, 2.402264625e-01f, 6.931471825e-01f, 1.0f};
 
 // x <- 2^x for x <= 127, 0 below -126.5, in each of N vectors; 2^n * 2^r with |r| <= 1/2, where adding
 // 1.5 * 2^23 rounds to n in the low bits. The polynomial is the minimax one of relative error 1.9e-9. NaN

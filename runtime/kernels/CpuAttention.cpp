@@ -36,8 +36,7 @@ namespace {
 
 constexpr int64_t kKeys = kAttentionKeys;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
-                  kGreatest = std::numeric_limits<int32_t>::max();
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kGreatest = std::numeric_limits<int32_t>::max();
 constexpr int64_t kUnlimited = int64_t(1) << 32; // a window that holds all positions
 constexpr double kLn2 = 0.693147180559945309417;
 
@@ -66,9 +65,9 @@ struct Strides {
 template <typename T, typename Out> class AttentionTask {
 public:
   // keySums, bias: see AttentionWorkspace. number: of the task, in the order of (head, block).
-  AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
-                const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
-                float *keySums, const AttentionBias &bias, int64_t capacity, int64_t blocks, int64_t number);
+  AttentionTask(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
+                const AttentionKernels &kernels, const AttentionLane &lane, float *keySums, const AttentionBias &bias,
+                int64_t capacity, int64_t blocks, int64_t number);
   void forward();
   // `before` and `mine`: the turns of the block before this one, null for the first, and of this one.
   void backward(AttentionTurn *before, AttentionTurn *mine);
@@ -113,8 +112,7 @@ private:
     }
   }
   // The rows of a result <- columns, those of row i times factors[i].
-  void writeRows(const float *columns, const float *factors, void *tensor, int64_t size,
-                 int64_t groupStride) const {
+  void writeRows(const float *columns, const float *factors, void *tensor, int64_t size, int64_t groupStride) const {
     float *rows[kAttentionRows];
     for (int64_t i = 0; i < rows_; ++i)
       if constexpr (kHasF32Results)
@@ -163,10 +161,9 @@ AttentionTask<T, Out>::AttentionTask(const plan::Attention &attention, const Att
                                      const AttentionScalars &scalars, const AttentionKernels &kernels,
                                      const AttentionLane &lane, float *keySums, const AttentionBias &bias,
                                      int64_t capacity, int64_t blocks, int64_t number)
-    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), bias_(bias),
-      number_(number), strides_(attention), capacity_(capacity), b_(number / blocks / attention.g),
-      g_(number / blocks % attention.g), firstRow_(number % blocks * capacity),
-      rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
+    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), bias_(bias), number_(number),
+      strides_(attention), capacity_(capacity), b_(number / blocks / attention.g), g_(number / blocks % attention.g),
+      firstRow_(number % blocks * capacity), rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
   setQueries(scalars);
   if (a_.hasBias())
     setBias();
@@ -200,8 +197,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const
   queries_.cap = static_cast<float>(a_.softcap / kLn2), queries_.hasSlopes = !a_.slopes.empty();
   const float *rows[kAttentionRows];
   readRows(x_.q, a_.d, strides_.q, rows);
-  kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / (a_.softcap > 0 ? a_.softcap : kLn2)),
-                lane_.q);
+  kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / (a_.softcap > 0 ? a_.softcap : kLn2)), lane_.q);
   queries_.q = lane_.q;
 }
 
@@ -321,8 +317,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
   for (int64_t i = 0; i < rows_; ++i) {
     const float lse = x_.lse[rowIndex(i)];
     queries_.shift[i] = lse == -kInfinity ? kInfinity : static_cast<float>(lse / kLn2);
-    queries_.sum[i] =
-        dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, w, outputElements(a_)), w);
+    queries_.sum[i] = dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, w, outputElements(a_)), w);
   }
   queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
@@ -369,8 +364,7 @@ void pass(AttentionTurn *turn) {
   turn->notify_all();
 }
 
-template <typename T, typename Out>
-void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine) {
+template <typename T, typename Out> void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine) {
   const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // the last block of this (b, g)
   gatherGradients();
   for (int64_t block = 0; block < keyBlocks(); ++block) {
@@ -422,8 +416,8 @@ void writeBiasGradients(const plan::Attention &a, const AttentionBias &bias, int
 }
 
 template <typename T, typename Out>
-void runTasks(const plan::Attention &attention, const AttentionOperands &operands,
-              const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
+void runTasks(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
+              int threads, const AttentionKernels &kernels) {
   const AttentionWorkspace workspace(attention);
   const int64_t blocks = static_cast<int64_t>(workspace.blocks());
   const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
@@ -436,8 +430,8 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
     new (turns + i) AttentionTurn(0);
   parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
     const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
-    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, bias, workspace.rows(),
-                               blocks, index);
+    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, bias, workspace.rows(), blocks,
+                               index);
     if (attention.backward)
       task.backward(index % blocks ? turns + index - 1 : nullptr, turns + index);
     else
@@ -449,8 +443,8 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
 
 } // namespace
 
-void attention(const plan::Attention &attention, const AttentionOperands &operands,
-               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
+void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
+               int threads, const AttentionKernels &kernels) {
   if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
     return;
   const auto run = attention.type != plan::DType::bf16 ? runTasks<float, float>
@@ -459,8 +453,8 @@ void attention(const plan::Attention &attention, const AttentionOperands &operan
   run(attention, operands, scalars, threads, kernels);
 }
 
-void attention(const plan::Attention &plan, const AttentionOperands &operands,
-               const AttentionScalars &scalars, int threads) {
+void attention(const plan::Attention &plan, const AttentionOperands &operands, const AttentionScalars &scalars,
+               int threads) {
   attention(plan, operands, scalars, threads, *attentionKernels().front());
 }
 

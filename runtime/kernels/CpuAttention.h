@@ -36,11 +36,11 @@ struct AttentionOperands {
 };
 
 // Forward or backward, as attention.backward says. Equal bits for every thread count.
-void attention(const plan::Attention &attention, const AttentionOperands &operands,
-               const AttentionScalars &scalars, int threads);
+void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
+               int threads);
 // With kernels of one's choice (AttentionPanels.h) instead of the best that the processor can run.
 struct AttentionKernels;
-void attention(const plan::Attention &attention, const AttentionOperands &operands,
-               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels);
+void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
+               int threads, const AttentionKernels &kernels);
 
 } // namespace mgc

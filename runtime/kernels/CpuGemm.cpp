@@ -51,16 +51,15 @@ void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t s
     return;
   }
   const dnnl_status_t status =
-      dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
-                 a.data, a.stride, b.data, b.stride, gemm.accumulate ? 1.0f : 0.0f, c, strideC);
+      dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f, a.data,
+                 a.stride, b.data, b.stride, gemm.accumulate ? 1.0f : 0.0f, c, strideC);
   if (status != dnnl_success)
     plainGemm(gemm, a, b, c, strideC);
 }
 
 static float dotOf(const plan::Gemm &gemm, const void *a, const void *b) {
-  return gemm.inputType == plan::DType::f32
-             ? dot(static_cast<const float *>(a), static_cast<const float *>(b), gemm.k)
-             : dot(static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), gemm.k);
+  return gemm.inputType == plan::DType::f32 ? dot(static_cast<const float *>(a), static_cast<const float *>(b), gemm.k)
+                                            : dot(static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), gemm.k);
 }
 
 static void oneElement(const plan::Gemm &gemm, const void *a, const void *b, void *c) {
@@ -76,8 +75,7 @@ static void oneElement(const plan::Gemm &gemm, const void *a, const void *b, voi
 
 // `run` makes the matrix product of two matrices of f32 that are larger than one element.
 template <typename Run>
-static void gemmBy(const Run &run, const plan::Gemm &gemm, const void *a, const void *b, void *c,
-                   int threads) {
+static void gemmBy(const Run &run, const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
   if (gemm.m == 1 && gemm.n == 1 && gemm.k > 0)
     return oneElement(gemm, a, b, c);
   if (gemm.inputType == plan::DType::bf16)

@@ -32,8 +32,7 @@ void widenRows(const Bf16 *from, int64_t stride, int64_t rows, int64_t columns, 
 }
 
 // op(X)'s elements [rows, columns] as f32, stored as X is.
-Matrix widenPanel(const Bf16 *x, bool isTransposed, int64_t stride, GemmPart rows, GemmPart columns,
-                  float *to) {
+Matrix widenPanel(const Bf16 *x, bool isTransposed, int64_t stride, GemmPart rows, GemmPart columns, float *to) {
   if (isTransposed)
     std::swap(rows, columns);
   const int64_t toStride = ((columns.count / kLine + 1) | 1) * kLine;
@@ -77,8 +76,7 @@ private:
     const int64_t panels = divideUp(gemm_.k, kGemmDepth);
     for (int64_t index = 0; index < panels; ++index) {
       const GemmPart depth = partOf(gemm_.k, kGemmDepthUnit, index, panels);
-      const Matrix a =
-          widenPanel(a_, gemm_.transposeA, gemm_.transposeA ? gemm_.m : gemm_.k, rows, depth, scratch.a);
+      const Matrix a = widenPanel(a_, gemm_.transposeA, gemm_.transposeA ? gemm_.m : gemm_.k, rows, depth, scratch.a);
       const Matrix b =
           widenPanel(b_, gemm_.transposeB, gemm_.transposeB ? gemm_.k : gemm_.n, depth, columns, scratch.b);
       part.k = depth.count;

@@ -65,8 +65,7 @@ NativeProduct makeProduct(const plan::Gemm &gemm) {
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc description(cpu(), layouts.a, layouts.b, layouts.c, attributesOf(gemm));
 #else
-  const dnnl::matmul::primitive_desc description({layouts.a, layouts.b, layouts.c}, attributesOf(gemm),
-                                                 cpu());
+  const dnnl::matmul::primitive_desc description({layouts.a, layouts.b, layouts.c}, attributesOf(gemm), cpu());
 #endif
   return {dnnl::matmul(description), description.scratchpad_desc()};
 }
@@ -96,8 +95,7 @@ public:
     if (found == known_.end()) {
       std::optional<NativeProduct> made = make(gemm);
       if (known_.size() >= kMostProducts)
-        known_.erase(
-            std::ranges::min_element(known_, {}, [](const auto &entry) { return entry.second.lastUse; }));
+        known_.erase(std::ranges::min_element(known_, {}, [](const auto &entry) { return entry.second.lastUse; }));
       found = known_.emplace(key, Entry{std::move(made)}).first;
     }
     found->second.lastUse = ++uses_;

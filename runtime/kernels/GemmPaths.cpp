@@ -114,8 +114,7 @@ void runRows(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) 
     const auto [begin, count] = partOf(gemm.m, kGemmRowUnit, index, threads);
     plan::Gemm part = gemm;
     part.m = count;
-    gemmInDepth(part, {a.data + begin * (gemm.transposeA ? 1 : a.stride), a.stride}, b, c + begin * gemm.n,
-                gemm.n);
+    gemmInDepth(part, {a.data + begin * (gemm.transposeA ? 1 : a.stride), a.stride}, b, c + begin * gemm.n, gemm.n);
   });
 }
 

@@ -22,13 +22,13 @@ static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share
   return Status::ok();
 }
 
-Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers,
-                 int32_t *counts, int32_t *places, int32_t *sources) {
+Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers, int32_t *counts,
+                 int32_t *places, int32_t *sources) {
   MGC_TRY(verifyNumbers(what, share, numbers));
   std::fill_n(counts, what.groups, 0);
   for (int64_t row = 0; row < what.rows; ++row) // in its group
-    places[row] = isOwn(what, share, numbers[row]) ? counts[numbers[row] - share.first]++
-                                                   : static_cast<int32_t>(what.places);
+    places[row] =
+        isOwn(what, share, numbers[row]) ? counts[numbers[row] - share.first]++ : static_cast<int32_t>(what.places);
   int64_t all = 0;
   for (int64_t group = 0; group < what.groups; ++group) {
     const int32_t count = counts[group];

@@ -13,7 +13,7 @@ struct GroupShare {
 
 // In and out: operands as the plan's instruction has them. An error names the row whose number is wrong, or the groups that have
 // more rows than there are places; then nothing was written.
-Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers,
-                 int32_t *counts, int32_t *places, int32_t *sources);
+Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers, int32_t *counts,
+                 int32_t *places, int32_t *sources);
 
 } // namespace mgc

@@ -35,8 +35,8 @@ static const std::byte *advanced(const void *data, int64_t elements, plan::DType
   return static_cast<const std::byte *>(data) + elements * plan::sizeInBytes(type);
 }
 
-Status groupedGemm(const plan::GroupedGemm &gemm, const void *a, const void *b, const int32_t *counts,
-                   void *c, int threads) {
+Status groupedGemm(const plan::GroupedGemm &gemm, const void *a, const void *b, const int32_t *counts, void *c,
+                   int threads) {
   MGC_TRY(verifyCounts(gemm, counts));
   const bool isSums = gemm.form == plan::GroupedGemm::Form::sums;
   auto *results = static_cast<std::byte *>(c);

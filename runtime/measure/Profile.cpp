@@ -47,8 +47,8 @@ public:
     profile_.steps = recording_.steps;
     profile_.ranks = static_cast<int64_t>(recording_.ranks.size());
     profile_.threads = engine.threadsPerRank();
-    for (const char *part : {"products", "attention", "row kernels", "update", "collectives", "moves",
-                             "transfers", "waiting", "between instructions", "idle"})
+    for (const char *part : {"products", "attention", "row kernels", "update", "collectives", "moves", "transfers",
+                             "waiting", "between instructions", "idle"})
       profile_.parts.push_back({part, 0});
   }
   Profile take();
@@ -140,8 +140,7 @@ void Profiler::finish() {
     row.bound = boundOf(row);
     profile_.bound += row.bound;
   }
-  std::ranges::sort(profile_.rows, {},
-                    [](const ProfileRow &row) { return std::pair(-row.seconds, row.kernel); });
+  std::ranges::sort(profile_.rows, {}, [](const ProfileRow &row) { return std::pair(-row.seconds, row.kernel); });
   profile_.step = recording_.seconds / double(profile_.steps);
   std::vector<double> steps = recording_.stepSeconds;
   std::ranges::sort(steps);

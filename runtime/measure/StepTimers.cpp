@@ -24,18 +24,17 @@ struct TimerRow {
   bool (*isOf)(Task);
   bool hasTransfers;
 };
-constexpr TimerRow kTimers[] = {
-    {"forward-backward", 1, isMicrobatch, true}, {"forward-compute", 2, isForward, false},
-    {"backward-compute", 2, isBackward, false},  {"send-recv", 2, isNone, true},
-    {"all-grads-sync", 1, isOfGradients, false}, {"optimizer", 1, isUpdate, false}};
+constexpr TimerRow kTimers[] = {{"forward-backward", 1, isMicrobatch, true}, {"forward-compute", 2, isForward, false},
+                                {"backward-compute", 2, isBackward, false},  {"send-recv", 2, isNone, true},
+                                {"all-grads-sync", 1, isOfGradients, false}, {"optimizer", 1, isUpdate, false}};
 
 double seconds(const Timeline::Sum &sum) { return double(sum.own + sum.waits) * 1e-9; }
 
 // Since the run began.
 double sumOf(const TimerRow &row, const Recording::Rank &rank) {
-  double sum = row.hasTransfers ? seconds(rank.timeline->sumOf(Kind::transfer)) +
-                                      seconds(rank.timeline->sumOf(Kind::arrival))
-                                : 0;
+  double sum = row.hasTransfers
+                   ? seconds(rank.timeline->sumOf(Kind::transfer)) + seconds(rank.timeline->sumOf(Kind::arrival))
+                   : 0;
   for (size_t chunk = 0; chunk < rank.record->chunks.size(); ++chunk) {
     const ChunkRecord &record = rank.record->chunks[chunk];
     if (row.isOf(record.chunk->task))

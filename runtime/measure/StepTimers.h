@@ -28,8 +28,7 @@ public:
 
 private:
   int level_;
-  std::vector<std::vector<double>>
-      before_; // sums up to the last reading; of each rank the last is of measured steps
+  std::vector<std::vector<double>> before_; // sums up to the last reading; of each rank the last is of measured steps
 };
 
 } // namespace mgc

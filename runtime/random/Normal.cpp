@@ -17,8 +17,7 @@ namespace {
 constexpr uint64_t kBlocks = 64, kDraws = 4 * kBlocks; // blocks of four normals; draws of a batch
 constexpr size_t kPairs = kDraws / 2;
 constexpr double kCloseness = 1.0 / (uint64_t(1) << 44);
-constexpr double kRounder =
-    6755399441055744.0; // 1.5 * 2^52: adding it rounds to a whole number, in the low bits
+constexpr double kRounder = 6755399441055744.0; // 1.5 * 2^52: adding it rounds to a whole number, in the low bits
 
 // c[0] + c[1] z + c[2] z^2 ...
 template <size_t n> double polynomial(const std::array<double, n> &c, double z) {
@@ -48,9 +47,8 @@ struct SineCosine {
 
 // For [0, 2 pi]: angle = q pi / 2 + r with |r| <= pi / 4, pi / 2 in two parts of which q times the first is exact.
 SineCosine sineCosine(double angle) {
-  constexpr std::array sines = {
-      -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-      -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+  constexpr std::array sines = {-1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+                                -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
   constexpr std::array cosines = {-1.0 / 2,
                                   1.0 / 24,
                                   -1.0 / 720,
@@ -60,8 +58,7 @@ SineCosine sineCosine(double angle) {
                                   -1.0 / 87178291200,
                                   1.0 / 20922789888000,
                                   -1.0 / 6402373705728000};
-  constexpr double halfPi = 1.5707963267341256, halfPiRest = 6.077100506506192e-11,
-                   inverse = 0.636619772367581343;
+  constexpr double halfPi = 1.5707963267341256, halfPiRest = 6.077100506506192e-11, inverse = 0.636619772367581343;
   const double shifted = angle * inverse + kRounder, n = shifted - kRounder;
   const uint64_t q = std::bit_cast<uint64_t>(shifted);
   const double r = (angle - n * halfPi) - n * halfPiRest, z = r * r;

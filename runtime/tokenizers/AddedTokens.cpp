@@ -17,9 +17,8 @@ Result<std::vector<AddedToken>> readAddedTokens(const JsonPlace &json) {
     MGC_ASSIGN(isSpecial, row["special"].flag(false));
     token.content = std::move(content), token.where = row["content"].where();
     for (const auto &[name, flag, otherwise] :
-         {std::tuple("single_word", &token.isSingleWord, false),
-          std::tuple("lstrip", &token.stripsLeft, false), std::tuple("rstrip", &token.stripsRight, false),
-          std::tuple("normalized", &token.isNormalized, !isSpecial)}) {
+         {std::tuple("single_word", &token.isSingleWord, false), std::tuple("lstrip", &token.stripsLeft, false),
+          std::tuple("rstrip", &token.stripsRight, false), std::tuple("normalized", &token.isNormalized, !isSpecial)}) {
       MGC_ASSIGN(value, row[name].flag(otherwise));
       *flag = value;
     }

@@ -15,7 +15,7 @@ struct AddedToken {
   int32_t id = 0;
   bool isSingleWord = false;                    // not within a word
   bool stripsLeft = false, stripsRight = false; // white space around it belongs to it
-  bool isNormalized = false; // it is found in the normalized text, in its own normalized form
+  bool isNormalized = false;                    // it is found in the normalized text, in its own normalized form
 };
 
 Result<std::vector<AddedToken>> readAddedTokens(const JsonPlace &json);

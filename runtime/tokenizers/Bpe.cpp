@@ -81,14 +81,12 @@ private:
   Status read(const JsonPlace &json, bool givesBytes) {
     if (const JsonPlace dropout = json["dropout"];
         !dropout.isNull() && !(dropout.value().is_number() && dropout.value() == 0))
-      return errorf("{}: is {}, expected none: ids are not drawn at random", dropout.where(),
-                    dropout.shown());
+      return errorf("{}: is {}, expected none: ids are not drawn at random", dropout.where(), dropout.shown());
     MGC_ASSIGN(names, readVocabulary(json["vocab"]));
     MGC_ASSIGN(fallsBack, json["byte_fallback"].flag(false));
     MGC_ASSIGN(fuses, json["fuse_unk"].flag(false));
     MGC_ASSIGN(ignores, json["ignore_merges"].flag(false));
-    vocabulary_ = std::ssize(names), fusesUnknown_ = fuses, ignoresMerges_ = ignores,
-    givesBytes_ = givesBytes;
+    vocabulary_ = std::ssize(names), fusesUnknown_ = fuses, ignoresMerges_ = ignores, givesBytes_ = givesBytes;
     for (auto [field, text] :
          {std::pair("continuing_subword_prefix", &prefix_), std::pair("end_of_word_suffix", &suffix_)})
       if (!json[field].isNull()) {
@@ -111,8 +109,7 @@ private:
     names_ = std::move(names);
     bytes_.fill(-1);
     for (int byte = 0; byte < 256; ++byte)
-      bytes_[static_cast<size_t>(byte)] =
-          findToken(words_, std::string(1, static_cast<char>(byte))).value_or(-1);
+      bytes_[static_cast<size_t>(byte)] = findToken(words_, std::string(1, static_cast<char>(byte))).value_or(-1);
     return Status::ok();
   }
 
@@ -137,11 +134,10 @@ private:
       MGC_ASSIGN(pair, readMerge(json[rank]));
       const auto &[left, right] = pair;
       const auto leftId = idOf(left), rightId = idOf(right);
-      const auto id =
-          right.size() >= prefix_.size() ? idOf(left + right.substr(prefix_.size())) : std::nullopt;
+      const auto id = right.size() >= prefix_.size() ? idOf(left + right.substr(prefix_.size())) : std::nullopt;
       if (!leftId || !rightId || !id)
-        return errorf("{}: merges {} and {}, of which one, or the result, is not in the vocabulary",
-                      json[rank].where(), printable(left), printable(right));
+        return errorf("{}: merges {} and {}, of which one, or the result, is not in the vocabulary", json[rank].where(),
+                      printable(left), printable(right));
       merges_.add(*leftId, *rightId, {static_cast<uint32_t>(rank), *id});
     }
     return Status::ok();

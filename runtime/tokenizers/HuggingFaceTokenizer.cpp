@@ -30,8 +30,8 @@ Result<AroundText> readAround(const JsonPlace &json, const HasId &hasId);
 Status addId(const JsonPlace &json, const HasId &hasId, std::vector<int32_t> &ids) {
   const std::optional<int64_t> id = jsonSize(json.value());
   if (!id || *id > INT32_MAX || !hasId(static_cast<int32_t>(*id)))
-    return errorf("{}: is {}, expected the id of a token of the model's vocabulary or of added_tokens",
-                  json.where(), json.shown());
+    return errorf("{}: is {}, expected the id of a token of the model's vocabulary or of added_tokens", json.where(),
+                  json.shown());
   ids.push_back(static_cast<int32_t>(*id));
   return Status::ok();
 }
@@ -49,8 +49,7 @@ Result<AroundText> aroundOfTemplate(const JsonPlace &json, const HasId &hasId) {
     MGC_ASSIGN(name, special["id"].text());
     const JsonPlace ids = json["special_tokens"][name.c_str()]["ids"];
     if (ids.size() == 0)
-      return errorf("{}: is {}, expected a list of the ids of the token {}", ids.where(), ids.shown(),
-                    printable(name));
+      return errorf("{}: is {}, expected a list of the ids of the token {}", ids.where(), ids.shown(), printable(name));
     for (size_t k = 0; k < ids.size(); ++k)
       MGC_TRY(addId(ids[k], hasId, texts > 0 ? around.after : around.before));
   }
@@ -164,8 +163,7 @@ private:
       text = changed_;
     }
     return parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      return id >= 0 ? append(id, ids)
-                     : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
+      return id >= 0 ? append(id, ids) : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
     });
   }
 
@@ -200,9 +198,8 @@ public:
   explicit HuggingFaceTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {}
   std::unique_ptr<Encoder> encoder() const override { return std::make_unique<PartsEncoder>(parts_); }
   int64_t vocabulary() const override {
-    return parts_.model->vocabulary() + std::ranges::count_if(parts_.added, [&](const auto &token) {
-             return !parts_.model->idOf(token.first);
-           });
+    return parts_.model->vocabulary() +
+           std::ranges::count_if(parts_.added, [&](const auto &token) { return !parts_.model->idOf(token.first); });
   }
   std::optional<int32_t> endToken() const override { return parts_.end; }
   std::optional<int32_t> idOf(std::string_view token) const override {
@@ -251,8 +248,7 @@ Result<std::optional<EndToken>> readEndToken(const std::filesystem::path &folder
     Result<nlohmann::json> json = parseJson(text);
     if (!json.isOk())
       return Status(json.status()).at(path);
-    const nlohmann::json end =
-        json->is_object() ? json->value("eos_token", nlohmann::json()) : nlohmann::json();
+    const nlohmann::json end = json->is_object() ? json->value("eos_token", nlohmann::json()) : nlohmann::json();
     if (end.is_null())
       continue;
     const nlohmann::json token = end.is_object() ? end.value("content", nlohmann::json()) : end;
@@ -278,8 +274,7 @@ Result<nlohmann::json> readMerges(const std::string &path) {
     const size_t space = line.find(' ');
     if (space == 0 || space == std::string::npos || space + 1 == line.size() ||
         line.find(' ', space + 1) != std::string::npos)
-      return errorf("{}: line {}: is {}, expected two tokens with a space between them", path, number,
-                    printable(line));
+      return errorf("{}: line {}: is {}, expected two tokens with a space between them", path, number, printable(line));
     merges.push_back({line.substr(0, space), line.substr(space + 1)});
   }
   return merges;
@@ -287,8 +282,7 @@ Result<nlohmann::json> readMerges(const std::string &path) {
 
 } // namespace
 
-Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary,
-                                                     const std::string &merges) {
+Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary, const std::string &merges) {
   MGC_ASSIGN(text, readFile(vocabulary, kMostBytes));
   Result<nlohmann::json> tokens = parseJson(text);
   if (!tokens.isOk())
@@ -320,9 +314,8 @@ Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &p
     const auto added = findToken(parts.added, endToken->text);
     parts.end = added ? added : parts.model->idOf(endToken->text);
     if (!parts.end)
-      return errorf(
-          "{}: eos_token is {}, which is no token of {}; expected one of its vocabulary or added_tokens",
-          endToken->path, printable(endToken->text), file.string());
+      return errorf("{}: eos_token is {}, which is no token of {}; expected one of its vocabulary or added_tokens",
+                    endToken->path, printable(endToken->text), file.string());
   }
   return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
 }

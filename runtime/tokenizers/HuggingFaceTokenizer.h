@@ -20,7 +20,6 @@ Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &p
 
 // GPT-2's byte-level BPE of a vocab.json, an object of tokens and ids, and a merges.txt, a pair of tokens a line. The end token is
 // <|endoftext|>; in a text it is no token but its characters.
-Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary,
-                                                     const std::string &merges);
+Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary, const std::string &merges);
 
 } // namespace mgc

@@ -80,13 +80,11 @@ void stripMarks(std::string &text) { dropIf(text, unicode::isMark); }
 // sentencepiece's rules of nmt.
 void applyNmt(std::string &text) {
   dropIf(text, [](char32_t c) {
-    return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
-           c == 0x9F;
+    return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
   });
   rewrite(text, [](char32_t c, std::string &out) {
-    const bool isSpace = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
-                         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
-                         c == 0xFEFF || c == 0xFFFD;
+    const bool isSpace = c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+                         c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
     unicode::append(out, isSpace ? U' ' : c);
   });
 }
@@ -199,8 +197,8 @@ private:
   }
   static bool isIdeograph(char32_t c) {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) ||
-           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
   }
   static void pad(std::string &text) {
     rewrite(text, [](char32_t c, std::string &out) {

@@ -14,9 +14,7 @@ namespace {
 template <typename Function> class PlainEncoder final : public Encoder {
 public:
   explicit PlainEncoder(Function function) : function_(std::move(function)) {}
-  Status encode(std::string_view text, bool, std::vector<int32_t> &ids) override {
-    return function_(text, ids);
-  }
+  Status encode(std::string_view text, bool, std::vector<int32_t> &ids) override { return function_(text, ids); }
 
 private:
   Function function_;
@@ -96,9 +94,8 @@ public:
   std::optional<int32_t> idOf(std::string_view token) const override {
     int32_t id = -1;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), id);
-    return error == std::errc() && end == token.data() + token.size() && id >= 0 && id < vocabulary_
-               ? std::optional(id)
-               : std::nullopt;
+    return error == std::errc() && end == token.data() + token.size() && id >= 0 && id < vocabulary_ ? std::optional(id)
+                                                                                                     : std::nullopt;
   }
 
 private:

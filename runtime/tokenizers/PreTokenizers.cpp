@@ -27,8 +27,8 @@ Result<SplitBehavior> behaviorOf(const JsonPlace &json) {
   for (const auto &[known, behavior] : kBehaviors)
     if (name == known)
       return behavior;
-  return errorf("{}: is {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous",
-                json.where(), name);
+  return errorf("{}: is {}, expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", json.where(),
+                name);
 }
 
 Status send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
@@ -45,8 +45,7 @@ Status sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, con
 
 // Cuts where a rule about characters says so.
 template <typename IsMatch>
-Status splitByCharacter(const TextPiece &piece, SplitBehavior behavior, const IsMatch &isMatch,
-                        const PieceSink &sink) {
+Status splitByCharacter(const TextPiece &piece, SplitBehavior behavior, const IsMatch &isMatch, const PieceSink &sink) {
   TextParts parts(piece.text.size());
   for (size_t at = 0; at < piece.text.size();) {
     const size_t begin = at;
@@ -69,8 +68,7 @@ public:
     MGC_ASSIGN(behavior, behaviorOf(json["behavior"]));
     MGC_ASSIGN(invert, json["invert"].flag(false));
     MGC_ASSIGN(compiled, OnigPattern::compile(isPlain ? OnigPattern::quoted(text) : text, json.where()));
-    return std::unique_ptr<PreTokenizer>(
-        std::make_unique<SplitPreTokenizer>(std::move(compiled), behavior, invert));
+    return std::unique_ptr<PreTokenizer>(std::make_unique<SplitPreTokenizer>(std::move(compiled), behavior, invert));
   }
   Status split(const TextPiece &piece, const PieceSink &sink) const override {
     if (behavior_ == SplitBehavior::isolated) { // the common case; needs no list of parts
@@ -105,9 +103,9 @@ public:
     MGC_ASSIGN(splits, json["use_regex"].flag(true));
     bytes->prependsSpace_ = prepends;
     if (splits) {
-      MGC_ASSIGN(pattern, OnigPattern::compile(
-                              R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-                              json.where()));
+      MGC_ASSIGN(pattern,
+                 OnigPattern::compile(R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+                                      json.where()));
       bytes->words_ = std::make_unique<SplitPreTokenizer>(std::move(pattern), SplitBehavior::isolated, false);
     }
     return std::unique_ptr<PreTokenizer>(std::move(bytes));
@@ -135,9 +133,7 @@ public:
   template <Function function> static Made make(const JsonPlace &) {
     return std::unique_ptr<PreTokenizer>(std::make_unique<PlainPreTokenizer>(function));
   }
-  Status split(const TextPiece &piece, const PieceSink &sink) const override {
-    return function_(piece, sink);
-  }
+  Status split(const TextPiece &piece, const PieceSink &sink) const override { return function_(piece, sink); }
 
 private:
   Function function_;
@@ -252,9 +248,7 @@ public:
     }
     return std::unique_ptr<PreTokenizer>(std::move(sequence));
   }
-  Status split(const TextPiece &piece, const PieceSink &sink) const override {
-    return splitFrom(0, piece, sink);
-  }
+  Status split(const TextPiece &piece, const PieceSink &sink) const override { return splitFrom(0, piece, sink); }
   bool givesBytes() const override { return !parts_.empty() && parts_.back()->givesBytes(); }
 
 private:
@@ -263,8 +257,7 @@ private:
       return sink(piece);
     if (part + 1 == parts_.size())
       return parts_[part]->split(piece, sink);
-    return parts_[part]->split(piece,
-                               [&](const TextPiece &inner) { return splitFrom(part + 1, inner, sink); });
+    return parts_[part]->split(piece, [&](const TextPiece &inner) { return splitFrom(part + 1, inner, sink); });
   }
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };

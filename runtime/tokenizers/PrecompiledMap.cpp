@@ -27,8 +27,7 @@ Result<PrecompiledMap> PrecompiledMap::parse(std::string_view base64) {
   uint32_t size = 0;
   if (bytes && bytes->size() >= sizeof size)
     std::memcpy(&size, bytes->data(), sizeof size);
-  if (!bytes || bytes->size() < sizeof size || size > bytes->size() - sizeof size ||
-      size % sizeof(uint32_t) != 0)
+  if (!bytes || bytes->size() < sizeof size || size > bytes->size() - sizeof size || size % sizeof(uint32_t) != 0)
     return errorf("is no map of characters: expected base64 of a trie and of texts");
   PrecompiledMap map;
   map.units_.resize(size / sizeof(uint32_t));

@@ -12,8 +12,7 @@ namespace mgc {
 static std::string_view withoutSpace(std::string_view text) {
   for (size_t at = 0; at < text.size() && unicode::isWhitespace(unicode::next(text, at)); at = 0)
     text.remove_prefix(at);
-  for (size_t at = text.size(); at > 0 && unicode::isWhitespace(unicode::previous(text, at));
-       at = text.size())
+  for (size_t at = text.size(); at > 0 && unicode::isWhitespace(unicode::previous(text, at)); at = text.size())
     text = text.substr(0, at);
   return text;
 }

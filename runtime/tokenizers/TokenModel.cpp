@@ -42,8 +42,8 @@ Result<TokenIds> readVocabulary(const JsonPlace &json) {
   for (const auto &[token, id] : json.value().items()) {
     const std::optional<int64_t> number = jsonSize(id);
     if (!number || *number > INT32_MAX)
-      return errorf("{}: the id of {} is {}, expected 0 to {}", json.where(), printable(token),
-                    printable(id.dump()), INT32_MAX);
+      return errorf("{}: the id of {} is {}, expected 0 to {}", json.where(), printable(token), printable(id.dump()),
+                    INT32_MAX);
     ids.emplace(token, static_cast<int32_t>(*number));
   }
   return ids;

@@ -36,9 +36,7 @@ bool isAscii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-static bool hasCategory(char32_t c, uint32_t mask) {
-  return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0;
-}
+static bool hasCategory(char32_t c, uint32_t mask) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0; }
 
 bool isWhitespace(char32_t c) {
   return c < 0x80 ? c == ' ' || (c >= '\t' && c <= '\r')

@@ -92,8 +92,7 @@ Result<std::unique_ptr<TokenModel>> makeWordPiece(const JsonPlace &json, bool gi
   MGC_ASSIGN(words, readWords(json, givesBytes));
   MGC_ASSIGN(prefix, json["continuing_subword_prefix"].text());
   MGC_ASSIGN(most, json["max_input_chars_per_word"].size(100));
-  return std::unique_ptr<TokenModel>(
-      std::make_unique<WordPieceModel>(std::move(words), std::move(prefix), most));
+  return std::unique_ptr<TokenModel>(std::make_unique<WordPieceModel>(std::move(words), std::move(prefix), most));
 }
 
 Result<std::unique_ptr<TokenModel>> makeWordLevel(const JsonPlace &json, bool givesBytes) {

@@ -151,8 +151,7 @@ Status CheckpointSaver::end(CheckpointRecord record, const Files &own) {
 }
 
 Status CheckpointSaver::completeOrDiscard(const CheckpointRecord &record, const Status &written) {
-  const Status completed =
-      written.isOk() ? completes_->complete(record, engine_.plan().modelConfig) : written;
+  const Status completed = written.isOk() ? completes_->complete(record, engine_.plan().modelConfig) : written;
   if (!completed.isOk())
     completes_->discard(record.step);
   return completed;
@@ -175,10 +174,9 @@ Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &o
 
 Status CheckpointSaver::explain(const Status &missing) const {
   const Status cause = processes_->cause();
-  return cause.isOk()
-             ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
-                      missing.message())
-             : cause;
+  return cause.isOk() ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
+                               missing.message())
+                      : cause;
 }
 
 Status CheckpointSaver::collectReports(const std::vector<std::string> &reports, CheckpointRecord &record) {

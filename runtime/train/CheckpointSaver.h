@@ -17,8 +17,7 @@ class CheckpointSaver {
 public:
   // `folder` is --save's, `completes` the one that completes checkpoints, of rank 0 alone. Without processes all ranks
   // are here. The arguments outlive the saver.
-  CheckpointSaver(Engine &engine, Processes *processes, std::string folder,
-                  std::optional<CheckpointFolder> completes);
+  CheckpointSaver(Engine &engine, Processes *processes, std::string folder, std::optional<CheckpointFolder> completes);
   ~CheckpointSaver(); // ends a save that runs, as finish()
 
   // All processes call it between the same two steps, after finish(). Concurrently: it returns when the state is copied. A

@@ -24,15 +24,13 @@ std::string differenceOf(const plan::Plan &training, const plan::Plan &evaluatio
     if (found != expected)
       return fmt::format("{} is {}, expected {}", what, found, expected);
   if (evaluation.target != training.target)
-    return fmt::format("it is for {}, expected {}", plan::nameOf(evaluation.target),
-                       plan::nameOf(training.target));
+    return fmt::format("it is for {}, expected {}", plan::nameOf(evaluation.target), plan::nameOf(training.target));
   if (evaluation.objective != training.objective)
     return "it has another objective";
   const auto isKept = [&](const plan::Parameter &parameter) {
     return isFrozen(evaluation, parameter) || isCounter(evaluation, parameter);
   };
-  if (const auto other = std::ranges::find_if_not(evaluation.parameters, isKept);
-      other != evaluation.parameters.end())
+  if (const auto other = std::ranges::find_if_not(evaluation.parameters, isKept); other != evaluation.parameters.end())
     return fmt::format("it trains parameter {}, expected one that trains none", other->name);
   const Result<WeightCopier> copier = WeightCopier::between(training, evaluation);
   return copier.isOk() ? "" : copier.status().message();
@@ -45,20 +43,18 @@ double EvaluationResult::perplexity() const { return std::exp(std::min(loss, 20.
 Result<plan::Plan> readEvaluationPlan(const std::string &folder, const plan::Plan &training) {
   const std::string path = folder + "/" + plan::kEvaluationFolder;
   if (std::error_code ignored; !std::filesystem::exists(path + "/" + plan::kPlanFile, ignored))
-    return errorf("--eval-interval: {} has no plan that evaluates; expected one compiled with --evaluation",
-                  folder);
+    return errorf("--eval-interval: {} has no plan that evaluates; expected one compiled with --evaluation", folder);
   MGC_ASSIGN(plan, readProvedPlan(path));
   plan.parameters = plan::expandedParameters(plan);
   if (const std::string difference = differenceOf(training, plan); !difference.empty())
-    return errorf("{}: does not evaluate what {} trains: {}; compile it again with --evaluation", path,
-                  folder, difference);
+    return errorf("{}: does not evaluate what {} trains: {}; compile it again with --evaluation", path, folder,
+                  difference);
   return plan;
 }
 
-Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &options,
-                                                     const TrainingStart &start, const Engine &trained,
-                                                     plan::Plan plan, const EngineOptions &engineOptions,
-                                                     const DataReading &reading) {
+Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &options, const TrainingStart &start,
+                                                     const Engine &trained, plan::Plan plan,
+                                                     const EngineOptions &engineOptions, const DataReading &reading) {
   const std::string bundle = options.plan + "/" + plan::kEvaluationFolder;
   MGC_ASSIGN(engine, Engine::create(std::move(plan), bundle, engineOptions));
   MGC_ASSIGN(copier, WeightCopier::between(trained.plan(), engine->plan()));
@@ -67,8 +63,8 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
        {std::pair(Split::valid, options.evaluations()), std::pair(Split::test, int64_t(1))}) {
     const plan::Plan &evaluated = evaluation->engine_->plan();
     const int64_t batches = times * options.evalIters, size = evaluated.globalBatchSize;
-    MGC_ASSIGN(data, StepData::open(options, start, evaluated,
-                                    {split, batches, batches * size, {0, 0, size}, reading}));
+    MGC_ASSIGN(data,
+               StepData::open(options, start, evaluated, {split, batches, batches * size, {0, 0, size}, reading}));
     evaluation->data_[size_t(split)] = std::move(data);
   }
   if (evaluation->has(Split::valid))
@@ -79,15 +75,12 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
 
 // Each evaluation has its own batches, those that Megatron-LM has; a run that goes on from a checkpoint too.
 int64_t Evaluation::firstBatch(Split split, int64_t stepsDone) const {
-  return split == Split::valid
-             ? std::max<int64_t>(stepsDone - 1, 0) / options_.evalInterval * options_.evalIters
-             : 0;
+  return split == Split::valid ? std::max<int64_t>(stepsDone - 1, 0) / options_.evalInterval * options_.evalIters : 0;
 }
 
 Status Evaluation::copyWeights(Engine &trained) {
   MGC_TRY(trained.download(Part::weights));
-  engine_->onRanks(
-      [&](int64_t rank) { copier_.copy(rank, trained.arenas()[rank], engine_->arenas()[rank]); });
+  engine_->onRanks([&](int64_t rank) { copier_.copy(rank, trained.arenas()[rank], engine_->arenas()[rank]); });
   return engine_->upload(Part::weights);
 }
 

@@ -18,8 +18,8 @@ class Evaluation {
 public:
   // The references outlive the object. `options`: of its engine. An error: there are no data to evaluate on.
   static Result<std::unique_ptr<Evaluation>> open(const TrainingOptions &options, const TrainingStart &start,
-                                                  const Engine &trained, plan::Plan plan,
-                                                  const EngineOptions &engine, const DataReading &reading);
+                                                  const Engine &trained, plan::Plan plan, const EngineOptions &engine,
+                                                  const DataReading &reading);
 
   Engine &engine() { return *engine_; }
   bool has(Split split) const { return data_[size_t(split)].has_value(); }

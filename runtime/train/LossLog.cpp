@@ -20,9 +20,7 @@ namespace {
 
 constexpr std::string_view kBeginning = "{\"step\":";
 
-Status failed(const std::string &path) {
-  return errorf("{}: cannot be written: {}", path, std::strerror(errno));
-}
+Status failed(const std::string &path) { return errorf("{}: cannot be written: {}", path, std::strerror(errno)); }
 
 // The last line before `end`, with its end if it has one; "" at the beginning.
 Result<std::string> lineBefore(int descriptor, int64_t end) {
@@ -53,8 +51,8 @@ Status LossLog::open(const std::string &path, std::optional<int64_t> continued) 
   path_ = path;
   struct stat file{};
   const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
-  descriptor_ = Descriptor(
-      ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  descriptor_ =
+      Descriptor(::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!descriptor_.isOpen())
     return failed(path);
   if (isRegular && !descriptor_.lock())
@@ -64,10 +62,9 @@ Status LossLog::open(const std::string &path, std::optional<int64_t> continued) 
   std::array<char, kBeginning.size()> beginning{};
   (void)!::pread(descriptor_.number(), beginning.data(), beginning.size(), 0);
   if (std::string_view(beginning.data(), beginning.size()) != kBeginning)
-    return errorf(
-        "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
-        "gone on with",
-        path);
+    return errorf("--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
+                  "gone on with",
+                  path);
   return mend(file.st_size, continued);
 }
 

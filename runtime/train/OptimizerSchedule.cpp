@@ -31,8 +31,7 @@ double wsdCoefficient(const OptimizerOptions &options, int64_t decay, int64_t do
 double decayCoefficient(const OptimizerOptions &options, int64_t decay, int64_t done) {
   if (options.lrDecayStyle == "WSD")
     return wsdCoefficient(options, decay, done);
-  const double ratio =
-      static_cast<double>(done - options.lrWarmup) / static_cast<double>(decay - options.lrWarmup);
+  const double ratio = static_cast<double>(done - options.lrWarmup) / static_cast<double>(decay - options.lrWarmup);
   return options.lrDecayStyle == "cosine" ? cosineCoefficient(ratio) : 1.0 - ratio;
 }
 
@@ -52,8 +51,7 @@ bool isOneOf(const std::string &value, std::initializer_list<const char *> names
 bool isFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
 
 void checkBeta(const char *flag, double beta, Problems &problems) {
-  problems.expect(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float", flag,
-                  beta);
+  problems.expect(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float", flag, beta);
 }
 
 // Scores are between 0 and 1: a larger step would order experts by it alone.
@@ -76,10 +74,10 @@ void checkAdam(const OptimizerOptions &options, Problems &problems) {
 }
 
 void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &problems) {
-  problems.expect(options.lr >= 0 && isFiniteFloat(options.lr),
-                  "--lr = {}: must be finite in float and not negative", options.lr);
-  problems.expect(options.lrDecay >= 0, "{} = {}: must not be negative; 0 is {}",
-                  nameOf(options, "--lr-decay-"), options.lrDecay, nameOf(options, "--train-"));
+  problems.expect(options.lr >= 0 && isFiniteFloat(options.lr), "--lr = {}: must be finite in float and not negative",
+                  options.lr);
+  problems.expect(options.lrDecay >= 0, "{} = {}: must not be negative; 0 is {}", nameOf(options, "--lr-decay-"),
+                  options.lrDecay, nameOf(options, "--train-"));
   problems.expect(options.lrWarmupInit >= 0 && (options.lrWarmupInit <= options.lr || !(options.lr >= 0)),
                   "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   problems.expect(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
@@ -88,13 +86,11 @@ void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &pro
                   "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
   problems.expect(options.lrWarmup >= 0 && (options.lrWarmup == 0 || options.lrWarmup < decay),
                   "{} = {}: at least 0, below the {} {} of the decay; so is what --lr-warmup-fraction gives",
-                  nameOf(options, "--lr-warmup-"), options.lrWarmup, decay,
-                  options.bySamples ? "samples" : "steps");
+                  nameOf(options, "--lr-warmup-"), options.lrWarmup, decay, options.bySamples ? "samples" : "steps");
   if (options.lrDecayStyle != "WSD")
     return;
   problems.expect(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),
-                  "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt",
-                  options.lrWsdDecayStyle);
+                  "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt", options.lrWsdDecayStyle);
   problems.expect(options.lrWsdDecay > 0 && options.lrWsdDecay <= decay, "{} = {}: WSD needs 1 to {}",
                   nameOf(options, "--lr-wsd-decay-"), options.lrWsdDecay, decay);
 }
@@ -102,8 +98,7 @@ void checkSchedule(const OptimizerOptions &options, int64_t decay, Problems &pro
 void checkList(const std::vector<double> &rates, int64_t steps, Problems &problems) {
   problems.expect(static_cast<int64_t>(rates.size()) >= steps, "--lr-list: {} rates for {} training steps",
                   rates.size(), steps);
-  const auto bad =
-      std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
+  const auto bad = std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
   problems.expect(bad == rates.end(), "--lr-list: rate {} is {}: must be finite in float and not negative",
                   bad - rates.begin(), bad == rates.end() ? 0 : *bad);
 }
@@ -125,8 +120,8 @@ double learningRate(const OptimizerOptions &options, int64_t length, const Train
     return options.lrList[std::min<size_t>(trained.steps, options.lrList.size() - 1)];
   const int64_t decay = decayOf(options, length), done = options.bySamples ? trained.samples : trained.steps;
   if (options.lrWarmup > 0 && done <= options.lrWarmup)
-    return options.lrWarmupInit + (options.lr - options.lrWarmupInit) * static_cast<double>(done) /
-                                      static_cast<double>(options.lrWarmup);
+    return options.lrWarmupInit +
+           (options.lr - options.lrWarmupInit) * static_cast<double>(done) / static_cast<double>(options.lrWarmup);
   if (options.lrDecayStyle == "constant")
     return options.lr;
   if (done > decay)
@@ -139,9 +134,7 @@ StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step
   // The betas as the update has them, in f32: corrections from the doubles would not undo what the update does.
   const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
   StepScalars scalars{};
-  const auto set = [&](plan::StepScalar scalar, double value) {
-    scalars[indexOf(scalar)] = static_cast<float>(value);
-  };
+  const auto set = [&](plan::StepScalar scalar, double value) { scalars[indexOf(scalar)] = static_cast<float>(value); };
   set(plan::StepScalar::lr, lr);
   set(plan::StepScalar::beta1, beta1);
   set(plan::StepScalar::beta2, beta2);

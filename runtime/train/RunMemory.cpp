@@ -9,16 +9,15 @@
 namespace mgc {
 
 // The threads of this process, without a few that only wait.
-static int64_t threadsHere(const TrainingOptions &options, const plan::Plan &plan,
-                           const Processes *processes) {
+static int64_t threadsHere(const TrainingOptions &options, const plan::Plan &plan, const Processes *processes) {
   const auto cores = static_cast<int64_t>(availableCores().size());
   const int64_t ranks = processes ? 1 : plan.mesh.worldSize();
   const int64_t ofStreams = ranks > 1 ? 2 * ranks : 0; // at most: StreamExecutor.h
   return ofStreams + (options.threads > 0 ? options.threads * ranks : std::max(cores, ranks));
 }
 
-std::vector<RankHere> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan,
-                                 const plan::Plan *evaluation, const Processes *processes) {
+std::vector<RankHere> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
+                                 const Processes *processes) {
   std::vector<RankHere> ranks;
   if (processes)
     for (const auto &[rank, memoryGroup] : processes->neighbours())
@@ -44,8 +43,8 @@ Status verifyRunMemory(const TrainingOptions &options, const plan::Plan &plan, c
   int64_t copies = 0;
   for (const RankHere &rank : ranks)
     copies += stateBytes(plan, rank.rank);
-  return errorf("{}; or no --async-save, whose copies of the state are {} of these ranks' memory",
-                suffices.message(), inGib(copies));
+  return errorf("{}; or no --async-save, whose copies of the state are {} of these ranks' memory", suffices.message(),
+                inGib(copies));
 }
 
 } // namespace mgc

@@ -24,8 +24,7 @@ using enum Agrees;
 using enum PlanKind;
 
 // The accessor of a member, found by the path from TrainingOptions: at<&T::checks, &Checks::finite>.
-template <auto... Path>
-constexpr auto at = +[](TrainingOptions &options) -> auto & { return (options.*....*Path); };
+template <auto... Path> constexpr auto at = +[](TrainingOptions &options) -> auto & { return (options.*....*Path); };
 template <auto Member> constexpr auto atTyped = at<&T::typed, Member>;
 template <auto Member> constexpr auto atLaunch = at<&T::typed, &Typed::launch, Member>;
 template <auto Member> constexpr auto atOptimizer = at<&T::optimizer, Member>;
@@ -49,8 +48,7 @@ bool isPerSplit(const T &options) { return options.corpus.files.isPerSplit(); }
 
 const IdleWhen kRates{hasRates, "--lr-list has the rate of each step"},
     kConstant{isConstant, "--lr-decay-style constant stays at --lr"},
-    kNotWsd{[](const T &options) { return options.optimizer.lrDecayStyle != "WSD"; },
-            "it is of --lr-decay-style WSD"},
+    kNotWsd{[](const T &options) { return options.optimizer.lrDecayStyle != "WSD"; }, "it is of --lr-decay-style WSD"},
     kNoWarmup{[](const T &options) { return options.optimizer.lrWarmup == 0; },
               "there is no warmup: --lr-warmup-iters is 0"},
     kNoLoad{[](const T &options) { return !options.load; }, "there is no --load"},
@@ -63,17 +61,16 @@ const IdleWhen kRates{hasRates, "--lr-list has the rate of each step"},
               "nothing says which steps are bad: --check-for-spiky-loss would"},
     kNoCorpus{[](const T &options) { return !options.hasCorpus(); },
               "there is no --data-path and no --train-data-path"},
-    kNotCyclic{[](const T &options) {
-                 return options.hasCorpus() && options.corpus.schedule != SampleOrderKind::cyclic;
-               },
-               "it is of --dataloader-type cyclic"},
+    kNotCyclic{
+        [](const T &options) { return options.hasCorpus() && options.corpus.schedule != SampleOrderKind::cyclic; },
+        "it is of --dataloader-type cyclic"},
     kSavesAtTheEnd{[](const T &options) { return options.saveInterval == 0; },
                    "it is of the checkpoints of --save-interval"},
     kSavesWeightsAlone{[](const T &options) { return options.savesWeightsAlone; },
                        "--no-save-optim saves no checkpoints"},
     kWritesNoFile{[](const T &options) {
-                    return !options.save && !options.saveGradients && !options.trace &&
-                           !options.profileJson && !options.page;
+                    return !options.save && !options.saveGradients && !options.trace && !options.profileJson &&
+                           !options.page;
                   },
                   "there is no --save, --save-gradients, --trace, --profile-json or --html"},
     kNotLaunched{[](const T &options) { return options.launch.by == Launch().by; },
@@ -89,14 +86,13 @@ std::string nameOfFile(const std::string &path) { return std::filesystem::path(p
 std::string textOfBlend(const BlendWords &blend) {
   std::string words;
   for (size_t i = 0; i < blend.prefixes.size(); ++i)
-    words += fmt::format("{}{}{}", words.empty() ? "" : " ",
-                         blend.weights.empty() ? "" : fmt::format("{} ", blend.weights[i]),
-                         nameOfFile(blend.prefixes[i]));
+    words +=
+        fmt::format("{}{}{}", words.empty() ? "" : " ",
+                    blend.weights.empty() ? "" : fmt::format("{} ", blend.weights[i]), nameOfFile(blend.prefixes[i]));
   return words;
 }
 // --train-data-path and its like.
-template <Split split>
-Row rowOfSplit(Agrees agrees, std::vector<std::string> needs, std::vector<IdleWhen> idle) {
+template <Split split> Row rowOfSplit(Agrees agrees, std::vector<std::string> needs, std::vector<IdleWhen> idle) {
   return Row(
       fmt::format("--{}-data-path", toString(split)),
       +[](T &options) -> auto & { return options.typed.dataPaths[size_t(split)]; }, kAny, agrees,
@@ -105,19 +101,15 @@ Row rowOfSplit(Agrees agrees, std::vector<std::string> needs, std::vector<IdleWh
        .excludes = {"--data-path", "--data", "--mock-data"},
        .idle = std::move(idle),
        .text = [](const T &options) { return textOfBlend(options.corpus.files.perSplit[size_t(split)]); },
-       .absent =
-           [](const T &options) { return options.corpus.files.perSplit[size_t(split)].prefixes.empty(); }});
+       .absent = [](const T &options) { return options.corpus.files.perSplit[size_t(split)].prefixes.empty(); }});
 }
 
 // Lists may be long: their length and a hash.
 template <typename Value> std::string textOfList(std::string_view what, std::span<const Value> values) {
   const std::string_view bytes(reinterpret_cast<const char *>(values.data()), values.size_bytes());
-  return values.empty() ? "none"
-                        : fmt::format("{} {} with the hash {:016x}", values.size(), what, hashName(bytes));
+  return values.empty() ? "none" : fmt::format("{} {} with the hash {:016x}", values.size(), what, hashName(bytes));
 }
-std::string textOfTokens(const T &options) {
-  return textOfList<int64_t>("tokens", options.masking.specialTokens);
-}
+std::string textOfTokens(const T &options) { return textOfList<int64_t>("tokens", options.masking.specialTokens); }
 std::string textOfDecay(const T &options) {
   const int64_t decay = options.optimizer.lrDecay;
   return std::to_string(decay > 0 ? decay : options.scheduleLength()); // it ends at the last step
@@ -154,8 +146,7 @@ Rows dataOptions() {
       Row("--tokenizer-model", at<&T::tokenizer, &TokenizerFiles::model>, kPath, data,
           "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of texts "
           "(\"text\" of each line), or of conversations with --sft",
-          {.needs = {"--data"},
-           .text = [](const T &options) { return nameOfFile(options.tokenizer.model); }}),
+          {.needs = {"--data"}, .text = [](const T &options) { return nameOfFile(options.tokenizer.model); }}),
       Row("--sft", at<&T::sft>, kAny, data,
           "Lines of the .jsonl are conversations (\"messages\", or \"prompt\" and \"completion\"), and "
           "answers alone are learned",
@@ -169,8 +160,7 @@ Rows dataOptions() {
           {.excludes = {"--data", "--mock-data"},
            .text = [](const T &options) { return textOfBlend(options.corpus.files.blend); },
            .absent = isPerSplit}),
-      Row("--split", atTyped<&Typed::split>, kAny, corpus,
-          "Parts of them that are for training, validation and test",
+      Row("--split", atTyped<&Typed::split>, kAny, corpus, "Parts of them that are for training, validation and test",
           {.needs = {"--data-path"},
            .text =
                [](const T &options) {
@@ -222,17 +212,14 @@ Rows loadOptions() {
       Row("--finetune", at<&T::finetune>, kAny, run,
           "A new training begins with the weights of the checkpoint: at step 0, with moments of zero",
           {.needs = {"--load"}}),
-      Row("--override-opt-param-scheduler,--override-opt_param-scheduler", at<&T::overridesOptimizer>, kAny,
-          no,
+      Row("--override-opt-param-scheduler,--override-opt_param-scheduler", at<&T::overridesOptimizer>, kAny, no,
           "Go on from a checkpoint with other settings of the optimizer and of the learning rate, instead of "
           "an error",
           {.idle = {kNoStart}}),
       Row("--ignore-extra-weights", at<&T::ignoreExtraWeights>, kAny, no,
-          "Leave out tensors of --load that the model does not have, instead of an error",
-          {.idle = {kNoLoad}}),
+          "Leave out tensors of --load that the model does not have, instead of an error", {.idle = {kNoLoad}}),
       Row("--ignore-config", at<&T::ignoreConfig>, kAny, no,
-          "Take --load whose config.json is of another model than the plan, instead of an error",
-          {.idle = {kNoStart}}),
+          "Take --load whose config.json is of another model than the plan, instead of an error", {.idle = {kNoStart}}),
   };
 }
 
@@ -254,8 +241,7 @@ Rows saveOptions() {
            }}),
       Row("--save-interval,--persistent-save-interval", at<&T::saveInterval>, whole(0), run,
           "Save after every so many steps too; 0: at the end only", {.needs = {"--save"}}),
-      Row("--save-retain", at<&T::saveRetain>, whole(0), no,
-          "How many checkpoints stay in it, the newest; 0: all",
+      Row("--save-retain", at<&T::saveRetain>, whole(0), no, "How many checkpoints stay in it, the newest; 0: all",
           {.needs = {"--save"}, .idle = {kSavesWeightsAlone}}),
       Row("--async-save", at<&T::asyncSave>, kAny, run,
           "Copy the checkpoints of --save-interval in memory, and write them while training goes on",
@@ -277,8 +263,8 @@ Rows saveOptions() {
       Row("--tensorboard-dir", at<&T::tensorboard>, kNotEmpty, no,
           "Folder for TensorBoard: a new event file of loss, gradient norm, learning rate, time and tokens "
           "of each step"),
-      Row("--tensorboard-log-interval", at<&T::tensorboardInterval>, whole(1), no,
-          "Steps from one event to the next", {.needs = {"--tensorboard-dir"}}),
+      Row("--tensorboard-log-interval", at<&T::tensorboardInterval>, whole(1), no, "Steps from one event to the next",
+          {.needs = {"--tensorboard-dir"}}),
       Row("--restart-from-latest", at<&T::restartsFromLatest>, kAny, elsewhere,
           "Go on from the latest checkpoint in the folder of --save; begin, with --load if it is given, "
           "where there is none: one command for all starts of a training",
@@ -314,8 +300,7 @@ Rows stepOptions() {
       Row("--exit-interval", at<&T::exitInterval>, whole(0), run,
           "End, and save, after a number of steps that is a multiple of this; 0: at none"),
       Row("--exit-duration-in-mins", at<&T::exitMinutes>, number(0, 1e9), run,
-          "End, and save, after the step in which so many minutes have passed since the run began",
-          {.none = "0"}),
+          "End, and save, after the step in which so many minutes have passed since the run began", {.none = "0"}),
       Row("--eval-interval", at<&T::evalInterval>, whole(0), run,
           "Steps from one evaluation to the next: the loss on other data, of a plan compiled with "
           "--evaluation; one more is at the end. 0: none"),
@@ -325,10 +310,8 @@ Rows stepOptions() {
           "What is evaluated on, where --data names what is trained on",
           {.needs = {"--eval-interval", "--data"}, .idle = {kNotEvaluated}}),
       Row("--seed", at<&T::seed>, whole(0), data, "Of initial weights, data order and dropout"),
-      Row("--threads", at<&T::threads>, whole(0, 1024), no, "Per rank; 0: the cores over the ranks",
-          {.plans = cpu}),
-      Row("--bf16-products",
-          [](T &options, const std::string &word) { options.bf16Product = bf16ProductNamed(word); },
+      Row("--threads", at<&T::threads>, whole(0, 1024), no, "Per rank; 0: the cores over the ranks", {.plans = cpu}),
+      Row("--bf16-products", [](T &options, const std::string &word) { options.bf16Product = bf16ProductNamed(word); },
           oneOf({"auto", "native", "panels"}), run,
           "How a plan of bf16 multiplies on a CPU with AVX512-BF16 or AMX: native: its own products, panels: "
           "of f32 (other bits), auto: the faster, measured at the first load and kept in bf16-products.json "
@@ -338,13 +321,11 @@ Rows stepOptions() {
                [](const T &options) {
                  return std::string(options.bf16Product ? nameOf(*options.bf16Product) : "measured");
                }}),
-      Row("--timeout", atTyped<&Typed::timeoutSeconds>, number(0.001, 1e6), no,
-          "Seconds one rank waits for another"),
+      Row("--timeout", atTyped<&Typed::timeoutSeconds>, number(0.001, 1e6), no, "Seconds one rank waits for another"),
       Row("--log-throughput", atTyped<&Typed::logsThroughput>, kAny, no,
           "On the screen, in --log and --tensorboard-dir: of each device tokens/s, TFLOP/s of what the model "
           "needs and, on a GPU, their part of its peak (docs/cost.md, Utilisation)"),
-      Row("--log-interval", at<&T::logInterval>, whole(1), run,
-          "Steps from one line on the screen to the next",
+      Row("--log-interval", at<&T::logInterval>, whole(1), run, "Steps from one line on the screen to the next",
           {.absent = [](const T &options) { return options.timersLevel == 0; }}),
       Row("--timing-log-level", at<&T::timersLevel>, whole(0, 2), run,
           "With each --log-interval: 1: how long a step computes forward and backward, sums gradients and "
@@ -356,10 +337,9 @@ Rows stepOptions() {
       Row("--poison", at<&T::poison>, kAny, no,
           "Fill the memory with NaN first, to find what is read before it is written"),
       Row("--inject-delays", at<&T::delays>, whole(0), run,
-          "Seed of random pauses before instructions, to find results that depend on timing",
-          {.some = "a seed"}),
-      Row("--check-for-nan-in-loss-and-grad,!--no-check-for-nan-in-loss-and-grad",
-          at<&T::checks, &Checks::finite>, kAny, run,
+          "Seed of random pauses before instructions, to find results that depend on timing", {.some = "a seed"}),
+      Row("--check-for-nan-in-loss-and-grad,!--no-check-for-nan-in-loss-and-grad", at<&T::checks, &Checks::finite>,
+          kAny, run,
           "A loss or gradient norm that is not finite is bad; --no-check-for-nan-in-loss-and-grad goes on "
           "with it, though such weights are never saved"),
       Row("--check-for-spiky-loss", at<&T::checks, &Checks::spikyLoss>, kAny, run,
@@ -398,12 +378,10 @@ Rows profileOptions() {
           "File (.html) for a page to look at in a browser: what mgc explain --html shows of the plan, with "
           "what was measured beside it, and the curves of the run"),
       // It says which steps are captured as graphs: NCCL wants the same of all ranks.
-      RunOption(
-          "--trace-steps", at<&T::traceSteps>, whole(1, 10'000), run,
-          "Steps to trace, after the first; of a run of one step, that one",
-          {.needs = {"--trace"},
-           .text =
-               [](const T &options) { return std::to_string(options.isTraced() ? options.traceSteps : 0); }}),
+      RunOption("--trace-steps", at<&T::traceSteps>, whole(1, 10'000), run,
+                "Steps to trace, after the first; of a run of one step, that one",
+                {.needs = {"--trace"},
+                 .text = [](const T &options) { return std::to_string(options.isTraced() ? options.traceSteps : 0); }}),
       Row("--profile", at<&T::profile>, kAny, run,
           "Print where the time went, kernel by kernel, and how far it is from what the machine can do",
           {.text = [](const T &options) { return fmt::format("{}", options.isProfiled()); }}),
@@ -427,26 +405,24 @@ Rows deviceOptions() {
           "File that keeps what was measured, so that later runs choose alike; else device-products.json in "
           "$XDG_CACHE_HOME/mgc or ~/.cache/mgc",
           {.needs = {"--tune-products"}}),
-      Row("--no-graphs", at<&T::noGraphs>, kAny, run,
-          "Enqueue every step anew on the device instead of replaying one", {.plans = device}),
+      Row("--no-graphs", at<&T::noGraphs>, kAny, run, "Enqueue every step anew on the device instead of replaying one",
+          {.plans = device}),
   };
 }
 
 Rows optimizerOptions() {
   return {
-      Row("--lr", atOptimizer<&O::lr>, number(), optimizer, "Learning rate",
-          {.idle = {kRates}, .absent = hasRates}),
+      Row("--lr", atOptimizer<&O::lr>, number(), optimizer, "Learning rate", {.idle = {kRates}, .absent = hasRates}),
       Row("--min-lr", atOptimizer<&O::minLr>, number(), optimizer, "Where the decay ends",
           {.idle = {kRates, kConstant}, .absent = hasRates}),
-      Row("--lr-decay-style", atOptimizer<&O::lrDecayStyle>, kNotEmpty, optimizer,
-          "constant, linear, cosine or WSD", {.idle = {kRates}, .absent = hasRates}),
-      Row("--lr-decay-iters", atOptimizer<&O::lrDecay>, whole(), optimizer,
-          "Steps to --min-lr; 0: --train-iters",
+      Row("--lr-decay-style", atOptimizer<&O::lrDecayStyle>, kNotEmpty, optimizer, "constant, linear, cosine or WSD",
+          {.idle = {kRates}, .absent = hasRates}),
+      Row("--lr-decay-iters", atOptimizer<&O::lrDecay>, whole(), optimizer, "Steps to --min-lr; 0: --train-iters",
           {.idle = {kRates, kConstant},
            .text = textOfDecay,
            .absent = [](const T &options) { return hasNoIterations(options) || isConstant(options); }}),
-      Row("--lr-warmup-iters", atOptimizer<&O::lrWarmup>, whole(), optimizer,
-          "Steps from --lr-warmup-init to --lr", {.idle = {kRates}, .absent = hasNoIterations}),
+      Row("--lr-warmup-iters", atOptimizer<&O::lrWarmup>, whole(), optimizer, "Steps from --lr-warmup-init to --lr",
+          {.idle = {kRates}, .absent = hasNoIterations}),
       Row("--lr-warmup-fraction", atTyped<&Typed::warmupFraction>, number(0, 1), elsewhere,
           "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole number of "
           "them",
@@ -455,8 +431,8 @@ Rows optimizerOptions() {
           "Rate of the first step of the warmup", {.idle = {kRates, kNoWarmup}, .absent = hasRates}),
       Row("--lr-wsd-decay-style", atOptimizer<&O::lrWsdDecayStyle>, kNotEmpty, optimizer,
           "linear, cosine, exponential or minus_sqrt", {.idle = {kRates, kNotWsd}, .absent = hasRates}),
-      Row("--lr-wsd-decay-iters", atOptimizer<&O::lrWsdDecay>, whole(), optimizer,
-          "Last steps, in which WSD decays", {.idle = {kRates, kNotWsd}, .absent = hasNoIterations}),
+      Row("--lr-wsd-decay-iters", atOptimizer<&O::lrWsdDecay>, whole(), optimizer, "Last steps, in which WSD decays",
+          {.idle = {kRates, kNotWsd}, .absent = hasNoIterations}),
       Row("--lr-list", atTyped<&Typed::lrList>, kFile, optimizer,
           "File with a JSON array of one rate per step, instead of all above",
           {.text = [](const T &options) { return textOfRates(options, options.trainIters); },
@@ -469,19 +445,17 @@ Rows optimizerOptions() {
           "Greatest norm of the gradient; 0: no clipping"),
       Row("--moe-router-bias-update-rate", atOptimizer<&O::routerBiasRate>, number(), optimizer,
           "By which a step moves the biases of routers towards even load; 0: they stay"),
-      RunOption(
-          "--train-samples", at<&T::trainSamples>, whole(1), corpus,
-          "Instead of --train-iters: samples, of which each step takes a global batch; what is left of them "
-          "is not trained on",
-          {.excludes = {"--train-iters", "--lr-decay-iters", "--lr-warmup-iters", "--lr-wsd-decay-iters"},
-           .absent = [](const T &options) { return !options.trainSamples; }}),
-      RunOption(
-          "--lr-decay-samples", atTyped<&Typed::lrDecaySamples>, whole(0), optimizer,
-          "Instead of --lr-decay-iters, in samples",
-          {.needs = {"--train-samples"},
-           .idle = {kRates, kConstant},
-           .text = textOfDecay,
-           .absent = [](const T &options) { return hasNoSampleSchedule(options) || isConstant(options); }}),
+      RunOption("--train-samples", at<&T::trainSamples>, whole(1), corpus,
+                "Instead of --train-iters: samples, of which each step takes a global batch; what is left of them "
+                "is not trained on",
+                {.excludes = {"--train-iters", "--lr-decay-iters", "--lr-warmup-iters", "--lr-wsd-decay-iters"},
+                 .absent = [](const T &options) { return !options.trainSamples; }}),
+      RunOption("--lr-decay-samples", atTyped<&Typed::lrDecaySamples>, whole(0), optimizer,
+                "Instead of --lr-decay-iters, in samples",
+                {.needs = {"--train-samples"},
+                 .idle = {kRates, kConstant},
+                 .text = textOfDecay,
+                 .absent = [](const T &options) { return hasNoSampleSchedule(options) || isConstant(options); }}),
       Row("--lr-warmup-samples", atTyped<&Typed::lrWarmupSamples>, whole(0), optimizer,
           "Instead of --lr-warmup-iters, in samples",
           {.needs = {"--train-samples"},
@@ -523,10 +497,10 @@ const std::vector<RunOption> &runOptions() {
     Rows all;
     for (auto [group, rows] :
          {std::pair("Data", dataOptions()), std::pair("Weights to begin with", loadOptions()),
-          std::pair("Files that are written", saveOptions()),
-          std::pair("Masked language models", maskingOptions()), std::pair("Steps", stepOptions()),
-          std::pair("Processes", launchOptions()), std::pair("Traces and profiles", profileOptions()),
-          std::pair("Devices", deviceOptions()), std::pair("Optimizer", optimizerOptions())})
+          std::pair("Files that are written", saveOptions()), std::pair("Masked language models", maskingOptions()),
+          std::pair("Steps", stepOptions()), std::pair("Processes", launchOptions()),
+          std::pair("Traces and profiles", profileOptions()), std::pair("Devices", deviceOptions()),
+          std::pair("Optimizer", optimizerOptions())})
       for (Row &row : rows) {
         row.group = group;
         all.push_back(std::move(row));

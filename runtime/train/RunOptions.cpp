@@ -67,8 +67,8 @@ Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven) {
   Problems problems;
   for (const RunOption &option : runOptions())
     for (const IdleWhen &idle : option.details.idle)
-      problems.expect(!isGiven(option.flag()) || !idle.isSo(options),
-                      "{}: would do nothing: {}; leave it out", option.flag(), idle.why);
+      problems.expect(!isGiven(option.flag()) || !idle.isSo(options), "{}: would do nothing: {}; leave it out",
+                      option.flag(), idle.why);
   return problems.status();
 }
 

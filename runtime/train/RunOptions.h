@@ -14,24 +14,15 @@ namespace mgc {
 template <typename Value> using OptionMember = Value &(*)(TrainingOptions & options);
 // Sets a member whose type is an enumeration; the word is one of the range.
 using SetWord = void (*)(TrainingOptions &options, const std::string &word);
-using RunMember =
-    std::variant<OptionMember<bool>, OptionMember<int>, OptionMember<int64_t>, OptionMember<uint64_t>,
-                 OptionMember<double>, OptionMember<std::string>, OptionMember<std::optional<int>>,
-                 OptionMember<std::optional<int64_t>>, OptionMember<std::optional<uint64_t>>,
-                 OptionMember<std::optional<double>>, OptionMember<std::optional<std::string>>,
-                 OptionMember<std::vector<std::string>>, OptionMember<std::vector<int64_t>>, SetWord>;
+using RunMember = std::variant<OptionMember<bool>, OptionMember<int>, OptionMember<int64_t>, OptionMember<uint64_t>,
+                               OptionMember<double>, OptionMember<std::string>, OptionMember<std::optional<int>>,
+                               OptionMember<std::optional<int64_t>>, OptionMember<std::optional<uint64_t>>,
+                               OptionMember<std::optional<double>>, OptionMember<std::optional<std::string>>,
+                               OptionMember<std::vector<std::string>>, OptionMember<std::vector<int64_t>>, SetWord>;
 
 // OptionRange: which values are accepted.
 struct OptionRange {
-  enum class Kind {
-    any,
-    notEmpty,
-    file,
-    path,
-    whole,
-    number,
-    words
-  } kind = Kind::any; // file, path: one that exists
+  enum class Kind { any, notEmpty, file, path, whole, number, words } kind = Kind::any; // file, path: one that exists
   int64_t least = std::numeric_limits<int64_t>::min(),
           most = std::numeric_limits<int64_t>::max(); // bounds of whole
   double lowest = std::numeric_limits<double>::lowest(),
@@ -44,9 +35,9 @@ enum class Agrees {
   no,
   elsewhere, // compared in another form: another option's value, the plan's hash, where the run starts, the data of each step
   run,       // yes
-  data,      // yes, and so must the run that goes on from a checkpoint
-  corpus,    // likewise, where there is --data-path
-  optimizer  // likewise; --override-opt-param-scheduler allows other values
+  data,     // yes, and so must the run that goes on from a checkpoint
+  corpus,   // likewise, where there is --data-path
+  optimizer // likewise; --override-opt-param-scheduler allows other values
 };
 
 // IdleWhen: in such a run the option would do nothing.
@@ -62,20 +53,18 @@ struct OptionDetails {
   std::vector<std::string> needs = {}, excludes = {}; // flags
   std::vector<IdleWhen> idle = {};
   PlanKind plans = PlanKind::any;
-  std::string values = {}; // names of the whole numbers of a list: as many as there are names
-  std::string none = "none",
-              some = {}; // text of no value; of any value, where the value itself is not compared
+  std::string values = {};              // names of the whole numbers of a list: as many as there are names
+  std::string none = "none", some = {}; // text of no value; of any value, where the value itself is not compared
   std::string (*text)(const TrainingOptions &options) = nullptr; // writes the value; null: the member's
-  bool (*absent)(const TrainingOptions &options) =
-      nullptr; // where the option is no setting of the run; null: nowhere
+  bool (*absent)(const TrainingOptions &options) = nullptr; // where the option is no setting of the run; null: nowhere
 };
 
 struct RunOption {
   // `agrees` has no default: whoever adds an option says it.
   RunOption(std::string names, RunMember member, OptionRange range, Agrees agrees, std::string help,
             OptionDetails details = {})
-      : names(std::move(names)), member(member), range(std::move(range)), agrees(agrees),
-        help(std::move(help)), details(std::move(details)) {}
+      : names(std::move(names)), member(member), range(std::move(range)), agrees(agrees), help(std::move(help)),
+        details(std::move(details)) {}
   std::string names; // "--save-interval,--persistent-save-interval"; "!--no-x" turns a switch off
   RunMember member;
   OptionRange range;

@@ -22,11 +22,9 @@ Status verifyAlike(const plan::Plan &found, const plan::Plan &whole, int64_t siz
     return errorf("its global batch is {}, expected {}", found.globalBatchSize, size);
   const bool isSame = found.mesh == whole.mesh && found.modelConfig == whole.modelConfig &&
                       found.modelType == whole.modelType && found.sequenceLength == whole.sequenceLength &&
-                      found.target == whole.target && found.dtype == whole.dtype &&
-                      found.zero == whole.zero && found.objective == whole.objective &&
-                      found.vocabulary == whole.vocabulary;
-  return isSame ? Status::ok()
-                : Status::error("it is of another model or layout than the plan of the global batch");
+                      found.target == whole.target && found.dtype == whole.dtype && found.zero == whole.zero &&
+                      found.objective == whole.objective && found.vocabulary == whole.vocabulary;
+  return isSame ? Status::ok() : Status::error("it is of another model or layout than the plan of the global batch");
 }
 
 plan::Plan expanded(plan::Plan plan) {
@@ -53,11 +51,10 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
   for (const auto &range : sizes_.ranges().first(sizes_.ranges().size() - 1)) {
     const std::string folder = folderOf(range.firstStep);
     if (std::error_code ignored; !std::filesystem::exists(folder + "/" + plan::kPlanFile, ignored))
-      return errorf(
-          "--rampup-batch-size: {} has no plan of batches of {}, expected it in {}: compile it with "
-          "mgc compile --rampup-batch-size {} {} {}",
-          folder_, range.size, folder, options.rampup->start, options.rampup->increment,
-          options.rampup->samples);
+      return errorf("--rampup-batch-size: {} has no plan of batches of {}, expected it in {}: compile it with "
+                    "mgc compile --rampup-batch-size {} {} {}",
+                    folder_, range.size, folder, options.rampup->start, options.rampup->increment,
+                    options.rampup->samples);
     MGC_ASSIGN(plan, readProvedPlan(folder));
     MGC_TRY(verifyAlike(plan, whole_, range.size).at("--rampup-batch-size: " + folder));
     MGC_ASSIGN(hash, addHash(plan));
@@ -88,9 +85,8 @@ Result<plan::Plan> RunPlans::planOf(int64_t step) const {
   MGC_ASSIGN(plan, readProvedPlan(folder));
   MGC_ASSIGN(hash, hashOf(plan));
   if (hash != hashes_.at(sizes_.rangeOf(step).size))
-    return errorf(
-        "{}: is another plan than when the run began; expected a folder that nobody compiles into meanwhile",
-        folder);
+    return errorf("{}: is another plan than when the run began; expected a folder that nobody compiles into meanwhile",
+                  folder);
   return expanded(std::move(plan));
 }
 

@@ -37,8 +37,7 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
 Status RunSaves::openFolder(std::vector<std::string> &notes) {
   const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
   const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
-  Result<CheckpointFolder> folder =
-      CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
+  Result<CheckpointFolder> folder = CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
   MGC_TRY(Status(folder.status()).at("--save"));
   folder_ = folder.take();
   return Status::ok();
@@ -47,15 +46,14 @@ Status RunSaves::openFolder(std::vector<std::string> &notes) {
 // The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
 int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
   const int64_t interval = options_.saveInterval;
-  const int64_t between =
-      options_.savesBetween() ? (options_.trainIters - 1) / interval - start_.step() / interval : 0;
+  const int64_t between = options_.savesBetween() ? (options_.trainIters - 1) / interval - start_.step() / interval : 0;
   const int64_t saves = changes + std::max<int64_t>(between, 0) + 1;
   const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
   return options_.saveRetain == 0 ? saves : std::min(saves - 1, options_.saveRetain - there) + 1;
 }
 
-Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes,
-                       const StepChecks &checks, const DataSource &data) {
+Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
+                       const DataSource &data) {
   engine_ = &engine;
   processes_ = processes;
   sizes_ = &sizes;
@@ -80,17 +78,16 @@ Status RunSaves::save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLas
 }
 
 Status RunSaves::placed(Status status, int64_t stepsDone) const {
-  return processes_ ? std::move(status).at(
-                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone))
-                    : status;
+  return processes_
+             ? std::move(status).at(fmt::format("rank {}, saving after {} steps", options_.launch.rank, stepsDone))
+             : status;
 }
 
 Status RunSaves::verifyWeights(int64_t stepsDone) {
   if (!options_.save)
     return Status::ok();
   MGC_TRY(engine_->download(Part::weights));
-  return placed(mgc::verifyWeights(engine_->plan(), engine_->arenas(), engine_->hosts()).at(*options_.save),
-                stepsDone);
+  return placed(mgc::verifyWeights(engine_->plan(), engine_->arenas(), engine_->hosts()).at(*options_.save), stepsDone);
 }
 
 // The weights are those that verifyWeights has taken.

@@ -21,10 +21,8 @@ Settings optimizerSettings(const TrainingOptions &options, int64_t rates) {
   return settings;
 }
 
-void compareSettings(const Settings &found, const Settings &expected, std::string_view advice,
-                     Problems &problems) {
-  const std::map<std::string, std::string> here(found.begin(), found.end()),
-      there(expected.begin(), expected.end());
+void compareSettings(const Settings &found, const Settings &expected, std::string_view advice, Problems &problems) {
+  const std::map<std::string, std::string> here(found.begin(), found.end()), there(expected.begin(), expected.end());
   std::set<std::string> flags;
   for (const Settings *settings : {&found, &expected})
     for (const auto &entry : *settings)

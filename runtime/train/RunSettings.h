@@ -15,7 +15,6 @@ Settings dataSettings(const TrainingOptions &options);
 Settings optimizerSettings(const TrainingOptions &options, int64_t rates);
 
 // Adds a line for each of `found` that is not as in `expected`.
-void compareSettings(const Settings &found, const Settings &expected, std::string_view advice,
-                     Problems &problems);
+void compareSettings(const Settings &found, const Settings &expected, std::string_view advice, Problems &problems);
 
 } // namespace mgc

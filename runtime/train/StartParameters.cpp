@@ -14,14 +14,11 @@ namespace {
 
 class StartLoader {
 public:
-  StartLoader(const TrainingOptions &options, const TrainingStart &start, Engine &engine,
-              const Processes *processes, TrainingObserver &observer)
+  StartLoader(const TrainingOptions &options, const TrainingStart &start, Engine &engine, const Processes *processes,
+              TrainingObserver &observer)
       : options_(options), start_(start), engine_(engine), processes_(processes), observer_(observer),
-        fill_{[&engine](const auto &work) { engine.onRanks(work); }, engine.threadsPerRank(),
-              engine.arenasAreZero()} {}
-  Status load() {
-    return start_.checkpoint ? loadCheckpoint() : start_.weights ? loadWeightsOfStart() : draw();
-  }
+        fill_{[&engine](const auto &work) { engine.onRanks(work); }, engine.threadsPerRank(), engine.arenasAreZero()} {}
+  Status load() { return start_.checkpoint ? loadCheckpoint() : start_.weights ? loadWeightsOfStart() : draw(); }
 
 private:
   Status draw();
@@ -45,9 +42,8 @@ void StartLoader::noteFrozen() const {
   const auto frozen = std::ranges::count_if(
       plan.parameters, [&](const plan::Parameter &parameter) { return isFrozen(plan, parameter); });
   if (frozen > 0)
-    observer_.noted(
-        fmt::format("without --load the {} frozen parameters of the plan keep what --seed {} draws", frozen,
-                    options_.seed));
+    observer_.noted(fmt::format("without --load the {} frozen parameters of the plan keep what --seed {} draws", frozen,
+                                options_.seed));
 }
 
 Status StartLoader::draw() {
@@ -60,10 +56,9 @@ Status StartLoader::loadWeightsOfStart() {
   MGC_ASSIGN(checkpoint, Checkpoint::open(*start_.weights));
   MGC_TRY(loadWeights(engine_.plan(), checkpoint, engine_.arenas(), {options_.ignoreExtraWeights}, fill_));
   if (const std::vector<std::string> ignored = ignoredTensors(engine_.plan(), checkpoint); !ignored.empty())
-    observer_.noted(
-        fmt::format("--load {}: the plan has no place for {} of its tensors, such as {}; weights that are "
-                    "saved lack them",
-                    *start_.weights, ignored.size(), ignored.front()));
+    observer_.noted(fmt::format("--load {}: the plan has no place for {} of its tensors, such as {}; weights that are "
+                                "saved lack them",
+                                *start_.weights, ignored.size(), ignored.front()));
   MGC_TRY(verifyCopies(*start_.weights));
   return engine_.upload(Part::weights);
 }

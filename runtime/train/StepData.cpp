@@ -21,8 +21,8 @@ static uint64_t seedOf(const TrainingOptions &options, Split split) {
 }
 
 // Null: there are no data of the split.
-static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start,
-                                 const plan::Plan &plan, const StepData::Request &request) {
+static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start, const plan::Plan &plan,
+                                 const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
   const DataOptions data = {options.binType, options.textBytes, tokenizer,   options.documents,
                             options.masking, options.tokenizer, options.sft, options.chatTemplate,
@@ -57,9 +57,8 @@ std::string StepData::describe() const {
   const std::optional<double> epochs = source_->epochsOf(samples);
   if (!epochs)
     return source_->describe();
-  const std::string read = request_.steps * size == samples
-                               ? fmt::format("{} steps of {}", request_.steps, size)
-                               : fmt::format("{} samples", samples);
+  const std::string read = request_.steps * size == samples ? fmt::format("{} steps of {}", request_.steps, size)
+                                                            : fmt::format("{} samples", samples);
   return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
 }
 
@@ -68,10 +67,9 @@ Status StepData::read(int64_t step, GlobalBatch &batch) {
   MGC_TRY(source_->batch(firstOf(step), batch));
   if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
     return Status::ok();
-  return errorf(
-      "all {} labels of the batch are {}, so it has no loss; expected a token that counts{}",
-      batch.labels.size(), kIgnoredLabel,
-      isMasked_ ? ": more tokens in a step, or a higher --mlm-probability where tokens are masked here" : "");
+  return errorf("all {} labels of the batch are {}, so it has no loss; expected a token that counts{}",
+                batch.labels.size(), kIgnoredLabel,
+                isMasked_ ? ": more tokens in a step, or a higher --mlm-probability where tokens are masked here" : "");
 }
 
 Result<const GlobalBatch *> StepData::batchOf(int64_t step) {

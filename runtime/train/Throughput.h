@@ -20,8 +20,7 @@ struct Throughput {
   double utilisation = 0; // share of the peak; 0: not known
 };
 
-inline Throughput throughputOf(const StepWork &work, const plan::Plan &plan, double seconds,
-                               int64_t devices) {
+inline Throughput throughputOf(const StepWork &work, const plan::Plan &plan, double seconds, int64_t devices) {
   const double all = seconds * static_cast<double>(devices), flops = work.modelFlops / all;
   return {static_cast<double>(plan.globalBatchSize * plan.sequenceLength) / all, flops,
           work.peakFlops > 0 ? flops / work.peakFlops : 0};

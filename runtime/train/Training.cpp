@@ -79,9 +79,8 @@ Status WholeRun::verify() const {
   MGC_TRY(verifyModelOfStart());
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
-    return errorf(
-        "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
-        options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
+    return errorf("{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
+                  options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
   if (!launch.isAlone() && plan.target == plan::Target::cpu && !options_.mpi)
     return errorf("{}: the plan is for CPUs, and MPI carries the data of its {} processes ({}): {}; expected "
                   "mpirun -n {} "
@@ -94,15 +93,13 @@ Status WholeRun::verifyModelOfStart() const {
   if (!start_.path() || !options_.verifyModel || options_.ignoreConfig)
     return Status::ok();
   const Status same = options_.verifyModel(plans_->whole().modelConfig, *start_.path());
-  return same.isOk() ? same
-                     : errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
+  return same.isOk() ? same : errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
 }
 
 Status WholeRun::join() {
   const plan::Plan &plan = plans_->whole();
-  MGC_ASSIGN(processes,
-             Processes::join(options_.launch, identityOf(options_, plan, plans_->hash(), start_.describe()),
-                             options_.timeout));
+  MGC_ASSIGN(processes, Processes::join(options_.launch, identityOf(options_, plan, plans_->hash(), start_.describe()),
+                                        options_.timeout));
   shared_.processes = std::move(processes);
   if (plan.target != plan::Target::cpu) {
     shared_.storeHosts = makeStoreHosts(*shared_.processes, options_.timeout);
@@ -177,8 +174,7 @@ void Interrupt::leave() {
   isTraining_ = false;
 }
 
-Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
-                              Interrupt &interrupt) {
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt) {
   WholeRun run(options, observer, interrupt);
   Result<TrainingSummary> summary = run.run();
   interrupt.leave();

@@ -73,8 +73,8 @@ struct TrainingOptions {
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
   bool restartsFromLatest =
-      false; // from the latest checkpoint in the folder of `save`, if there is one, instead of `load`
-  bool finetune = false;           // a checkpoint's weights begin a new training
+      false;             // from the latest checkpoint in the folder of `save`, if there is one, instead of `load`
+  bool finetune = false; // a checkpoint's weights begin a new training
   bool overridesOptimizer = false; // the optimizer's options may be others than those of the checkpoint
   bool ignoreExtraWeights = false; // Hugging Face's: see loadWeights
   // Whether the config.json of a folder, or next to a file of weights, is of the model whose config.json the plan has;
@@ -84,9 +84,9 @@ struct TrainingOptions {
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
-  bool logsLoads = false;    // in the log, of each router whose load is counted, the tokens of its experts
-  int timersLevel = 0;       // level of --timing-log-level; 0: no timers
-  int64_t logInterval = 100; // steps from one line on the screen to the next; the same steps have timers
+  bool logsLoads = false;                 // in the log, of each router whose load is counted, the tokens of its experts
+  int timersLevel = 0;                    // level of --timing-log-level; 0: no timers
+  int64_t logInterval = 100;              // steps from one line on the screen to the next; the same steps have timers
   bool timersInTensorboard = false;
   bool logsNormsByLayer = false;                 // in the log, the gradient's norm of each layer
   FindStepWork findStepWork = nullptr;           // for the throughput of each step; null: it is not asked for
@@ -146,7 +146,7 @@ struct TrainingStep {
   std::vector<ExpertLoad> loads = {};        // if asked for
   std::optional<Throughput> throughput = {}; // if asked for
   std::vector<StepTimer> timers = {};        // if asked for
-  std::vector<LayerNorm> norms = {}; // likewise: of the gradients of the mean loss, before they are clipped
+  std::vector<LayerNorm> norms = {};         // likewise: of the gradients of the mean loss, before they are clipped
 };
 
 // The result for the weights after `step`, which counts from 0.
@@ -217,8 +217,7 @@ private:
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
 // traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who
 // had it is told it in full, the others whose it was.
-Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
-                              Interrupt &interrupt);
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt);
 
 // "trace.json" of rank 3: "trace.rank3.json".
 std::string pathOfRank(const std::string &path, int64_t rank);

@@ -26,9 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
 // seed alone.
@@ -49,8 +47,7 @@ std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
 class TrainingPart {
 public:
   TrainingPart(const TrainingOptions &options, const RunPlans &plans, const plan::Plan *evaluation,
-               const TrainingStart &start, RunShared &shared, TrainingObserver &observer,
-               Interrupt &interrupt)
+               const TrainingStart &start, RunShared &shared, TrainingObserver &observer, Interrupt &interrupt)
       : options_(options), plans_(plans), evaluationPlan_(evaluation), start_(start), shared_(shared),
         observer_(observer), interrupt_(interrupt),
         end_(std::min(options.trainIters, sizes().nextChange(start.step()).value_or(options.trainIters))),
@@ -167,9 +164,9 @@ Status TrainingPart::load() {
 // Opens the data of training and of evaluation, and the engine that evaluates.
 Status TrainingPart::openData() {
   const int64_t samples = options_.trainSamples.value_or(sizes().samplesBefore(options_.trainIters));
-  MGC_ASSIGN(data, StepData::open(options_, start_, engine_->plan(),
-                                  {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()),
-                                   dataReading()}));
+  MGC_ASSIGN(data, StepData::open(
+                       options_, start_, engine_->plan(),
+                       {Split::train, options_.trainIters, samples, sizes().rangeOf(start_.step()), dataReading()}));
   if (!data)
     return errorf("--data-path: there is nothing to train on: the split train has no sequences; expected a "
                   "larger first part of --split, or --train-data-path");
@@ -185,9 +182,8 @@ Status TrainingPart::verifyThreads() {
   const std::string &first = all.front();
   if (first == own)
     return Status::ok();
-  return errorf(
-      "rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",
-      processes()->rank(), engine_->threadsPerRank(), first, first);
+  return errorf("rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",
+                processes()->rank(), engine_->threadsPerRank(), first, first);
 }
 
 EngineOptions TrainingPart::engineOptions(plan::Target target, const std::string &purpose) const {
@@ -229,8 +225,8 @@ Status TrainingPart::loadEvaluation() {
   if (!evaluationPlan_)
     return Status::ok();
   const EngineOptions engine =
-      engineOptions(evaluationPlan_->target, fmt::format("evaluation beside batches of {}",
-                                                         plans_.sizes().rangeOf(start_.step()).size));
+      engineOptions(evaluationPlan_->target,
+                    fmt::format("evaluation beside batches of {}", plans_.sizes().rangeOf(start_.step()).size));
   MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, dataReading()));
   evaluation_ = std::move(made);
   return Status::ok();
@@ -247,8 +243,7 @@ DeviceOptions TrainingPart::deviceOptions(const std::string &purpose) const {
     device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
   if (processes())
     device.share = [this, purpose](const auto &key, bool isMaker, const auto &make) {
-      return processes()->store().share(fmt::format("{}: {}", purpose, key), isMaker, make,
-                                        processes()->deadline());
+      return processes()->store().share(fmt::format("{}: {}", purpose, key), isMaker, make, processes()->deadline());
     };
   return device;
 }
@@ -265,14 +260,10 @@ void TrainingPart::readAhead() {
 
 // A failure outside the engine ends the training between two steps, in all processes at the same one.
 Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
-  const Vote own = !failure.isOk()            ? failed
-                   : interrupt_.isRequested() ? interrupted
-                   : isExitDue()              ? ended
-                                              : goOn;
+  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isExitDue() ? ended : goOn;
   const Result<int32_t> greatest = engine_->greatest(own);
   if (!greatest.isOk())
-    return Status(greatest.status())
-        .at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone()));
+    return Status(greatest.status()).at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone()));
   return static_cast<Vote>(*greatest);
 }
 
@@ -334,8 +325,7 @@ Status TrainingPart::evaluateAtTheEnd() {
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
 bool TrainingPart::isExitDue() const {
-  const bool isInterval =
-      options_.exitInterval > 0 && summary_.steps > 0 && stepsDone() % options_.exitInterval == 0;
+  const bool isInterval = options_.exitInterval > 0 && summary_.steps > 0 && stepsDone() % options_.exitInterval == 0;
   const bool isTime = options_.exitMinutes && secondsSince(shared_.began) >= *options_.exitMinutes * 60;
   return isInterval || (isTime && summary_.steps > 0);
 }
@@ -366,8 +356,8 @@ Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time
   if (shared_.checks.skips())
     accepts = [&](const StepResult &complete) { return shared_.checks.judge(complete); };
   isBetweenSteps_ = false;
-  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, trained.steps),
-                                   beforeUpdate, accepts));
+  MGC_ASSIGN(result,
+             engine_->step(step, batch, stepScalars(options_.optimizer, lr, trained.steps), beforeUpdate, accepts));
   const bool isGood = accepts ? result.isUpdated : shared_.checks.judge(result);
   TrainingStep done{step, result, lr, secondsSince(start), loads};
   done.norms = std::move(norms);
@@ -386,17 +376,16 @@ Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time
 // An error: its update happened, and nothing of it may be saved. A failure that ends a run with good weights is in
 // failure_.
 Status TrainingPart::concludeBadStep(int64_t step, bool isUpdated) {
-  const std::string finding =
-      fmt::format("step {}: {}", step,
-                  shared_.checks.finding().empty() ? "another process refused it" : shared_.checks.finding());
+  const std::string finding = fmt::format(
+      "step {}: {}", step, shared_.checks.finding().empty() ? "another process refused it" : shared_.checks.finding());
   const std::string data = "the step's data: " + data_->describeBatch(step);
   const std::string why = shared_.checks.isFinite() ? "" : "; " + whyNotFinite(start_, engine_->plan(), step);
   if (isUpdated)
     return errorf("{}{}; --skip-bad-steps N would leave its update out\n{}", finding, why, data);
   observer_.noted(fmt::format("{}; its update is skipped\n{}", finding, data));
   if (shared_.checks.isOver())
-    failure_ = errorf("{}{}; --skip-bad-steps {} skips as many in a row, and this is one more\n{}", finding,
-                      why, options_.checks.skips, data);
+    failure_ = errorf("{}{}; --skip-bad-steps {} skips as many in a row, and this is one more\n{}", finding, why,
+                      options_.checks.skips, data);
   return Status::ok();
 }
 
@@ -480,8 +469,7 @@ Status TrainingPart::profile() {
   rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
             std::max(rates_.bytes, after.bytes)};
   summary_.profile = profileOf(*engine_, rates_);
-  return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
-                              : Status::ok();
+  return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile)) : Status::ok();
 }
 
 Result<PartResult> TrainingPart::run() {
@@ -510,8 +498,8 @@ Status TrainingPart::saveAfter(const Status &failure) {
     return failure;
   if (Status saved = saveAtTheEnd(); !saved.isOk())
     return failure.isOk() ? saved
-                          : errorf("{}\nthe weights of the {} steps before are lost too: {}",
-                                   failure.message(), stepsDone(), saved.message());
+                          : errorf("{}\nthe weights of the {} steps before are lost too: {}", failure.message(),
+                                   stepsDone(), saved.message());
   if (failure.isOk())
     return failure;
   return errorf("{}\nthe weights after {} steps are in {}", failure.message(), stepsDone(), *options_.save);
@@ -519,12 +507,11 @@ Status TrainingPart::saveAfter(const Status &failure) {
 
 } // namespace
 
-Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans,
-                             const plan::Plan *evaluation, const TrainingStart &start, RunShared &shared,
-                             TrainingObserver &observer, Interrupt &interrupt) {
+Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans, const plan::Plan *evaluation,
+                             const TrainingStart &start, RunShared &shared, TrainingObserver &observer,
+                             Interrupt &interrupt) {
   shared.part.reset(); // there is no room for two
-  const auto part =
-      std::make_shared<TrainingPart>(options, plans, evaluation, start, shared, observer, interrupt);
+  const auto part = std::make_shared<TrainingPart>(options, plans, evaluation, start, shared, observer, interrupt);
   shared.part = part;
   return part->run();
 }

@@ -32,8 +32,8 @@ struct PartResult {
 
 // `options` are of the rank and name the whole run's plan; `plans` has that of the part. `evaluation`: null, or the plan that
 // evaluates. At the end of a part that is not the last, a checkpoint of its last step is in the folder of --save.
-Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans,
-                             const plan::Plan *evaluation, const TrainingStart &start, RunShared &shared,
-                             TrainingObserver &observer, Interrupt &interrupt);
+Result<PartResult> trainPart(const TrainingOptions &options, const RunPlans &plans, const plan::Plan *evaluation,
+                             const TrainingStart &start, RunShared &shared, TrainingObserver &observer,
+                             Interrupt &interrupt);
 
 } // namespace mgc

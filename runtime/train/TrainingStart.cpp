@@ -49,8 +49,7 @@ std::string TrainingStart::note(const TrainingOptions &options) const {
              : "";
 }
 
-static Result<TrainingStart> startFrom(const std::string &flag, const std::string &checkpoint,
-                                       bool continues) {
+static Result<TrainingStart> startFrom(const std::string &flag, const std::string &checkpoint, bool continues) {
   TrainingStart start;
   start.by = flag;
   start.checkpoint = checkpoint;
@@ -82,11 +81,10 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   if (*found)
     return startFrom("--load", **found, !options.finetune);
   if (std::error_code ignored; !fs::exists(*options.load, ignored))
-    return errorf(
-        "--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
-        "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "
-        "where --save has no checkpoint yet",
-        *options.load, kRestart);
+    return errorf("--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
+                  "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "
+                  "where --save has no checkpoint yet",
+                  *options.load, kRestart);
   if (options.finetune)
     return errorf("--finetune: --load {} has no checkpoint, so a new training begins anyway; leave it out",
                   *options.load);
@@ -96,8 +94,8 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   return start;
 }
 
-CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan,
-                          const plan::BatchSizes &sizes, const DataSource &data, int64_t step) {
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
+                          const DataSource &data, int64_t step) {
   CheckpointRecord record;
   record.step = step;
   record.samples = sizes.samplesBefore(step);
@@ -124,23 +122,22 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
   for (const auto &[what, found, expected] :
        {std::tuple("global batch size", here.globalBatchSize, there.globalBatchSize),
         std::tuple("sequence length", here.sequenceLength, there.sequenceLength)})
-    problems.expect(
-        found == expected,
-        "  {}: found {} in the plan, expected {}, as in the checkpoint; a plan that has it, or --finetune, "
-        "with which a new training begins",
-        what, found, expected);
+    problems.expect(found == expected,
+                    "  {}: found {} in the plan, expected {}, as in the checkpoint; a plan that has it, or --finetune, "
+                    "with which a new training begins",
+                    what, found, expected);
   compareSettings(here.data, there.data, "--finetune begins a new training with the weights", problems);
   if (!options.overridesOptimizer)
-    compareSettings(here.optimizer, there.optimizer,
-                    "--override-opt-param-scheduler goes on with what was found", problems);
+    compareSettings(here.optimizer, there.optimizer, "--override-opt-param-scheduler goes on with what was found",
+                    problems);
   if (options.trainSamples)
     problems.expect(*options.trainSamples >= there.samples,
                     "  --train-samples: found {}, expected at least {}, the samples that are done",
                     *options.trainSamples, there.samples);
   else
     problems.expect(options.trainIters >= there.step,
-                    "  --train-iters: found {}, expected at least {}, the steps that are done",
-                    options.trainIters, there.step);
+                    "  --train-iters: found {}, expected at least {}, the steps that are done", options.trainIters,
+                    there.step);
   return problems.empty() ? Status::ok()
                           : errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by,
                                    *start.checkpoint, problems.text());

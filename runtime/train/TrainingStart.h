@@ -34,8 +34,8 @@ Result<TrainingStart> findStart(const TrainingOptions &options);
 Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t stepsDone);
 
 // The record of a checkpoint of this run, without its files. `sizes`: of the whole training.
-CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan,
-                          const plan::BatchSizes &sizes, const DataSource &data, int64_t step);
+CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
+                          const DataSource &data, int64_t step);
 
 // Whether the run goes on as the checkpoint's would have: data, optimizer and sizes; all differences at once.
 Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,

@@ -21,16 +21,14 @@ Status verifyIterations(const TrainingOptions &options, int64_t first) {
   if (options.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options.trainIters);
   if (options.isProfiled() && steps < 2)
-    return errorf("--train-iters = {}: {} leaves out the first step, expected at least {}",
-                  options.trainIters, options.page ? options.page->kind.flag : "a profile", first + 2);
+    return errorf("--train-iters = {}: {} leaves out the first step, expected at least {}", options.trainIters,
+                  options.page ? options.page->kind.flag : "a profile", first + 2);
   if (options.trace && steps < 1)
-    return errorf("--train-iters = {}: there is no step to trace, expected at least {}", options.trainIters,
-                  first + 1);
+    return errorf("--train-iters = {}: there is no step to trace, expected at least {}", options.trainIters, first + 1);
   return Status::ok();
 }
 
-Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &sizes,
-                     const plan::Plan *evaluation) {
+Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &sizes, const plan::Plan *evaluation) {
   const int64_t most = sizes.stepsWithin(plan::kMostSamples);
   if (options.trainSamples && *options.trainSamples > plan::kMostSamples)
     return errorf("--train-samples = {}: expected at most {}", *options.trainSamples, plan::kMostSamples);
@@ -42,11 +40,10 @@ Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &siz
   const int64_t evaluations = options.evaluations();
   const int64_t mostBatches = plan::kMostSamples / evaluation->globalBatchSize / evaluations;
   if (options.evalIters > mostBatches)
-    return errorf(
-        "--eval-iters = {}: {} evaluations of batches of {} are more than {} samples; expected at most {}{}",
-        options.evalIters, evaluations, evaluation->globalBatchSize, plan::kMostSamples,
-        std::max<int64_t>(mostBatches, 1),
-        mostBatches > 0 ? "" : ", and fewer evaluations: a larger --eval-interval");
+    return errorf("--eval-iters = {}: {} evaluations of batches of {} are more than {} samples; expected at most {}{}",
+                  options.evalIters, evaluations, evaluation->globalBatchSize, plan::kMostSamples,
+                  std::max<int64_t>(mostBatches, 1),
+                  mostBatches > 0 ? "" : ", and fewer evaluations: a larger --eval-interval");
   return Status::ok();
 }
 
@@ -54,42 +51,36 @@ Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &siz
 Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan) {
   const bool onCpu = plan.target == plan::Target::cpu;
   const auto isFor = [&](PlanKind kind) {
-    return kind == PlanKind::device ? !onCpu
-                                    : onCpu && (kind == PlanKind::cpu || plan.dtype == plan::DType::bf16);
+    return kind == PlanKind::device ? !onCpu : onCpu && (kind == PlanKind::cpu || plan.dtype == plan::DType::bf16);
   };
   TrainingOptions given = options, standard;
   Problems problems;
   for (const RunOption &option : runOptions())
     if (const PlanKind kind = option.details.plans; kind != PlanKind::any && !isFor(kind))
-      problems.expect(option.textIn(given) == option.textIn(standard),
-                      "{}: means nothing for a plan {}; leave it out", option.flag(),
-                      kind == PlanKind::bf16Cpu
-                          ? fmt::format("of {} for {}", nameOf(plan.dtype), nameOf(plan.target))
-                          : fmt::format("whose target is {}", nameOf(plan.target)));
+      problems.expect(option.textIn(given) == option.textIn(standard), "{}: means nothing for a plan {}; leave it out",
+                      option.flag(),
+                      kind == PlanKind::bf16Cpu ? fmt::format("of {} for {}", nameOf(plan.dtype), nameOf(plan.target))
+                                                : fmt::format("whose target is {}", nameOf(plan.target)));
   return problems.status();
 }
 
 Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) {
   const auto has = [&](bool (plan::Bucket::*kind)() const) {
-    return std::ranges::any_of(plan.stages, [kind](const plan::StagePlan &stage) {
-      return std::ranges::any_of(stage.buckets, kind);
-    });
+    return std::ranges::any_of(
+        plan.stages, [kind](const plan::StagePlan &stage) { return std::ranges::any_of(stage.buckets, kind); });
   };
   if (options.optimizer.routerBiasRate != 0 && !has(&plan::Bucket::isMovedByLoad))
-    return errorf(
-        "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
-        "leave it out",
-        options.optimizer.routerBiasRate, plan.modelType);
+    return errorf("--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
+                  "leave it out",
+                  options.optimizer.routerBiasRate, plan.modelType);
   if (options.logsLoads && !has(&plan::Bucket::receivesLoad))
     return errorf("--moe-per-layer-logging: the plan of the {} model does not count the load of experts; "
                   "expected one of a model with experts that mgc compile --moe-per-layer-logging has made",
                   plan.modelType);
   if (options.logsLoads && !options.log && !options.tensorboard && options.launch.rank == 0)
-    return errorf(
-        "--moe-per-layer-logging: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
+    return errorf("--moe-per-layer-logging: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
   if (options.logsNormsByLayer && !options.log && !options.tensorboard && options.launch.rank == 0)
-    return errorf(
-        "--log-norms-by-layer: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
+    return errorf("--log-norms-by-layer: there is no log for it; expected --log FILE or --tensorboard-dir DIR too");
   return Status::ok();
 }
 
@@ -104,8 +95,8 @@ void add(NamedFiles &files, std::string_view flag, const std::optional<std::stri
 
 void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
   if (folder)
-    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json",
-                             CheckpointRecord::kFile, kLatestFile})
+    for (const char *name :
+         {"config.json", "model.safetensors", "model.safetensors.index.json", CheckpointRecord::kFile, kLatestFile})
       files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
 }
 
@@ -114,8 +105,7 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
   add(files, "--valid-data", options.validData);
-  for (const std::string &path :
-       {options.tokenizer.model, options.tokenizer.vocabulary, options.tokenizer.merges})
+  for (const std::string &path : {options.tokenizer.model, options.tokenizer.vocabulary, options.tokenizer.merges})
     if (!path.empty())
       files.push_back({"--tokenizer-model", path});
   if (!options.chatTemplate.empty())
@@ -132,8 +122,7 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   forEachEntry(options.plan, [&](const auto &folder) {
     const std::string name = folder.path().filename().string();
     if (name == plan::kEvaluationFolder || name.starts_with(plan::batchFolder("")))
-      forEachEntry(folder.path().string(),
-                   [&](const auto &file) { add(files, "the plan", file.path().string()); });
+      forEachEntry(folder.path().string(), [&](const auto &file) { add(files, "the plan", file.path().string()); });
   });
   return files;
 }
@@ -151,8 +140,7 @@ NamedFiles outputsOf(const TrainingOptions &options) {
 
 // Two outputs may go to one device.
 bool areOneFile(const NamedFile &a, const NamedFile &b) {
-  return isSameFile(a.path, b.path) &&
-         (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
+  return isSameFile(a.path, b.path) && (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
 }
 
 // A run must not write a file that it reads, nor two of its outputs to one file. Only the checkpoint may be replaced
@@ -200,10 +188,9 @@ Status verifyConfigOfSave(const std::string &folder, const plan::Plan &plan) {
   std::error_code ignored;
   if (!plan.modelConfig.empty() || !std::filesystem::exists(config, ignored))
     return Status::ok();
-  return errorf(
-      "--save: {}: describes another program than the plan's, which was edited and has no config.json; "
-      "expected a folder without one",
-      config.string());
+  return errorf("--save: {}: describes another program than the plan's, which was edited and has no config.json; "
+                "expected a folder without one",
+                config.string());
 }
 
 } // namespace
@@ -222,8 +209,7 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   MGC_TRY(verifyCreatable(kindThatBegins("--trace", "a trace", kTraceBegins), options.trace, options.force));
   MGC_TRY(verifyCreatable(kindThatBegins("--profile-json", "a profile", kProfileBegins), options.profileJson,
                           options.force));
-  return options.page ? mgc::verifyCreatable(options.page->kind, options.page->path, options.force)
-                      : Status::ok();
+  return options.page ? mgc::verifyCreatable(options.page->kind, options.page->path, options.force) : Status::ok();
 }
 
 } // namespace mgc

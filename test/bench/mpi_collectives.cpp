@@ -37,10 +37,10 @@ Status measure(Launch launch, int64_t repetitions) {
     std::iota(ranks.begin(), ranks.end(), 0);
     MGC_ASSIGN(group, communicator.openGroup(ranks));
     if (launch.rank == 0)
-      std::printf("%s, %ld ranks\n%12s %14s %14s %8s\n", mpi->facts().version, long(launch.size), "bytes",
-                  "mgc us", "MPI us", "ratio");
-    for (int64_t bytes : {int64_t(4), int64_t(1) << 10, int64_t(8) << 10, int64_t(64) << 10, int64_t(1) << 20,
-                          int64_t(64) << 20}) {
+      std::printf("%s, %ld ranks\n%12s %14s %14s %8s\n", mpi->facts().version, long(launch.size), "bytes", "mgc us",
+                  "MPI us", "ratio");
+    for (int64_t bytes :
+         {int64_t(4), int64_t(1) << 10, int64_t(8) << 10, int64_t(64) << 10, int64_t(1) << 20, int64_t(64) << 20}) {
       plan::Collective what;
       what.chunk = bytes / int64_t(sizeof(float));
       std::vector<float> from(static_cast<size_t>(what.chunk), 1.0f), to(from.size());
@@ -51,9 +51,8 @@ Status measure(Launch launch, int64_t repetitions) {
           status = communicator.collective(group, what, from.data(), to.data());
       });
       MGC_TRY(std::move(status));
-      const double theirs = best(calls, [&] {
-        MPI_Allreduce(from.data(), to.data(), int(what.chunk), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      });
+      const double theirs = best(
+          calls, [&] { MPI_Allreduce(from.data(), to.data(), int(what.chunk), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
       if (launch.rank == 0)
         std::printf("%12ld %14.2f %14.2f %8.2f\n", long(bytes), own, theirs, own / theirs);
     }
@@ -67,8 +66,7 @@ Status measure(Launch launch, int64_t repetitions) {
 
 int main(int argc, char **argv) {
   const Result<Launch> launch = launchOf({});
-  const Status status =
-      launch.isOk() ? measure(*launch, argc > 1 ? std::atoll(argv[1]) : 256) : launch.status();
+  const Status status = launch.isOk() ? measure(*launch, argc > 1 ? std::atoll(argv[1]) : 256) : launch.status();
   if (!status.isOk())
     std::fprintf(stderr, "%s\n", status.message().c_str());
   return status.isOk() ? 0 : 1;

@@ -103,8 +103,7 @@ public:
 
 private:
   dnnl::memory memory(int64_t rows, int64_t columns, bool transposed, float *data) {
-    const dnnl::memory::dims strides =
-        transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
+    const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
     return {{{rows, columns}, dnnl::memory::data_type::f32, strides}, engine_, data};
   }
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
@@ -150,8 +149,8 @@ void answer(const plan::Gemm &gemm, int threads, int repeats) {
   }
   ways.push_back([&] {
     setLibraryThreads(threads);
-    dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
-               a.get(), gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
+    dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f, a.get(),
+               gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
                gemm.accumulate ? 1.0f : 0.0f, c.get(), gemm.n);
   });
   ways.push_back([&] {
@@ -173,8 +172,7 @@ void compareTypes(const plan::Gemm &gemm, int threads, int repeats) {
     product.inputType = input, product.outputType = output;
     ways.push_back([&, product] { mgc::gemm(product, a.get(), b.get(), c.get(), threads); });
   }
-  const std::vector<double> seconds =
-      bestSeconds(repeats, ways, threads == 1 ? processorSeconds : wallSeconds);
+  const std::vector<double> seconds = bestSeconds(repeats, ways, threads == 1 ? processorSeconds : wallSeconds);
   const double gflops = 2e-9 * double(gemm.m) * double(gemm.n) * double(gemm.k);
   std::cout << gemm.sizes() << ": f32 " << gflops / seconds[0] << " GFLOP/s; bf16 to f32 takes "
             << seconds[1] / seconds[0] << " of that, to bf16 " << seconds[2] / seconds[0] << std::endl;
@@ -184,8 +182,8 @@ void compareTypes(int threads, int repeats) {
   for (int flags = 0; flags < 4; ++flags)
     for (auto [m, n, k] :
          {std::array<int64_t, 3>{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}, {64, 768, 768}})
-      compareTypes({.m = m, .n = n, .k = k, .transposeA = (flags & 1) != 0, .transposeB = (flags & 2) != 0},
-                   threads, repeats);
+      compareTypes({.m = m, .n = n, .k = k, .transposeA = (flags & 1) != 0, .transposeB = (flags & 2) != 0}, threads,
+                   repeats);
 }
 
 } // namespace
@@ -199,7 +197,7 @@ int main(int argc, char **argv) {
     return list(argv[1]);
   plan::Gemm gemm;
   int threads, repeats;
-  while (std::cin >> gemm.m >> gemm.n >> gemm.k >> gemm.transposeA >> gemm.transposeB >> gemm.accumulate >>
-         threads >> repeats)
+  while (std::cin >> gemm.m >> gemm.n >> gemm.k >> gemm.transposeA >> gemm.transposeB >> gemm.accumulate >> threads >>
+         repeats)
     answer(gemm, threads, repeats);
 }

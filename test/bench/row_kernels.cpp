@@ -33,9 +33,7 @@ namespace {
 constexpr double kLeastBytes = 1e6;
 constexpr int kRounds = 9;
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Work on [begin, end) of a range, by all threads.
 template <typename Body> void onThreads(int threads, int64_t range, const Body &body) {
@@ -44,15 +42,12 @@ template <typename Body> void onThreads(int threads, int64_t range, const Body &
               [&](int64_t part, int64_t) { body(range * part / parts, range * (part + 1) / parts); });
 }
 
-std::byte *dataOf(const plugin::DeviceBuffer &buffer) {
-  return reinterpret_cast<std::byte *>(buffer.address());
-}
+std::byte *dataOf(const plugin::DeviceBuffer &buffer) { return reinterpret_cast<std::byte *>(buffer.address()); }
 
 class Memory {
 public:
   explicit Memory(int threads)
-      : threads_(threads), other_(2 * std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 32 << 20) / 4, 1.0f) {
-  }
+      : threads_(threads), other_(2 * std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 32 << 20) / 4, 1.0f) {}
 
   void leaveCache() {
     onThreads(threads_, int64_t(other_.size()), [&](int64_t begin, int64_t end) {
@@ -145,15 +140,11 @@ private:
       const auto found = row ? rows.find(functionOf(*row)) : rows.end();
       if (found == rows.end())
         continue;
-      Kernel kernel{functionOf(*row),
-                    found->second,
-                    instruction.instruction->label,
-                    {},
-                    chunk.scalarsOf(instruction).data()};
+      Kernel kernel{
+          functionOf(*row), found->second, instruction.instruction->label, {}, chunk.scalarsOf(instruction).data()};
       for (int64_t i = 0; i < instruction.operandCount; ++i) {
         const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
-        kernel.operands.push_back(dataOf(buffer_) + (operand.slot ? step.slots[operand.slot - 1] : 0) +
-                                  operand.offset);
+        kernel.operands.push_back(dataOf(buffer_) + (operand.slot ? step.slots[operand.slot - 1] : 0) + operand.offset);
       }
       kernels.push_back(std::move(kernel));
       rows.erase(found);
@@ -188,16 +179,14 @@ void measure(const Kernel &kernel, Memory &memory, int threads) {
   for (int round = 0; round < kRounds; ++round) {
     memory.leaveCache();
     const double start = seconds();
-    onThreads(threads, kernel.row->range, [&](int64_t begin, int64_t end) {
-      kernel.function(kernel.operands.data(), kernel.scalars, begin, end);
-    });
+    onThreads(threads, kernel.row->range,
+              [&](int64_t begin, int64_t end) { kernel.function(kernel.operands.data(), kernel.scalars, begin, end); });
     best = std::min(best, seconds() - start);
     bestStream = std::min(bestStream, memory.streamSeconds(kernel.row->bytes, kernel.isInPlace()));
   }
   const double bytes = kernel.row->bytes;
   fmt::print("{:8.2f} {:8.3f} {:8.2f} {:8.2f} {:8.2f}  {}{}\n", bytes * 1e-6, best * 1e3, bytes / best * 1e-9,
-             bytes / bestStream * 1e-9, bestStream / best, kernel.label,
-             kernel.isInPlace() ? " (in place)" : "");
+             bytes / bestStream * 1e-9, bestStream / best, kernel.label, kernel.isInPlace() ? " (in place)" : "");
   std::fflush(stdout);
 }
 

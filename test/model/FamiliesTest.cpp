@@ -35,8 +35,7 @@ std::string dimsOf(const plan::Parameter &parameter) {
 }
 
 TEST(Gpt2, FieldsAreRead) {
-  ModelDescription gpt2 =
-      model(with(tinyGpt2(), {{"embd_pdrop", 0.1}, {"attn_pdrop", 0.2}, {"resid_pdrop", 0.3}}));
+  ModelDescription gpt2 = model(with(tinyGpt2(), {{"embd_pdrop", 0.1}, {"attn_pdrop", 0.2}, {"resid_pdrop", 0.3}}));
   EXPECT_EQ(gpt2.vocabulary, 100);
   EXPECT_EQ(gpt2.layers, std::vector<int64_t>({0, 0, 0, 0}));
   EXPECT_TRUE(gpt2.embedding.learnedPositions && gpt2.head.tied);
@@ -85,35 +84,33 @@ TEST(Gpt2, Activations) {
                                                       {"swish", Activation::silu},
                                                       {"tanh", Activation::tanh}};
   for (const auto &[name, activation] : rows)
-    EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation)
-        << name;
+    EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation) << name;
   for (const char *name : {"prelu", "xielu"}) // these have parameters
     EXPECT_TRUE(errorOf(with(tinyGpt2(), {{"activation_function", name}}))
                     .starts_with(fmt::format("config.json: activation_function = \"{}\"", name)));
 }
 
 TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {
-  EXPECT_EQ(tensorsOf(model(tinyGpt2())),
-            std::vector<std::string>({"transformer.wte.weight 100x32",
-                                      "transformer.wpe.weight 64x32",
-                                      "transformer.h.0.ln_1.weight 32",
-                                      "transformer.h.0.ln_1.bias 32",
-                                      "transformer.h.0.attn.c_attn.weight[q] 32x96",
-                                      "transformer.h.0.attn.c_attn.bias[q] 96",
-                                      "transformer.h.0.attn.c_attn.weight[k] 32x96",
-                                      "transformer.h.0.attn.c_attn.bias[k] 96",
-                                      "transformer.h.0.attn.c_attn.weight[v] 32x96",
-                                      "transformer.h.0.attn.c_attn.bias[v] 96",
-                                      "transformer.h.0.attn.c_proj.weight 32x32",
-                                      "transformer.h.0.attn.c_proj.bias 32",
-                                      "transformer.h.0.ln_2.weight 32",
-                                      "transformer.h.0.ln_2.bias 32",
-                                      "transformer.h.0.mlp.c_fc.weight 32x128",
-                                      "transformer.h.0.mlp.c_fc.bias 128",
-                                      "transformer.h.0.mlp.c_proj.weight 128x32",
-                                      "transformer.h.0.mlp.c_proj.bias 32",
-                                      "transformer.ln_f.weight 32",
-                                      "transformer.ln_f.bias 32"}));
+  EXPECT_EQ(tensorsOf(model(tinyGpt2())), std::vector<std::string>({"transformer.wte.weight 100x32",
+                                                                    "transformer.wpe.weight 64x32",
+                                                                    "transformer.h.0.ln_1.weight 32",
+                                                                    "transformer.h.0.ln_1.bias 32",
+                                                                    "transformer.h.0.attn.c_attn.weight[q] 32x96",
+                                                                    "transformer.h.0.attn.c_attn.bias[q] 96",
+                                                                    "transformer.h.0.attn.c_attn.weight[k] 32x96",
+                                                                    "transformer.h.0.attn.c_attn.bias[k] 96",
+                                                                    "transformer.h.0.attn.c_attn.weight[v] 32x96",
+                                                                    "transformer.h.0.attn.c_attn.bias[v] 96",
+                                                                    "transformer.h.0.attn.c_proj.weight 32x32",
+                                                                    "transformer.h.0.attn.c_proj.bias 32",
+                                                                    "transformer.h.0.ln_2.weight 32",
+                                                                    "transformer.h.0.ln_2.bias 32",
+                                                                    "transformer.h.0.mlp.c_fc.weight 32x128",
+                                                                    "transformer.h.0.mlp.c_fc.bias 128",
+                                                                    "transformer.h.0.mlp.c_proj.weight 128x32",
+                                                                    "transformer.h.0.mlp.c_proj.bias 32",
+                                                                    "transformer.ln_f.weight 32",
+                                                                    "transformer.ln_f.bias 32"}));
 }
 
 TEST(Gpt2, QueryKeyValueAreViewsOfOneTensor) {
@@ -164,20 +161,19 @@ TEST(Llama, OtherNamesOfTensors) {
   using Names = std::vector<std::string>;
   ModelDescription llama = model(tinyDecoder("llama"));
   EXPECT_EQ(findParameter(llama.parameters, "final_norm.weight")->aliases, Names({"norm.weight"}));
-  EXPECT_EQ(llama.ignoredTensors, Names({"model.layers.{}.self_attn.rotary_emb.inv_freq",
-                                         "layers.{}.self_attn.rotary_emb.inv_freq"}));
+  EXPECT_EQ(llama.ignoredTensors,
+            Names({"model.layers.{}.self_attn.rotary_emb.inv_freq", "layers.{}.self_attn.rotary_emb.inv_freq"}));
 }
 
 TEST(Llama, TensorsAreThoseOfTheCheckpoint) {
-  EXPECT_EQ(
-      tensorsOf(model(tinyDecoder("llama")), 2),
-      std::vector<std::string>(
-          {"model.embed_tokens.weight 128x32", "model.layers.2.input_layernorm.weight 32",
-           "model.layers.2.self_attn.q_proj.weight 32x32", "model.layers.2.self_attn.k_proj.weight 16x32",
-           "model.layers.2.self_attn.v_proj.weight 16x32", "model.layers.2.self_attn.o_proj.weight 32x32",
-           "model.layers.2.post_attention_layernorm.weight 32", "model.layers.2.mlp.gate_proj.weight 80x32",
-           "model.layers.2.mlp.up_proj.weight 80x32", "model.layers.2.mlp.down_proj.weight 32x80",
-           "model.norm.weight 32", "lm_head.weight 128x32"}));
+  EXPECT_EQ(tensorsOf(model(tinyDecoder("llama")), 2),
+            std::vector<std::string>(
+                {"model.embed_tokens.weight 128x32", "model.layers.2.input_layernorm.weight 32",
+                 "model.layers.2.self_attn.q_proj.weight 32x32", "model.layers.2.self_attn.k_proj.weight 16x32",
+                 "model.layers.2.self_attn.v_proj.weight 16x32", "model.layers.2.self_attn.o_proj.weight 32x32",
+                 "model.layers.2.post_attention_layernorm.weight 32", "model.layers.2.mlp.gate_proj.weight 80x32",
+                 "model.layers.2.mlp.up_proj.weight 80x32", "model.layers.2.mlp.down_proj.weight 32x80",
+                 "model.norm.weight 32", "lm_head.weight 128x32"}));
 }
 
 TEST(Llama, Biases) {
@@ -185,8 +181,8 @@ TEST(Llama, Biases) {
   EXPECT_EQ(findParameter(plain.kinds[0].parameters, "attn.o.bias"), nullptr);
   ModelDescription biased = model(with(tinyDecoder("llama"), {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_EQ(biased.kinds[0].parameters.size(), plain.kinds[0].parameters.size() + 7);
-  for (const char *role : {"attn.q.bias", "attn.k.bias", "attn.v.bias", "attn.o.bias", "mlp.gate.bias",
-                           "mlp.up.bias", "mlp.down.bias"})
+  for (const char *role :
+       {"attn.q.bias", "attn.k.bias", "attn.v.bias", "attn.o.bias", "mlp.gate.bias", "mlp.up.bias", "mlp.down.bias"})
     EXPECT_NE(findParameter(biased.kinds[0].parameters, role), nullptr) << role;
 }
 
@@ -228,15 +224,14 @@ TEST(Qwen2, BiasesOnQueryKeyValueOnly) {
 }
 
 TEST(Qwen2, WindowIsNotUsedUnlessSwitchedOn) {
-  ModelDescription qwen =
-      model(with(tinyDecoder("qwen2"), {{"sliding_window", 4}, {"max_window_layers", 0}}));
+  ModelDescription qwen = model(with(tinyDecoder("qwen2"), {{"sliding_window", 4}, {"max_window_layers", 0}}));
   EXPECT_EQ(qwen.kinds.size(), 1u);
   EXPECT_EQ(qwen.blockOf(3).attention.window, 0);
 }
 
 TEST(Qwen2, LayersFromMaxWindowLayersOnHaveTheWindow) {
-  ModelDescription qwen = model(with(
-      tinyDecoder("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 3}}));
+  ModelDescription qwen = model(
+      with(tinyDecoder("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 3}}));
   EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 0, 0, 1}));
   EXPECT_EQ(qwen.blockOf(0).attention.window, 0);
   EXPECT_EQ(qwen.blockOf(3).attention.window, 4);
@@ -244,10 +239,9 @@ TEST(Qwen2, LayersFromMaxWindowLayersOnHaveTheWindow) {
 
 TEST(Qwen2, LayerTypesDecide) {
   json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
-  ModelDescription qwen = model(with(tinyDecoder("qwen2"), {{"use_sliding_window", true},
-                                                            {"sliding_window", 4},
-                                                            {"max_window_layers", 1},
-                                                            {"layer_types", types}}));
+  ModelDescription qwen = model(
+      with(tinyDecoder("qwen2"),
+           {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 1}, {"layer_types", types}}));
   EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 1, 0, 1}));
   EXPECT_EQ(qwen.blockOf(2).attention.window, 4);
   EXPECT_EQ(qwen.kinds[1].parameters.size(), qwen.kinds[0].parameters.size());
@@ -341,8 +335,7 @@ TEST(T5, ActivationsAndTheirGates) {
   EXPECT_EQ(mlpOf("gated-gelu").activation, Activation::geluTanh); // transformers takes gelu_new for it
   EXPECT_EQ(mlpOf("gated-silu").activation, Activation::silu);
   EXPECT_TRUE(mlpOf("gated-silu").gated);
-  const Mlp said =
-      model(with(tinyT5(), {{"dense_act_fn", "silu"}, {"is_gated_act", true}})).kinds[0].block.mlp;
+  const Mlp said = model(with(tinyT5(), {{"dense_act_fn", "silu"}, {"is_gated_act", true}})).kinds[0].block.mlp;
   EXPECT_EQ(said.activation, Activation::silu);
   EXPECT_TRUE(said.gated);
 }
@@ -404,13 +397,11 @@ TEST(DeepseekV3, LatentAttention) {
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_a.weight")), "z20 h32 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_b.weight")), "g4 x20 l16 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.o.weight")), "h32 g4 r1 w8 ");
-  EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", nullptr}}))
-                   .blockOf(0)
-                   .attention.rope->interleaved)
+  EXPECT_FALSE(
+      model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", nullptr}})).blockOf(0).attention.rope->interleaved)
       << "null is false to the class";
-  EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", false}}))
-                   .blockOf(0)
-                   .attention.rope->interleaved);
+  EXPECT_FALSE(
+      model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", false}})).blockOf(0).attention.rope->interleaved);
 }
 
 TEST(DeepseekV3, ModulesThatPredictLaterTokens) {
@@ -424,16 +415,14 @@ TEST(DeepseekV3, ModulesThatPredictLaterTokens) {
   EXPECT_EQ(state->offset, std::vector<int64_t>({0, 32})) << "behind the columns of the token";
   EXPECT_EQ(findParameter(deepseek.later.parameters, "later.norm.weight")->init, plan::InitKind::ones);
   EXPECT_EQ(findParameter(deepseek.parameters, "embed.tokens")->aliases,
-            Names({"embed_tokens.weight", "model.layers.4.embed_tokens.weight",
-                   "model.layers.5.embed_tokens.weight"}));
+            Names({"embed_tokens.weight", "model.layers.4.embed_tokens.weight", "model.layers.5.embed_tokens.weight"}));
   EXPECT_EQ(findParameter(deepseek.parameters, "head.weight")->aliases,
             Names({"model.layers.4.shared_head.head.weight", "model.layers.5.shared_head.head.weight"}));
   const auto ignores = [&](int64_t trained, const std::string &name) {
     const Names ignored = ignoredTensors(deepseek, trained);
     return std::ranges::find(ignored, name) != ignored.end();
   };
-  for (const std::string name :
-       {"eh_proj.weight", "mlp.experts.{}.up_proj.weight", "shared_head.head.weight"}) {
+  for (const std::string name : {"eh_proj.weight", "mlp.experts.{}.up_proj.weight", "shared_head.head.weight"}) {
     EXPECT_TRUE(ignores(0, "model.layers.4." + name) && ignores(0, "layers.5." + name)) << name;
     EXPECT_TRUE(!ignores(1, "model.layers.4." + name) && ignores(1, "model.layers.5." + name)) << name;
     EXPECT_FALSE(ignores(2, "model.layers.5." + name)) << name;
@@ -488,8 +477,7 @@ TEST(GptOss, SinksWindowsAndExpertsWithBiases) {
 
 TEST(GptOss, TensorsAreWholeStacks) {
   ModelDescription oss = model(tinyDecoder("gpt_oss"));
-  const plan::Parameter &both = inLayer(oss, "experts.gate_up.weight"),
-                        &bias = inLayer(oss, "experts.gate_up.bias");
+  const plan::Parameter &both = inLayer(oss, "experts.gate_up.weight"), &bias = inLayer(oss, "experts.gate_up.bias");
   EXPECT_EQ(dimsOf(both), "e8 h32 m80 j2 ");
   EXPECT_EQ(both.tensor, "model.layers.{}.mlp.experts.gate_up_proj");
   EXPECT_EQ(both.fileShape, std::vector<int64_t>({8, 32, 160})) << "gate and up alternate";
@@ -502,8 +490,7 @@ TEST(GptOss, TensorsAreWholeStacks) {
 
 TEST(GptOss, LayerTypesAndTheAuxiliaryLossOfTheClass) {
   json types = {"full_attention", "full_attention", "sliding_attention", "full_attention"};
-  ModelDescription oss =
-      model(with(tinyDecoder("gpt_oss"), {{"layer_types", types}, {"output_router_logits", true}}));
+  ModelDescription oss = model(with(tinyDecoder("gpt_oss"), {{"layer_types", types}, {"output_router_logits", true}}));
   EXPECT_EQ(oss.layers, std::vector<int64_t>({0, 0, 1, 0}));
   EXPECT_EQ(oss.blockOf(2).attention.window, 4);
   EXPECT_EQ(oss.pooledAuxLoss, 0.9);
@@ -532,9 +519,8 @@ TEST(Qwen3Moe, ExpertsOnSomeLayersAndOneWindow) {
 // --- Two spellings of one model ----------------------------------------------------------------------------
 
 json newSpelling(json config) {
-  json rope = config.contains("rope_scaling") && !config["rope_scaling"].is_null()
-                  ? config["rope_scaling"]
-                  : json{{"rope_type", "default"}};
+  json rope = config.contains("rope_scaling") && !config["rope_scaling"].is_null() ? config["rope_scaling"]
+                                                                                   : json{{"rope_type", "default"}};
   rope["rope_theta"] = config["rope_theta"];
   config.erase("rope_scaling");
   config.erase("rope_theta");
@@ -554,8 +540,7 @@ json llama3Scaling(const char *typeKey) {
 
 TEST(Spellings, EqualForEveryFamily) {
   for (const char *type : {"llama", "mistral", "qwen2", "qwen3"})
-    for (const json &scaling :
-         {json(nullptr), json{{"type", "linear"}, {"factor", 2}}, llama3Scaling("rope_type")}) {
+    for (const json &scaling : {json(nullptr), json{{"type", "linear"}, {"factor", 2}}, llama3Scaling("rope_type")}) {
       json old = with(tinyDecoder(type), {{"rope_scaling", scaling}});
       EXPECT_EQ(describe(model(old)), describe(model(newSpelling(old)))) << type << " " << scaling;
     }
@@ -572,8 +557,8 @@ TEST(Spellings, LayerTypesOfQwen) {
   json full = {"full_attention", "full_attention", "full_attention", "full_attention"};
   for (const char *type : {"qwen2", "qwen3"}) {
     json old = with(tinyDecoder(type), {{"use_sliding_window", false}, {"sliding_window", 4}});
-    json now = with(tinyDecoder(type),
-                    {{"use_sliding_window", false}, {"sliding_window", nullptr}, {"layer_types", full}});
+    json now =
+        with(tinyDecoder(type), {{"use_sliding_window", false}, {"sliding_window", nullptr}, {"layer_types", full}});
     EXPECT_EQ(describe(model(old)), describe(model(now)));
   }
 }

@@ -14,19 +14,16 @@ TEST(ModelFlags, ThoseOfTheModelPass) {
   for (const ModelFlag &flag : modelFlags())
     all.push_back({flag.flag, flag.valueOf(llama)});
   EXPECT_TRUE(verifyModelFlags(llama, all).isOk());
-  EXPECT_TRUE(
-      verifyModelFlags(llama, {{"--norm-epsilon", "0.000001"}, {"--normalization", "RMSNorm"}}).isOk());
+  EXPECT_TRUE(verifyModelFlags(llama, {{"--norm-epsilon", "0.000001"}, {"--normalization", "RMSNorm"}}).isOk());
 }
 
 TEST(ModelFlags, OthersAreNamedWithBothValues) {
   const ModelDescription gpt2 = model(tinyGpt2());
-  EXPECT_EQ(
-      verifyModelFlags(gpt2, {{"--hidden-size", "64"}, {"--swiglu", "true"}, {"--num-layers", "4"}})
-          .message(),
-      "config.json: --hidden-size 64: the model has 32 (n_embd)\n"
-      "  expected the same; the model comes from this file, so leave --hidden-size out or change the file\n"
-      "config.json: --swiglu true: the model has false (activation_function)\n"
-      "  expected the same; the model comes from this file, so leave --swiglu out or change the file");
+  EXPECT_EQ(verifyModelFlags(gpt2, {{"--hidden-size", "64"}, {"--swiglu", "true"}, {"--num-layers", "4"}}).message(),
+            "config.json: --hidden-size 64: the model has 32 (n_embd)\n"
+            "  expected the same; the model comes from this file, so leave --hidden-size out or change the file\n"
+            "config.json: --swiglu true: the model has false (activation_function)\n"
+            "  expected the same; the model comes from this file, so leave --swiglu out or change the file");
 }
 
 TEST(ModelFlags, AFactThatFollowsFromOthersHasNoKey) {

@@ -34,8 +34,7 @@ std::vector<plan::Parameter> allParameters(const ModelDescription &model) {
   std::vector<plan::Parameter> result;
   const auto addInside = [&](const plan::Parameter &parameter, int64_t layer) {
     const plan::Parameter found = atLayer(parameter, layer);
-    if (std::ranges::find(result, found.name, &plan::Parameter::name) ==
-        result.end()) // else all layers share it
+    if (std::ranges::find(result, found.name, &plan::Parameter::name) == result.end()) // else all layers share it
       result.push_back(found);
   };
   for (const ModelParameter &outside : model.parameters)
@@ -90,23 +89,21 @@ static std::string text(const ModelParameter &entry) {
   std::string_view init = p.init == plan::InitKind::normal ? "normal"
                           : p.init == plan::InitKind::ones ? "ones"
                                                            : "zeros";
-  const std::string tensor =
-      p.tensorShape.empty() ? "" : fmt::format(" in [{}]", fmt::join(p.tensorShape, ", "));
-  return fmt::format("  {} = {} [{}] of [{}]{} at [{}],{}, {} {}\n", entry.role, p.name,
-                     fmt::join(p.grouping, ", "), fmt::join(p.fileShape, ", "), tensor,
-                     fmt::join(p.offset, ", "), dims, init, p.initStd);
+  const std::string tensor = p.tensorShape.empty() ? "" : fmt::format(" in [{}]", fmt::join(p.tensorShape, ", "));
+  return fmt::format("  {} = {} [{}] of [{}]{} at [{}],{}, {} {}\n", entry.role, p.name, fmt::join(p.grouping, ", "),
+                     fmt::join(p.fileShape, ", "), tensor, fmt::join(p.offset, ", "), dims, init, p.initStd);
 }
 
 static std::string text(const AttentionDescription &attention) {
-  std::string line = fmt::format(
-      "  attention: {} heads, {} groups of size {}, scale {}, window {}, dropout {}", attention.heads,
-      attention.groups, attention.headDim, attention.scale, attention.window, attention.dropout);
+  std::string line =
+      fmt::format("  attention: {} heads, {} groups of size {}, scale {}, window {}, dropout {}", attention.heads,
+                  attention.groups, attention.headDim, attention.scale, attention.window, attention.dropout);
   line += fmt::format(", bias {}{}", attention.qkvBias ? "qkv" : "-", attention.outBias ? " out" : "");
   if (attention.qkNorm)
     line += ", q and k " + text(attention.qkNorm->norm);
   if (attention.rope)
-    line += fmt::format(", rope {} [{}]", attention.rope->theta,
-                        fmt::join(inverseFrequencies(*attention.rope, 1), ", "));
+    line +=
+        fmt::format(", rope {} [{}]", attention.rope->theta, fmt::join(inverseFrequencies(*attention.rope, 1), ", "));
   return line + "\n";
 }
 
@@ -115,20 +112,19 @@ static std::string text(const BlockKind &kind) {
   std::string lines = fmt::format("  {}; {}; residual dropout {}\n", text(block.attentionBranch.before),
                                   text(block.mlpBranch.before), block.attentionBranch.dropout);
   lines += text(block.attention);
-  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", wordOf(block.mlp.activation),
-                       block.mlp.gated ? " gated" : "", block.mlp.ffn, block.mlp.bias);
+  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", wordOf(block.mlp.activation), block.mlp.gated ? " gated" : "",
+                       block.mlp.ffn, block.mlp.bias);
   for (const ModelParameter &parameter : kind.parameters)
     lines += text(parameter);
   return lines;
 }
 
 std::string describe(const ModelDescription &model) {
-  std::string lines =
-      fmt::format("{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n",
-                  model.family, model.vocabulary, model.hidden, model.maxPositions,
-                  model.embedding.learnedPositions ? "learned" : "rotary", model.embedding.dropout,
-                  text(model.finalNorm), model.head.tied ? "tied" : "own",
-                  model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
+  std::string lines = fmt::format(
+      "{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n", model.family,
+      model.vocabulary, model.hidden, model.maxPositions, model.embedding.learnedPositions ? "learned" : "rotary",
+      model.embedding.dropout, text(model.finalNorm), model.head.tied ? "tied" : "own",
+      model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
   for (const ModelParameter &parameter : model.parameters)
     lines += text(parameter);
   for (size_t kind = 0; kind < model.kinds.size(); ++kind)

@@ -51,10 +51,9 @@ TEST(Overrides, ofAllLayers) {
 }
 
 TEST(Overrides, ofSomeLayers) {
-  const ModelDescription model_ =
-      model(llama({{"layers",
-                    {{{"every", 2}, {"from", 1}, {"attention", {{"rope", nullptr}}}},
-                     {{"to", 0}, {"attention", {{"window", 4}}}}}}}));
+  const ModelDescription model_ = model(llama({{"layers",
+                                                {{{"every", 2}, {"from", 1}, {"attention", {{"rope", nullptr}}}},
+                                                 {{"to", 0}, {"attention", {{"window", 4}}}}}}}));
   EXPECT_EQ(model_.layers, std::vector<int64_t>({0, 1, 2, 1}));
   EXPECT_FALSE(model_.blockOf(1).attention.rope);
   EXPECT_EQ(model_.blockOf(0).attention.window, 4);
@@ -62,17 +61,16 @@ TEST(Overrides, ofSomeLayers) {
 }
 
 TEST(Overrides, ofEmbeddingAndHead) {
-  const ModelDescription model_ = model(llama({{"embedding", {{"scale", 2}, {"learned_positions", true}}},
-                                               {"head", {{"softcap", 30}, {"tied", true}}}}));
+  const ModelDescription model_ = model(
+      llama({{"embedding", {{"scale", 2}, {"learned_positions", true}}}, {"head", {{"softcap", 30}, {"tied", true}}}}));
   EXPECT_EQ(model_.embedding.scale, 2);
   EXPECT_TRUE(findParameter(model_.parameters, "embed.positions"));
   EXPECT_FALSE(findParameter(model_.parameters, "head.weight"));
 }
 
 TEST(Overrides, tensorsHaveTheNamesThatAreGiven) {
-  const ModelDescription model_ =
-      model(llama({{"layer", {{"attention", {{"gated", true}}}}},
-                   {"tensors", {{"attn.gate.weight", "model.layers.{}.attn.g.weight"}}}}));
+  const ModelDescription model_ = model(llama({{"layer", {{"attention", {{"gated", true}}}}},
+                                               {"tensors", {{"attn.gate.weight", "model.layers.{}.attn.g.weight"}}}}));
   EXPECT_EQ(tensorOf(model_, "attn.gate.weight"), "model.layers.{}.attn.g.weight");
   EXPECT_EQ(tensorOf(model_, "attn.q.weight"), "model.layers.{}.self_attn.q_proj.weight");
 }
@@ -83,9 +81,8 @@ TEST(Overrides, latentsComposeWithAnyFamily) {
   const ModelDescription edited = model(llama({{"layer", {{"attention", latent}}}}));
   const plan::Parameter &o = *findParameter(edited.kinds[0].parameters, "attn.o.weight");
   EXPECT_EQ(o.fileShape, (std::vector<int64_t>{32, 24}));
-  const ModelDescription back =
-      model(with(tinyDecoder("deepseek_v2"),
-                 {{"mgc", {{"model", {{"layer", {{"attention", {{"latent", nullptr}}}}}}}}}}));
+  const ModelDescription back = model(
+      with(tinyDecoder("deepseek_v2"), {{"mgc", {{"model", {{"layer", {{"attention", {{"latent", nullptr}}}}}}}}}}));
   EXPECT_TRUE(findParameter(back.kinds[0].parameters, "attn.k.weight"));
 }
 
@@ -116,10 +113,9 @@ TEST(Overrides, aModelWithoutAFamilyIsAllWritten) {
 TEST(Overrides, whatIsWrongIsRefusedByItsPath) {
   const auto at = [](const json &overrides) { return errorOf(llama(overrides)); };
   const std::string page = "\n  docs/model-vocabulary.md has its fields";
-  EXPECT_EQ(
-      at({{"layer", {{"attention", {{"sofcap", 50}}}}}}),
-      "config.json: mgc.model.layer.attention.sofcap = 50 is not understood for this part of a description" +
-          page + "\n  did you mean softcap?");
+  EXPECT_EQ(at({{"layer", {{"attention", {{"sofcap", 50}}}}}}),
+            "config.json: mgc.model.layer.attention.sofcap = 50 is not understood for this part of a description" +
+                page + "\n  did you mean softcap?");
   EXPECT_EQ(at({{"layer", {{"mlp", {{"activation", "prelu"}}}}}}).substr(0, 67),
             "config.json: mgc.model.layer.mlp.activation = \"prelu\" is not suppor");
   EXPECT_EQ(at({{"layer", {{"attention", {{"groups", 3}}}}}}),
@@ -145,33 +141,24 @@ TEST(Overrides, derivedFieldsAreThoseOfTheEdit) {
 }
 
 TEST(Overrides, whatWouldTrainAnotherModelInSilenceIsRefused) {
-  const auto of = [](const json &attention) {
-    return errorOf(llama({{"layer", {{"attention", attention}}}}));
-  };
+  const auto of = [](const json &attention) { return errorOf(llama({{"layer", {{"attention", attention}}}})); };
   const auto contains = [](const std::string &error, const char *part) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   };
   contains(of({{"ropee", nullptr}}), "ropee = null is not understood");
-  contains(of({{"rope", {{"scaling", {{"kind", "yarn"}, {"factor", 4}}}}}}),
-           "original_positions = 0 of yarn");
-  contains(
-      of({{"rope",
-           {{"scaling", {{"kind", "llama3"}, {"original_positions", 8}, {"low_frequency_factor", 4}}}}}}),
-      "low_frequency_factor = 4 is not below high_frequency_factor = 4");
-  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "layer"}}}}}}),
-           "all_heads and kind layer");
-  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "rms"}, {"offset", 1}}}}}}),
-           "with an offset");
+  contains(of({{"rope", {{"scaling", {{"kind", "yarn"}, {"factor", 4}}}}}}), "original_positions = 0 of yarn");
+  contains(of({{"rope", {{"scaling", {{"kind", "llama3"}, {"original_positions", 8}, {"low_frequency_factor", 4}}}}}}),
+           "low_frequency_factor = 4 is not below high_frequency_factor = 4");
+  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "layer"}}}}}}), "all_heads and kind layer");
+  contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "rms"}, {"offset", 1}}}}}}), "with an offset");
   contains(of({{"softcap", 1e-300}}), "attention.softcap = 1e-300");
   contains(of({{"causal", false}}), "attention.causal: false with the objective causal");
   const auto named = [](const char *role, const char *tensor) {
     return errorOf(llama({{"tensors", {{role, tensor}}}}));
   };
   contains(named("attn.q.weight", "q.weight"), "with the holes of model.layers.{}.self_attn.q_proj.weight");
-  contains(named("attn.v.weight", "model.layers.{}.self_attn.k_proj.weight"),
-           "is the tensor of attn.k.weight too");
-  contains(errorOf(llama({{"layers", {{{"from", 3}, {"to", 1}, {"parallel", true}}}}})),
-           "from = 3 is behind to = 1");
+  contains(named("attn.v.weight", "model.layers.{}.self_attn.k_proj.weight"), "is the tensor of attn.k.weight too");
+  contains(errorOf(llama({{"layers", {{{"from", 3}, {"to", 1}, {"parallel", true}}}}})), "from = 3 is behind to = 1");
 }
 
 } // namespace

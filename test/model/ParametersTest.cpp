@@ -15,15 +15,14 @@ namespace {
 ModelDescription tinyLlama() { return model(tinyDecoder("llama")); }
 
 // The layer's rows but those of `own`, which take their place.
-constexpr TensorRow kOthers[] = {
-    {"embed.tokens", "embed", "v h"},      {"attn_norm.weight", "{}.attn_norm", "h"},
-    {"attn.q.weight", "{}.q", "grd h"},    {"attn.k.weight", "{}.k", "gd h"},
-    {"attn.v.weight", "{}.v", "gd h"},     {"attn.q.bias", "{}.q.bias", "grd"},
-    {"attn.k.bias", "{}.k.bias", "gd"},    {"attn.v.bias", "{}.v.bias", "gd"},
-    {"attn.o.weight", "{}.o", "h grd"},    {"mlp_norm.weight", "{}.mlp_norm", "h"},
-    {"mlp.gate.weight", "{}.gate", "f h"}, {"mlp.up.weight", "{}.up", "f h"},
-    {"mlp.down.weight", "{}.down", "h f"}, {"final_norm.weight", "norm", "h"},
-    {"head.weight", "head", "v h"}};
+constexpr TensorRow kOthers[] = {{"embed.tokens", "embed", "v h"},      {"attn_norm.weight", "{}.attn_norm", "h"},
+                                 {"attn.q.weight", "{}.q", "grd h"},    {"attn.k.weight", "{}.k", "gd h"},
+                                 {"attn.v.weight", "{}.v", "gd h"},     {"attn.q.bias", "{}.q.bias", "grd"},
+                                 {"attn.k.bias", "{}.k.bias", "gd"},    {"attn.v.bias", "{}.v.bias", "gd"},
+                                 {"attn.o.weight", "{}.o", "h grd"},    {"mlp_norm.weight", "{}.mlp_norm", "h"},
+                                 {"mlp.gate.weight", "{}.gate", "f h"}, {"mlp.up.weight", "{}.up", "f h"},
+                                 {"mlp.down.weight", "{}.down", "h f"}, {"final_norm.weight", "norm", "h"},
+                                 {"head.weight", "head", "v h"}};
 
 // "q = [1, 2, 1] of [2, 32, 32] in [64, 32] at [0, 0, 0]: g2 r2 d8 h32", of a role in the layer.
 std::string textOf(const ModelDescription &model, std::string_view role) {
@@ -33,9 +32,9 @@ std::string textOf(const ModelDescription &model, std::string_view role) {
   std::string dims;
   for (const plan::ParameterDim &dim : parameter->dims)
     dims += fmt::format(" {}{}", dim.name, dim.size);
-  return fmt::format("{} = [{}] of [{}] in [{}] at [{}]:{}", parameter->name,
-                     fmt::join(parameter->grouping, ", "), fmt::join(parameter->fileShape, ", "),
-                     fmt::join(parameter->tensorShape, ", "), fmt::join(parameter->offset, ", "), dims);
+  return fmt::format("{} = [{}] of [{}] in [{}] at [{}]:{}", parameter->name, fmt::join(parameter->grouping, ", "),
+                     fmt::join(parameter->fileShape, ", "), fmt::join(parameter->tensorShape, ", "),
+                     fmt::join(parameter->offset, ", "), dims);
 }
 
 // How often the parameters of the tensor hold each of its elements: from least to most.
@@ -56,8 +55,7 @@ std::pair<int64_t, int64_t> timesHeld(const ModelDescription &model, std::string
     times.resize(size_t(elements));
     for (int64_t element = 0; element < elements; ++element) {
       bool isHeld = true;
-      for (int64_t j = int64_t(extents.size()) - 1, rest = element; j >= 0;
-           rest /= parameter.fileShape[j--]) {
+      for (int64_t j = int64_t(extents.size()) - 1, rest = element; j >= 0; rest /= parameter.fileShape[j--]) {
         const int64_t at = rest % parameter.fileShape[j] - parameter.offset[j];
         isHeld &= at >= 0 && at < extents[j];
       }
@@ -83,12 +81,10 @@ TEST(TensorRows, PartsOfTheFirstDimension) {
                                         {"mlp.gate.weight", "{}.gate_up_proj", "f|f h", "gate", 0},
                                         {"mlp.up.weight", "{}.gate_up_proj", "f|f h", "up", 1}};
   const ModelDescription phi = bound(tinyLlama(), kRows);
-  EXPECT_EQ(textOf(phi, "attn.q.weight"),
-            "{}.qkv_proj[q] = [3, 1] of [64, 32] in [] at [0, 0]: g2 r2 d8 h32");
+  EXPECT_EQ(textOf(phi, "attn.q.weight"), "{}.qkv_proj[q] = [3, 1] of [64, 32] in [] at [0, 0]: g2 r2 d8 h32");
   EXPECT_EQ(textOf(phi, "attn.k.weight"), "{}.qkv_proj[k] = [2, 1] of [64, 32] in [] at [32, 0]: g2 d8 h32");
   EXPECT_EQ(textOf(phi, "attn.v.weight"), "{}.qkv_proj[v] = [2, 1] of [64, 32] in [] at [48, 0]: g2 d8 h32");
-  EXPECT_EQ(textOf(phi, "mlp.up.weight"),
-            "{}.gate_up_proj[up] = [1, 1] of [160, 32] in [] at [80, 0]: f80 h32");
+  EXPECT_EQ(textOf(phi, "mlp.up.weight"), "{}.gate_up_proj[up] = [1, 1] of [160, 32] in [] at [80, 0]: f80 h32");
   EXPECT_EQ(timesHeld(phi, "{}.qkv_proj"), kOnce);
   EXPECT_EQ(timesHeld(phi, "{}.gate_up_proj"), kOnce);
 }
@@ -107,8 +103,7 @@ TEST(TensorRows, PartsOfEachGroup) {
             "{}.query_key_value[q] = [1, 2, 1] of [2, 32, 32] in [64, 32] at [0, 0, 0]: g2 r2 d8 h32");
   EXPECT_EQ(textOf(falcon, "attn.k.weight"),
             "{}.query_key_value[k] = [1, 1, 1] of [2, 32, 32] in [64, 32] at [0, 16, 0]: g2 d8 h32");
-  EXPECT_EQ(textOf(falcon, "attn.v.bias"),
-            "{}.query_key_value.bias[v] = [1, 1] of [2, 32] in [64] at [0, 24]: g2 d8");
+  EXPECT_EQ(textOf(falcon, "attn.v.bias"), "{}.query_key_value.bias[v] = [1, 1] of [2, 32] in [64] at [0, 24]: g2 d8");
   EXPECT_EQ(timesHeld(falcon, "{}.query_key_value"), kOnce);
   EXPECT_EQ(timesHeld(falcon, "{}.query_key_value.bias"), kOnce);
 }
@@ -127,8 +122,7 @@ TEST(TensorRows, PartsOfOneGroup) {
 }
 
 TEST(TensorRows, OneRowOfAWeightAndItsBias) {
-  static constexpr TensorRow kRows[] = {
-      {"attn.q.*", ".layers.{}.c_attn.*", "h grd|gd|gd; grd|gd|gd", "q", 0}};
+  static constexpr TensorRow kRows[] = {{"attn.q.*", ".layers.{}.c_attn.*", "h grd|gd|gd; grd|gd|gd", "q", 0}};
   const TensorTable table({"base.", kRows, {}});
   ASSERT_EQ(table.rows().size(), 2u);
   const TensorRow &weight = table.rows().front(), &bias = table.rows().back();
@@ -146,8 +140,7 @@ TEST(TensorRows, RefusedRows) {
     TensorRow row;
     std::string problem;
   };
-  const std::string words =
-      " expected words such as grd, and one of several parts at most: grd|gd|gd or g(rd|d|d)";
+  const std::string words = " expected words such as grd, and one of several parts at most: grd|gd|gd or g(rd|d|d)";
   for (const Case &c : std::vector<Case>{
            {{"attn.q.weight", "{}.w", "grd|gd|gd h", "q", 3}, " has no part 3, expected one from 0 to 2"},
            {{"attn.q.weight", "{}.w", "grd|gd|gd h", "q", -1}, " has no part -1, expected one from 0 to 2"},

@@ -53,35 +53,34 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
   image["image_token_index"] = 128, layer["vision_feature_layer"] = -5;
   json several = tinyLlava();
   several["vision_feature_layer"] = {-2, -5};
-  check(
-      {{"no tower", withoutTower,
-        "config.json: vision_config is missing, but required\n"
-        "  expected the config of the tower, an object with model_type"},
-       {"no decoder", withoutDecoder,
-        "config.json: text_config is missing, but required\n"
-        "  expected the config of the decoder, an object with model_type"},
-       {"another tower", llava("vision_config", {{"model_type", "pixtral"}}),
-        "config.json: vision_config.model_type = \"pixtral\" is not supported\n"
-        "  supported: clip_vision_model, siglip_vision_model"},
-       {"an encoder behind it", llava("text_config", {{"model_type", "llava"}}),
-        "config.json: text_config.model_type = \"llava\" has parts itself\n  expected a decoder"},
-       {"patches of a part", llava("vision_config", {{"image_size", 13}}),
-        "config.json: vision_config.image_size = 13 is no multiple of patch_size = 4\n"
-        "  possible image_size: 4 and its multiples"},
-       {"heads", llava("vision_config", {{"num_attention_heads", 5}}),
-        "config.json: vision_config.num_attention_heads = 5 does not divide vision_config.hidden_size = 24\n"
-        "  possible num_attention_heads: 1, 2, 3, 4, 6, 8, 12, 24"},
-       {"an image token of none", image,
-        "config.json: image_token_index = 128 is none of the text_config.vocab_size = 128 tokens\n"
-        "  expected a token of the vocabulary, whose embedding is not read"},
-       {"features behind no layer", layer,
-        "config.json: vision_config.num_hidden_layers = 3 of which vision_feature_layer = -5 is none\n"
-        "  possible vision_feature_layer: -3 to -1, 1 to 3"},
-       {"features of several layers", several,
-        "config.json: vision_feature_layer = [-2,-5] is not a whole number from -4096 to 4096"},
-       {"a field of the tower", llava("vision_config", {{"use_registers", true}}),
-        "config.json: vision_config.use_registers = true is not understood for vision_config\n"
-        "  it may change what the model computes; remove it if it does not"}});
+  check({{"no tower", withoutTower,
+          "config.json: vision_config is missing, but required\n"
+          "  expected the config of the tower, an object with model_type"},
+         {"no decoder", withoutDecoder,
+          "config.json: text_config is missing, but required\n"
+          "  expected the config of the decoder, an object with model_type"},
+         {"another tower", llava("vision_config", {{"model_type", "pixtral"}}),
+          "config.json: vision_config.model_type = \"pixtral\" is not supported\n"
+          "  supported: clip_vision_model, siglip_vision_model"},
+         {"an encoder behind it", llava("text_config", {{"model_type", "llava"}}),
+          "config.json: text_config.model_type = \"llava\" has parts itself\n  expected a decoder"},
+         {"patches of a part", llava("vision_config", {{"image_size", 13}}),
+          "config.json: vision_config.image_size = 13 is no multiple of patch_size = 4\n"
+          "  possible image_size: 4 and its multiples"},
+         {"heads", llava("vision_config", {{"num_attention_heads", 5}}),
+          "config.json: vision_config.num_attention_heads = 5 does not divide vision_config.hidden_size = 24\n"
+          "  possible num_attention_heads: 1, 2, 3, 4, 6, 8, 12, 24"},
+         {"an image token of none", image,
+          "config.json: image_token_index = 128 is none of the text_config.vocab_size = 128 tokens\n"
+          "  expected a token of the vocabulary, whose embedding is not read"},
+         {"features behind no layer", layer,
+          "config.json: vision_config.num_hidden_layers = 3 of which vision_feature_layer = -5 is none\n"
+          "  possible vision_feature_layer: -3 to -1, 1 to 3"},
+         {"features of several layers", several,
+          "config.json: vision_feature_layer = [-2,-5] is not a whole number from -4096 to 4096"},
+         {"a field of the tower", llava("vision_config", {{"use_registers", true}}),
+          "config.json: vision_config.use_registers = true is not understood for vision_config\n"
+          "  it may change what the model computes; remove it if it does not"}});
 }
 
 // Refuses a part of a model that has fields of its own which the joined class lacks.
@@ -114,8 +113,7 @@ TEST(Refusal, PartsOfAWhole) {
 TEST(Refusal, HeadsOfADecoderAlone) {
   json config = tinyLlava();
   config["text_config"].erase("rms_norm_eps");
-  config["text_config"].update(
-      {{"model_type", "cohere"}, {"logit_scale", 0.5}, {"tie_word_embeddings", true}});
+  config["text_config"].update({{"model_type", "cohere"}, {"logit_scale", 0.5}, {"tie_word_embeddings", true}});
   EXPECT_EQ(model(config).head, (Head{.tied = true}));
 }
 
@@ -128,8 +126,7 @@ TEST(Refusal, FeaturesThatMustBeOff) {
          {"pretraining_tp", llama({{"pretraining_tp", 2}}), "config.json: pretraining_tp = 2" + off + "1"},
          {"partial rotary", llama({{"partial_rotary_factor", 0.5}}),
           "config.json: partial_rotary_factor = 0.5" + off + "1.0"},
-         {"mrope", with(tinyDecoder("qwen2"), {{"use_mrope", true}}),
-          "config.json: use_mrope = true" + off + "false"},
+         {"mrope", with(tinyDecoder("qwen2"), {{"use_mrope", true}}), "config.json: use_mrope = true" + off + "false"},
          {"mistral biases", with(tinyDecoder("mistral"), {{"attention_bias", true}}),
           "config.json: attention_bias = true" + off + "false"},
          {"layers of an encoder dropped", with(tinyBart(), {{"encoder_layerdrop", 0.1}}),
@@ -141,8 +138,7 @@ TEST(Refusal, FeaturesThatMustBeOff) {
          {"quantized", llama({{"quantization_config", {{"bits", 4}}}}),
           "config.json: quantization_config = {\"bits\":4} is not supported\n"
           "  train from the weights that are not quantized, which files of bf16 have"},
-         {"quantized experts",
-          with(tinyDecoder("gpt_oss"), {{"quantization_config", {{"quant_method", "mxfp4"}}}}),
+         {"quantized experts", with(tinyDecoder("gpt_oss"), {{"quantization_config", {{"quant_method", "mxfp4"}}}}),
           "config.json: quantization_config = {\"quant_method\":\"mxfp4\"} is not supported\n"
           "  train from the weights that are not quantized, which files of bf16 have"},
          {"another factor in the sigmoid", with(tinyDecoder("gpt_oss"), {{"swiglu_alpha", 2.0}}),
@@ -160,8 +156,7 @@ TEST(Refusal, FeaturesThatMustBeOff) {
               "  expected silu: of gpt_oss x sigmoid(1.702 x), clamped"},
          {"windows without names", with(tinyDecoder("gpt_oss"), {{"layer_types", {1, 2}}}),
           "config.json: layer_types = [1,2] is not a list of texts"},
-         {"another wrong key alone",
-          with(tinyDecoder("gpt_oss"), {{"head_dim", 7}, {"router_aux_loss_coef", 0.5}}),
+         {"another wrong key alone", with(tinyDecoder("gpt_oss"), {{"head_dim", 7}, {"router_aux_loss_coef", 0.5}}),
           "config.json: head_dim = 7 is odd; rotary positions turn pairs"},
          {"no window", without(tinyDecoder("gpt_oss"), "sliding_window"),
           "config.json: sliding_window is missing, but required\n  expected a whole number from 1 to "
@@ -170,51 +165,50 @@ TEST(Refusal, FeaturesThatMustBeOff) {
 
 TEST(Refusal, Experts) {
   const auto mixtral = [](const json &edit) { return with(tinyDecoder("mixtral"), edit); };
-  check(
-      {{"auxiliary loss", mixtral({{"router_aux_loss_coef", -1}}),
-        "config.json: router_aux_loss_coef = -1 is not a number from 0 to 1000000"},
-       {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
-        "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
-       {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
-        "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
-        "  expected at most as many as there are experts"},
-       {"dense layers that are none", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {4}}}),
-        "config.json: mlp_only_layers = [4] is not a list of whole numbers from 0 to 3"},
-       {"groups", with(tinyDecoder("glm4_moe"), {{"n_group", 3}}),
-        "config.json: n_group = 3 does not divide n_routed_experts = 8\n  possible n_group: 1, 2, 4, 8"},
-       {"kept groups", with(tinyDecoder("deepseek_v3"), {{"topk_group", 5}}),
-        "config.json: topk_group = 5 of n_group = 4 groups of 2 experts\n  expected 1 to 4: a token chooses "
-        "num_experts_per_tok = 2 experts"},
-       {"too few experts in them", with(tinyDecoder("deepseek_v3"), {{"num_experts_per_tok", 5}}),
-        "config.json: topk_group = 2 of n_group = 4 groups of 2 experts\n  expected 3 to 4: a token chooses "
-        "num_experts_per_tok = 5 experts"},
-       {"no rank of queries", without(tinyDecoder("deepseek_v2"), "q_lora_rank"),
-        "config.json: q_lora_rank is missing, but required\n"
-        "  expected the size of the queries' latent, or null for none"},
-       {"groups of one", with(tinyDecoder("deepseek_v3"), {{"n_group", 8}}),
-        "config.json: n_group = 8 leaves groups of 1, which are compared by their 2 best experts\n"
-        "  expected groups of 2 or more"},
-       {"another router", with(tinyDecoder("deepseek_v3"), {{"scoring_func", "softmax"}}),
-        "config.json: scoring_func = \"softmax\" is not supported\n  supported: \"sigmoid\""},
-       {"renormalised", with(tinyDecoder("deepseek_v2"), {{"norm_topk_prob", true}}),
-        "config.json: norm_topk_prob = true is not supported\n  supported: false"},
-       {"method", with(tinyDecoder("deepseek_v2"), {{"topk_method", "noaux_tc"}}),
-        "config.json: topk_method = \"noaux_tc\" is not supported\n"
-        "  supported: greedy, group_limited_greedy"},
-       {"grouped latents", with(tinyDecoder("deepseek_v3"), {{"num_key_value_heads", 2}}),
-        "config.json: num_key_value_heads = 2 is not num_attention_heads = 4\n"
-        "  keys and values of latent attention are made for each head"},
-       {"sizes of heads", with(tinyDecoder("deepseek_v3"), {{"head_dim", 8}}),
-        "config.json: head_dim = 8 contradicts qk_nope_head_dim = 12 and qk_rope_head_dim = 4\n  expected 4"},
-       {"a part that is odd", with(tinyDecoder("glm4_moe"), {{"partial_rotary_factor", 0.2}}),
-        "config.json: partial_rotary_factor = 0.2 of a head of 16 are 3 dimensions; expected an even number"},
-       {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
-        "config.json: shared_expert_intermediate_size is missing, but required\n"
-        "  expected a whole number from 1 to 16777216"},
-       {"windows of unknown layers",
-        with(tinyDecoder("qwen2_moe"), {{"use_sliding_window", true}, {"sliding_window", 4}}),
-        "config.json: use_sliding_window = true but layer_types does not say which layers have the window\n"
-        "  expected layer_types with sliding_attention or full_attention for each layer"}});
+  check({{"auxiliary loss", mixtral({{"router_aux_loss_coef", -1}}),
+          "config.json: router_aux_loss_coef = -1 is not a number from 0 to 1000000"},
+         {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
+          "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
+         {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
+          "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
+          "  expected at most as many as there are experts"},
+         {"dense layers that are none", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {4}}}),
+          "config.json: mlp_only_layers = [4] is not a list of whole numbers from 0 to 3"},
+         {"groups", with(tinyDecoder("glm4_moe"), {{"n_group", 3}}),
+          "config.json: n_group = 3 does not divide n_routed_experts = 8\n  possible n_group: 1, 2, 4, 8"},
+         {"kept groups", with(tinyDecoder("deepseek_v3"), {{"topk_group", 5}}),
+          "config.json: topk_group = 5 of n_group = 4 groups of 2 experts\n  expected 1 to 4: a token chooses "
+          "num_experts_per_tok = 2 experts"},
+         {"too few experts in them", with(tinyDecoder("deepseek_v3"), {{"num_experts_per_tok", 5}}),
+          "config.json: topk_group = 2 of n_group = 4 groups of 2 experts\n  expected 3 to 4: a token chooses "
+          "num_experts_per_tok = 5 experts"},
+         {"no rank of queries", without(tinyDecoder("deepseek_v2"), "q_lora_rank"),
+          "config.json: q_lora_rank is missing, but required\n"
+          "  expected the size of the queries' latent, or null for none"},
+         {"groups of one", with(tinyDecoder("deepseek_v3"), {{"n_group", 8}}),
+          "config.json: n_group = 8 leaves groups of 1, which are compared by their 2 best experts\n"
+          "  expected groups of 2 or more"},
+         {"another router", with(tinyDecoder("deepseek_v3"), {{"scoring_func", "softmax"}}),
+          "config.json: scoring_func = \"softmax\" is not supported\n  supported: \"sigmoid\""},
+         {"renormalised", with(tinyDecoder("deepseek_v2"), {{"norm_topk_prob", true}}),
+          "config.json: norm_topk_prob = true is not supported\n  supported: false"},
+         {"method", with(tinyDecoder("deepseek_v2"), {{"topk_method", "noaux_tc"}}),
+          "config.json: topk_method = \"noaux_tc\" is not supported\n"
+          "  supported: greedy, group_limited_greedy"},
+         {"grouped latents", with(tinyDecoder("deepseek_v3"), {{"num_key_value_heads", 2}}),
+          "config.json: num_key_value_heads = 2 is not num_attention_heads = 4\n"
+          "  keys and values of latent attention are made for each head"},
+         {"sizes of heads", with(tinyDecoder("deepseek_v3"), {{"head_dim", 8}}),
+          "config.json: head_dim = 8 contradicts qk_nope_head_dim = 12 and qk_rope_head_dim = 4\n  expected 4"},
+         {"a part that is odd", with(tinyDecoder("glm4_moe"), {{"partial_rotary_factor", 0.2}}),
+          "config.json: partial_rotary_factor = 0.2 of a head of 16 are 3 dimensions; expected an even number"},
+         {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
+          "config.json: shared_expert_intermediate_size is missing, but required\n"
+          "  expected a whole number from 1 to 16777216"},
+         {"windows of unknown layers",
+          with(tinyDecoder("qwen2_moe"), {{"use_sliding_window", true}, {"sliding_window", 4}}),
+          "config.json: use_sliding_window = true but layer_types does not say which layers have the window\n"
+          "  expected layer_types with sliding_attention or full_attention for each layer"}});
 }
 
 TEST(Refusal, NeutralValuesAreAccepted) {
@@ -246,33 +240,30 @@ TEST(Refusal, UnknownFields) {
 }
 
 TEST(Refusal, Values) {
-  check(
-      {{"text for number", llama({{"hidden_size", "32"}}),
-        "config.json: hidden_size = \"32\" is not a whole number from 1 to 262144"},
-       {"negative", llama({{"hidden_size", -32}}),
-        "config.json: hidden_size = -32 is not a whole number from 1 to 262144"},
-       {"zero", gpt2({{"n_layer", 0}}), "config.json: n_layer = 0 is not a whole number from 1 to 4096"},
-       {"fraction", gpt2({{"n_embd", 32.5}}),
-        "config.json: n_embd = 32.5 is not a whole number from 1 to 262144"},
-       {"huge", llama({{"vocab_size", 18446744073709551615u}}),
-        "config.json: vocab_size = 18446744073709551615 is not a whole number from 1 to 268435456"},
-       {"missing", without(tinyDecoder("llama"), "intermediate_size"),
-        "config.json: intermediate_size is missing, but required\n  expected a whole number from 1 to "
-        "16777216"},
-       {"null", llama({{"num_hidden_layers", nullptr}}),
-        "config.json: num_hidden_layers is null, but required\n  expected a whole number from 1 to 4096"},
-       {"text for flag", llama({{"mlp_bias", "no"}}), "config.json: mlp_bias = \"no\" is not true or false"},
-       {"probability", gpt2({{"attn_pdrop", 1.0}}),
-        "config.json: attn_pdrop = 1.0 is not a number from 0 to 0.999"},
-       {"negative epsilon", llama({{"rms_norm_eps", -1e-6}}),
-        "config.json: rms_norm_eps = -1e-06 is not a number from 0 to 1"},
-       {"activation with parameters", gpt2({{"activation_function", "xielu"}}),
-        "config.json: activation_function = \"xielu\" is not supported\n"
-        "  supported: gelu, gelu_python, gelu_10, gelu_new, gelu_pytorch_tanh, gelu_python_tanh, "
-        "gelu_accurate, "
-        "gelu_fast, quick_gelu, hardswish, laplace, leaky_relu, linear, mish, relu, relu2, relu6, sigmoid, "
-        "silu, "
-        "swish, tanh"}});
+  check({{"text for number", llama({{"hidden_size", "32"}}),
+          "config.json: hidden_size = \"32\" is not a whole number from 1 to 262144"},
+         {"negative", llama({{"hidden_size", -32}}),
+          "config.json: hidden_size = -32 is not a whole number from 1 to 262144"},
+         {"zero", gpt2({{"n_layer", 0}}), "config.json: n_layer = 0 is not a whole number from 1 to 4096"},
+         {"fraction", gpt2({{"n_embd", 32.5}}), "config.json: n_embd = 32.5 is not a whole number from 1 to 262144"},
+         {"huge", llama({{"vocab_size", 18446744073709551615u}}),
+          "config.json: vocab_size = 18446744073709551615 is not a whole number from 1 to 268435456"},
+         {"missing", without(tinyDecoder("llama"), "intermediate_size"),
+          "config.json: intermediate_size is missing, but required\n  expected a whole number from 1 to "
+          "16777216"},
+         {"null", llama({{"num_hidden_layers", nullptr}}),
+          "config.json: num_hidden_layers is null, but required\n  expected a whole number from 1 to 4096"},
+         {"text for flag", llama({{"mlp_bias", "no"}}), "config.json: mlp_bias = \"no\" is not true or false"},
+         {"probability", gpt2({{"attn_pdrop", 1.0}}), "config.json: attn_pdrop = 1.0 is not a number from 0 to 0.999"},
+         {"negative epsilon", llama({{"rms_norm_eps", -1e-6}}),
+          "config.json: rms_norm_eps = -1e-06 is not a number from 0 to 1"},
+         {"activation with parameters", gpt2({{"activation_function", "xielu"}}),
+          "config.json: activation_function = \"xielu\" is not supported\n"
+          "  supported: gelu, gelu_python, gelu_10, gelu_new, gelu_pytorch_tanh, gelu_python_tanh, "
+          "gelu_accurate, "
+          "gelu_fast, quick_gelu, hardswish, laplace, leaky_relu, linear, mish, relu, relu2, relu6, sigmoid, "
+          "silu, "
+          "swish, tanh"}});
 }
 
 TEST(Refusal, SizesThatDoNotFit) {
@@ -284,8 +275,7 @@ TEST(Refusal, SizesThatDoNotFit) {
          {"groups", llama({{"num_key_value_heads", 3}}),
           "config.json: num_key_value_heads = 3 does not divide num_attention_heads = 4\n"
           "  possible num_key_value_heads: 1, 2, 4"},
-         {"odd head", llama({{"head_dim", 7}}),
-          "config.json: head_dim = 7 is odd; rotary positions turn pairs"},
+         {"odd head", llama({{"head_dim", 7}}), "config.json: head_dim = 7 is odd; rotary positions turn pairs"},
          {"qwen without groups", without(tinyDecoder("qwen2"), "num_key_value_heads"),
           "config.json: num_key_value_heads is missing, but required\n  expected a whole number from 1 to "
           "4096"}});
@@ -319,64 +309,61 @@ TEST(Refusal, Rope) {
   EXPECT_EQ(errorOf(scaling({{"rope_type", "ntk"}, {"factor", 2.0}, {"beta_fast", 32}})),
             "config.json: rope_scaling.rope_type = \"ntk\" is not supported\n"
             "  supported: default, linear, dynamic, llama3, yarn, longrope, su");
-  const std::string notUnderstood =
-      " is not understood for this rope type\n  it may change what the model computes; "
-      "remove it if it does not";
-  check({{"field of another kind", scaling({{"type", "dynamic"}, {"factor", 2.0}, {"beta_fast", 32}}),
-          "config.json: rope_scaling.beta_fast = 32" + notUnderstood},
-         {"too few factors",
-          scaling({{"type", "longrope"},
-                   {"short_factor", {1, 1, 1}},
-                   {"long_factor", {1, 2, 3, 4}},
-                   {"original_max_position_embeddings", 32}}),
-          "config.json: rope_scaling.short_factor = [1,1,1] has 3 factors\n"
-          "  expected 4: one for each pair of dimensions that rotates"},
-         {"factors that are no numbers",
-          scaling({{"type", "longrope"},
-                   {"short_factor", {1, 1, 1, "x"}},
-                   {"long_factor", {1, 2, 3, 4}},
-                   {"original_max_position_embeddings", 32}}),
-          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] is not a list of numbers from 1e-06 to "
-          "1000000000000000\n"
-          "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] has 0 factors\n"
-          "  expected 4: one for each pair of dimensions that rotates"},
-         {"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),
-          "config.json: rope_scaling.original_max_position_embeddings is missing, but required\n"
-          "  expected a number from 1 to 1000000000000000"},
-         {"no factor", scaling({{"type", "linear"}}),
-          "config.json: rope_scaling.factor is missing, but required\n  expected a number from 1 to "
-          "1000000000000000"},
-         {"unknown field", scaling({{"type", "linear"}, {"factor", 2}, {"attention_factor", 1.5}}),
-          "config.json: rope_scaling.attention_factor = 1.5 is not understood for this rope type\n"
-          "  it may change what the model computes; remove it if it does not"},
-         {"two names", scaling({{"type", "linear"}, {"rope_type", "default"}, {"factor", 2}}),
-          "config.json: rope_scaling.type = \"linear\" and rope_type differ\n  keep one of them\n"
-          "config.json: rope_scaling.factor = 2 is not understood for this rope type\n"
-          "  it may change what the model computes; remove it if it does not"},
-         {"two spellings",
-          llama({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
-                 {"rope_parameters", {{"rope_type", "default"}}}}),
-          "config.json: rope_scaling = {\"factor\":2,\"type\":\"linear\"} and rope_parameters are two "
-          "spellings of one "
-          "thing\n  keep one of them"},
-         {"two thetas", llama({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}),
-          "config.json: rope_theta = 10000.0 and rope_parameters.rope_theta = 500000 differ\n  keep one of "
-          "them"},
-         {"bands",
-          scaling({{"rope_type", "llama3"},
-                   {"factor", 8},
-                   {"low_freq_factor", 4},
-                   {"high_freq_factor", 4},
-                   {"original_max_position_embeddings", 32}}),
-          "config.json: rope_scaling.high_freq_factor = 4 is not above low_freq_factor = 4"},
-         {"no theta", without(tinyDecoder("qwen3"), "rope_theta"),
-          "config.json: rope_theta is missing, but required"},
-         {"not an object", scaling("linear"), "config.json: rope_scaling = \"linear\" is not an object"}});
+  const std::string notUnderstood = " is not understood for this rope type\n  it may change what the model computes; "
+                                    "remove it if it does not";
+  check(
+      {{"field of another kind", scaling({{"type", "dynamic"}, {"factor", 2.0}, {"beta_fast", 32}}),
+        "config.json: rope_scaling.beta_fast = 32" + notUnderstood},
+       {"too few factors",
+        scaling({{"type", "longrope"},
+                 {"short_factor", {1, 1, 1}},
+                 {"long_factor", {1, 2, 3, 4}},
+                 {"original_max_position_embeddings", 32}}),
+        "config.json: rope_scaling.short_factor = [1,1,1] has 3 factors\n"
+        "  expected 4: one for each pair of dimensions that rotates"},
+       {"factors that are no numbers",
+        scaling({{"type", "longrope"},
+                 {"short_factor", {1, 1, 1, "x"}},
+                 {"long_factor", {1, 2, 3, 4}},
+                 {"original_max_position_embeddings", 32}}),
+        "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] is not a list of numbers from 1e-06 to "
+        "1000000000000000\n"
+        "config.json: rope_scaling.short_factor = [1,1,1,\"x\"] has 0 factors\n"
+        "  expected 4: one for each pair of dimensions that rotates"},
+       {"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),
+        "config.json: rope_scaling.original_max_position_embeddings is missing, but required\n"
+        "  expected a number from 1 to 1000000000000000"},
+       {"no factor", scaling({{"type", "linear"}}),
+        "config.json: rope_scaling.factor is missing, but required\n  expected a number from 1 to "
+        "1000000000000000"},
+       {"unknown field", scaling({{"type", "linear"}, {"factor", 2}, {"attention_factor", 1.5}}),
+        "config.json: rope_scaling.attention_factor = 1.5 is not understood for this rope type\n"
+        "  it may change what the model computes; remove it if it does not"},
+       {"two names", scaling({{"type", "linear"}, {"rope_type", "default"}, {"factor", 2}}),
+        "config.json: rope_scaling.type = \"linear\" and rope_type differ\n  keep one of them\n"
+        "config.json: rope_scaling.factor = 2 is not understood for this rope type\n"
+        "  it may change what the model computes; remove it if it does not"},
+       {"two spellings",
+        llama({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}, {"rope_parameters", {{"rope_type", "default"}}}}),
+        "config.json: rope_scaling = {\"factor\":2,\"type\":\"linear\"} and rope_parameters are two "
+        "spellings of one "
+        "thing\n  keep one of them"},
+       {"two thetas", llama({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}),
+        "config.json: rope_theta = 10000.0 and rope_parameters.rope_theta = 500000 differ\n  keep one of "
+        "them"},
+       {"bands",
+        scaling({{"rope_type", "llama3"},
+                 {"factor", 8},
+                 {"low_freq_factor", 4},
+                 {"high_freq_factor", 4},
+                 {"original_max_position_embeddings", 32}}),
+        "config.json: rope_scaling.high_freq_factor = 4 is not above low_freq_factor = 4"},
+       {"no theta", without(tinyDecoder("qwen3"), "rope_theta"), "config.json: rope_theta is missing, but required"},
+       {"not an object", scaling("linear"), "config.json: rope_scaling = \"linear\" is not an object"}});
 }
 
 TEST(Refusal, AllProblemsAtOnce) {
-  std::string message =
-      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "prelu"}, {"mlp_bias", 1}, {"foo", 1}}));
+  std::string message = errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "prelu"}, {"mlp_bias", 1}, {"foo", 1}}));
   for (const char *part : {"hidden_size", "hidden_act", "mlp_bias", "foo"})
     EXPECT_NE(message.find(fmt::format("config.json: {} = ", part)), std::string::npos) << part;
 }
@@ -386,8 +373,7 @@ TEST(Refusal, Json) {
     Result<ModelFile> file = parseModel(text, "config.json");
     return file.isOk() ? "" : file.status().message();
   };
-  EXPECT_EQ(error("{\n  \"a\": }").substr(0, 60),
-            "config.json: is not JSON: parse error at line 2, column 8: s");
+  EXPECT_EQ(error("{\n  \"a\": }").substr(0, 60), "config.json: is not JSON: parse error at line 2, column 8: s");
   EXPECT_NE(error("").find("is not JSON"), std::string::npos);
   EXPECT_NE(error("{\"a\": NaN}").find("is not JSON"), std::string::npos);
   EXPECT_EQ(error("[1]"), "config.json: holds an array, not an object of fields");

@@ -32,11 +32,8 @@ TEST(Rope, LinearDividesByTheFactor) {
 // 8 pairs, of which yarn keeps those before place 1, divides those from 5 on, and blends between.
 TEST(Rope, YarnKeepsBlendsAndDivides) {
   const double theta = 100, factor = 4, original = 32;
-  const RopeScaling whole{.kind = RopeKind::yarn,
-                          .factor = factor,
-                          .originalPositions = original,
-                          .fastTurns = 4,
-                          .slowTurns = 1};
+  const RopeScaling whole{
+      .kind = RopeKind::yarn, .factor = factor, .originalPositions = original, .fastTurns = 4, .slowTurns = 1};
   RopeScaling exact = whole;
   exact.truncate = false;
   const auto placeOf = [&](double turns) {
@@ -46,8 +43,7 @@ TEST(Rope, YarnKeepsBlendsAndDivides) {
        {std::tuple(whole, std::floor(placeOf(4)), std::ceil(placeOf(1))), {exact, placeOf(4), placeOf(1)}}) {
     const std::vector<double> found = inverseFrequencies({.theta = theta, .dim = 16, .scaling = scaling}, 1);
     for (int i = 0; i < 8; ++i) {
-      const double plain = std::pow(theta, -i / 8.0),
-                   share = std::clamp((i - first) / (last - first), 0.0, 1.0);
+      const double plain = std::pow(theta, -i / 8.0), share = std::clamp((i - first) / (last - first), 0.0, 1.0);
       EXPECT_NEAR(found[i], (1 - share) * plain + share * plain / factor, 1e-15) << i;
     }
   }
@@ -62,8 +58,7 @@ TEST(Rope, YarnScales) {
   };
   EXPECT_DOUBLE_EQ(scaleOf(json::object()), 0.1 * std::log(4) + 1);
   EXPECT_DOUBLE_EQ(scaleOf({{"attention_factor", 1.5}}), 1.5);
-  EXPECT_DOUBLE_EQ(scaleOf({{"mscale", 2}, {"mscale_all_dim", 1}}),
-                   (0.2 * std::log(4) + 1) / (0.1 * std::log(4) + 1));
+  EXPECT_DOUBLE_EQ(scaleOf({{"mscale", 2}, {"mscale_all_dim", 1}}), (0.2 * std::log(4) + 1) / (0.1 * std::log(4) + 1));
 }
 
 // Llama 3.1's own numbers: 64 frequencies, all three bands.
@@ -123,8 +118,8 @@ TEST(Rope, LongropeTakesFactorsByTheLength) {
   const ModelDescription found = model(with(tinyDecoder("llama"), {{"rope_scaling", scaling}}));
   const Rope &rope = *found.blockOf(0).attention.rope;
   EXPECT_DOUBLE_EQ(rope.scale, std::sqrt(1 + std::log(64.0 / 16) / std::log(16.0)));
-  const std::vector<double> plain = frequenciesOf(tinyDecoder("llama")),
-                            shortOnes = inverseFrequencies(rope, 16), longOnes = inverseFrequencies(rope, 17);
+  const std::vector<double> plain = frequenciesOf(tinyDecoder("llama")), shortOnes = inverseFrequencies(rope, 16),
+                            longOnes = inverseFrequencies(rope, 17);
   const std::vector<double> shortFactors = {1, 1, 2, 4}, longFactors = {1, 2, 4, 8};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_DOUBLE_EQ(shortOnes[i], plain[i] / shortFactors[i]);

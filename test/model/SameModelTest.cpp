@@ -24,8 +24,7 @@ TEST(SameModel, namesBothValues) {
   EXPECT_EQ(said(json::object()), "");
   EXPECT_EQ(said({{"rope_theta", 500000.0}}),
             "layer 0: attention.rope.theta: 500000 in the config.json, 10000 in the plan\n");
-  EXPECT_EQ(said({{"hidden_act", "gelu"}}),
-            "layer 0: mlp.activation: gelu in the config.json, silu in the plan\n");
+  EXPECT_EQ(said({{"hidden_act", "gelu"}}), "layer 0: mlp.activation: gelu in the config.json, silu in the plan\n");
   EXPECT_EQ(said({{"num_hidden_layers", 5}}), "layers: 5 in the config.json, 4 in the plan\n");
   const std::string epsilon = said({{"rms_norm_eps", 1e-3}});
   EXPECT_NE(epsilon.find("final_norm.epsilon: 0.001 in the config.json"), std::string::npos) << epsilon;
@@ -37,8 +36,7 @@ TEST(SameModel, ofScaledRotaryPositions) {
                         {"low_freq_factor", 1.0},
                         {"high_freq_factor", 4.0},
                         {"original_max_position_embeddings", 32}};
-  EXPECT_NE(said({{"rope_scaling", scaling}}).find("layer 0: attention.rope.scaling.kind: llama3 "),
-            std::string::npos)
+  EXPECT_NE(said({{"rope_scaling", scaling}}).find("layer 0: attention.rope.scaling.kind: llama3 "), std::string::npos)
       << said({{"rope_scaling", scaling}});
 }
 
@@ -53,12 +51,10 @@ TEST(SameModel, ofRouters) {
             "layer 0: experts.chosen: 5 in the config.json, 2 in the plan\n");
   EXPECT_EQ(said({{"norm_topk_prob", true}}, "qwen3_moe"),
             "layer 0: experts.normalised: 0 in the config.json, none in the plan\n");
-  EXPECT_EQ(said({{"num_experts", 4}}, "qwen3_moe"),
-            "layer 0: experts.count: 4 in the config.json, 8 in the plan\n");
-  EXPECT_EQ(said({{"n_group", 2}}, "glm4_moe"),
-            "layer 1: experts.groups: 1 in the config.json, 4 in the plan\n"
-            "layer 1: experts.kept_groups: 1 in the config.json, 2 in the plan\n"
-            "layer 1: experts.group_top: 1 in the config.json, 2 in the plan\n");
+  EXPECT_EQ(said({{"num_experts", 4}}, "qwen3_moe"), "layer 0: experts.count: 4 in the config.json, 8 in the plan\n");
+  EXPECT_EQ(said({{"n_group", 2}}, "glm4_moe"), "layer 1: experts.groups: 1 in the config.json, 4 in the plan\n"
+                                                "layer 1: experts.kept_groups: 1 in the config.json, 2 in the plan\n"
+                                                "layer 1: experts.group_top: 1 in the config.json, 2 in the plan\n");
   EXPECT_EQ(said({{"shared_expert_intermediate_size", 24}}, "qwen2_moe"),
             "layer 0: experts.shared.ffn: 24 in the config.json, 20 in the plan\n");
   EXPECT_EQ(said({{"decoder_sparse_step", 2}}, "qwen3_moe"),
@@ -87,8 +83,7 @@ TEST(SameModel, filesThatSayNothingOrTooMuch) {
                                      "attention.rope.theta: 5 in the config.json, 10000 in the plan"}));
   for (const std::string &file : {weights, dir.path("model.safetensors.index.json")})
     EXPECT_TRUE(test::fails(verifySameModel(plan, file), {dir.path("config.json"), "another model"}));
-  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("tensors.safetensors", ""))))
-      << "a file of any name";
+  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("tensors.safetensors", "")))) << "a file of any name";
   dir.write("config.json", with(tinyDecoder("llama"), {{"model_type", "mamba"}}).dump());
   EXPECT_TRUE(test::fails(verify(), {"mamba"}));
   dir.write("config.json", "{");

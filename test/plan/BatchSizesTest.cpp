@@ -28,10 +28,9 @@ TEST(BatchSizes, ofOneSize) {
 }
 
 TEST(BatchSizes, growAsMegatronsDo) {
-  const std::pair<BatchRampup, int64_t> cases[] = {
-      {{2, 2, 20}, 8},   {{16, 16, 1000}, 64},  {{1, 1, 7}, 5},
-      {{4, 4, 1}, 32}, // all in the first batch
-      {{3, 7, 100}, 24}, {{32, 96, 4001}, 320}, {{1, 3, 1000000}, 100}};
+  const std::pair<BatchRampup, int64_t> cases[] = {{{2, 2, 20}, 8},   {{16, 16, 1000}, 64},  {{1, 1, 7}, 5},
+                                                   {{4, 4, 1}, 32}, // all in the first batch
+                                                   {{3, 7, 100}, 24}, {{32, 96, 4001}, 320}, {{1, 3, 1000000}, 100}};
   const Result<BatchSizes> longest = BatchSizes::growing({1, 1, int64_t(1) << 53}, 1000);
   ASSERT_TRUE(isOk(longest));
   EXPECT_EQ(longest->ranges().size(), 1000u);
@@ -58,8 +57,7 @@ TEST(BatchSizes, growAsMegatronsDo) {
 
 TEST(BatchSizes, whatDoesNotLeadToTheGlobalBatch) {
   const auto messageOf = [](const BatchRampup &rampup) { return BatchSizes::growing(rampup, 8).status(); };
-  EXPECT_TRUE(
-      fails(messageOf({2, 4, 100}), {"--rampup-batch-size 2 4 100", "do not lead from 2", "divisor of 6"}));
+  EXPECT_TRUE(fails(messageOf({2, 4, 100}), {"--rampup-batch-size 2 4 100", "do not lead from 2", "divisor of 6"}));
   EXPECT_TRUE(fails(messageOf({8, 1, 100}), {"not below the global batch, 8"}));
   EXPECT_TRUE(fails(messageOf({0, 1, 100}), {"1 or more"}));
   EXPECT_TRUE(fails(messageOf({2, 0, 100}), {"1 or more"}));

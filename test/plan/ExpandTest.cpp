@@ -74,13 +74,10 @@ TEST(Expand, StepsHaveNumbersInsteadOfStrides) {
   using Kind = ScheduleStep::Kind;
   for (int64_t m : {0, 1}) {
     EXPECT_EQ(steps[3 * m], (ExpandedStep{.kind = Kind::run, .chunk = 0, .microbatch = m, .slots = {896}}));
-    EXPECT_EQ(steps[3 * m + 1], (ExpandedStep{.kind = Kind::send,
-                                              .microbatch = m,
-                                              .peer = 1,
-                                              .value = 0,
-                                              .offset = 896,
-                                              .bytes = 64,
-                                              .waits = {3 * m}}));
+    EXPECT_EQ(
+        steps[3 * m + 1],
+        (ExpandedStep{
+            .kind = Kind::send, .microbatch = m, .peer = 1, .value = 0, .offset = 896, .bytes = 64, .waits = {3 * m}}));
     EXPECT_EQ(steps[3 * m + 2].waits, (std::vector<int64_t>{3 * m + 1}));
   }
   EXPECT_EQ(steps[6], (ExpandedStep{.kind = Kind::run, .chunk = 1}));
@@ -108,10 +105,9 @@ Parameter numbered(std::string name, std::vector<Parameter::Place> places) {
 
 TEST(Expand, ParametersOfInstances) {
   Plan plan;
-  plan.parameters = {
-      numbered("h.{}.w", {{.stage = 0, .elementOffset = 16, .first = 0, .count = 2, .stride = 8},
-                          {.stage = 1, .bucket = 1, .first = 2}}),
-      numbered("wte", {{.stage = 0, .bucket = 2}, {.stage = 1, .bucket = 3}})};
+  plan.parameters = {numbered("h.{}.w", {{.stage = 0, .elementOffset = 16, .first = 0, .count = 2, .stride = 8},
+                                         {.stage = 1, .bucket = 1, .first = 2}}),
+                     numbered("wte", {{.stage = 0, .bucket = 2}, {.stage = 1, .bucket = 3}})};
   EXPECT_EQ(instanceCount(plan.parameters[0]), 3);
   EXPECT_EQ(instanceCount(plan.parameters[1]), 1);
   const std::vector<Parameter> all = expandedParameters(plan);

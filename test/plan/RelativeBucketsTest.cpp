@@ -14,8 +14,7 @@ std::vector<int32_t> bucketsOf(int64_t buckets, int64_t maxDistance, bool causal
 }
 
 // The distances from which on a bucket is another, from the query away.
-std::vector<int64_t> firstDistances(const std::vector<int32_t> &table, int64_t maxDistance,
-                                    int64_t direction) {
+std::vector<int64_t> firstDistances(const std::vector<int32_t> &table, int64_t maxDistance, int64_t direction) {
   std::vector<int64_t> first = {0};
   for (int64_t distance = 1; distance <= maxDistance; ++distance) {
     const int32_t before = table[maxDistance + direction * (distance - 1)],

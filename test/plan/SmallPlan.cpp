@@ -85,22 +85,18 @@ Program makeBlock() {
   add(Collective{.axes = {"tp"}, .chunk = 16}, {{1, 0}, {1, 0}});
   add(Collective{.kind = Kind::allGather, .axes = {"tp"}, .outer = 2, .chunk = 8}, {{0, 0}, {1, 0}});
   add(Collective{.kind = Kind::reduceScatter, .axes = {"tp"}, .outer = 2, .chunk = 8}, {{0, 0}, {1, 0}});
-  add(Collective{.kind = Kind::allToAll, .axes = {"tp"}, .outer = 2, .chunk = 8, .middle = 2},
-      {{0, 0}, {1, 0}});
+  add(Collective{.kind = Kind::allToAll, .axes = {"tp"}, .outer = 2, .chunk = 8, .middle = 2}, {{0, 0}, {1, 0}});
   add(Move{.bytes = 64}, {{0, 0}, {1, 0}});
   add(Move{.kind = Move::Kind::fill, .bytes = 64}, {{1, 0}});
   add(Move{.kind = Move::Kind::slice, .outer = 2, .chunkBytes = 16, .axes = {"dp"}}, {{0, 0}, {1, 0}});
   add(Move{.kind = Move::Kind::demote, .bytes = 64, .axes = {"tp"}}, {{1, 0}, {1, 0}});
   add(GroupedGemm{.groups = 2, .rows = 4, .n = 4, .k = 2}, {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
-  add(
-      GroupedGemm{
-          .form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 4, .accumulate = true},
+  add(GroupedGemm{.form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 4, .accumulate = true},
       {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
   add(GroupRows{.groups = 3, .rows = 5, .places = 5}, {{0, 0}, {1, 0}, {1, 64}, {1, 128}});
   add(DropChoices{.tokens = 2, .sequences = 2, .chosen = 1, .experts = 3, .capacity = 1},
       {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 64}});
-  add(ExchangeRows{.groups = 2, .rows = 4, .places = 6, .width = 2, .axes = {"tp"}},
-      {{0, 0}, {0, 64}, {1, 0}});
+  add(ExchangeRows{.groups = 2, .rows = 4, .places = 6, .width = 2, .axes = {"tp"}}, {{0, 0}, {0, 64}, {1, 0}});
   return program;
 }
 
@@ -117,9 +113,8 @@ Program makeTiedSum() {
 // Layout of both stages: parameters [0, 256), gradients [256, 576), optimizer [576, 896), activations [896,
 // 1920), frame [1920, 2944), inputs [2944, 3072), activations [3072, 3136), scalars [3136, 3200).
 std::vector<Region> makeRegions() {
-  return {{"parameters", 0, 256},     {"gradients", 256, 320}, {"optimizer", 576, 320},
-          {"activations", 896, 1024}, {"frame", 1920, 1024},   {"inputs", 2944, 128},
-          {"activations", 3072, 64},  {"scalars", 3136, 64}};
+  return {{"parameters", 0, 256}, {"gradients", 256, 320}, {"optimizer", 576, 320},   {"activations", 896, 1024},
+          {"frame", 1920, 1024},  {"inputs", 2944, 128},   {"activations", 3072, 64}, {"scalars", 3136, 64}};
 }
 
 std::vector<Bucket> makeBuckets(int64_t stage) {

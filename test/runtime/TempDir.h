@@ -72,9 +72,7 @@ private:
 inline ::testing::AssertionResult isOk(const Status &status) {
   return status.isOk() ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << status.message();
 }
-template <typename T>::testing::AssertionResult isOk(const Result<T> &result) {
-  return isOk(result.status());
-}
+template <typename T>::testing::AssertionResult isOk(const Result<T> &result) { return isOk(result.status()); }
 
 // An error whose message has each of `parts`.
 inline ::testing::AssertionResult fails(const Status &status, std::initializer_list<std::string> parts) {

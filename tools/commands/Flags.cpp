@@ -11,68 +11,56 @@ using namespace mgc::tools;
 namespace {
 
 void addTuning(CLI::App &app, CompileFlags &flags) {
-  CLI::Option *tune =
-      app.add_flag("--tune-products{0}", flags.tuneThreads,
-                   "Measure on this machine how to compute each matrix product; =THREADS: with so "
-                   "many of a rank (0, the default: the cores here over the ranks)");
+  CLI::Option *tune = app.add_flag("--tune-products{0}", flags.tuneThreads,
+                                   "Measure on this machine how to compute each matrix product; =THREADS: with so "
+                                   "many of a rank (0, the default: the cores here over the ranks)");
   tune->check(wholeNumber(0, 1024))->excludes(app.get_option("--compile-to"));
-  app.add_option(
-         "--tune-cache", flags.tuneCache,
-         "File that remembers what was measured (default: mgc/products.json in $XDG_CACHE_HOME or ~/.cache)")
+  app.add_option("--tune-cache", flags.tuneCache,
+                 "File that remembers what was measured (default: mgc/products.json in $XDG_CACHE_HOME or ~/.cache)")
       ->check(notEmpty())
       ->needs(tune);
 }
 
 void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &supported) {
-  app.add_option("model", flags.model,
-                 "Hugging Face config.json, model.json (or a folder with one), or .mlir")
+  app.add_option("model", flags.model, "Hugging Face config.json, model.json (or a folder with one), or .mlir")
       ->required()
       ->check(notEmpty());
   app.add_option("-o,--output", flags.output, "Folder of the plan")->check(notEmpty());
   addLayoutFlags(app, flags.layout, supported);
-  app.add_option(
-         "--target-cpu", flags.cpu,
-         "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
-         "AVX-512, chosen at load)")
+  app.add_option("--target-cpu", flags.cpu,
+                 "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
+                 "AVX-512, chosen at load)")
       ->check(notEmpty());
-  app.add_option("--rules", flags.rules,
-                 "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
+  app.add_option("--rules", flags.rules, "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
   auto *evaluation =
-      app.add_flag(
-             "--evaluation", flags.evaluation,
-             "Beside the plan, in its folder evaluation, one that computes the loss alone, on which mgrun "
-             "evaluates between steps")
+      app.add_flag("--evaluation", flags.evaluation,
+                   "Beside the plan, in its folder evaluation, one that computes the loss alone, on which mgrun "
+                   "evaluates between steps")
           ->disable_flag_override();
   auto *rampup =
-      app.add_option(
-             "--rampup-batch-size", flags.rampup,
-             "Beside the plan, in its folders batch-SIZE, those of smaller batches, through which mgrun "
-             "--rampup-batch-size goes: START, START + INCREMENT, .. below the global batch")
+      app.add_option("--rampup-batch-size", flags.rampup,
+                     "Beside the plan, in its folders batch-SIZE, those of smaller batches, through which mgrun "
+                     "--rampup-batch-size goes: START, START + INCREMENT, .. below the global batch")
           ->type_name("START INCREMENT SAMPLES")
           ->expected(3)
           ->check(wholeNumber(1));
   app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
   app.add_flag_callback(
-         "--no-fusion", [&] { flags.fusion = false; },
-         "Every operation between the products is a kernel of its own")
+         "--no-fusion", [&] { flags.fusion = false; }, "Every operation between the products is a kernel of its own")
       ->disable_flag_override();
   auto *phases = app.add_option_group("Phases");
-  phases
-      ->add_option("--compile-from", flags.from,
-                   "Phase the .mlir is in, fuse or earlier (default: what it says)")
+  phases->add_option("--compile-from", flags.from, "Phase the .mlir is in, fuse or earlier (default: what it says)")
       ->check(notEmpty());
   phases
-      ->add_option(
-          "--compile-to", flags.to,
-          "Stop after this phase and write its IR, or its text after fuse, to -o FILE or standard output")
+      ->add_option("--compile-to", flags.to,
+                   "Stop after this phase and write its IR, or its text after fuse, to -o FILE or standard output")
       ->excludes(evaluation)
       ->excludes(rampup)
       ->check(notEmpty());
   phases
-      ->add_option("--dump-phases", flags.dump,
-                   "Folder for the IR after every phase, and the text of those after fuse")
+      ->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase, and the text of those after fuse")
       ->check(notEmpty());
   addTuning(app, flags);
 }
@@ -90,23 +78,21 @@ static Status takeForeign(const CLI::App &command, std::vector<std::string> &wor
   return Status::ok();
 }
 
-Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
-                              const frontend::Supported &supported) {
+Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported) {
   Parsed parsed;
   CLI::App app("mgc: compiles a transformer and a layout into checked plans for every rank", "mgc");
   app.require_subcommand(1);
   app.set_version_flag("--version", version);
   auto *compile = app.add_subcommand("compile", "Compile a model into a plan");
   addCompile(*compile, parsed.flags.compile, supported);
-  auto *explain = app.add_subcommand(
-      "explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
+  auto *explain =
+      app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
   explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
   auto *json = explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
   explain
-      ->add_flag(
-          "--schedule{rows}", parsed.flags.explain.schedule,
-          "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
-          "=csv: as PyTorch does")
+      ->add_flag("--schedule{rows}", parsed.flags.explain.schedule,
+                 "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
+                 "=csv: as PyTorch does")
       ->check(CLI::IsMember({"rows", "csv"}))
       ->excludes(json);
   explain
@@ -114,39 +100,33 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
                    "Columns of the schedule's picture (default: the terminal's, else 120)")
       ->check(wholeNumber(20));
   explain
-      ->add_option(
-          "--machine", parsed.flags.explain.machine,
-          "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
-          "file, docs/cost.md (default: by the plan's target)")
+      ->add_option("--machine", parsed.flags.explain.machine,
+                   "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
+                   "file, docs/cost.md (default: by the plan's target)")
       ->check(notEmpty());
-  auto *html =
-      explain
-          ->add_option("--html", parsed.flags.explain.html,
-                       "File (.html) for all of it as a page to look at in a browser, instead of text")
-          ->check(notEmpty())
-          ->excludes(json)
-          ->excludes(explain->get_option("--schedule"))
-          ->excludes(explain->get_option("--width"));
+  auto *html = explain
+                   ->add_option("--html", parsed.flags.explain.html,
+                                "File (.html) for all of it as a page to look at in a browser, instead of text")
+                   ->check(notEmpty())
+                   ->excludes(json)
+                   ->excludes(explain->get_option("--schedule"))
+                   ->excludes(explain->get_option("--width"));
   explain->add_flag("--force", parsed.flags.explain.force, "Let --html replace a file that is no page of mgc")
       ->needs(html);
-  auto *options =
-      app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
-  auto *schema =
-      options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's \"mgc\" instead");
+  auto *options = app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
+  auto *schema = options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's \"mgc\" instead");
   options
       ->add_flag("--model", parsed.flags.vocabulary,
                  "The fields of a model's description instead (docs/model-vocabulary.md)")
       ->excludes(schema);
-  options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")
-      ->excludes(schema);
+  options->add_flag("--names", parsed.flags.names, "The names of all options instead, as JSON")->excludes(schema);
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
   if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {
     std::vector<std::string> names;
     for (const CLI::App *command : app.get_subcommands({}))
       names.push_back(command->get_name());
-    say(stderr, "mgc: {}: there is no such command; expected one of {}\n", words.front(),
-        fmt::join(names, ", "));
+    say(stderr, "mgc: {}: there is no such command; expected one of {}\n", words.front(), fmt::join(names, ", "));
     parsed.exitCode = 2;
     return parsed;
   }

@@ -17,9 +17,9 @@ struct CompileFlags {
   bool fusion = true;                          // --no-fusion
   bool evaluation = false;                     // --evaluation
   std::vector<int64_t> rampup;                 // --rampup-batch-size: three numbers, or none
-  std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
-  std::string tuneCache;      // --tune-cache; empty: the default one
-  std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
+  std::string tuneThreads;                     // --tune-products; empty: no tuning, 0: as many as a rank has here
+  std::string tuneCache;                       // --tune-cache; empty: the default one
+  std::string from, to, dump;                  // --compile-from, --compile-to, --dump-phases
 };
 
 struct ExplainFlags {

@@ -22,8 +22,7 @@ static std::string nameInProgram(const std::filesystem::path &path) {
 // Whether a word that no table has is meant as a file.
 static bool isFile(const std::string &name) {
   std::error_code ignored;
-  return !name.empty() &&
-         (std::filesystem::exists(name, ignored) || name.find_first_of("./") != std::string::npos);
+  return !name.empty() && (std::filesystem::exists(name, ignored) || name.find_first_of("./") != std::string::npos);
 }
 
 Status addMachineFile(const std::string &name, frontend::Supported &supported) {

@@ -23,8 +23,7 @@ public:
     std::string names = option.flag;
     for (const std::string &alias : option.aliases)
       names += "," + alias;
-    made_[option.flag] =
-        std::visit([&](auto field) { return add(option, names, layout_.*field); }, option.field);
+    made_[option.flag] = std::visit([&](auto field) { return add(option, names, layout_.*field); }, option.field);
   }
 
   void add(const frontend::OptionShorthand &shorthand) {
@@ -32,9 +31,7 @@ public:
     const std::string text = shorthand.value;
     CLI::Option *made = group_.add_flag_callback(
         shorthand.flag,
-        [&layout = layout_, option, text] {
-          std::visit([&](auto field) { set(layout.*field, text); }, option->field);
-        },
+        [&layout = layout_, option, text] { std::visit([&](auto field) { set(layout.*field, text); }, option->field); },
         fmt::format("Megatron-LM's name of {} {}", shorthand.of, text));
     made->disable_flag_override()->excludes(made_.at(shorthand.of));
     for (const frontend::OptionShorthand &other : frontend::optionShorthands())
@@ -69,24 +66,22 @@ private:
                    std::optional<std::vector<std::string>> &value) {
     return addList(option, names, value, notEmpty());
   }
-  CLI::Option *add(const LayoutOption &option, const std::string &names,
-                   std::optional<std::vector<int64_t>> &value) {
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<std::vector<int64_t>> &value) {
     return addList(option, names, value, wholeNumber());
   }
   template <typename T>
-  CLI::Option *addList(const LayoutOption &option, const std::string &names,
-                       std::optional<std::vector<T>> &value, const CLI::Validator &check) {
+  CLI::Option *addList(const LayoutOption &option, const std::string &names, std::optional<std::vector<T>> &value,
+                       const CLI::Validator &check) {
     return tools::addList<T>(
-        group_, names, [&value](std::vector<T> values) { value = std::move(values); },
-        helpOf(option, supported_), check, option.mostValues);
+        group_, names, [&value](std::vector<T> values) { value = std::move(values); }, helpOf(option, supported_),
+        check, option.mostValues);
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<bool> &value) {
     CLI::Option *on = group_.add_flag_callback(names, [&] { value = true; }, helpOf(option, supported_));
     on->disable_flag_override();
     if (option.hasNegation)
-      group_
-          .add_flag_callback(
-              option.negation(), [&] { value = false; }, fmt::format("Without {}", option.flag))
+      group_.add_flag_callback(
+                option.negation(), [&] { value = false; }, fmt::format("Without {}", option.flag))
           ->disable_flag_override()
           ->excludes(on);
     return on;

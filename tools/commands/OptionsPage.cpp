@@ -100,8 +100,7 @@ std::string valuesOf(const OptionRange &range) {
                        range.least > OptionRange().least ? fmt::format(" from {}", range.least) : "",
                        range.most < OptionRange().most ? fmt::format(" to {}", range.most) : "");
   case OptionRange::Kind::number:
-    return range.lowest > OptionRange().lowest ? fmt::format("{} to {}", range.lowest, range.highest)
-                                               : "numbers";
+    return range.lowest > OptionRange().lowest ? fmt::format("{} to {}", range.lowest, range.highest) : "numbers";
   case OptionRange::Kind::words:
     return fmt::format("{}", fmt::join(range.words, ", "));
   default:
@@ -132,9 +131,8 @@ std::string lineOf(const RunOption &row) {
 }
 
 std::string runOptionsPage() {
-  std::string
-      text = "# Options of a run\n\nFlags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
-      group;
+  std::string text = "# Options of a run\n\nFlags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
+              group;
   for (const RunOption &row : runOptions()) {
     if (row.group != group)
       text += fmt::format("\n## {}\n\n", group = row.group);
@@ -171,8 +169,8 @@ std::string optionsPage(const frontend::Supported &supported) {
       "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's: of "
       "its flags, or of\nthe arguments that it prints. frontend/layout/Options.cpp has a row for each.\n\n";
   for (const LayoutOption &option : frontend::layoutOptions()) {
-    text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag,
-                        option.help, namesOf(option), option.key(), valuesOf(option, supported));
+    text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag, option.help,
+                        namesOf(option), option.key(), valuesOf(option, supported));
     if (const std::string standard = standardOf(option, supported); !standard.empty())
       text += fmt::format("- default: {}\n", standard);
     if (!option.training.empty())
@@ -189,9 +187,9 @@ std::string optionsPage(const frontend::Supported &supported) {
     text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());
   for (const Framework &framework : frameworks()) {
     if (&framework != &frameworks().front())
-      text += fmt::format(
-          "\n# Flags of {}\n\nWith dashes or underscores, and behind the name of a section and a dot.\n",
-          framework.name);
+      text +=
+          fmt::format("\n# Flags of {}\n\nWith dashes or underscores, and behind the name of a section and a dot.\n",
+                      framework.name);
     if (const std::string kept = answersPage(framework, true); !kept.empty())
       text += "\nThese may stay, and change nothing:\n\n" + kept;
     text += "\nThese are refused with an answer:\n\n" + answersPage(framework, false);

@@ -171,8 +171,8 @@ std::string vocabularyPage() {
   RowWriter model, layer;
   model.write<frontend::ModelDescription>("");
   layer.write<frontend::BlockDescription>("");
-  return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" +
-         table(layer.take()) + std::string(kRoles) + roleRows();
+  return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" + table(layer.take()) +
+         std::string(kRoles) + roleRows();
 }
 
 Json vocabularySchema() {

@@ -61,8 +61,8 @@ void printModel(const plan::Plan &plan) {
   if (const std::vector<std::string_view> terms = termsOf(plan); !terms.empty())
     say(stdout, "loss       cross_entropy + {}\n", fmt::join(terms, " + "));
   if (const plan::DropChoices *drops = dropsOf(plan))
-    say(stdout, "experts    each has room for {} of the {} choices of {} tokens, those of the {}\n",
-        drops->capacity, drops->tokens * drops->together * drops->chosen, drops->tokens * drops->together,
+    say(stdout, "experts    each has room for {} of the {} choices of {} tokens, those of the {}\n", drops->capacity,
+        drops->tokens * drops->together * drops->chosen, drops->tokens * drops->together,
         drops->byPosition ? "first positions" : "largest weights");
 }
 
@@ -81,14 +81,12 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost 
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
       plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
   say(stdout, "schedule   {}{}, bubble {:.1f} % of the predicted step\n", plan.schedule,
-      plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
-      100 * step.bubble());
+      plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "", 100 * step.bubble());
   say(stdout, "optimizer  AdamW, {}\n",
       plan.zero ? fmt::format("ZeRO-1: {}moments split over the data ranks",
                               plan.dtype == plan::DType::f32 ? "" : "masters and ")
                 : "replicated");
-  say(stdout, "work       {}FLOP a step on all ranks\n",
-      countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
+  say(stdout, "work       {}FLOP a step on all ranks\n", countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
 
 // Columns; where the output is no terminal, as many as a page has.
@@ -133,9 +131,8 @@ std::string balanceText(const std::vector<StageFacts> &stages) {
   for (const StageFacts &stage : stages)
     for (double share : stage.attentionShares)
       least = std::min(least, share), most = std::max(most, share), any = true;
-  return any ? fmt::format(
-                   "  of the mean work in attention, ranks of context parallelism do {:.1f} to {:.1f} %\n",
-                   100 * least, 100 * most)
+  return any ? fmt::format("  of the mean work in attention, ranks of context parallelism do {:.1f} to {:.1f} %\n",
+                           100 * least, 100 * most)
              : "";
 }
 
@@ -144,11 +141,10 @@ std::string workTable(const plan::Plan &plan, const std::vector<StageFacts> &sta
   std::vector<TableRow> rows = {
       {"stage", "layers", "parameters", "work a step", "idle", "memory", "at least", "bytes"}};
   for (const StageFacts &stage : stages)
-    rows.push_back(
-        {fmt::format("{}", rows.size() - 1), layersText(stage.layers), countText(double(stage.parameters)),
-         countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
-         fmt::format("{:.1f} %", 100 * step.stages[rows.size() - 1].idle), bytesText(double(stage.bytes)),
-         bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
+    rows.push_back({fmt::format("{}", rows.size() - 1), layersText(stage.layers), countText(double(stage.parameters)),
+                    countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
+                    fmt::format("{:.1f} %", 100 * step.stages[rows.size() - 1].idle), bytesText(double(stage.bytes)),
+                    bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
   if (plan.encoderLength > 0)
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i].insert(rows[i].begin() + 1, i == 0 ? "encoder" : layersText(stages[i - 1].encoderLayers));
@@ -180,12 +176,11 @@ std::string trafficOf(const std::vector<StageFacts> &stages, size_t index) {
   for (const Traffic &one : stages[index].traffic) {
     const bool isNext = one.over == fmt::format("stage {}", index + 1),
                isBefore = index > 0 && one.over == fmt::format("stage {}", index - 1);
-    text +=
-        fmt::format("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
-                    isNext     ? "the next stage"
-                    : isBefore ? "the stage before"
-                               : one.over,
-                    one.ranks, one.count);
+    text += fmt::format("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
+                        isNext     ? "the next stage"
+                        : isBefore ? "the stage before"
+                                   : one.over,
+                        one.ranks, one.count);
   }
   return text;
 }
@@ -198,9 +193,9 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
     for (last = first; last + 1 < stages.size() && trafficOf(stages, last + 1) == own;)
       ++last;
     if (!own.empty())
-      text += fmt::format(
-          "  {}\n{}",
-          first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last), own);
+      text += fmt::format("  {}\n{}",
+                          first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last),
+                          own);
   }
   return text;
 }
@@ -229,12 +224,12 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
   const std::vector<schedule::Order> orders = ordersOf(plan);
   if (isCsv)
     return schedule::writeScheduleText(shape, orders, schedule::TextForm::csv);
-  const std::string chunks = shape.virtualStages == 1
-                                 ? ""
-                                 : fmt::format(", {} chunks each, placement {}", shape.virtualStages,
-                                               schedule::nameOf(shape.placement));
-  return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks,
-                     shape.microbatches, schedule::writeScheduleText(shape, orders));
+  const std::string chunks =
+      shape.virtualStages == 1
+          ? ""
+          : fmt::format(", {} chunks each, placement {}", shape.virtualStages, schedule::nameOf(shape.placement));
+  return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks, shape.microbatches,
+                     schedule::writeScheduleText(shape, orders));
 }
 
 Status mgc::tools::explain(const ExplainFlags &flags) {
@@ -246,8 +241,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
     say(stdout, "{}", scheduleText(plan, flags.schedule == "csv"));
     return checkOutput();
   }
-  Result<Machine> machine =
-      flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
+  Result<Machine> machine = flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
   if (!machine.isOk())
     return Status(machine.status()).at("--machine");
   const StepCost step = predict(plan, *machine);
@@ -262,16 +256,13 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
 }
 
 void mgc::tools::sayMemory(const plan::Plan &plan) {
-  auto memoryOf = [&](size_t stage) {
-    return std::pair(plan.stages[stage].bytes, plan.stages[stage].leastBytes);
-  };
+  auto memoryOf = [&](size_t stage) { return std::pair(plan.stages[stage].bytes, plan.stages[stage].leastBytes); };
   for (size_t first = 0, last = 0; first < plan.stages.size(); first = last + 1) {
     for (last = first; last + 1 < plan.stages.size() && memoryOf(last + 1) == memoryOf(first);)
       ++last;
     auto [bytes, least] = memoryOf(first);
-    std::string stages =
-        first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last);
-    say(stderr, "{}: {} a rank, {} live together at least ({:.2f} % less)\n", stages,
-        bytesText(double(bytes)), bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes));
+    std::string stages = first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last);
+    say(stderr, "{}: {} a rank, {} live together at least ({:.2f} % less)\n", stages, bytesText(double(bytes)),
+        bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes));
   }
 }

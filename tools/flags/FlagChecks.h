@@ -13,8 +13,7 @@
 namespace mgc::tools {
 
 inline CLI::Validator notEmpty() {
-  return CLI::Validator([](std::string &text) { return text.empty() ? "the value is empty" : std::string(); },
-                        "");
+  return CLI::Validator([](std::string &text) { return text.empty() ? "the value is empty" : std::string(); }, "");
 }
 
 inline CLI::Validator wholeNumber(int64_t least = std::numeric_limits<int64_t>::min(),
@@ -43,8 +42,7 @@ inline CLI::Validator finiteNumber(double least = std::numeric_limits<double>::l
     if (error == std::errc() && stop == end && std::isfinite(value) && value >= least && value <= most)
       return "";
     return fmt::format("found '{}', expected a finite number{}{}", text,
-                       least > std::numeric_limits<double>::lowest() ? fmt::format(", at least {}", least)
-                                                                     : "",
+                       least > std::numeric_limits<double>::lowest() ? fmt::format(", at least {}", least) : "",
                        most < std::numeric_limits<double>::max() ? fmt::format(", at most {}", most) : "");
   };
   return CLI::Validator(check, "");
@@ -69,8 +67,7 @@ template <typename T> T listValue(const std::string &text) {
 // it, and takes the flag behind it where no other is left.
 template <typename T>
 CLI::Option *addList(CLI::App &app, const std::string &names, std::function<void(std::vector<T>)> set,
-                     const std::string &help, const CLI::Validator &check,
-                     int most = std::numeric_limits<int>::max()) {
+                     const std::string &help, const CLI::Validator &check, int most = std::numeric_limits<int>::max()) {
   const auto read = [=](const std::vector<std::string> &arguments) {
     std::vector<T> values;
     for (const std::string &argument : arguments)

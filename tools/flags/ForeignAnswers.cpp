@@ -18,8 +18,7 @@ std::vector<Framework> readFrameworks() {
   for (const auto &[name, rows] : table.items()) {
     frameworks.push_back({name, {}});
     for (const nlohmann::ordered_json &row : rows)
-      frameworks.back().rows.push_back({row.at("answer"), row.value("goesOn", false),
-                                        row.value("onlyValue", ""),
+      frameworks.back().rows.push_back({row.at("answer"), row.value("goesOn", false), row.value("onlyValue", ""),
                                         row.value("flags", std::vector<std::string>()),
                                         row.value("prefixes", std::vector<std::string>())});
   }
@@ -31,8 +30,7 @@ size_t valuesIn(std::string_view entry) {
   return isMany ? std::numeric_limits<size_t>::max() : entry.ends_with(" VALUE") ? 1 : 0;
 }
 
-ForeignAnswer answer(const Framework &framework, const ForeignRow &row, std::string_view flag,
-                     size_t values) {
+ForeignAnswer answer(const Framework &framework, const ForeignRow &row, std::string_view flag, size_t values) {
   std::string text = row.answer;
   if (const size_t at = text.find("{flag}"); at != text.npos)
     text.replace(at, std::string_view("{flag}").size(), flag);

@@ -19,8 +19,8 @@ using Words = std::vector<std::string>;
 
 // "-1", "-", "-inf" and "-nan" are values.
 bool isFlag(const std::string &word) {
-  return word.size() > 1 && word[0] == '-' && word[1] != '.' &&
-         !std::isdigit(static_cast<unsigned char>(word[1])) && word != "-inf" && word != "-nan";
+  return word.size() > 1 && word[0] == '-' && word[1] != '.' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
+         word != "-inf" && word != "-nan";
 }
 
 bool has(const CLI::App &app, const std::string &name) {
@@ -34,8 +34,7 @@ Words namesOf(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames())
       names.push_back("--" + name);
-  for (const CLI::App *group :
-       app.get_subcommands([](const CLI::App *one) { return one->get_name().empty(); }))
+  for (const CLI::App *group : app.get_subcommands([](const CLI::App *one) { return one->get_name().empty(); }))
     for (std::string &name : namesOf(*group))
       names.push_back(std::move(name));
   return names;

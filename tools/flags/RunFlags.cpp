@@ -86,8 +86,7 @@ Result<std::vector<double>> readRates(const std::string &path) {
   std::vector<double> rates;
   for (const nlohmann::json &rate : *json) {
     if (!rate.is_number() || rate.get<double>() < 0)
-      return errorf("{}: element {} is {}, expected a number that is not negative", path, rates.size(),
-                    rate.dump());
+      return errorf("{}: element {} is {}, expected a number that is not negative", path, rates.size(), rate.dump());
     rates.push_back(rate.get<double>());
   }
   return rates;
@@ -134,8 +133,7 @@ Status readCorpusFlags(TrainingOptions &options) {
     return Status::ok();
   CorpusFiles &files = options.corpus.files;
   for (const Split split : kSplits) {
-    MGC_ASSIGN(blend,
-               blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)]));
+    MGC_ASSIGN(blend, blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)]));
     files.perSplit[size_t(split)] = std::move(blend);
   }
   MGC_ASSIGN(blend, blendOf("--data-path", typed.dataPath));
@@ -156,9 +154,7 @@ Status readRunFlags(TrainingOptions &options) {
   if (typed.warmupFraction)
     options.optimizer.lrWarmup = warmupOf(options, *typed.warmupFraction);
   using Mode = LaunchFlags::Mode;
-  typed.launch.mode = typed.launchBy == "none"  ? Mode::none
-                      : typed.launchBy == "env" ? Mode::env
-                                                : Mode::automatic;
+  typed.launch.mode = typed.launchBy == "none" ? Mode::none : typed.launchBy == "env" ? Mode::env : Mode::automatic;
   MGC_ASSIGN(launch, launchOf(typed.launch));
   options.launch = launch;
   return Status::ok();
@@ -171,15 +167,14 @@ std::vector<std::string> doubtsAbout(const TrainingOptions &options) {
       optimizer.lrDecay < options.scheduleLength())
     doubts.push_back(fmt::format("--lr-decay-{} {} ends before the {} {} of the training: the last {} "
                                  "have the rate --min-lr {}{}",
-                                 optimizer.bySamples ? "samples" : "iters", optimizer.lrDecay,
-                                 options.scheduleLength(), optimizer.bySamples ? "samples" : "steps",
+                                 optimizer.bySamples ? "samples" : "iters", optimizer.lrDecay, options.scheduleLength(),
+                                 optimizer.bySamples ? "samples" : "steps",
                                  options.scheduleLength() - optimizer.lrDecay, optimizer.minLr,
                                  optimizer.minLr == 0 ? ", which trains nothing" : ""));
   if (const auto cores = std::ssize(availableCores()); options.threads > cores)
-    doubts.push_back(
-        fmt::format("--threads {}: a rank has more threads than the {} cores of this process, and its "
-                    "threads wait for each other; 0 divides the cores over the ranks",
-                    options.threads, cores));
+    doubts.push_back(fmt::format("--threads {}: a rank has more threads than the {} cores of this process, and its "
+                                 "threads wait for each other; 0 divides the cores over the ranks",
+                                 options.threads, cores));
   return doubts;
 }
 

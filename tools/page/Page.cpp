@@ -60,8 +60,7 @@ OutputKind mgc::tools::pageKind() {
   return {"--html", "a page of mgc", [](const std::string &path) { return beginsWith(path, kPageBegins); }};
 }
 
-Status mgc::tools::verifyPage(const std::string &path, const std::string &folder, const plan::Plan &plan,
-                              bool force) {
+Status mgc::tools::verifyPage(const std::string &path, const std::string &folder, const plan::Plan &plan, bool force) {
   for (const std::string &file : plan::filesOf(folder, plan))
     if (isSameFile(path, file))
       return errorf("--html {}: is a file of the plan, expected another", path);

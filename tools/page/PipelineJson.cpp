@@ -17,8 +17,7 @@ Json jsonOf(const Cluster &cluster, const plan::Program &program) {
   Json instructions = Json::array();
   for (size_t i = 0; i < seconds.size(); ++i) {
     const plan::Instruction &instruction = program.instructions[i];
-    instructions.push_back(
-        {instruction.label, nameOf(kindOf(instruction.body)), nanoseconds(seconds[i]), runs[i]});
+    instructions.push_back({instruction.label, nameOf(kindOf(instruction.body)), nanoseconds(seconds[i]), runs[i]});
   }
   return {{"name", program.name}, {"instructions", std::move(instructions)}};
 }
@@ -34,8 +33,7 @@ Json boxesOf(const plan::StagePlan &stage, const schedule::StageTiming &timing) 
   size_t index = 0;
   forEachStep(stage, [&](const plan::ExpandedStep &step) {
     if (step.kind == plan::ExpandedStep::Kind::run)
-      boxes.push_back(
-          {step.chunk, step.microbatch, nanoseconds(timing.start[index]), nanoseconds(timing.end[index])});
+      boxes.push_back({step.chunk, step.microbatch, nanoseconds(timing.start[index]), nanoseconds(timing.end[index])});
     ++index;
   });
   return boxes;

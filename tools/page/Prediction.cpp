@@ -39,8 +39,8 @@ std::string partsText(const StepCost &step) {
   std::string text;
   for (const NamedPart &part : kParts)
     if (const double seconds = step.parts.*part.seconds; seconds > kLeastShare * step.seconds)
-      text += fmt::format("  {:<40} {:>10}  {:>5.1f} %\n", part.text, secondsText(seconds),
-                          100 * seconds / step.seconds);
+      text +=
+          fmt::format("  {:<40} {:>10}  {:>5.1f} %\n", part.text, secondsText(seconds), 100 * seconds / step.seconds);
   return text;
 }
 
@@ -49,10 +49,9 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
   if (!plan::leavesCoresToProducts(plan.target) && step.hiddenGradients <= 0)
     return "";
   const double exchanges = step.hiddenExchanges + step.parts.experts;
-  const std::string ofExchanges = exchanges > 0
-                                      ? fmt::format("{} of the {} of exchanges of experts behind products, ",
-                                                    secondsText(step.hiddenExchanges), secondsText(exchanges))
-                                      : "";
+  const std::string ofExchanges = exchanges > 0 ? fmt::format("{} of the {} of exchanges of experts behind products, ",
+                                                              secondsText(step.hiddenExchanges), secondsText(exchanges))
+                                                : "";
   return fmt::format(
       "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {}{} of the "
       "gradients' behind the backward pass\n",
@@ -63,8 +62,8 @@ std::string memoryText(const plan::Plan &plan, const Machine &machine) {
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
   if (double(needed) <= machine.memory.bytes)
     return "";
-  return fmt::format("  a rank needs {:.3g} GB, a device has {:.3g} GB: the plan does not fit\n",
-                     1e-9 * double(needed), 1e-9 * machine.memory.bytes);
+  return fmt::format("  a rank needs {:.3g} GB, a device has {:.3g} GB: the plan does not fit\n", 1e-9 * double(needed),
+                     1e-9 * machine.memory.bytes);
 }
 
 // Warns where the user named a machine that runs plans of another target.
@@ -80,12 +79,11 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 } // namespace
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
-  return fmt::format(
-      "predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
-      machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
-      100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step), hiddenText(plan, step),
-      memoryText(plan, machine), targetText(plan, machine));
+  return fmt::format("predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
+                     "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
+                     machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
+                     100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step),
+                     hiddenText(plan, step), memoryText(plan, machine), targetText(plan, machine));
 }
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {
@@ -96,9 +94,7 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
           {"seconds", step.seconds},
           {"parts", parts},
           {"hidden",
-           {{"layers", step.hiddenLayers},
-            {"exchanges", step.hiddenExchanges},
-            {"gradients", step.hiddenGradients}}},
+           {{"layers", step.hiddenLayers}, {"exchanges", step.hiddenExchanges}, {"gradients", step.hiddenGradients}}},
           {"bubble", step.bubble()},
           {"tokens_per_second_per_device", step.tokensPerSecond},
           {"model_flops", step.modelFlops},

@@ -41,11 +41,10 @@ void verifyAddressSpace(int64_t leastMebibytes) {
     }
     return;
   }
-  fmt::print(
-      stderr,
-      "{}: {} MiB of address space are left by the limits of this process (ulimit -v, -d), expected {} or "
-      "more: limits {} KiB higher\n",
-      programName, free >> 20, leastMebibytes, (leastMebibytes << 10) - (free >> 10));
+  fmt::print(stderr,
+             "{}: {} MiB of address space are left by the limits of this process (ulimit -v, -d), expected {} or "
+             "more: limits {} KiB higher\n",
+             programName, free >> 20, leastMebibytes, (leastMebibytes << 10) - (free >> 10));
   std::_Exit(1);
 }
 
@@ -94,8 +93,8 @@ void mgc::tools::verifyStack(int64_t leastKibibytes) {
   const int64_t kibibytes = mgc::softLimit(RLIMIT_STACK) >> 10;
   if (kibibytes >= leastKibibytes)
     return;
-  fmt::print(stderr, "{}: the stack of this process may have {} KiB (ulimit -s), expected {} or more\n",
-             programName, kibibytes, leastKibibytes);
+  fmt::print(stderr, "{}: the stack of this process may have {} KiB (ulimit -s), expected {} or more\n", programName,
+             kibibytes, leastKibibytes);
   std::_Exit(1);
 }
 

@@ -72,9 +72,8 @@ private:
 int codeOf(int state) { return WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state); }
 
 std::string describe(int state) {
-  return WIFSIGNALED(state)
-             ? fmt::format("was killed by signal {} ({})", WTERMSIG(state), ::strsignal(WTERMSIG(state)))
-             : fmt::format("ended with code {}", WEXITSTATUS(state));
+  return WIFSIGNALED(state) ? fmt::format("was killed by signal {} ({})", WTERMSIG(state), ::strsignal(WTERMSIG(state)))
+                            : fmt::format("ended with code {}", WEXITSTATUS(state));
 }
 
 } // namespace

@@ -29,13 +29,11 @@ void CpuEmitter::emitColumns() {
   };
   if (anySum([](const RowGraph::OperandInfo &operand) { return operand.element == Element::bf16; }))
     return forEachColumnBlock([&](const std::vector<Lanes> &vectors) { sumAllRows(vectors); });
-  bool overwrites =
-      anySum([](const RowGraph::OperandInfo &operand) { return operand.access != Access::accumulate; });
+  bool overwrites = anySum([](const RowGraph::OperandInfo &operand) { return operand.access != Access::accumulate; });
   if (overwrites)
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { zeroSums(vectors); });
   loop(i64(0), i64(layout_.rows()), layout_.rowChunk(), {}, [&](Value firstRow, ValueRange) {
-    Value endRow =
-        arith::MinSIOp::create(b_, loc_, addI64(firstRow, i64(layout_.rowChunk())), i64(layout_.rows()));
+    Value endRow = arith::MinSIOp::create(b_, loc_, addI64(firstRow, i64(layout_.rowChunk())), i64(layout_.rows()));
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { addRows(firstRow, endRow, vectors); });
     return Values();
   });
@@ -43,8 +41,7 @@ void CpuEmitter::emitColumns() {
 
 // The last block along the inner loop may be shorter: it has code of its own.
 void CpuEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
-  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(),
-          rest = size % block;
+  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(), rest = size % block;
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
     Value inner = arith::RemUIOp::create(b_, loc_, number, i64(blocks));
     Value outer = arith::DivUIOp::create(b_, loc_, number, i64(blocks));
@@ -81,8 +78,7 @@ void CpuEmitter::zeroSums(const std::vector<Lanes> &vectors) {
       continue;
     for (const Lanes &lanes : vectors)
       storeVectorAt(effect, rowPlace(effect.operand, effect.at),
-                    identityOf(RowReduction::sum, vectorType(valueOf(operand.element), lanes.width)), lanes,
-                    false);
+                    identityOf(RowReduction::sum, vectorType(valueOf(operand.element), lanes.width)), lanes, false);
   }
 }
 

@@ -115,8 +115,7 @@ Value CpuEmitter::loadVector(Value base, RowOperand operand, const std::vector<A
     return fromMemory(element, LLVM::MaskedLoadOp::create(b_, loc_, type, base, mask, nothing, aligned,
                                                           /*nontemporal=*/UnitAttr()));
   Value places = pointers(base, stride, lanes.width, element);
-  return fromMemory(element,
-                    LLVM::masked_gather::create(b_, loc_, type, places, mask, ValueRange{nothing}, aligned));
+  return fromMemory(element, LLVM::masked_gather::create(b_, loc_, type, places, mask, ValueRange{nothing}, aligned));
 }
 
 void CpuEmitter::storeVectorTo(Value base, RowOperand operand, const std::vector<At> &at, Value value,
@@ -134,8 +133,7 @@ void CpuEmitter::storeVectorTo(Value base, RowOperand operand, const std::vector
   if (stride == 1)
     LLVM::MaskedStoreOp::create(b_, loc_, value, base, mask, aligned);
   else
-    LLVM::masked_scatter::create(b_, loc_, value, pointers(base, stride, lanes.width, element), mask,
-                                 aligned);
+    LLVM::masked_scatter::create(b_, loc_, value, pointers(base, stride, lanes.width, element), mask, aligned);
 }
 
 } // namespace mgc::rowgen

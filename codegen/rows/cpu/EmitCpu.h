@@ -22,8 +22,7 @@ public:
 private:
   // --- EmitCpu.cpp: the kernel's frame, masked vectors
   mlir::Value scalarArgument(int number) override;
-  mlir::Value loadVector(mlir::Value base, RowOperand operand, const std::vector<At> &at,
-                         const Lanes &lanes) override;
+  mlir::Value loadVector(mlir::Value base, RowOperand operand, const std::vector<At> &at, const Lanes &lanes) override;
   void storeVectorTo(mlir::Value base, RowOperand operand, const std::vector<At> &at, mlir::Value value,
                      const Lanes &lanes) override;
   void shareCountedRange();
@@ -31,10 +30,8 @@ private:
   mlir::Value pointers(mlir::Value base, int64_t stride, int64_t width, Element element);
   // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums
   // accurate.
-  Values chunkedLoop(int64_t size, int64_t step, int64_t chunk, mlir::ValueRange totals,
-                     mlir::ValueRange identities,
-                     const std::function<mlir::Value(size_t, mlir::Value, mlir::Value)> &combine,
-                     const LoopBody &body);
+  Values chunkedLoop(int64_t size, int64_t step, int64_t chunk, mlir::ValueRange totals, mlir::ValueRange identities,
+                     const std::function<mlir::Value(size_t, mlir::Value, mlir::Value)> &combine, const LoopBody &body);
 
   // --- EmitRows.cpp: forms rows and blocks
   void emitRows();
@@ -61,8 +58,7 @@ private:
   std::vector<Accumulator> accumulatorsOf(const std::vector<Node> &reductions);
   Values columnNest(size_t loop, const std::vector<Accumulator> &accumulators, Values carried,
                     const std::vector<size_t> &stores);
-  Values innerColumns(const std::vector<Accumulator> &accumulators, Values carried,
-                      const std::vector<size_t> &stores);
+  Values innerColumns(const std::vector<Accumulator> &accumulators, Values carried, const std::vector<size_t> &stores);
   void visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
              const std::vector<size_t> &stores);
   void storeLanes(Lanes &lanes, const std::vector<size_t> &stores);

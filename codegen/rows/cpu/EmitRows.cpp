@@ -90,8 +90,7 @@ void CpuEmitter::chooseKept(int passes) {
         const RowGraph::OperandInfo &operand = graph_[effect.operand];
         bool canHold = layout_.storesColumns(effect) && operand.access == Access::out &&
                        operand.element == node.element && effect.at.empty();
-        if (canHold && node.kind == Kind::map && node.flops >= kDearFlops &&
-            mayKeep({{id}, number, pass}, passes))
+        if (canHold && node.kind == Kind::map && node.flops >= kDearFlops && mayKeep({{id}, number, pass}, passes))
           kept_ = {{id}, number, pass};
       }
   }
@@ -183,8 +182,8 @@ std::vector<CpuEmitter::Accumulator> CpuEmitter::accumulatorsOf(const std::vecto
   return accumulators;
 }
 
-CpuEmitter::Values CpuEmitter::columnNest(size_t number, const std::vector<Accumulator> &accumulators,
-                                          Values carried, const std::vector<size_t> &stores) {
+CpuEmitter::Values CpuEmitter::columnNest(size_t number, const std::vector<Accumulator> &accumulators, Values carried,
+                                          const std::vector<size_t> &stores) {
   if (number + 1 == layout_.loops().size())
     return innerColumns(accumulators, carried, stores);
   return loop(i64(0), i64(layout_.loops()[number].size), 1, carried, [&](Value position, ValueRange inner) {
@@ -201,20 +200,18 @@ CpuEmitter::Values CpuEmitter::innerColumns(const std::vector<Accumulator> &accu
   if (inLoop > 0) {
     Values identities;
     for (size_t number = 0; number < carried.size(); ++number)
-      identities.push_back(
-          identityOf(graph_[accumulators[number].reduction].reduction, carried[number].getType()));
+      identities.push_back(identityOf(graph_[accumulators[number].reduction].reduction, carried[number].getType()));
     auto join = [&](size_t number, Value total, Value partial) {
       return combine(graph_[accumulators[number].reduction].reduction, total, partial);
     };
-    carried = chunkedLoop(inLoop, step, kColumnChunk, carried, identities, join,
-                          [&](Value start, ValueRange inner) {
-                            Values values(inner);
-                            for (int lane = 0; lane * kWidth < step; ++lane) {
-                              Lanes lanes{kWidth, kWidth, addI64(start, i64(lane * kWidth))};
-                              visit(lanes, lane, accumulators, values, stores);
-                            }
-                            return values;
-                          });
+    carried = chunkedLoop(inLoop, step, kColumnChunk, carried, identities, join, [&](Value start, ValueRange inner) {
+      Values values(inner);
+      for (int lane = 0; lane * kWidth < step; ++lane) {
+        Lanes lanes{kWidth, kWidth, addI64(start, i64(lane * kWidth))};
+        visit(lanes, lane, accumulators, values, stores);
+      }
+      return values;
+    });
   }
   for (int64_t position = inLoop; position < full; position += kWidth) {
     Lanes lanes{kWidth, kWidth, i64(position)};
@@ -238,8 +235,7 @@ void CpuEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &a
     const RowGraph::NodeInfo &info = graph_[accumulators[number].reduction];
     Value value = vectorOf(info.arguments[0], lanes);
     if (lanes.isMasked())
-      value = arith::SelectOp::create(b_, loc_, laneMask(lanes), value,
-                                      identityOf(info.reduction, value.getType()));
+      value = arith::SelectOp::create(b_, loc_, laneMask(lanes), value, identityOf(info.reduction, value.getType()));
     carried[number] = combine(info.reduction, carried[number], value);
   }
   if (keeping_ == Keeping::now)
@@ -257,8 +253,8 @@ void CpuEmitter::storeLanes(Lanes &lanes, const std::vector<size_t> &stores) {
 }
 
 // The unrolled accumulators are added up as vectors, then lane by lane; the tail comes last.
-void CpuEmitter::finishReductions(const std::vector<Node> &reductions,
-                                  const std::vector<Accumulator> &accumulators, ValueRange totals) {
+void CpuEmitter::finishReductions(const std::vector<Node> &reductions, const std::vector<Accumulator> &accumulators,
+                                  ValueRange totals) {
   for (Node reduction : reductions) {
     RowReduction kind = graph_[reduction].reduction;
     Value vector, result;

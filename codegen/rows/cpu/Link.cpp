@@ -50,8 +50,7 @@ Status writeFile(const std::string &path, const std::string &bytes) {
 // A writer learns of a full disk by an error, the linker by a signal.
 static Status copyFile(const std::string &from, const std::string &to) {
   auto buffer = llvm::MemoryBuffer::getFile(from, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  return buffer ? writeFile(to, (*buffer)->getBuffer().str())
-                : errorf("{}: {}", from, buffer.getError().message());
+  return buffer ? writeFile(to, (*buffer)->getBuffer().str()) : errorf("{}: {}", from, buffer.getError().message());
 }
 
 // The lines of an error and of where it is, if there are any: a linker that cannot write its output prints its stack, too.
@@ -74,8 +73,8 @@ static size_t linkedBytes(const std::vector<std::string> &objects) {
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
   TemporaryFolder folder;
   if (!folder.exists())
-    return errorf("kernels: cannot make a temporary folder {}: {}; TMPDIR may name another place",
-                  folder.path(), folder.message());
+    return errorf("kernels: cannot make a temporary folder {}: {}; TMPDIR may name another place", folder.path(),
+                  folder.message());
   const std::string linked = folder.file("linked.so");
   std::vector<std::string> arguments = {"ld.lld", "-shared",     "-z", "defs", "--build-id=none",
                                         "-s",     "--threads=1", "-o", linked};
@@ -95,10 +94,9 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
   const lld::Result result = lld::lldMain(views, stream, stream, {{lld::Gnu, &lld::elf::link}});
   llvm::CrashRecoveryContext::Disable();
   if (!result.canRunAgain && log.empty())
-    return errorf(
-        "kernels: the linker crashed with code {}, as it does where a disk is full; expected room for {} "
-        "bytes in {}",
-        result.retCode, linkedBytes(objects), folder.path());
+    return errorf("kernels: the linker crashed with code {}, as it does where a disk is full; expected room for {} "
+                  "bytes in {}",
+                  result.retCode, linkedBytes(objects), folder.path());
   return result.retCode == 0 ? copyFile(linked, path) : errorf("kernels: linking failed: {}", errorsIn(log));
 }
 

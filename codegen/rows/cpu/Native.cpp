@@ -62,18 +62,16 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const std::string &cpu) 
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // a * b + c is one rounding everywhere
-  return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, cpu, /*features=*/"", options, llvm::Reloc::PIC_, std::nullopt,
-                                   llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
+      triple, cpu, /*features=*/"", options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 Result<CpuTarget> CpuTarget::find(const std::string &cpu) {
   initializeTarget();
   CpuTarget target{cpu == "native" ? llvm::sys::getHostCPUName().str() : cpu};
   if (llvm::X86::parseArchX86(target.cpu, /*Only64Bit=*/true) == llvm::X86::CK_None)
-    return errorf(
-        "kernels: unknown cpu '{}'; expected an LLVM name such as x86-64-v3, x86-64-v4, znver4 or native",
-        target.cpu);
+    return errorf("kernels: unknown cpu '{}'; expected an LLVM name such as x86-64-v3, x86-64-v4, znver4 or native",
+                  target.cpu);
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target.cpu);
   if (!machine)
     return errorf("kernels: LLVM has no x86-64 back end");
@@ -147,9 +145,8 @@ static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const Ker
   const std::vector<int64_t> needs = needsOf(info);
   auto builder = mlir::OpBuilder::atBlockEnd(module.getBody());
   auto type = mlir::LLVM::LLVMArrayType::get(builder.getI64Type(), needs.size());
-  mlir::LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
-                               mlir::LLVM::Linkage::External, symbol + std::string(plan::kNeedsSuffix),
-                               builder.getI64TensorAttr(needs));
+  mlir::LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true, mlir::LLVM::Linkage::External,
+                               symbol + std::string(plan::kNeedsSuffix), builder.getI64TensorAttr(needs));
 }
 
 // The other symbols of the kernels' code.

@@ -15,9 +15,7 @@ static constexpr int64_t kMostBlocks = INT32_MAX;
 static constexpr int64_t kMostBytes = 16; // the widest access; a longer vector takes several
 
 // Alignment in bytes of a vector's address.
-static int64_t alignmentOf(Element element, int64_t width) {
-  return std::min(width * bytesOf(element), kMostBytes);
-}
+static int64_t alignmentOf(Element element, int64_t width) { return std::min(width * bytesOf(element), kMostBytes); }
 
 Status emitGpuKernel(gpu::GPUModuleOp module, const std::string &symbol, const LoopLayout &layout) {
   return GpuEmitter(module, layout).emit(symbol);
@@ -42,9 +40,7 @@ Status GpuEmitter::emit(const std::string &symbol) {
 void GpuEmitter::whereRowsAre(const std::function<void()> &body) {
   const bool areRows = layout_.form() == LoopLayout::Form::rows;
   const bool isFlat = !areRows && layout_.firstColumn() == 0;
-  const int64_t all = areRows  ? layout_.rows()
-                      : isFlat ? layout_.innerSize()
-                               : layout_.rows() * shape_.vectors;
+  const int64_t all = areRows ? layout_.rows() : isFlat ? layout_.innerSize() : layout_.rows() * shape_.vectors;
   there_ = fit(countedRange(all / graph_[Dim{0}].size, isFlat ? shape_.width : 1));
   Value first = times(block_, areRows ? shape_.rowsAtOnce() : shape_.threads * shape_.unroll);
   onlyIf(arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, first, there_), body);
@@ -107,9 +103,8 @@ void GpuEmitter::addFacts(const std::string &symbol) {
   b_.setInsertionPointToEnd(module_.getBody());
   auto addArray = [&](std::string_view suffix, ArrayRef<int64_t> values) {
     auto type = LLVM::LLVMArrayType::get(b_.getI64Type(), values.size());
-    LLVM::GlobalOp::create(b_, loc_, type, /*isConstant=*/true, LLVM::Linkage::External,
-                           symbol + std::string(suffix), b_.getI64TensorAttr(values), /*alignment=*/8,
-                           kGlobalMemory);
+    LLVM::GlobalOp::create(b_, loc_, type, /*isConstant=*/true, LLVM::Linkage::External, symbol + std::string(suffix),
+                           b_.getI64TensorAttr(values), /*alignment=*/8, kGlobalMemory);
   };
   addArray(plan::kNeedsSuffix, needsOf(layout_.info()));
   addArray(plan::kLaunchSuffix, {shape_.blocks, shape_.threads, /*dynamic shared memory=*/0});
@@ -158,8 +153,7 @@ Value GpuEmitter::isAligned() {
     Value rest = arith::AndIOp::create(b_, loc_, address, i64(masks[number]));
     rests = rests ? arith::OrIOp::create(b_, loc_, rests, rest).getResult() : rest;
   }
-  return rests ? arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, rests, i64(0)).getResult()
-               : Value();
+  return rests ? arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, rests, i64(0)).getResult() : Value();
 }
 
 Value GpuEmitter::elementAddress(Value base, Element element, int64_t number) {
@@ -177,8 +171,7 @@ Value GpuEmitter::loadVector(Value base, RowOperand operand, const std::vector<A
   Values elements;
   for (int64_t lane = 0; lane < lanes.width; ++lane)
     elements.push_back(loadElement(elementAddress(base, element, lane * stride), element));
-  return vector::FromElementsOp::create(b_, loc_, VectorType::get({lanes.width}, elements[0].getType()),
-                                        elements);
+  return vector::FromElementsOp::create(b_, loc_, VectorType::get({lanes.width}, elements[0].getType()), elements);
 }
 
 void GpuEmitter::storeVectorTo(Value base, RowOperand operand, const std::vector<At> &at, Value value,
@@ -217,10 +210,9 @@ void GpuEmitter::storeWords(Value base, Element element, Value value) {
     for (int64_t pair = 0; pair < width / 2; ++pair) {
       Value first = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair});
       Value second = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair + 1});
-      Value both =
-          LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
-                                        b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"), ValueRange{second, first})
-              .getResult(0);
+      Value both = LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
+                                                 b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"), ValueRange{second, first})
+                       .getResult(0);
       words.push_back(LLVM::BitcastOp::create(b_, loc_, b_.getI32Type(), both));
     }
     value = vector::FromElementsOp::create(b_, loc_, VectorType::get({width / 2}, b_.getI32Type()), words);

@@ -24,10 +24,9 @@ public:
 private:
   // One vector of a thread.
   struct Piece {
-    mlir::Value row;    // null: the current one
-    mlir::Value vector; // its number in the columns; null: there are none
-    mlir::Value
-        isInside; // i1, or null: always. False: another thread has this piece; it is read, but not stored
+    mlir::Value row;      // null: the current one
+    mlir::Value vector;   // its number in the columns; null: there are none
+    mlir::Value isInside; // i1, or null: always. False: another thread has this piece; it is read, but not stored
     Lanes lanes{};
   };
 
@@ -40,8 +39,7 @@ private:
   mlir::Value isAligned();
   bool mayBeVector(RowOperand operand, const std::vector<At> &at) const;
   mlir::Value scalarArgument(int number) override { return scalars_[number]; }
-  mlir::Value loadVector(mlir::Value base, RowOperand operand, const std::vector<At> &at,
-                         const Lanes &lanes) override;
+  mlir::Value loadVector(mlir::Value base, RowOperand operand, const std::vector<At> &at, const Lanes &lanes) override;
   void storeVectorTo(mlir::Value base, RowOperand operand, const std::vector<At> &at, mlir::Value value,
                      const Lanes &lanes) override;
   mlir::Value toMemory(Element element, mlir::Value value) override;

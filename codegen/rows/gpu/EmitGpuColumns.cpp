@@ -74,8 +74,7 @@ std::vector<GpuEmitter::Piece> GpuEmitter::piecesOfRows(Value firstRow, const Pi
   return pieces;
 }
 
-GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, const Piece &column,
-                                       ValueRange carried) {
+GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, const Piece &column, ValueRange carried) {
   std::vector<Node> nodes;
   std::vector<size_t> stores;
   for (size_t effect : part.effects) {
@@ -103,8 +102,7 @@ void GpuEmitter::addPiece(const GpuPart &part, Piece &piece, Values &sums) {
     if (graph_.effects()[effect].kind != EffectKind::sumOverRows)
       continue;
     if (piece.isInside)
-      value = arith::SelectOp::create(b_, loc_, piece.isInside, value,
-                                      identityOf(RowReduction::sum, value.getType()));
+      value = arith::SelectOp::create(b_, loc_, piece.isInside, value, identityOf(RowReduction::sum, value.getType()));
     sums[next] = combine(RowReduction::sum, sums[next], value);
     ++next;
   }
@@ -140,8 +138,8 @@ void GpuEmitter::combineRows(const GpuPart &part, Value block, ValueRange sums) 
 }
 
 void GpuEmitter::writeColumn(const GpuPart &part, Value block) {
-  Piece piece = columnAt(plus(times(block, shape_.lanes), quotient(thread_, shape_.width)),
-                         shape_.vectors % shape_.lanes != 0);
+  Piece piece =
+      columnAt(plus(times(block, shape_.lanes), quotient(thread_, shape_.width)), shape_.vectors % shape_.lanes != 0);
   piece.row = position(0); // The results have no row dim: any row gives their places.
   enter(piece);
   Lanes single{1, 1, addI64(piece.lanes.position, wide(remainder(thread_, shape_.width)))};
@@ -178,15 +176,14 @@ void GpuEmitter::emitTables(const GpuPart &part) {
   Value warp = plus(times(block, warps), quotient(thread_, kWarp));
   Value ownClass = remainder(warp, part.classes);
   Piece column = columnAt(plus(times(quotient(warp, part.classes), kWarp), lane), /*mayBeOutside=*/true);
-  Values sums =
-      loop(i64(0), i64(layout_.rows()), kWarp, zerosFor(part), [&](Value first, ValueRange carried) {
-        Value own = plus(fit(first), lane), isOurs = isBelow(own, layout_.rows());
-        if (part.classes > 1) {
-          setRow(wide(bounded(own, layout_.rows())));
-          isOurs = both(isOurs, isOfClass(uniform(*part.index), part.classes, ownClass));
-        }
-        return visitRows(part, fit(first), isOurs, column, carried);
-      });
+  Values sums = loop(i64(0), i64(layout_.rows()), kWarp, zerosFor(part), [&](Value first, ValueRange carried) {
+    Value own = plus(fit(first), lane), isOurs = isBelow(own, layout_.rows());
+    if (part.classes > 1) {
+      setRow(wide(bounded(own, layout_.rows())));
+      isOurs = both(isOurs, isOfClass(uniform(*part.index), part.classes, ownClass));
+    }
+    return visitRows(part, fit(first), isOurs, column, carried);
+  });
   column.row = position(0);
   enter(column);
   size_t next = 0;
@@ -225,17 +222,14 @@ GpuEmitter::Values GpuEmitter::visitRows(const GpuPart &part, Value first, Value
   };
   OpBuilder::InsertionGuard guard(b_);
   auto whileOp = scf::WhileOp::create(b_, loc_, ValueRange(state).getTypes(), state);
-  b_.createBlock(&whileOp.getBefore(), {}, ValueRange(state).getTypes(),
-                 SmallVector<Location>(state.size(), loc_));
+  b_.createBlock(&whileOp.getBefore(), {}, ValueRange(state).getTypes(), SmallVector<Location>(state.size(), loc_));
   isLeft(b_, loc_, whileOp.getBefore().front().getArguments());
-  b_.createBlock(&whileOp.getAfter(), {}, ValueRange(state).getTypes(),
-                 SmallVector<Location>(state.size(), loc_));
+  b_.createBlock(&whileOp.getAfter(), {}, ValueRange(state).getTypes(), SmallVector<Location>(state.size(), loc_));
   doNext(b_, loc_, whileOp.getAfter().front().getArguments());
   return Values(whileOp.getResults().drop_front());
 }
 
-GpuEmitter::Values GpuEmitter::visitRow(const GpuPart &part, Value row, const Piece &column,
-                                        ValueRange carried) {
+GpuEmitter::Values GpuEmitter::visitRow(const GpuPart &part, Value row, const Piece &column, ValueRange carried) {
   Piece piece{row, column.vector, column.isInside};
   enter(piece);
   Values values, sums(carried);

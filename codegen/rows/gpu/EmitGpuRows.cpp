@@ -160,16 +160,15 @@ void GpuEmitter::emitPass(int pass) {
   }
   Values totals;
   for (Node reduction : reductions)
-    totals.push_back(
-        identityOf(graph_[reduction].reduction, vectorType(graph_[reduction].element, shape_.width)));
+    totals.push_back(identityOf(graph_[reduction].reduction, vectorType(graph_[reduction].element, shape_.width)));
   if (!stores.empty())
     waitForReaders();
   totals = shape_.keeps ? visit(kept_, reductions, totals, stores) : visitVectors(reductions, totals, stores);
   finishReductions(reductions, totals);
 }
 
-GpuEmitter::Values GpuEmitter::visit(std::vector<Piece> &pieces, const std::vector<Node> &reductions,
-                                     ValueRange totals, const std::vector<size_t> &stores) {
+GpuEmitter::Values GpuEmitter::visit(std::vector<Piece> &pieces, const std::vector<Node> &reductions, ValueRange totals,
+                                     const std::vector<size_t> &stores) {
   std::vector<Node> nodes;
   for (Node reduction : reductions)
     nodes.push_back(graph_[reduction].arguments[0]);
@@ -183,8 +182,7 @@ GpuEmitter::Values GpuEmitter::visit(std::vector<Piece> &pieces, const std::vect
       const RowGraph::NodeInfo &info = graph_[reductions[number]];
       Value value = vectorOf(info.arguments[0], piece.lanes);
       if (piece.isInside)
-        value = arith::SelectOp::create(b_, loc_, piece.isInside, value,
-                                        identityOf(info.reduction, value.getType()));
+        value = arith::SelectOp::create(b_, loc_, piece.isInside, value, identityOf(info.reduction, value.getType()));
       sums[number] = combine(info.reduction, sums[number], value);
     }
   }
@@ -197,8 +195,7 @@ void GpuEmitter::finishReductions(const std::vector<Node> &reductions, ValueRang
   Values results;
   for (size_t number = 0; number < reductions.size(); ++number) {
     const RowReduction kind = graph_[reductions[number]].reduction;
-    results.push_back(
-        acrossLanes(kind, combineLanes(kind, totals[number]), 1, std::min(shape_.lanes, kWarp)));
+    results.push_back(acrossLanes(kind, combineLanes(kind, totals[number]), 1, std::min(shape_.lanes, kWarp)));
   }
   if (shape_.lanes > kWarp && !reductions.empty())
     acrossWarps(reductions, results);
@@ -226,9 +223,8 @@ void GpuEmitter::acrossWarps(const std::vector<Node> &reductions, Values &result
   });
   waitForBlock();
   for (size_t number = 0; number < reductions.size(); ++number) {
-    Value partial =
-        LLVM::LoadOp::create(b_, loc_, results[number].getType(),
-                             partialOf(number, remainder(thread_, warps)), unsigned(bytesAt(number)));
+    Value partial = LLVM::LoadOp::create(b_, loc_, results[number].getType(),
+                                         partialOf(number, remainder(thread_, warps)), unsigned(bytesAt(number)));
     results[number] = acrossLanes(graph_[reductions[number]].reduction, partial, 1, warps);
   }
 }

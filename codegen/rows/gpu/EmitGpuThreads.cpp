@@ -14,9 +14,8 @@ Value GpuEmitter::position(int64_t value) {
 }
 
 Value GpuEmitter::fit(Value value) {
-  return value.getType() == thread_.getType()
-             ? value
-             : arith::TruncIOp::create(b_, loc_, thread_.getType(), value).getResult();
+  return value.getType() == thread_.getType() ? value
+                                              : arith::TruncIOp::create(b_, loc_, thread_.getType(), value).getResult();
 }
 
 Value GpuEmitter::wide(Value value) {
@@ -57,9 +56,7 @@ Value GpuEmitter::boundedThere(Value value, int64_t size) {
                 : bounded(value, size);
 }
 
-Value GpuEmitter::both(Value a, Value b) {
-  return !a ? b : !b ? a : arith::AndIOp::create(b_, loc_, a, b).getResult();
-}
+Value GpuEmitter::both(Value a, Value b) { return !a ? b : !b ? a : arith::AndIOp::create(b_, loc_, a, b).getResult(); }
 
 void GpuEmitter::whereTrue(Value condition, const std::function<void()> &body) {
   if (condition)
@@ -142,8 +139,8 @@ void GpuEmitter::storePieces(std::vector<Piece> &pieces, const std::vector<size_
     begin(piece);
     whereTrue(both(rowIsInside_, piece.isInside), [&] {
       for (size_t effect = 0; effect < effects.size(); ++effect)
-        storeVectorAt(graph_.effects()[effects[effect]], storePlaces_.lookup(effects[effect]),
-                      values[number][effect], piece.lanes, /*accumulates=*/false);
+        storeVectorAt(graph_.effects()[effects[effect]], storePlaces_.lookup(effects[effect]), values[number][effect],
+                      piece.lanes, /*accumulates=*/false);
     });
   }
 }
@@ -167,8 +164,7 @@ Value GpuEmitter::shuffled(Value value, int64_t distance) {
   if (value.getType() != wide)
     return move(value);
   Value low = move(arith::TruncIOp::create(b_, loc_, word, value));
-  Value high =
-      move(arith::TruncIOp::create(b_, loc_, word, arith::ShRUIOp::create(b_, loc_, value, i64(32))));
+  Value high = move(arith::TruncIOp::create(b_, loc_, word, arith::ShRUIOp::create(b_, loc_, value, i64(32))));
   high = arith::ShLIOp::create(b_, loc_, arith::ExtUIOp::create(b_, loc_, wide, high), i64(32));
   return arith::OrIOp::create(b_, loc_, high, arith::ExtUIOp::create(b_, loc_, wide, low));
 }
@@ -185,8 +181,7 @@ Value GpuEmitter::shared(int64_t first, int64_t size, Value element) {
   sharedFloats_ = std::max(sharedFloats_, first + size);
   auto type = LLVM::LLVMPointerType::get(b_.getContext(), /*addressSpace=*/3);
   Value base = LLVM::AddressOfOp::create(b_, loc_, type, sharedName_);
-  return LLVM::GEPOp::create(b_, loc_, type, b_.getF32Type(), base,
-                             ValueRange{addI64(wide(element), i64(first))});
+  return LLVM::GEPOp::create(b_, loc_, type, b_.getF32Type(), base, ValueRange{addI64(wide(element), i64(first))});
 }
 
 void GpuEmitter::waitForBlock() { gpu::BarrierOp::create(b_, loc_); }

@@ -71,8 +71,7 @@ private:
     std::vector<Node> found;
     for (int id = 0; id < int(graph_.nodes().size()); ++id)
       if (const RowGraph::NodeInfo &node = graph_[Node{id}];
-          layout_.isUsed({id}) && node.kind == Kind::load && layout_.varies({id}) &&
-          isStream(node.operand, node.at))
+          layout_.isUsed({id}) && node.kind == Kind::load && layout_.varies({id}) && isStream(node.operand, node.at))
         found.push_back({id});
     return found;
   }
@@ -193,8 +192,7 @@ private:
       if (part == shape_.parts.end())
         part = shape_.parts.insert(part, {{}, index});
       part->effects.push_back(number);
-      part->classes =
-          serial ? 1 : std::min(powerAbove(divideUp(layout_.rows(), kRowsPerClass)), kMostClasses);
+      part->classes = serial ? 1 : std::min(powerAbove(divideUp(layout_.rows(), kRowsPerClass)), kMostClasses);
     }
   }
 
@@ -205,11 +203,9 @@ private:
     const int64_t least = kSectorBytes / vectorBytes_;
     while (shape_.lanes > least && divideUp(shape_.vectors, shape_.lanes) < kManyBlocks)
       shape_.lanes /= 2;
-    const int64_t sums =
-        std::count_if(graph_.effects().begin(), graph_.effects().end(),
-                      [](const auto &effect) { return effect.kind == EffectKind::sumOverRows; });
-    while (shape_.lanes > least &&
-           sums * shape_.threads / kWarp * shape_.lanes * shape_.width > kMostSharedFloats)
+    const int64_t sums = std::count_if(graph_.effects().begin(), graph_.effects().end(),
+                                       [](const auto &effect) { return effect.kind == EffectKind::sumOverRows; });
+    while (shape_.lanes > least && sums * shape_.threads / kWarp * shape_.lanes * shape_.width > kMostSharedFloats)
       shape_.lanes /= 2;
     shape_.unroll = powerBelow(unrollFor(2 * kFlightBytes, 8));
     while (shape_.unroll > 1 && (shape_.rowsAtOnce() * shape_.unroll / 2 >= layout_.rows() ||
@@ -218,8 +214,7 @@ private:
     shape_.blocks = 0;
     for (GpuPart &part : shape_.parts) {
       const int64_t warps = divideUp(shape_.vectors, kWarp) * part.classes;
-      part.blocks =
-          part.index ? divideUp(warps, shape_.threads / kWarp) : divideUp(shape_.vectors, shape_.lanes);
+      part.blocks = part.index ? divideUp(warps, shape_.threads / kWarp) : divideUp(shape_.vectors, shape_.lanes);
       part.firstBlock = shape_.blocks;
       shape_.blocks += part.blocks;
     }

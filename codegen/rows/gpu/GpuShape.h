@@ -31,10 +31,9 @@ struct GpuShape {
       1; // elements of a vector: 16 bytes of the widest operand that changes with the row, less where it would
          // not divide rows
   int64_t vectors = 1; // in the columns of a row
-  int64_t unroll =
-      1; // vectors that are loaded before one is used, to have enough of the memory's latency in flight
-  int64_t lanes = 1;          // a power of 2
-  bool keeps = false;         // rows
+  int64_t unroll = 1;  // vectors that are loaded before one is used, to have enough of the memory's latency in flight
+  int64_t lanes = 1;   // a power of 2
+  bool keeps = false;  // rows
   std::vector<GpuPart> parts; // columns
 
   static GpuShape of(const LoopLayout &layout);

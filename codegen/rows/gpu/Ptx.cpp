@@ -64,9 +64,8 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // as on the CPU
-  return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, nameOf(level), ptxFeature(level), options, std::nullopt,
-                                   std::nullopt, llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
+      triple, nameOf(level), ptxFeature(level), options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 // --- MLIR --------------------------------------------------------------------------------------------------
@@ -79,8 +78,8 @@ static void loadDialects(mlir::MLIRContext &context) {
   mlir::registerNVVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
   context.loadDialect<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect, mlir::gpu::GPUDialect,
-                      mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::NVVM::NVVMDialect,
-                      mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
+                      mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::NVVM::NVVMDialect, mlir::scf::SCFDialect,
+                      mlir::vector::VectorDialect>();
 }
 
 // Lowers the math ops that PTX has instructions for. All others become calls, which findUnresolved refuses.
@@ -125,11 +124,11 @@ static Status findUnresolved(mlir::gpu::GPUModuleOp module) {
     if (known && !known.isExternal())
       return;
     auto kernel = call->getParentOfType<mlir::LLVM::LLVMFuncOp>();
-    errors += fmt::format(
-        "{}kernel {}: {} calls {}, which nothing defines on a GPU; expected arith, math.fma, math.absf, "
-        "math.sqrt, or what codegen/rows/graph/Math.h makes of them",
-        errors.empty() ? "" : "\n", kernel.getName().str(), nameOf(call.getLoc()),
-        callee ? callee->str() : "a pointer");
+    errors +=
+        fmt::format("{}kernel {}: {} calls {}, which nothing defines on a GPU; expected arith, math.fma, math.absf, "
+                    "math.sqrt, or what codegen/rows/graph/Math.h makes of them",
+                    errors.empty() ? "" : "\n", kernel.getName().str(), nameOf(call.getLoc()),
+                    callee ? callee->str() : "a pointer");
   });
   return errors.empty() ? Status::ok() : Status::error(errors);
 }

@@ -37,9 +37,7 @@ struct Ops {
   Value div(Value x, Value y) const { return arith::DivFOp::create(b, loc, x, y); }
   Value fma(Value x, Value y, Value z) const { return math::FmaOp::create(b, loc, x, y, z); }
   Value abs(Value x) const { return math::AbsFOp::create(b, loc, x); }
-  Value less(Value x, Value y) const {
-    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y);
-  }
+  Value less(Value x, Value y) const { return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y); }
   Value select(Value c, Value x, Value y) const { return arith::SelectOp::create(b, loc, c, x, y); }
   // NaN stays NaN.
   Value atMost(Value x, double bound) const { return select(less(f(bound), x), f(bound), x); }
@@ -153,9 +151,8 @@ Value emitLog(OpBuilder &b, Location loc, Value x) {
   Value e = arith::SIToFPOp::create(b, loc, o.type, exponent);
   e = o.add(e, o.select(isSmall, o.f(-23), o.f(0)));
   Value f = o.sub(m, o.f(1)), square = o.mul(f, f);
-  Value tail =
-      o.polynomial(f, {3.333333118e-01, -2.499999696e-01, 2.000071575e-01, -1.666780232e-01, 1.424905765e-01,
-                       -1.242568734e-01, 1.168541992e-01, -1.147973381e-01, 6.971611443e-02});
+  Value tail = o.polynomial(f, {3.333333118e-01, -2.499999696e-01, 2.000071575e-01, -1.666780232e-01, 1.424905765e-01,
+                                -1.242568734e-01, 1.168541992e-01, -1.147973381e-01, 6.971611443e-02});
   Value y = o.mul(o.mul(f, square), tail);
   y = o.fma(square, o.f(-0.5), o.fma(e, o.f(kLn2Low), y));
   Value result = o.fma(e, o.f(kLn2High), o.add(f, y));
@@ -188,8 +185,8 @@ Value emitSoftplus(OpBuilder &b, Location loc, Value x) {
 Value emitTanh(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value u = o.abs(x), square = o.mul(u, u);
-  Value tail = o.polynomial(
-      square, {-3.333328194e-01, 1.333144218e-01, -5.373971405e-02, 2.063908424e-02, -5.704983964e-03});
+  Value tail =
+      o.polynomial(square, {-3.333328194e-01, 1.333144218e-01, -5.373971405e-02, 2.063908424e-02, -5.704983964e-03});
   Value small = o.fma(o.mul(u, square), tail, u);
   Value power = emitExp(b, loc, o.add(u, u));
   Value large = o.sub(o.f(1), o.div(o.f(2), o.add(o.f(1), power)));
@@ -199,9 +196,8 @@ Value emitTanh(OpBuilder &b, Location loc, Value x) {
 
 // erf for |x| < 1.
 static Value emitSmallErf(const Ops &o, Value x) {
-  return o.mul(
-      x, o.polynomial(o.mul(x, x), {1.128379166e+00, -3.761262667e-01, 1.128359472e-01, -2.685421201e-02,
-                                    5.189087423e-03, -8.016864283e-04, 7.875875050e-05}));
+  return o.mul(x, o.polynomial(o.mul(x, x), {1.128379166e+00, -3.761262667e-01, 1.128359472e-01, -2.685421201e-02,
+                                             5.189087423e-03, -8.016864283e-04, 7.875875050e-05}));
 }
 
 // erfc for x >= 1: exp(-x^2) / (1 + 2x) * P((x - 3) / (x + 3)), after Shepherd and Laframboise (1981). The
@@ -214,9 +210,8 @@ static Value emitLargeErfc(const Ops &o, Value x) {
   Value power = emitExp(o.b, o.loc, negative);
   power = o.fma(power, arith::NegFOp::create(o.b, o.loc, low), power);
   Value t = o.div(o.sub(x, o.f(3)), o.add(x, o.f(3)));
-  Value p =
-      o.polynomial(t, {1.253008056e+00, -1.356209719e-01, -4.756188753e-02, 1.296385846e-01, -1.192830939e-01,
-                       6.839591873e-02, -2.369993577e-02, 2.086729712e-03, 1.704516254e-03});
+  Value p = o.polynomial(t, {1.253008056e+00, -1.356209719e-01, -4.756188753e-02, 1.296385846e-01, -1.192830939e-01,
+                             6.839591873e-02, -2.369993577e-02, 2.086729712e-03, 1.704516254e-03});
   return o.mul(power, o.div(p, o.fma(x, o.f(2), o.f(1))));
 }
 
@@ -247,10 +242,8 @@ std::pair<Value, Value> emitSinCos(OpBuilder &b, Location loc, Value x) {
   r = o.fma(n, o.f(0x1.777a5cp-25), r);
   r = o.fma(n, o.f(0x1.ee59dap-50), r);
   Value square = o.mul(r, r);
-  Value sinTail =
-      o.polynomial(square, {-1.666666665e-01, 8.333327149e-03, -1.983817424e-04, 2.706066859e-06});
-  Value cosTail =
-      o.polynomial(square, {4.166666665e-02, -1.388888373e-03, 2.479900337e-05, -2.714292275e-07});
+  Value sinTail = o.polynomial(square, {-1.666666665e-01, 8.333327149e-03, -1.983817424e-04, 2.706066859e-06});
+  Value cosTail = o.polynomial(square, {4.166666665e-02, -1.388888373e-03, 2.479900337e-05, -2.714292275e-07});
   Value sine = o.fma(o.mul(r, square), sinTail, r);
   Value cosine = o.fma(o.mul(square, square), cosTail, o.fma(square, o.f(-0.5), o.f(1)));
   Value zero = o.i(0);
@@ -265,8 +258,7 @@ std::pair<Value, Value> emitSinCos(OpBuilder &b, Location loc, Value x) {
 Value emitSin(OpBuilder &b, Location loc, Value x) { return emitSinCos(b, loc, x).first; }
 Value emitCos(OpBuilder &b, Location loc, Value x) { return emitSinCos(b, loc, x).second; }
 
-std::array<Value, 4> emitPhilox4x32(OpBuilder &b, Location loc, std::array<Value, 4> c,
-                                    std::array<Value, 2> key) {
+std::array<Value, 4> emitPhilox4x32(OpBuilder &b, Location loc, std::array<Value, 4> c, std::array<Value, 2> key) {
   Ops o(b, loc, c[0]);
   Value multiplier0 = o.i(0xD2511F53), multiplier1 = o.i(0xCD9E8D57);
   Value bump0 = o.i(0x9E3779B9), bump1 = o.i(0xBB67AE85);

@@ -198,8 +198,7 @@ std::string RowGraph::key() const {
   for (const NodeInfo &node : nodes_)
     text += "\n" + textOf(node);
   for (const Effect &effect : effects_)
-    text += fmt::format("\ne{} o{} %{}{}", int(effect.kind), effect.operand.id, effect.node.id,
-                        textOf(effect.at));
+    text += fmt::format("\ne{} o{} %{}{}", int(effect.kind), effect.operand.id, effect.node.id, textOf(effect.at));
   return text;
 }
 

@@ -106,8 +106,7 @@ public:
   Node index(Dim dim, int scalarNumber); // the same plus a scalar argument: a global position
   // `name` identifies the body: bodies of equal name and result type must emit the same ops, so a body that
   // captures a number has it in its name ("scale:0x1p-3"). flops: per element, for the cost.
-  Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32,
-           double flops = 1);
+  Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32, double flops = 1);
   // Over all column dims; a per-row value. sum: f32 or i32. max: f32, i32 or i64; of f32, NaNs are passed over, -inf if
   // nothing else.
   Node reduce(RowReduction reduction, Node node);

@@ -58,13 +58,9 @@ Node max(RowGraph &g, Node a, Node b) {
 Node softplus(RowGraph &g, Node a) { return g.map("softplus", unary(emitSoftplus), {a}, Element::f32, 46); }
 Node tanh(RowGraph &g, Node a) { return g.map("tanh", unary(emitTanh), {a}, Element::f32, 30); }
 
-Node addI32(RowGraph &g, Node a, Node b) {
-  return g.map("addi", binary<mlir::arith::AddIOp>(), {a, b}, Element::i32);
-}
+Node addI32(RowGraph &g, Node a, Node b) { return g.map("addi", binary<mlir::arith::AddIOp>(), {a, b}, Element::i32); }
 
-Node subI32(RowGraph &g, Node a, Node b) {
-  return g.map("subi", binary<mlir::arith::SubIOp>(), {a, b}, Element::i32);
-}
+Node subI32(RowGraph &g, Node a, Node b) { return g.map("subi", binary<mlir::arith::SubIOp>(), {a, b}, Element::i32); }
 
 Node divideI32(RowGraph &g, Node a, int64_t divisor) {
   Body body = [divisor](OpBuilder &b, Location loc, ValueRange x) -> Value {

@@ -55,8 +55,8 @@ private:
     int64_t bytes = elementBytes;
     const Pitch &pitch = info.pitch;
     if (pitch.elements < 0 || pitch.dims < 0 || pitch.dims > int64_t(info.dims.size()))
-      return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements,
-                  pitch.dims, info.dims.size());
+      return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements, pitch.dims,
+                  info.dims.size());
     for (size_t place = info.dims.size(); place-- > 0;) {
       Dim dim = info.dims[place];
       if (size_t(dim.id) >= graph_.dims().size())
@@ -65,8 +65,7 @@ private:
         fail("operand {}: has dim {} twice", operand.id, dim.id);
       if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims) {
         if (pitch.elements < bytes / elementBytes)
-          fail("operand {}: pitch {} for rows of {} elements", operand.id, pitch.elements,
-               bytes / elementBytes);
+          fail("operand {}: pitch {} for rows of {} elements", operand.id, pitch.elements, bytes / elementBytes);
         if (__builtin_mul_overflow(pitch.elements, elementBytes, &bytes))
           return fail("operand {}: larger than 2^63 bytes", operand.id);
       }
@@ -81,8 +80,7 @@ private:
     const RowGraph::OperandInfo &info = graph_[count];
     if (info.element != Element::i32 || info.access != Access::in || !info.dims.empty())
       fail("operand {} counts rows; expected an i32 number to read", count.id);
-    if (graph_.dims().empty() || graph_.isColumnKernel() ||
-        (graph_.dims()[0].kind != DimKind::row && !isElementwise()))
+    if (graph_.dims().empty() || graph_.isColumnKernel() || (graph_.dims()[0].kind != DimKind::row && !isElementwise()))
       fail("the rows are counted; expected a first dim over which nothing is summed");
     for (size_t id = 0; id < graph_.operands().size(); ++id)
       for (size_t place = 1; place < graph_.operands()[id].dims.size(); ++place)
@@ -144,8 +142,8 @@ private:
   // Positions that are nodes are i32. Any other dim may be longer: a bucket of 2^31 parameters is one dim.
   void checkCountable(const std::string &where, Dim dim) {
     if (graph_[dim].size > INT32_MAX)
-      fail("{}: dim {} has size {}, but positions are i32; expected at most {}", where, dim.id,
-           graph_[dim].size, INT32_MAX);
+      fail("{}: dim {} has size {}, but positions are i32; expected at most {}", where, dim.id, graph_[dim].size,
+           INT32_MAX);
   }
 
   void checkNode(Node node) {
@@ -180,15 +178,13 @@ private:
   void checkEffect(size_t number) {
     const RowGraph::Effect &effect = graph_.effects()[number];
     std::string where = fmt::format("effect {}", number);
-    if (size_t(effect.operand.id) >= graph_.operands().size() ||
-        size_t(effect.node.id) >= graph_.nodes().size())
+    if (size_t(effect.operand.id) >= graph_.operands().size() || size_t(effect.node.id) >= graph_.nodes().size())
       return fail("{}: operand or node is not of this graph", where);
     const RowGraph::OperandInfo &operand = graph_[effect.operand];
     if (operand.access == Access::in)
       fail("{}: stores to operand {}, which is for input only", where, effect.operand.id);
     if (valueOf(operand.element) != graph_[effect.node].element)
-      fail("{}: node %{} and operand {} have different element types", where, effect.node.id,
-           effect.operand.id);
+      fail("{}: node %{} and operand {} have different element types", where, effect.node.id, effect.operand.id);
     checkAt(where, effect.operand, effect.at);
     switch (effect.kind) {
     case RowGraph::EffectKind::store:

@@ -13,9 +13,7 @@ KernelEmitter::KernelEmitter(MLIRContext *context, const LoopLayout &layout)
     : layout_(layout), graph_(layout.graph()), b_(context), loc_(b_.getUnknownLoc()),
       coordinates_(layout.loops().size()) {}
 
-Value KernelEmitter::i64(int64_t value) {
-  return arith::ConstantOp::create(b_, loc_, b_.getI64IntegerAttr(value));
-}
+Value KernelEmitter::i64(int64_t value) { return arith::ConstantOp::create(b_, loc_, b_.getI64IntegerAttr(value)); }
 
 Value KernelEmitter::addI64(Value a, Value b) { return arith::AddIOp::create(b_, loc_, a, b); }
 
@@ -131,8 +129,8 @@ Value KernelEmitter::identityOf(RowReduction reduction, Type type) {
   if (reduction == RowReduction::sum)
     return constantOf(type, 0);
   auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
-  return constantOf(type, integer ? -std::ldexp(1.0, int(integer.getWidth()) - 1)
-                                  : -std::numeric_limits<double>::infinity());
+  return constantOf(type,
+                    integer ? -std::ldexp(1.0, int(integer.getWidth()) - 1) : -std::numeric_limits<double>::infinity());
 }
 
 // Halves fold onto each other: 16, 8, 4, 2, 1.

@@ -18,8 +18,7 @@ static unsigned alignmentOf(Element element) { return unsigned(bytesOf(element))
 
 void KernelEmitter::emitKernelValues() {
   for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (Kind kind = graph_[Node{id}].kind;
-        layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
+    if (Kind kind = graph_[Node{id}].kind; layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
       kernelValues_[id] = uniform({id});
 }
 
@@ -29,8 +28,7 @@ Value KernelEmitter::countedRange(int64_t unitsOfPosition, int64_t unitSize) {
   count = arith::MaxSIOp::create(b_, loc_, count, i64(0));
   count = arith::MinSIOp::create(b_, loc_, count, i64(graph_[Dim{0}].size));
   Value units = mulI64(count, unitsOfPosition);
-  return unitSize == 1 ? units
-                       : arith::DivUIOp::create(b_, loc_, addI64(units, i64(unitSize - 1)), i64(unitSize));
+  return unitSize == 1 ? units : arith::DivUIOp::create(b_, loc_, addI64(units, i64(unitSize - 1)), i64(unitSize));
 }
 
 void KernelEmitter::setRow(Value row) {
@@ -69,8 +67,7 @@ KernelEmitter::Place KernelEmitter::rowPlace(RowOperand operand, const std::vect
     index = arith::ExtUIOp::create(b_, loc_, b_.getI64Type(), index);
     index = arith::SelectOp::create(b_, loc_, inside, index, i64(0));
     place.offset = addI64(place.offset, mulI64(index, stride));
-    place.isValid =
-        place.isValid ? arith::AndIOp::create(b_, loc_, place.isValid, inside).getResult() : inside;
+    place.isValid = place.isValid ? arith::AndIOp::create(b_, loc_, place.isValid, inside).getResult() : inside;
   }
   return place;
 }
@@ -130,8 +127,8 @@ Value KernelEmitter::uniform(Node node) {
 // Before anything is stored, for that may be in place. A place that a reduction gives is known only after it.
 void KernelEmitter::loadUniforms() {
   for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (Node node{id}; layout_.isUsed(node) && graph_[node].kind == Kind::load && !layout_.varies(node) &&
-                       layout_.level(node) == 0)
+    if (Node node{id};
+        layout_.isUsed(node) && graph_[node].kind == Kind::load && !layout_.varies(node) && layout_.level(node) == 0)
       uniform(node);
 }
 
@@ -240,8 +237,8 @@ void KernelEmitter::storeVector(size_t effect, Value value, const Lanes &lanes) 
   storeVectorAt(info, storePlaces_.lookup(effect), value, lanes, accumulates);
 }
 
-void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value,
-                                  const Lanes &lanes, bool accumulates) {
+void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value, const Lanes &lanes,
+                                  bool accumulates) {
   Value base = pointer(effect.operand, effect.at, place.offset, lanes.position);
   auto write = [&] {
     Value old = accumulates ? loadVector(base, effect.operand, effect.at, lanes) : Value();

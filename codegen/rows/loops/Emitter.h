@@ -30,8 +30,8 @@ protected:
   // At `base`, where the access has lane 0. Values are f32 where memory is bf16.
   virtual mlir::Value loadVector(mlir::Value base, RowOperand operand, const std::vector<At> &at,
                                  const Lanes &lanes) = 0;
-  virtual void storeVectorTo(mlir::Value base, RowOperand operand, const std::vector<At> &at,
-                             mlir::Value value, const Lanes &lanes) = 0;
+  virtual void storeVectorTo(mlir::Value base, RowOperand operand, const std::vector<At> &at, mlir::Value value,
+                             const Lanes &lanes) = 0;
   // From and to memory's type, or a vector of it.
   virtual mlir::Value fromMemory(Element element, mlir::Value value);
   virtual mlir::Value toMemory(Element element, mlir::Value value);
@@ -42,8 +42,7 @@ protected:
   mlir::Value i64(int64_t value);
   mlir::Value addI64(mlir::Value a, mlir::Value b);
   mlir::Value mulI64(mlir::Value a, int64_t factor);
-  Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried,
-              const LoopBody &body);
+  Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried, const LoopBody &body);
   void onlyIf(mlir::Value condition, const std::function<void()> &body);
   mlir::Type elementType(Element element); // type of a value
   mlir::Type memoryType(Element element);  // type of an operand's element
@@ -76,8 +75,7 @@ protected:
                      bool accumulates);
   void storeUniform(size_t effect);
   Place rowPlace(RowOperand operand, const std::vector<At> &at);
-  mlir::Value pointer(RowOperand operand, const std::vector<At> &at, mlir::Value offset,
-                      mlir::Value position);
+  mlir::Value pointer(RowOperand operand, const std::vector<At> &at, mlir::Value offset, mlir::Value position);
   mlir::Value loadElement(mlir::Value address, Element element);
   mlir::Value map(Node node, mlir::ValueRange arguments);
   mlir::Value uniformLoad(const RowGraph::NodeInfo &info);

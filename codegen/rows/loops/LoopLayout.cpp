@@ -60,8 +60,7 @@ bool LoopLayout::changesWithRow(RowOperand operand, const std::vector<At> &at) c
 size_t LoopLayout::countStreams() const {
   size_t count = 0;
   for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (const RowGraph::NodeInfo &node = graph_[Node{id}];
-        used_[id] && node.kind == Kind::load && varies_[id])
+    if (const RowGraph::NodeInfo &node = graph_[Node{id}]; used_[id] && node.kind == Kind::load && varies_[id])
       count += changesWithRow(node.operand, node.at);
   for (const RowGraph::Effect &effect : graph_.effects())
     count += changesWithRow(effect.operand, effect.at);

@@ -23,16 +23,14 @@ std::vector<int64_t> needsOf(const KernelInfo &info) {
   return needs;
 }
 
-ModuleDiagnostics::ModuleDiagnostics(mlir::MLIRContext &context,
-                                     const std::vector<const NamedGraph *> &kernels)
+ModuleDiagnostics::ModuleDiagnostics(mlir::MLIRContext &context, const std::vector<const NamedGraph *> &kernels)
     : kernels_(kernels), handler_(&context, [this](mlir::Diagnostic &diagnostic) {
         text_ += "\n  " + diagnostic.str();
         return mlir::success();
       }) {}
 
 Status ModuleDiagnostics::failure(std::string_view step) const {
-  return errorf("kernels {} to {}: {} failed{}", kernels_.front()->symbol, kernels_.back()->symbol, step,
-                text_);
+  return errorf("kernels {} to {}: {} failed{}", kernels_.front()->symbol, kernels_.back()->symbol, step, text_);
 }
 
 std::string printed(mlir::ModuleOp module) {

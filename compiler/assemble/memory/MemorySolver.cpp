@@ -20,10 +20,9 @@ Status check(const std::vector<LiveBuffer> &buffers) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     const LiveBuffer &b = buffers[i];
     if (b.size < 0 || b.begin > b.end)
-      return errorf(
-          "buffer {}: size {} bytes, lifetime [{}, {}); a size is at least 0 and a lifetime ends after it "
-          "begins",
-          i, b.size, b.begin, b.end);
+      return errorf("buffer {}: size {} bytes, lifetime [{}, {}); a size is at least 0 and a lifetime ends after it "
+                    "begins",
+                    i, b.size, b.begin, b.end);
     total = checkedAdd(total, checkedAdd(b.size, kAlignment - 1));
   }
   if (!total)
@@ -99,8 +98,7 @@ Assignment place(const std::vector<LiveBuffer> &buffers, const std::vector<size_
 
 // Repeats the placement with the buffers at the last one's peak first: early buffers get low addresses. As often as
 // about 2^21 steps of findGap allow.
-void improve(const std::vector<LiveBuffer> &buffers, std::vector<size_t> order, int64_t bound,
-             Assignment &best) {
+void improve(const std::vector<LiveBuffer> &buffers, std::vector<size_t> order, int64_t bound, Assignment &best) {
   const int64_t pairs = std::max<int64_t>(1, int64_t(buffers.size()) * int64_t(buffers.size()));
   const int64_t rounds = std::min<int64_t>(200, (1 << 21) / pairs);
   for (int64_t round = 0; round < rounds && best.peak > bound; ++round) {
@@ -149,8 +147,7 @@ Result<Assignment> solve(const std::vector<LiveBuffer> &buffers) {
 }
 
 int64_t lowerBound(const std::vector<LiveBuffer> &buffers) {
-  std::vector<std::pair<int64_t, int64_t>>
-      changes; // point, change of the live bytes; ends sort before begins
+  std::vector<std::pair<int64_t, int64_t>> changes; // point, change of the live bytes; ends sort before begins
   for (const LiveBuffer &buffer : buffers)
     if (isPlaced(buffer)) {
       changes.emplace_back(buffer.begin, plan::aligned(buffer.size));

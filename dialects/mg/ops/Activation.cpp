@@ -10,8 +10,7 @@ using namespace mgc;
 template <typename Op> static LogicalResult verifyForm(Op op) {
   return op.getForm() == "erf" || op.getForm() == "tanh" || op.getForm() == "sigmoid"
              ? success()
-             : op.emitOpError() << "form is '" << op.getForm()
-                                << "'; expected erf, tanh or sigmoid (gelu_c1)";
+             : op.emitOpError() << "form is '" << op.getForm() << "'; expected erf, tanh or sigmoid (gelu_c1)";
 }
 LogicalResult GeluOp::verify() { return verifyForm(*this); }
 LogicalResult GeluGradOp::verify() { return verifyForm(*this); }
@@ -28,25 +27,18 @@ template <typename GradOp, typename Op> static LogicalResult buildUnaryGradient(
   return success();
 }
 LogicalResult SiluOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<SiluGradOp>(*this, g); }
-LogicalResult SigmoidOp::buildGradient(GradientBuilder &g) {
-  return buildUnaryGradient<SigmoidGradOp>(*this, g);
-}
+LogicalResult SigmoidOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<SigmoidGradOp>(*this, g); }
 LogicalResult TanhOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<TanhGradOp>(*this, g); }
 LogicalResult MishOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<MishGradOp>(*this, g); }
-LogicalResult LaplaceOp::buildGradient(GradientBuilder &g) {
-  return buildUnaryGradient<LaplaceGradOp>(*this, g);
-}
-LogicalResult HardSwishOp::buildGradient(GradientBuilder &g) {
-  return buildUnaryGradient<HardSwishGradOp>(*this, g);
-}
+LogicalResult LaplaceOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<LaplaceGradOp>(*this, g); }
+LogicalResult HardSwishOp::buildGradient(GradientBuilder &g) { return buildUnaryGradient<HardSwishGradOp>(*this, g); }
 
 template <typename Op> static LogicalResult verifyRelu(Op op, StringRef constraint) {
   const std::optional<APFloat> most = op.getMost();
   if (op.getSlope().isFinite() && (!most || (most->isFinite() && *most > APFloat(0.0))))
     return success();
-  return op.emitOpError() << "has the slope " << op.getSlope().convertToDouble()
-                          << " and most = " << op.getMostAttr() << "; expected finite ones, most positive ("
-                          << constraint << ")";
+  return op.emitOpError() << "has the slope " << op.getSlope().convertToDouble() << " and most = " << op.getMostAttr()
+                          << "; expected finite ones, most positive (" << constraint << ")";
 }
 LogicalResult ReluOp::verify() { return verifyRelu(*this, "relu_c1"); }
 LogicalResult ReluGradOp::verify() { return verifyRelu(*this, "relu_grad_c1"); }
@@ -107,8 +99,7 @@ constexpr double kQuick = 1.702;
 
 // The normal density.
 Node normalDensity(RowGraph &g, Node x) {
-  return rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)),
-                       M_2_SQRTPI * M_SQRT1_2 / 2);
+  return rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
 }
 } // namespace
 

@@ -18,12 +18,12 @@ using namespace mgc;
 LogicalResult CosSinOp::verify() {
   int64_t size = tensorOf(getY()).getShape().back();
   if ((getGrowth().convertToDouble() != 0) != (getPeriod() > 0))
-    return emitOpError() << "has growth = " << getGrowth().convertToDouble()
-                         << " and period = " << getPeriod() << "; expected both or neither (cos_sin_c2)";
-  return int64_t(getFrequencies().size()) * 2 == size
-             ? success()
-             : emitOpError() << getFrequencies().size() << " frequencies for a last dimension of " << size
-                             << "; expected half of it (cos_sin_c1)";
+    return emitOpError() << "has growth = " << getGrowth().convertToDouble() << " and period = " << getPeriod()
+                         << "; expected both or neither (cos_sin_c2)";
+  return int64_t(getFrequencies().size()) * 2 == size ? success()
+                                                      : emitOpError() << getFrequencies().size()
+                                                                      << " frequencies for a last dimension of " << size
+                                                                      << "; expected half of it (cos_sin_c1)";
 }
 
 LogicalResult RopeOp::verify() {
@@ -33,19 +33,17 @@ LogicalResult RopeOp::verify() {
                          << " elements; expected an even number (rope_c1)";
   for (StringAttr name : layoutOf(getCosSin()).getNames().drop_back())
     if (layoutOf(getX()).indexOf(name) < 0)
-      return emitOpError() << "the cosines and sines have a dimension " << name
-                           << ", which x lacks (rope_c1)";
+      return emitOpError() << "the cosines and sines have a dimension " << name << ", which x lacks (rope_c1)";
   if (rotated == size || (!getInterleaved() && rotated > 0 && rotated < size && size * 2 % rotated == 0))
     return success();
   return emitOpError() << "rotates " << rotated << (getInterleaved() ? " interleaved" : "") << " of " << size
-                       << " elements; expected all of them, or as many as are not interleaved and divide "
-                       << 2 * size << " (rope_c2)";
+                       << " elements; expected all of them, or as many as are not interleaved and divide " << 2 * size
+                       << " (rope_c2)";
 }
 
 LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
   if (g.wants(getCosSin()))
-    return emitOpError(
-        "has no gradient of its cosines and sines, but they depend on a parameter or an activation");
+    return emitOpError("has no gradient of its cosines and sines, but they depend on a parameter or an activation");
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
     g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(), getInterleavedAttr(),
                                         getInverse() ? UnitAttr() : g.builder().getUnitAttr()));
@@ -62,9 +60,8 @@ static SmallVector<StringAttr> headFactors(Value q) {
 static LogicalResult verifyElements(Operation *op, ValueRange values, StringRef constraint) {
   for (Value value : values)
     if (elementOf(value) != elementOf(values.front()))
-      return op->emitOpError() << "has values of " << elementOf(values.front()) << " and of "
-                               << elementOf(value) << "; expected one element type for all but lse ("
-                               << constraint << ")";
+      return op->emitOpError() << "has values of " << elementOf(values.front()) << " and of " << elementOf(value)
+                               << "; expected one element type for all but lse (" << constraint << ")";
   return success();
 }
 
@@ -74,14 +71,11 @@ static bool areF32(ArrayRef<Value> results) {
 }
 
 // Keys are whole or a ring's; `ring` has axes of the mesh.
-template <typename Op>
-static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axesConstraint) {
-  const ArrayAttr queries = layoutOf(op.getQ()).getAxes().front(),
-                  keys = layoutOf(op.getK()).getAxes().front();
+template <typename Op> static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axesConstraint) {
+  const ArrayAttr queries = layoutOf(op.getQ()).getAxes().front(), keys = layoutOf(op.getK()).getAxes().front();
   if (!keys.empty() && keys != queries)
     return op.emitOpError() << "has keys that are split over " << keys << " and queries over " << queries
-                            << "; expected whole keys, or keys split as the queries are (" << splitConstraint
-                            << ")";
+                            << "; expected whole keys, or keys split as the queries are (" << splitConstraint << ")";
   ArrayAttr ring = op.getRingAttr();
   if (!ring)
     return success();
@@ -91,8 +85,7 @@ static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axes
   auto module = op->template getParentOfType<ModuleOp>();
   auto mesh = module ? module->template getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
   if (!mesh)
-    return op.emitOpError() << "has a ring in a module without " << kMeshAttr << " (" << axesConstraint
-                            << ")";
+    return op.emitOpError() << "has a ring in a module without " << kMeshAttr << " (" << axesConstraint << ")";
   return mesh.verifyAxes([&] { return op.emitOpError() << axesConstraint << ": "; }, ring);
 }
 
@@ -106,8 +99,7 @@ static int64_t sizeOverRanks(Operation *op, StringAttr factor) {
 }
 
 // How scores are made of products.
-template <typename Op>
-static LogicalResult verifyScores(Op op, StringRef capConstraint, StringRef slopesConstraint) {
+template <typename Op> static LogicalResult verifyScores(Op op, StringRef capConstraint, StringRef slopesConstraint) {
   if (const double cap = op.getSoftcap().convertToDouble(); !std::isfinite(cap) || cap < 0)
     return op.emitOpError() << "softcap = " << cap << "; expected a finite number above 0, or 0 for none ("
                             << capConstraint << ")";
@@ -118,12 +110,12 @@ static LogicalResult verifyScores(Op op, StringRef capConstraint, StringRef slop
   for (StringAttr factor : headFactors(op.getQ()))
     heads *= sizeOverRanks(op, factor);
   if (int64_t(slopes.size()) != heads)
-    return op.emitOpError() << "has " << slopes.size() << " slopes; expected none, or one for each of "
-                            << heads << " query heads (" << slopesConstraint << ")";
+    return op.emitOpError() << "has " << slopes.size() << " slopes; expected none, or one for each of " << heads
+                            << " query heads (" << slopesConstraint << ")";
   if (const auto *found = llvm::find_if(slopes, [](double slope) { return !std::isfinite(slope); });
       found != slopes.end())
-    return op.emitOpError() << "slopes[" << found - slopes.begin() << "] = " << *found
-                            << "; expected finite numbers (" << slopesConstraint << ")";
+    return op.emitOpError() << "slopes[" << found - slopes.begin() << "] = " << *found << "; expected finite numbers ("
+                            << slopesConstraint << ")";
   return success();
 }
 
@@ -186,11 +178,11 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   SmallVector<Type> types{getQ().getType(), getK().getType(), getV().getType()};
   if (getBias())
     types.push_back(tensorOf(getBias()).clone(g.builder().getF32Type()));
-  auto grad = AttentionGradOp::create(
-      g.builder(), g.loc(), types, getQ(), getK(), getV(), getO(), getLse(), dy, getPositions(),
-      getKeyPositions(), getStarts(), getEnds(), getSamples(), getBias(), getScaleAttr(), getWindowAttr(),
-      getCausalAttr(), getSoftcapAttr(), getSlopesAttr(), getBiasMaxDistanceAttr(), getDropoutAttr(),
-      getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr(), ArrayAttr());
+  auto grad = AttentionGradOp::create(g.builder(), g.loc(), types, getQ(), getK(), getV(), getO(), getLse(), dy,
+                                      getPositions(), getKeyPositions(), getStarts(), getEnds(), getSamples(),
+                                      getBias(), getScaleAttr(), getWindowAttr(), getCausalAttr(), getSoftcapAttr(),
+                                      getSlopesAttr(), getBiasMaxDistanceAttr(), getDropoutAttr(), getSiteAttr(),
+                                      getQueriesPerGroupAttr(), DictionaryAttr(), ArrayAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
@@ -199,18 +191,17 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
     g.contribute(getBias(),
                  elementOf(getBias()).isF32() ? grad.getDbias() : g.make<CastOp>(getBias(), grad.getDbias()));
   if (getSinks() && g.wants(getSinks())) {
-    Value each =
-        SinkGradOp::create(g.builder(), g.loc(), getLse().getType(), getO(), getLse(), dy, getSinks());
+    Value each = SinkGradOp::create(g.builder(), g.loc(), getLse().getType(), getO(), getLse(), dy, getSinks());
     g.contribute(getSinks(), g.make<SumOp>(getSinks(), each));
   }
   return success();
 }
 
 LogicalResult SinkGradOp::verify() {
-  return elementOf(getO()) == elementOf(getDo_())
-             ? success()
-             : emitOpError() << "has o of " << elementOf(getO()) << " and do of " << elementOf(getDo_())
-                             << "; expected one element type (sink_grad_c1)";
+  return elementOf(getO()) == elementOf(getDo_()) ? success()
+                                                  : emitOpError() << "has o of " << elementOf(getO()) << " and do of "
+                                                                  << elementOf(getDo_())
+                                                                  << "; expected one element type (sink_grad_c1)";
 }
 
 SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(getQ()); }
@@ -239,8 +230,7 @@ static std::optional<PartOfSequence> partOfSequence(Value positions) {
     }
   auto argument = dyn_cast<BlockArgument>(positions);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  auto kind =
-      function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
+  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
   const Result<DataRead> data = readDataKind(kind ? kind.getValue() : "");
   if (!data.isOk() || !data->kind->isPosition)
     return std::nullopt;
@@ -280,8 +270,7 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.softcap = op.getSoftcap().convertToDouble();
   attention.slopes.assign(op.getSlopes().begin(), op.getSlopes().end());
   if (op.getBias())
-    attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0),
-    attention.biasMaxDistance = op.getBiasMaxDistance();
+    attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0), attention.biasMaxDistance = op.getBiasMaxDistance();
   attention.documents = bool(op.getStarts());
   attention.ends = bool(op.getEnds());
   if constexpr (std::is_same_v<Op, AttentionOp>)
@@ -295,14 +284,13 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   auto names = layoutOf(op.getQ()).getNames();
   DictionaryAttr coordinates = op.getCoordinatesAttr();
   auto addTerm = [&](StringAttr name, int64_t scale) {
-    if (auto axes = coordinates ? coordinates.template getAs<ArrayAttr>(name) : ArrayAttr();
-        axes && !axes.empty())
+    if (auto axes = coordinates ? coordinates.template getAs<ArrayAttr>(name) : ArrayAttr(); axes && !axes.empty())
       attention.headOffset.terms.push_back({axesOf(axes), scale});
   };
   addTerm(names[2], attention.g * attention.groupStride);
   addTerm(names[3], attention.r);
-  const int64_t needed = targetOf(op) == plan::Target::cuda ? cudaAttentionWorkspaceBytes(attention)
-                                                            : attentionWorkspaceBytes(attention);
+  const int64_t needed =
+      targetOf(op) == plan::Target::cuda ? cudaAttentionWorkspaceBytes(attention) : attentionWorkspaceBytes(attention);
   attention.workspaceBytes = std::max(needed, plan::kAlignment); // the call always has the operand
   return attention;
 }
@@ -468,8 +456,7 @@ LogicalResult RopeOp::emitRow(RowEmitter &e) {
   rowgen::Node cos = pairs.load(getCosSin(), 0), sin = pairs.load(getCosSin(), 1);
   if (getInverse())
     sin = rowgen::scale(g, sin, -1);
-  SmallVector<rowgen::Node> rows{sub(g, mul(g, a, cos), mul(g, b, sin)),
-                                 add(g, mul(g, b, cos), mul(g, a, sin))};
+  SmallVector<rowgen::Node> rows{sub(g, mul(g, a, cos), mul(g, b, sin)), add(g, mul(g, b, cos), mul(g, a, sin))};
   for (int64_t row = 2; row < pairs.rowsOf(getX()); ++row) // rows that do not rotate
     rows.push_back(pairs.load(getX(), row));
   pairs.store(getY(), rows, areNeighbours);

@@ -36,9 +36,8 @@ static LogicalResult verifyShape(Operation *op, int64_t ranks, Dimension split, 
     int64_t factor = d == split || d == concat ? ranks : 1;
     if (large % factor != 0 || large / factor != small)
       return op->emitOpError() << "dimension " << d << " of size " << value.getDimSize(d) << " becomes "
-                               << result.getDimSize(d) << "; expected it "
-                               << (d == concat ? "multiplied" : "divided") << " by " << factor
-                               << " (collective_c3)";
+                               << result.getDimSize(d) << "; expected it " << (d == concat ? "multiplied" : "divided")
+                               << " by " << factor << " (collective_c3)";
   }
   return success();
 }
@@ -59,23 +58,18 @@ static LogicalResult verifyCollective(Operation *op, Dimension split = {}, Dimen
   if (split && split == concat)
     return op->emitOpError() << "splits and concatenates dimension " << *split << " (collective_c1)";
   LayoutAttr before = layoutOf(value), after = layoutOf(result);
-  if (!before || !after || before.getNames() != after.getNames() ||
-      value.getElementType() != result.getElementType())
-    return op->emitOpError(
-        "the result must have the names and the element type of the value (collective_c2)");
+  if (!before || !after || before.getNames() != after.getNames() || value.getElementType() != result.getElementType())
+    return op->emitOpError("the result must have the names and the element type of the value (collective_c2)");
   return verifyShape(op, mesh.sizeOf(axes), split, concat);
 }
 
 template <typename Op> static LogicalResult verifyReduction(Op op) {
   if (op.getReduction() == "sum" || op.getReduction() == "max")
     return success();
-  return op.emitOpError() << "reduction is '" << op.getReduction()
-                          << "'; expected sum or max (collective_c4)";
+  return op.emitOpError() << "reduction is '" << op.getReduction() << "'; expected sum or max (collective_c4)";
 }
 
-LogicalResult AllReduceOp::verify() {
-  return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this);
-}
+LogicalResult AllReduceOp::verify() { return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this); }
 LogicalResult AllGatherOp::verify() { return verifyCollective(*this, {}, getDim()); }
 LogicalResult ReduceScatterOp::verify() {
   return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this, getDim());
@@ -120,12 +114,10 @@ static InstructionCall callOf(Operation *op, plan::Collective collective) {
 }
 
 InstructionCall AllReduceOp::getCall() {
-  return callOf(*this,
-                {.kind = plan::Collective::Kind::allReduce, .chunk = tensorOf(getValue()).getNumElements()});
+  return callOf(*this, {.kind = plan::Collective::Kind::allReduce, .chunk = tensorOf(getValue()).getNumElements()});
 }
 InstructionCall PermuteOp::getCall() {
-  return callOf(*this,
-                {.kind = plan::Collective::Kind::permute, .chunk = tensorOf(getValue()).getNumElements()});
+  return callOf(*this, {.kind = plan::Collective::Kind::permute, .chunk = tensorOf(getValue()).getNumElements()});
 }
 InstructionCall AllGatherOp::getCall() {
   return callOf(*this, {.kind = plan::Collective::Kind::allGather,
@@ -141,8 +133,7 @@ InstructionCall ReduceScatterOp::getCall() {
 // The side whose outer one of the two dimensions is the whole block of a rank has `blocks`.
 InstructionCall AllToAllOp::getCall() {
   const bool splitsInner = getSplit() > getConcat();
-  const Value chunks = splitsInner ? getResult() : getValue(),
-              blocks = splitsInner ? getValue() : getResult();
+  const Value chunks = splitsInner ? getResult() : getValue(), blocks = splitsInner ? getValue() : getResult();
   const auto [first, second] = std::minmax(int64_t(getSplit()), int64_t(getConcat()));
   return callOf(*this, {.kind = plan::Collective::Kind::allToAll,
                         .outer = sizeBefore(blocks, first),
@@ -160,7 +151,6 @@ InstructionCall SliceOp::getCall() {
 }
 
 InstructionCall DemoteOp::getCall() {
-  return {
-      plan::Move{.kind = plan::Move::Kind::demote, .bytes = bytesOf(getType()), .axes = axesOf(getAxes())},
-      {getValue(), getResult()}};
+  return {plan::Move{.kind = plan::Move::Kind::demote, .bytes = bytesOf(getType()), .axes = axesOf(getAxes())},
+          {getValue(), getResult()}};
 }

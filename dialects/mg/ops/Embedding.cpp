@@ -17,8 +17,8 @@ LogicalResult EmbedGradOp::verify() { return verifyIds(*this, "embed_grad_c1"); 
 
 LogicalResult EmbedOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getResult()); dy && g.wants(getTable()))
-    g.contribute(getTable(), g.make<EmbedGradOp>(getTable(), getIds(), dy, getPaddingAttr(), getOffsetAttr(),
-                                                 DictionaryAttr()));
+    g.contribute(getTable(),
+                 g.make<EmbedGradOp>(getTable(), getIds(), dy, getPaddingAttr(), getOffsetAttr(), DictionaryAttr()));
   return success();
 }
 
@@ -56,8 +56,7 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
   RowEmitter::Node dy = e.value(getDy());
   if (std::optional<uint64_t> padding = getPadding()) {
     rowgen::RowGraph &graph = e.graph();
-    const RowEmitter::Node isPadding =
-        rowgen::equal(graph, e.value(getIds()), graph.constantI32(int32_t(*padding)));
+    const RowEmitter::Node isPadding = rowgen::equal(graph, e.value(getIds()), graph.constantI32(int32_t(*padding)));
     dy = rowgen::select(graph, isPadding, graph.constant(0), dy);
   }
   e.addAt(getResult(), rowOf(e, getResult(), getIds(), getOffset()), dy);

@@ -28,9 +28,9 @@ LogicalResult GroupOp::verify() {
   const int64_t each = tensorOf(getExperts()).getShape().back(),
                 room = roomForRows({choices / each, each}, elementsOf(getCounts()), 1, getCapacity());
   return rows == room ? success()
-                      : emitOpError() << "has room for " << rows << " rows of " << choices << " choices, "
-                                      << each << " for a token, among " << elementsOf(getCounts())
-                                      << " experts; expected " << room << " (group_c2)";
+                      : emitOpError() << "has room for " << rows << " rows of " << choices << " choices, " << each
+                                      << " for a token, among " << elementsOf(getCounts()) << " experts; expected "
+                                      << room << " (group_c2)";
 }
 
 LogicalResult RowCountOp::verify() {
@@ -42,8 +42,7 @@ LogicalResult RowCountOp::verify() {
 
 LogicalResult DropOp::verify() {
   const ArrayRef<int64_t> choices = tensorOf(getExperts()).getShape();
-  const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()),
-             together = int64_t(getTogether());
+  const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()), together = int64_t(getTogether());
   if (count < 1 || capacity < 1 || together < 1 || choices[1] % together != 0)
     return emitOpError() << "has room for " << capacity << " choices of each of " << count
                          << " experts, for the tokens of " << together << " sequences of " << choices[1]
@@ -113,8 +112,8 @@ template <typename Op>
 static LogicalResult verifyGrouped(Op op, Value matrices, Value from, Value to, StringRef constraint) {
   if (!hasMatrices(matrices, from, to))
     return op.emitOpError() << "has matrices " << layoutOf(matrices)
-                            << "; expected the experts first, and then the last dimensions of the rows ("
-                            << constraint << "_c1)";
+                            << "; expected the experts first, and then the last dimensions of the rows (" << constraint
+                            << "_c1)";
   const Type type = elementOf(op.getLhs()), result = elementOf(op.getResult());
   if (elementOf(op.getRhs()) != type || (result != type && !result.isF32()))
     return op.emitOpError() << "multiplies " << type << " by " << elementOf(op.getRhs()) << " to " << result
@@ -137,9 +136,8 @@ LogicalResult GroupedEinsumGradOp::verify() {
 
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
-    g.contribute(op.getValue(),
-                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(),
-                                 DictionaryAttr(), ArrayAttr(), op.getCapacityAttr()));
+    g.contribute(op.getValue(), g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(),
+                                                DictionaryAttr(), ArrayAttr(), op.getCapacityAttr()));
   return success();
 }
 LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
@@ -152,11 +150,11 @@ LogicalResult RowMaskOp::buildGradient(GradientBuilder &) { return success(); }
 LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getLhs()))
-    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(),
-                                                   DictionaryAttr(), ArrayAttr(), getCapacityAttr()));
+    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(), DictionaryAttr(),
+                                                   ArrayAttr(), getCapacityAttr()));
   if (dy && g.wants(getRhs()))
-    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(),
-                                                       DictionaryAttr(), ArrayAttr(), getCapacityAttr()));
+    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(), DictionaryAttr(),
+                                                       ArrayAttr(), getCapacityAttr()));
   return success();
 }
 
@@ -182,13 +180,10 @@ static plan::DropChoices describe(DropOp op) {
           .byPosition = op.getByPosition()};
 }
 int64_t DropOp::getWorkspaceBytes() { return describe(*this).workspaceBytes().value_or(0); }
-InstructionCall DropOp::getCall() {
-  return {describe(*this), {getExperts(), getWeights(), getPositions(), getKept()}};
-}
+InstructionCall DropOp::getCall() { return {describe(*this), {getExperts(), getWeights(), getPositions(), getKept()}}; }
 
 InstructionCall ExchangeOp::getCall() {
-  const int64_t ranks =
-      (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
+  const int64_t ranks = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
   const RankedTensorType tokens = tensorOf(getBack() ? getResult() : getValue()),
                          rows = tensorOf(getBack() ? getValue() : getResult());
   return {plan::ExchangeRows{.back = getBack(),
@@ -250,8 +245,7 @@ Node flatLoad(RowEmitter &e, Value value, int64_t columns, Node index) {
 RowSpace spaceOf(Value result, int64_t columns) {
   const RowSpace::Dims dims = rowDims(result);
   const ArrayRef<RowSpace::NamedDim> all(dims);
-  return {RowSpace::Kind::rows, RowSpace::Dims(all.drop_back(columns)),
-          RowSpace::Dims(all.take_back(columns))};
+  return {RowSpace::Kind::rows, RowSpace::Dims(all.drop_back(columns)), RowSpace::Dims(all.take_back(columns))};
 }
 
 LogicalResult lacksOrder(Operation *op) {
@@ -300,8 +294,7 @@ LogicalResult RowMaskOp::emitRow(RowEmitter &e) {
     return lacksOrder(*this);
   rowgen::RowGraph &g = e.graph();
   const Node choices = g.constantI32(elementsOf(getExperts()));
-  e.define(getResult(),
-           rowgen::select(g, lessI32(g, e.value(getOrder()), choices), g.constant(1), g.constant(0)));
+  e.define(getResult(), rowgen::select(g, lessI32(g, e.value(getOrder()), choices), g.constant(1), g.constant(0)));
   return success();
 }
 

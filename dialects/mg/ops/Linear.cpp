@@ -11,8 +11,7 @@ using namespace mgc;
 namespace {
 bool namesWithin(Value inner, Value outer) {
   LayoutAttr outerLayout = layoutOf(outer);
-  return llvm::all_of(layoutOf(inner).getNames(),
-                      [&](StringAttr name) { return outerLayout.indexOf(name) >= 0; });
+  return llvm::all_of(layoutOf(inner).getNames(), [&](StringAttr name) { return outerLayout.indexOf(name) >= 0; });
 }
 bool sameNames(Value a, Value b) { return layoutOf(a).getNames() == layoutOf(b).getNames(); }
 
@@ -53,9 +52,7 @@ int64_t productOf(Value value, ArrayRef<StringAttr> names) {
   return product;
 }
 
-bool startsWith(LayoutAttr layout, ArrayRef<StringAttr> run) {
-  return layout.getNames().take_front(run.size()) == run;
-}
+bool startsWith(LayoutAttr layout, ArrayRef<StringAttr> run) { return layout.getNames().take_front(run.size()) == run; }
 } // namespace
 
 static FailureOr<GemmShape> gemmShapeOf(Value lhs, Value rhs, Value result) {
@@ -104,12 +101,10 @@ static LogicalResult verifyProduct(Operation *op, Value result) {
                                << "' of the result must be in exactly one operand (einsum_c1)";
   for (StringAttr name : l.getNames())
     if (out.indexOf(name) < 0 && r.indexOf(name) < 0)
-      return op->emitOpError() << "dimension '" << name.getValue()
-                               << "' is summed but only in one operand (einsum_c1)";
+      return op->emitOpError() << "dimension '" << name.getValue() << "' is summed but only in one operand (einsum_c1)";
   for (StringAttr name : r.getNames())
     if (out.indexOf(name) < 0 && l.indexOf(name) < 0)
-      return op->emitOpError() << "dimension '" << name.getValue()
-                               << "' is summed but only in one operand (einsum_c1)";
+      return op->emitOpError() << "dimension '" << name.getValue() << "' is summed but only in one operand (einsum_c1)";
   if (failed(gemmShapeOf(lhs, rhs, result)))
     return op->emitOpError("kept and summed dimensions do not stand in runs of equal order (einsum_c2)");
   Type from = elementOf(lhs), to = elementOf(result);
@@ -122,9 +117,7 @@ static LogicalResult verifyProduct(Operation *op, Value result) {
 
 LogicalResult EinsumOp::verify() { return verifyProduct(*this, getResult()); }
 
-static double flopsOf(FailureOr<GemmShape> shape) {
-  return failed(shape) ? 0.0 : 2.0 * shape->m * shape->n * shape->k;
-}
+static double flopsOf(FailureOr<GemmShape> shape) { return failed(shape) ? 0.0 : 2.0 * shape->m * shape->n * shape->k; }
 double EinsumOp::getFlops() { return flopsOf(getGemmShape()); }
 
 LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
@@ -181,17 +174,17 @@ LogicalResult LinearOp::verify() {
     return emitOpError() << "adds a bias of " << elementOf(getBias()) << " to " << elementOf(getResult())
                          << "; expected one element type (linear_c2)";
   if (!canBeBias(getBias(), getResult(), columns))
-    return emitOpError() << "the bias must have the last names of the result, and one element for each of "
-                         << columns << " columns (linear_c1)";
+    return emitOpError() << "the bias must have the last names of the result, and one element for each of " << columns
+                         << " columns (linear_c1)";
   if (!getPreactivation())
     return success();
   if (getPreactivation().getType() != getResult().getType())
     return emitOpError() << "keeps " << getPreactivation().getType() << " of " << getResult().getType()
                          << "; expected one type (linear_c3)";
   return columns % plan::kGeluColumns == 0 ? success()
-                                           : emitOpError() << "has GELU over " << columns
-                                                           << " columns; expected a multiple of "
-                                                           << plan::kGeluColumns << " (linear_c4)";
+                                           : emitOpError()
+                                                 << "has GELU over " << columns << " columns; expected a multiple of "
+                                                 << plan::kGeluColumns << " (linear_c4)";
 }
 
 double LinearOp::getFlops() { return flopsOf(gemmShapeOf(getLhs(), getRhs(), getResult())); }
@@ -341,8 +334,8 @@ LogicalResult RenameOp::verify() {
   SmallVector<StringAttr> names(layoutOf(getValue()).getNames());
   llvm::replace(names, getFromAttr(), getToAttr());
   if (layoutOf(getResult()).getNames() != ArrayRef<StringAttr>(names))
-    return emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '"
-                         << getTo() << "' (rename_c1)";
+    return emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '" << getTo()
+                         << "' (rename_c1)";
   if (layoutOf(getResult()).getAxes() != layoutOf(getValue()).getAxes())
     return emitOpError() << "splits '" << getFrom() << "' over " << layoutOf(getValue()).axesOf(getFromAttr())
                          << " and '" << getTo() << "' over " << layoutOf(getResult()).axesOf(getToAttr())

@@ -16,8 +16,8 @@ LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &g) {
       return success();
     weights = g.make<MulOp>(weights, weights, cotangent);
   }
-  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(),
-                                                       weights, getValidAttr(), DictionaryAttr()));
+  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(), weights,
+                                                       getValidAttr(), DictionaryAttr()));
   return success();
 }
 
@@ -26,9 +26,8 @@ LogicalResult LossTermOp::verify() {
     return emitOpError() << "scale is " << getScale().convertToDouble() << "; expected a finite number "
                          << "(loss_term_c1)";
   return tensorOf(getValue()).getRank() == 0 ? success()
-                                             : emitOpError()
-                                                   << "the value has " << tensorOf(getValue()).getRank()
-                                                   << " dimensions; expected a scalar (loss_term_c2)";
+                                             : emitOpError() << "the value has " << tensorOf(getValue()).getRank()
+                                                             << " dimensions; expected a scalar (loss_term_c2)";
 }
 
 LogicalResult LossTermOp::buildGradient(GradientBuilder &g) {
@@ -51,8 +50,8 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
   Value picked = PickOp::create(builder, getLoc(), perToken, getLogits(), getLabels(), DictionaryAttr());
   Value first = EinsumOp::create(builder, getLoc(), scalar, getWeights(), lse);
   Value second = EinsumOp::create(builder, getLoc(), scalar, getWeights(), picked);
-  Value loss = AccumulateOp::create(builder, getLoc(), scalar, ValueRange{first, second},
-                                    builder.getDenseI64ArrayAttr({1, -1}));
+  Value loss =
+      AccumulateOp::create(builder, getLoc(), scalar, ValueRange{first, second}, builder.getDenseI64ArrayAttr({1, -1}));
   return {loss, lse};
 }
 

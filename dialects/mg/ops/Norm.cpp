@@ -22,8 +22,8 @@ LogicalResult LayerNormOp::buildGradient(GradientBuilder &g) {
   if (!dy)
     return success();
   if (g.wants(getX()))
-    g.contribute(getX(), g.make<LayerNormGradOp>(getX(), getX(), getMean(), getRstd(), dy, getGamma(),
-                                                 getOffsetAttr()));
+    g.contribute(getX(),
+                 g.make<LayerNormGradOp>(getX(), getX(), getMean(), getRstd(), dy, getGamma(), getOffsetAttr()));
   if (getGamma() && g.wants(getGamma()))
     g.contribute(getGamma(), g.make<LayerNormWeightGradOp>(getGamma(), getX(), getMean(), getRstd(), dy));
   if (getBeta() && g.wants(getBeta()))

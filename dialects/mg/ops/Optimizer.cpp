@@ -14,8 +14,7 @@ LogicalResult SumSquaresOp::verify() {
   ArrayRef<StringAttr> names = layoutOf(getValue()).getNames(), kept = layoutOf(getResult()).getNames();
   return kept.size() < names.size() && kept == names.take_front(kept.size())
              ? success()
-             : emitOpError(
-                   "names of the result must be the first ones of the operand, not all (sum_squares_c1)");
+             : emitOpError("names of the result must be the first ones of the operand, not all (sum_squares_c1)");
 }
 
 LogicalResult SumSquaresOp::emitRow(RowEmitter &e) {
@@ -49,8 +48,7 @@ LogicalResult AdamWOp::emitRow(RowEmitter &e) {
   auto blend = [&](Node beta, Node old, Node now) { // beta old + (1 - beta) now
     return add(g, mul(g, beta, old), mul(g, sub(g, g.constant(1), beta), now));
   };
-  Node lr = scalar("lr"), value = e.value(getValue()),
-       gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
+  Node lr = scalar("lr"), value = e.value(getValue()), gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
   if (getDecay())
     value = mul(g, value, sub(g, g.constant(1), mul(g, lr, scalar("weight_decay"))));
   Node first = blend(scalar("beta1"), e.value(getFirstMoment()), gradient);

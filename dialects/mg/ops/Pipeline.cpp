@@ -20,11 +20,10 @@ static LogicalResult verifyElements(PlaceOp place, func::FuncOp block, BucketOp 
   if (first < 0 || count < 1 || !checkedAdd(first, count))
     return place.emitOpError() << "instances " << first << " count " << count
                                << "; expected at least one, and numbers below 2^63 (stage_c2)";
-  const int64_t elements =
-      cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
+  const int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
   if (offset < 0 || stride < 0 || (count > 1 && stride < elements))
-    return place.emitOpError() << "offset " << offset << " stride " << stride << "; expected instances of "
-                               << elements << " elements one behind the other (stage_c2)";
+    return place.emitOpError() << "offset " << offset << " stride " << stride << "; expected instances of " << elements
+                               << " elements one behind the other (stage_c2)";
   const Checked end = checkedAdd(checkedAdd(offset, checkedMultiply(count - 1, stride)), elements);
   if (!end || *end > int64_t(bucket.getElements()))
     return place.emitOpError() << "ends at element " << (end ? std::to_string(*end) : "2^63 or more")
@@ -32,11 +31,9 @@ static LogicalResult verifyElements(PlaceOp place, func::FuncOp block, BucketOp 
   return success();
 }
 
-static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets,
-                                 SymbolTableCollection &symbols) {
+static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets, SymbolTableCollection &symbols) {
   func::FuncOp block = forwardOf(place, place.getBlock(), symbols);
-  if (!block || place.getArgument() >= block.getNumArguments() ||
-      !block.getArgAttr(place.getArgument(), kParamAttr))
+  if (!block || place.getArgument() >= block.getNumArguments() || !block.getArgAttr(place.getArgument(), kParamAttr))
     return place.emitOpError() << "argument " << place.getArgument() << " of " << place.getBlock()
                                << ".forward is no parameter (stage_c2)";
   if (place.getBucket() >= buckets.size())
@@ -65,8 +62,7 @@ static LogicalResult findPlaces(ArrayRef<PlaceOp> places, StringRef block, unsig
   return success();
 }
 
-static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places,
-                                    SymbolTableCollection &symbols) {
+static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places, SymbolTableCollection &symbols) {
   func::FuncOp forward = forwardOf(instance, instance.getBlock(), symbols);
   if (!forward || !forward->hasAttr(kBlockAttr))
     return instance.emitOpError() << instance.getBlock() << ".forward is no function of a block (stage_c1)";
@@ -92,8 +88,7 @@ static LogicalResult verifyReductions(StageOp stage, SymbolTableCollection &symb
     if (!symbols.lookupNearestSymbolFrom<func::FuncOp>(stage, reduction.getFunctionAttr()))
       return reduction.emitOpError() << reduction.getFunctionAttr() << " is no function (stage_c3)";
     if (int64_t(reduction.getInstances()) < 1)
-      return reduction.emitOpError() << "has " << int64_t(reduction.getInstances())
-                                     << " instances (reduction_c1)";
+      return reduction.emitOpError() << "has " << int64_t(reduction.getInstances()) << " instances (reduction_c1)";
     reduced[reduction.getChunk()] += int64_t(reduction.getInstances());
   }
   for (ChunkOp chunk : stage.all<ChunkOp>()) {
@@ -148,10 +143,9 @@ bool TileOp::isSum(unsigned i) { return getResult(i).getType() == getYield().get
 static bool isWholeOf(Type whole, Type part, StringAttr dim, int64_t count) {
   auto from = cast<RankedTensorType>(whole), to = cast<RankedTensorType>(part);
   LayoutAttr layout = layoutOf(from);
-  return layout && layout == layoutOf(to) && from.getElementType() == to.getElementType() &&
-         from.getRank() > 0 && from.getRank() == to.getRank() && layout.getNames().front() == dim &&
-         from.getDimSize(0) == to.getDimSize(0) * count &&
-         from.getShape().drop_front() == to.getShape().drop_front();
+  return layout && layout == layoutOf(to) && from.getElementType() == to.getElementType() && from.getRank() > 0 &&
+         from.getRank() == to.getRank() && layout.getNames().front() == dim &&
+         from.getDimSize(0) == to.getDimSize(0) * count && from.getShape().drop_front() == to.getShape().drop_front();
 }
 
 LogicalResult TileOp::verify() {
@@ -161,8 +155,7 @@ LogicalResult TileOp::verify() {
   Block &body = getBody().front();
   LayoutAttr layout = getValues().empty() ? LayoutAttr() : layoutOf(getValues().front());
   if (!layout || layout.getNames().empty() || body.getNumArguments() != getValues().size())
-    return emitOpError(
-        "has values whose first dimension is tiled, and an argument of its body for each (tile_c2)");
+    return emitOpError("has values whose first dimension is tiled, and an argument of its body for each (tile_c2)");
   StringAttr dim = layout.getNames().front();
   for (auto [value, argument] : llvm::zip(getValues(), body.getArguments()))
     if (!isWholeOf(value.getType(), argument.getType(), dim, count))
@@ -187,8 +180,7 @@ LogicalResult TileOp::verifyRegions() {
     if (value.getParentBlock() != &getBody().front())
       return emitOpError() << "yields for result " << i << " a value of outside its body (tile_c3)";
     if ((flow.stateOf(value) == TileFlow::State::part) == isSum(i))
-      return emitOpError() << "result " << i
-                           << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
+      return emitOpError() << "result " << i << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
                            << " (tile_c3)";
   }
   return success();

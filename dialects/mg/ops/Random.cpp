@@ -17,8 +17,8 @@ LogicalResult DropoutOp::verify() {
 
 LogicalResult DropoutOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<DropoutOp>(getX(), dy, getPositions(), getSamples(), getPAttr(),
-                                           getSiteAttr(), DictionaryAttr()));
+    g.contribute(getX(), g.make<DropoutOp>(getX(), dy, getPositions(), getSamples(), getPAttr(), getSiteAttr(),
+                                           DictionaryAttr()));
   return success();
 }
 
@@ -49,12 +49,11 @@ Node keyWord(RowEmitter &e, uint64_t site, int number) {
       return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(value)));
     };
     return rowgen::emitPhilox4x32(
-        b, loc,
-        {constant(lowWord(site)), constant(highWord(site)), low(b, loc, x[1], i32), high(b, loc, x[1], i32)},
+        b, loc, {constant(lowWord(site)), constant(highWord(site)), low(b, loc, x[1], i32), high(b, loc, x[1], i32)},
         {low(b, loc, x[0], i32), high(b, loc, x[0], i32)})[number];
   };
-  return e.graph().map(llvm::formatv("dropout_key_{0:x-}_{1}", site, number).str(), body,
-                       {e.seed(), e.instance()}, rowgen::Element::i32, 0);
+  return e.graph().map(llvm::formatv("dropout_key_{0:x-}_{1}", site, number).str(), body, {e.seed(), e.instance()},
+                       rowgen::Element::i32, 0);
 }
 
 // x[0] with arguments x, column, position, sample, key words: scaled where the element's word reaches the
@@ -70,8 +69,7 @@ rowgen::Body dropoutBody(double p) {
       word = arith::SelectOp::create(b, loc, isLane, words[i], word);
     }
     int64_t threshold = std::min<uint64_t>(dropoutThreshold(p), UINT32_MAX);
-    Value keep = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, word,
-                                       constant(int32_t(uint32_t(threshold))));
+    Value keep = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, word, constant(int32_t(uint32_t(threshold))));
     Value scaled = arith::MulFOp::create(b, loc, x[0], rowgen::emitF32(b, loc, 1 / (1 - p), x[0].getType()));
     return arith::SelectOp::create(b, loc, keep, scaled, rowgen::emitF32(b, loc, 0, x[0].getType()));
   };
@@ -84,8 +82,8 @@ LogicalResult DropoutOp::emitRow(RowEmitter &e) {
   uint64_t site = hashName({getSite().data(), getSite().size()});
   Node column = e.globalIndex(rowDims(getX()).back().name);
   Node y = e.graph().map(llvm::formatv("dropout_{0:x-}", llvm::bit_cast<uint64_t>(p)).str(), dropoutBody(p),
-                         {e.value(getX()), column, e.value(getPositions()), e.value(getSamples()),
-                          keyWord(e, site, 0), keyWord(e, site, 1)},
+                         {e.value(getX()), column, e.value(getPositions()), e.value(getSamples()), keyWord(e, site, 0),
+                          keyWord(e, site, 1)},
                          rowgen::Element::f32, 70);
   e.define(getY(), y);
   return success();

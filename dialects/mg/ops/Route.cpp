@@ -18,12 +18,9 @@ static double orOne(std::optional<APFloat> number) { return number ? number->con
 // Constraints 1 to 3, which route and route_grad share.
 template <typename Op> static LogicalResult verifyWeights(Op op) {
   auto fail = [&]() { return op.emitOpError(); };
-  auto cited = [&](int number) {
-    return (" (" + op->getName().stripDialect() + "_c" + Twine(number) + ")").str();
-  };
+  auto cited = [&](int number) { return (" (" + op->getName().stripDialect() + "_c" + Twine(number) + ")").str(); };
   if (!llvm::is_contained({"softmax", "sigmoid", "sqrtsoftplus", "none"}, op.getScore()))
-    return fail() << "score is '" << op.getScore() << "'; expected softmax, sigmoid, sqrtsoftplus or none"
-                  << cited(1);
+    return fail() << "score is '" << op.getScore() << "'; expected softmax, sigmoid, sqrtsoftplus or none" << cited(1);
   if (!llvm::is_contained({"gather", "softmax", "sigmoid"}, op.getPost()))
     return fail() << "post is '" << op.getPost() << "'; expected gather, softmax or sigmoid" << cited(2);
   if (op.getEpsilon() && op.getLeast())
@@ -57,8 +54,8 @@ LogicalResult RouteGradOp::verify() { return verifyWeights(*this); }
 // How many tokens chose each expert, in the place of the gradient of the bias or of the counter.
 static Value loadOf(GradientBuilder &g, RouteOp op, Value counter) {
   OpBuilder &builder = g.builder();
-  auto each = RankedTensorType::get(tensorOf(op.getLogits()).getShape(), builder.getF32Type(),
-                                    layoutOf(op.getLogits()));
+  auto each =
+      RankedTensorType::get(tensorOf(op.getLogits()).getShape(), builder.getF32Type(), layoutOf(op.getLogits()));
   Value hot = MultiHotOp::create(builder, op.getLoc(), each, op.getExperts());
   return g.make<SumOp>(counter, hot);
 }
@@ -67,9 +64,8 @@ LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
   if (getBias() && getLoad() && g.wants(getBias()))
     return emitOpError("has a bias and a load; expected one of them, for the load of the experts (route_c6)");
   if (Value dw = g.cotangent(getWeights()); dw && g.wants(getLogits()))
-    g.contribute(getLogits(),
-                 g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),
-                                     getPostAttr(), getEpsilonAttr(), getLeastAttr(), getScaleAttr()));
+    g.contribute(getLogits(), g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),
+                                                  getPostAttr(), getEpsilonAttr(), getLeastAttr(), getScaleAttr()));
   for (Value counter : {getBias(), getLoad()})
     if (counter && g.wants(counter))
       g.contribute(counter, loadOf(g, *this, counter));
@@ -94,8 +90,7 @@ LogicalResult RouterProbabilitiesGradOp::verify() { return verifyProbabilities(*
 
 LogicalResult RouterProbabilitiesOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getResult()); dy && g.wants(getLogits()))
-    g.contribute(getLogits(),
-                 g.make<RouterProbabilitiesGradOp>(getLogits(), getLogits(), dy, getScoreAttr()));
+    g.contribute(getLogits(), g.make<RouterProbabilitiesGradOp>(getLogits(), getLogits(), dy, getScoreAttr()));
   return success();
 }
 
@@ -199,10 +194,9 @@ public:
     Nodes dscores;
     Node common = dot(g_, gates, dgates);
     for (auto [score, gate, dgate] : llvm::zip(scores, gates, dgates))
-      dscores.push_back(
-          post_ == "softmax"
-              ? mul(g_, gate, sub(g_, dgate, common))
-              : mul(g_, dgate, mul(g_, gate, rowgen::sigmoid(g_, rowgen::scale(g_, score, -1)))));
+      dscores.push_back(post_ == "softmax"
+                            ? mul(g_, gate, sub(g_, dgate, common))
+                            : mul(g_, dgate, mul(g_, gate, rowgen::sigmoid(g_, rowgen::scale(g_, score, -1)))));
     return dscores;
   }
 
@@ -361,8 +355,7 @@ LogicalResult RouteGradOp::emitRow(RowEmitter &e) {
   Nodes dscores = Weights(g, *this).gradient(scores, dweights);
   Node dlogit = g.constant(0);
   for (auto [number, expert] : llvm::enumerate(experts)) {
-    Node slope =
-        p.isSoftmax() ? dscores[number] : mul(g, dscores[number], p.slope(logits[number], scores[number]));
+    Node slope = p.isSoftmax() ? dscores[number] : mul(g, dscores[number], p.slope(logits[number], scores[number]));
     dlogit = select(g, rowgen::equal(g, index, expert), slope, dlogit);
   }
   if (p.isSoftmax())
@@ -426,8 +419,7 @@ LogicalResult RouterProbabilitiesOp::emitRow(RowEmitter &e) {
 
 bool RouterProbabilitiesGradOp::isDear() { return true; }
 LogicalResult RouterProbabilitiesGradOp::emitRow(RowEmitter &e) {
-  e.define(getDlogits(),
-           Probabilities(e, getScore(), e.value(getLogits())).gradient(e, e.value(getDresult())));
+  e.define(getDlogits(), Probabilities(e, getScore(), e.value(getLogits())).gradient(e, e.value(getDresult())));
   return success();
 }
 

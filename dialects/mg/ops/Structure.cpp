@@ -8,8 +8,7 @@ LogicalResult InstanceOp::verify() {
   constexpr int64_t most = 1 << 16;
   const int64_t first = getFirst(), count = getCount();
   if (first < 0 || first > most || count < 1 || count > most - first)
-    return emitOpError() << "first is " << first << " and count " << count
-                         << "; expected first >= 0, count >= 1 and "
+    return emitOpError() << "first is " << first << " and count " << count << "; expected first >= 0, count >= 1 and "
                          << "first + count at most " << most << " (instance_c2)";
   return success();
 }
@@ -82,7 +81,6 @@ LogicalResult ChainOp::verifyRegions() {
   if (losses != 1)
     return emitOpError() << losses << " instances return loss_sum and tokens; expected one (chain_c2)";
   if (!flow.empty())
-    return emitOpError() << "ends with " << last.getBlock()
-                         << ", whose activations no instance takes (chain_c2)";
+    return emitOpError() << "ends with " << last.getBlock() << ", whose activations no instance takes (chain_c2)";
   return success();
 }

@@ -46,8 +46,8 @@ LogicalResult verifyAlong(Operation *op, ValueRange parts, Value whole, StringAt
   }
   for (auto [i, part] : llvm::enumerate(parts))
     if (elementOf(part) != elementOf(whole))
-      return op->emitOpError() << "part " << i << " is " << elementOf(part) << ", the whole "
-                               << elementOf(whole) << "; expected one element type (" << name << "_c3)";
+      return op->emitOpError() << "part " << i << " is " << elementOf(part) << ", the whole " << elementOf(whole)
+                               << "; expected one element type (" << name << "_c3)";
   int64_t expected = tensorOf(whole).getDimSize(layoutOf(whole).indexOf(along));
   if (positions != expected)
     return op->emitOpError() << "the parts take " << positions << " positions of " << along << ", which has "
@@ -73,9 +73,7 @@ AxisRule ruleOf(Operation *op, StringRef text, ValueRange parts, Value whole, St
 
 StringRef PartsOp::getRuleText() { return "~.. -> .."; }
 
-AxisRule PartsOp::getAxisRule() {
-  return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
-}
+AxisRule PartsOp::getAxisRule() { return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr()); }
 
 LogicalResult PartsOp::verify() { return verifyAlong(*this, getParts(), getWhole(), getAlongAttr()); }
 
@@ -95,9 +93,7 @@ LogicalResult PartsOp::buildGradient(GradientBuilder &g) {
 
 StringRef JoinOp::getRuleText() { return "&.. -> .."; }
 
-AxisRule JoinOp::getAxisRule() {
-  return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
-}
+AxisRule JoinOp::getAxisRule() { return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr()); }
 
 LogicalResult JoinOp::verify() { return verifyAlong(*this, getParts(), getWhole(), getAlongAttr()); }
 
@@ -117,8 +113,8 @@ LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
 static LogicalResult verifyPairs(Operation *op, Value pairs, StringRef constraint) {
   const int64_t size = tensorOf(pairs).getShape().back();
   return size == 2 ? success()
-                   : op->emitOpError() << "the last dimension of the pairs has " << size
-                                       << " positions; expected 2 (" << constraint << ")";
+                   : op->emitOpError() << "the last dimension of the pairs has " << size << " positions; expected 2 ("
+                                       << constraint << ")";
 }
 LogicalResult UnzipOp::verify() { return verifyPairs(*this, getPairs(), "unzip_c1"); }
 LogicalResult ZipOp::verify() { return verifyPairs(*this, getPairs(), "zip_c1"); }
@@ -132,8 +128,8 @@ LogicalResult UnzipOp::buildGradient(GradientBuilder &g) {
     return success();
   // Values that were added have equal gradients: a sum's pairs are written once.
   for (Operation *user : first.getUsers())
-    if (auto made = dyn_cast<ZipOp>(user); made && made.getFirst() == first && made.getSecond() == second &&
-                                           made.getType() == getPairs().getType()) {
+    if (auto made = dyn_cast<ZipOp>(user);
+        made && made.getFirst() == first && made.getSecond() == second && made.getType() == getPairs().getType()) {
       g.contribute(getPairs(), made);
       return success();
     }
@@ -145,8 +141,7 @@ LogicalResult ZipOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getPairs());
   if (!dy)
     return success();
-  auto parts =
-      UnzipOp::create(g.builder(), g.loc(), TypeRange{getFirst().getType(), getSecond().getType()}, dy);
+  auto parts = UnzipOp::create(g.builder(), g.loc(), TypeRange{getFirst().getType(), getSecond().getType()}, dy);
   for (auto [operand, gradient] : llvm::zip(getOperands(), parts.getResults()))
     if (g.wants(operand))
       g.contribute(operand, gradient);
@@ -208,8 +203,7 @@ JoinedAs mgc::joinedAs(Value value) {
 View mgc::viewOf(Value value) {
   Value made = unrenamed(value);
   if (auto parts = made.getDefiningOp<PartsOp>())
-    return partOf(parts.getParts(), parts.getWhole(), parts.getAlongAttr(),
-                  cast<OpResult>(made).getResultNumber());
+    return partOf(parts.getParts(), parts.getWhole(), parts.getAlongAttr(), cast<OpResult>(made).getResultNumber());
   if (auto [join, part] = joinedAs(made); join && !isa<BlockArgument>(made))
     return partOf(join.getParts(), join.getWhole(), join.getAlongAttr(), part);
   return {made};

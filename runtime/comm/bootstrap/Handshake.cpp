@@ -28,8 +28,7 @@ std::string differencesOf(const std::vector<std::string> &own, const Joining &ot
   const std::vector<std::string> &found = other.run.settings;
   std::string text;
   for (size_t i = 0; i < std::max(own.size(), found.size()); ++i) {
-    const std::string mine = i < own.size() ? own[i] : "nothing",
-                      theirs = i < found.size() ? found[i] : "nothing";
+    const std::string mine = i < own.size() ? own[i] : "nothing", theirs = i < found.size() ? found[i] : "nothing";
     if (mine != theirs)
       text += fmt::format("\n  {} on rank {}, {} on rank 0", theirs, other.rank, mine);
   }
@@ -78,32 +77,29 @@ Status verifyHello(const Joining &own, const Hello &hello, const std::string &pr
   const RunIdentity &run = found.run;
   const std::string name = nameOf(found.rank, found.who);
   if (hello.protocol != kStoreProtocol)
-    return errorf(
-        "it speaks version {} of the store's language, rank 0 ({}) version {}: another version of mgrun; "
-        "expected one version for all",
-        hello.protocol, own.who, kStoreProtocol);
+    return errorf("it speaks version {} of the store's language, rank 0 ({}) version {}: another version of mgrun; "
+                  "expected one version for all",
+                  hello.protocol, own.who, kStoreProtocol);
   if (!own.failure.empty())
     return errorf("rank 0 ({}) does not come: {}", own.who, own.failure);
   if (!found.failure.empty())
     return errorf("{} does not come: {}", name, found.failure);
   if (run.processes != own.run.processes)
-    return errorf(
-        "{} says that there are {} processes, rank 0 ({}) that there are {}; expected one WORLD_SIZE, or "
-        "--world-size, for all",
-        name, run.processes, own.who, own.run.processes);
+    return errorf("{} says that there are {} processes, rank 0 ({}) that there are {}; expected one WORLD_SIZE, or "
+                  "--world-size, for all",
+                  name, run.processes, own.who, own.run.processes);
   if (found.rank < 0 || found.rank >= run.processes)
     return errorf("{}: expected a rank from 0 to {}", name, run.processes - 1);
   if (!present.empty())
-    return errorf("two processes are rank {}: {}, and {}; expected a RANK, or --rank, of its own for each",
-                  found.rank, present, found.who);
+    return errorf("two processes are rank {}: {}, and {}; expected a RANK, or --rank, of its own for each", found.rank,
+                  present, found.who);
   if (run.planVersion != own.run.planVersion || run.planHash != own.run.planHash)
-    return errorf(
-        "{} runs another plan: version {}, hash {:016x}; rank 0 ({}) runs version {}, hash {:016x}; expected "
-        "the same plan.json for all",
-        name, run.planVersion, run.planHash, own.who, own.run.planVersion, own.run.planHash);
+    return errorf("{} runs another plan: version {}, hash {:016x}; rank 0 ({}) runs version {}, hash {:016x}; expected "
+                  "the same plan.json for all",
+                  name, run.planVersion, run.planHash, own.who, own.run.planVersion, own.run.planHash);
   if (run.settings != own.run.settings)
-    return errorf("{} runs the plan in another way than rank 0 ({}); expected the same for all:{}", name,
-                  own.who, differencesOf(own.run.settings, found));
+    return errorf("{} runs the plan in another way than rank 0 ({}); expected the same for all:{}", name, own.who,
+                  differencesOf(own.run.settings, found));
   return Status::ok();
 }
 
@@ -122,9 +118,9 @@ std::string describeMissing(const std::vector<std::string> &who, double seconds)
       missing.push_back(std::to_string(rank));
     else
       here.push_back(nameOf(int64_t(rank), who[rank]));
-  return fmt::format("waited {} s for the processes of {} ranks: rank{} {} of them {} not come; here {} {}",
-                     seconds, who.size(), missing.size() == 1 ? "" : "s", listed(missing),
-                     missing.size() == 1 ? "has" : "have", here.size() == 1 ? "is" : "are", listed(here));
+  return fmt::format("waited {} s for the processes of {} ranks: rank{} {} of them {} not come; here {} {}", seconds,
+                     who.size(), missing.size() == 1 ? "" : "s", listed(missing), missing.size() == 1 ? "has" : "have",
+                     here.size() == 1 ? "is" : "are", listed(here));
 }
 
 } // namespace mgc

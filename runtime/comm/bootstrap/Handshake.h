@@ -11,8 +11,7 @@ struct RunIdentity {
   int64_t processes = 1;
   int64_t planVersion = 0;
   uint64_t planHash = 0;
-  std::vector<std::string>
-      settings; // "--lr = 0.001": flags and what the machine decides, in one order everywhere
+  std::vector<std::string> settings; // "--lr = 0.001": flags and what the machine decides, in one order everywhere
 };
 
 // A process that joins. `who` is for messages: "process 4711 on node1".

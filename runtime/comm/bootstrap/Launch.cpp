@@ -14,17 +14,14 @@ namespace {
 struct Launcher {
   const char *name, *rank, *size, *localRank;
   MpiKind mpi = MpiKind::none;
-  const char *variables =
-      ""; // how MASTER_ADDR and MASTER_PORT come to be set, where no MPI does without them
+  const char *variables = ""; // how MASTER_ADDR and MASTER_PORT come to be set, where no MPI does without them
 };
-constexpr Launcher kTorchrun = {"torchrun",   "RANK",        "WORLD_SIZE",
-                                "LOCAL_RANK", MpiKind::none, "torchrun sets them"};
-constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                               "OMPI_COMM_WORLD_LOCAL_RANK", MpiKind::openMpi};
+constexpr Launcher kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", MpiKind::none, "torchrun sets them"};
+constexpr Launcher kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                               MpiKind::openMpi};
 constexpr Launcher kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", MpiKind::mpich};
-constexpr Launcher kSrun = {"srun",         "SLURM_PROCID",
-                            "SLURM_NTASKS", "SLURM_LOCALID",
-                            MpiKind::none,  "export MASTER_ADDR and MASTER_PORT before srun"};
+constexpr Launcher kSrun = {"srun",          "SLURM_PROCID", "SLURM_NTASKS",
+                            "SLURM_LOCALID", MpiKind::none,  "export MASTER_ADDR and MASTER_PORT before srun"};
 constexpr int64_t kMostProcesses = int64_t(1) << 24; // as many ranks as a layout may have
 constexpr int64_t kMostPort = 65535;
 // Where Slurm's jobs get their ports from: below those that the system gives to others.
@@ -64,8 +61,7 @@ private:
 bool LaunchReader::isInSlurmStep() const {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   for (const char *name : {"SLURM_STEP_ID", "SLURM_STEPID"})
-    if (const Result<std::optional<int64_t>> step = number({}, name, 0, kFirstSpecialStep - 1);
-        step.isOk() && *step)
+    if (const Result<std::optional<int64_t>> step = number({}, name, 0, kFirstSpecialStep - 1); step.isOk() && *step)
       return true;
   return false;
 }
@@ -74,8 +70,7 @@ bool LaunchReader::isInSlurmStep() const {
 // others.
 bool LaunchReader::isSrunForMpich() const {
   return isSet(kMpich.rank) && isSet(kMpich.size) && isInSlurmStep() &&
-         variables_(kMpich.rank) == variables_(kSrun.rank) &&
-         variables_(kMpich.size) == variables_(kSrun.size);
+         variables_(kMpich.rank) == variables_(kSrun.rank) && variables_(kMpich.size) == variables_(kSrun.size);
 }
 
 MpiKind LaunchReader::mpiOf(const Launcher &launcher) const {
@@ -99,17 +94,15 @@ const Launcher *LaunchReader::findLauncher() const {
 std::string LaunchReader::found(const std::vector<const char *> &names) const {
   std::vector<std::string> texts;
   for (const char *name : names)
-    texts.push_back(isSet(name) ? fmt::format("{} = {}", name, *variables_(name))
-                                : fmt::format("no {}", name));
+    texts.push_back(isSet(name) ? fmt::format("{} = {}", name, *variables_(name)) : fmt::format("no {}", name));
   return fmt::format("found {}", fmt::join(texts, ", "));
 }
 
 Status LaunchReader::verifyWhole(const Launcher &launcher) const {
   if ((isSet(launcher.rank) || flags_.rank) && (isSet(launcher.size) || flags_.size))
     return Status::ok();
-  return errorf(
-      "{}'s variables are half set: {}; expected {} and {}, or --rank and --world-size, or --launch none",
-      launcher.name, found({launcher.rank, launcher.size, launcher.localRank}), launcher.rank, launcher.size);
+  return errorf("{}'s variables are half set: {}; expected {} and {}, or --rank and --world-size, or --launch none",
+                launcher.name, found({launcher.rank, launcher.size, launcher.localRank}), launcher.rank, launcher.size);
 }
 
 // RANK set by hand, once for all, is a mistake where srun or mpirun has numbered the processes.
@@ -119,18 +112,16 @@ Status LaunchReader::verifyNotContradicted(const Launcher &launcher) const {
   for (const Launcher *other : {&kOpenMpi, &kMpich, &kSrun}) {
     if (!isSet(other->rank) || !isSet(other->size) || (other == &kSrun && !isInSlurmStep()))
       continue;
-    if (variables_(other->rank) == variables_(launcher.rank) &&
-        variables_(other->size) == variables_(launcher.size))
+    if (variables_(other->rank) == variables_(launcher.rank) && variables_(other->size) == variables_(launcher.size))
       return Status::ok();
-    return errorf(
-        "{}'s variables contradict {}'s: {}; expected one of them, or equal ones, or --rank and --world-size",
-        launcher.name, other->name, found({launcher.rank, launcher.size, other->rank, other->size}));
+    return errorf("{}'s variables contradict {}'s: {}; expected one of them, or equal ones, or --rank and --world-size",
+                  launcher.name, other->name, found({launcher.rank, launcher.size, other->rank, other->size}));
   }
   return Status::ok();
 }
 
-Result<std::optional<int64_t>> LaunchReader::number(const std::optional<int64_t> &flag, const char *name,
-                                                    int64_t least, int64_t most) const {
+Result<std::optional<int64_t>> LaunchReader::number(const std::optional<int64_t> &flag, const char *name, int64_t least,
+                                                    int64_t most) const {
   if (flag || !isSet(name))
     return flag;
   const std::string text = *variables_(name);
@@ -150,8 +141,7 @@ Status LaunchReader::readRanks(Launch &launch) const {
   MGC_ASSIGN(size, from.number(flags.size, names.size, 1, kMostProcesses));
   MGC_ASSIGN(localRank, from.number(flags.localRank, names.localRank, 0, kMostProcesses - 1));
   if (rank.has_value() != size.has_value())
-    return errorf("{} without {}: expected both", rank ? "--rank" : "--world-size",
-                  rank ? "--world-size" : "--rank");
+    return errorf("{} without {}: expected both", rank ? "--rank" : "--world-size", rank ? "--world-size" : "--rank");
   if (size.value_or(1) > kMostProcesses)
     return errorf("{} processes ({}): expected at most {}", *size, launch.by, kMostProcesses);
   launch.rank = rank.value_or(0), launch.size = size.value_or(1), launch.localRank = localRank;
@@ -195,11 +185,10 @@ Status LaunchReader::readMaster(Launch &launch) const {
       host = other;
   MGC_ASSIGN(port, portOfMaster());
   if ((!host || host->empty() || !port) && launch.mpi == MpiKind::none)
-    return errorf(
-        "where rank 0 of {} processes ({}) listens is not said: {}; expected both, or --master-addr and "
-        "--master-port{}",
-        launch.size, launch.by, found({"MASTER_ADDR", "MASTER_PORT"}),
-        launcher_ ? fmt::format("; {}", launcher_->variables) : "");
+    return errorf("where rank 0 of {} processes ({}) listens is not said: {}; expected both, or --master-addr and "
+                  "--master-port{}",
+                  launch.size, launch.by, found({"MASTER_ADDR", "MASTER_PORT"}),
+                  launcher_ ? fmt::format("; {}", launcher_->variables) : "");
   launch.master = {host.value_or(""), port.value_or(0)};
   return Status::ok();
 }

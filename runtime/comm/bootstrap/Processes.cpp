@@ -32,11 +32,10 @@ Status verifyMaster(const Endpoint &master) {
   if (here.isOk())
     return here;
   const auto forwarded = connectTo(master, Clock::now() + kWord);
-  return forwarded.isOk()
-             ? Status::ok()
-             : errorf("rank 0 cannot listen where MASTER_ADDR, or --master-addr, says: {}, and does not "
-                      "reach itself by it: {}; expected the machine of rank 0",
-                      here.message(), forwarded.status().message());
+  return forwarded.isOk() ? Status::ok()
+                          : errorf("rank 0 cannot listen where MASTER_ADDR, or --master-addr, says: {}, and does not "
+                                   "reach itself by it: {}; expected the machine of rank 0",
+                                   here.message(), forwarded.status().message());
 }
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
@@ -83,11 +82,8 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
 
 // Ranks of a machine count in their order. Hashes: all processes are sent the facts of all.
 Status Processes::findNeighbours(const Launch &launch) {
-  const auto hashOf = [](const std::string &text) {
-    return static_cast<int64_t>(std::hash<std::string>()(text));
-  };
-  const int64_t machine = hashOf(machineOfThis()),
-                cores = hashOf(fmt::format("{}", fmt::join(availableCores(), " ")));
+  const auto hashOf = [](const std::string &text) { return static_cast<int64_t>(std::hash<std::string>()(text)); };
+  const int64_t machine = hashOf(machineOfThis()), cores = hashOf(fmt::format("{}", fmt::join(availableCores(), " ")));
   const std::string own = Message().with(machine).with(cores).with(memoryGroup()).body;
   MGC_ASSIGN(facts, store_->gather("neighbours", rank_, size_, own, deadline()));
   coreSize_ = 0;

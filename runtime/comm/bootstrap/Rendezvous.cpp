@@ -23,8 +23,7 @@ Status Rendezvous::verify(const StoreRequest &request) const {
   if (request.key.size() > kMaxKeyBytes)
     return errorf("a key of {} bytes, expected at most {}", request.key.size(), kMaxKeyBytes);
   if (request.places > processes_)
-    return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places,
-                  processes_);
+    return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places, processes_);
   if (request.place < 0 || request.place >= request.places)
     return errorf("'{}': place {} of {}; expected one of them", key, request.place, request.places);
   if (waits_ >= kMaxWaits * processes_)
@@ -35,8 +34,8 @@ Status Rendezvous::verify(const StoreRequest &request) const {
 Status Rendezvous::give(const StoreRequest &request) {
   const auto bytes = std::ssize(request.key) + std::ssize(request.value);
   if (bytes_ + bytes > kMaxStoreBytes)
-    return errorf("the store is full: '{}' would make it {} bytes, expected at most {}",
-                  printable(request.key), bytes_ + bytes, kMaxStoreBytes);
+    return errorf("the store is full: '{}' would make it {} bytes, expected at most {}", printable(request.key),
+                  bytes_ + bytes, kMaxStoreBytes);
   Meeting &meeting = meetings_[request.key];
   if (meeting.values.empty())
     meeting.values.resize(static_cast<size_t>(request.places));
@@ -44,8 +43,7 @@ Status Rendezvous::give(const StoreRequest &request) {
   if (std::ssize(meeting.values) != request.places || meeting.values[place])
     return errorf("'{}': place {} of {} was given where there are {} and {}; expected each once",
                   printable(request.key), place, request.places, meeting.values.size(),
-                  place < meeting.values.size() && meeting.values[place] ? "it has its value"
-                                                                         : "not so many");
+                  place < meeting.values.size() && meeting.values[place] ? "it has its value" : "not so many");
   meeting.values[place] = request.value;
   ++meeting.come;
   meeting.bytes += bytes, bytes_ += bytes;
@@ -105,8 +103,7 @@ Deadline Rendezvous::expire(Deadline now) {
       refuse(wait.rank, key,
              found.values.empty()
                  ? fmt::format("waited {} s for '{}', which nobody has set", seconds, printable(key))
-                 : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing),
-                               printable(key)));
+                 : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing), printable(key)));
       return true;
     });
     meeting = found.come == 0 && found.waits.empty() ? meetings_.erase(meeting) : std::next(meeting);

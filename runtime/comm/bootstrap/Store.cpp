@@ -16,20 +16,14 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kWord = 2s; // for a message to be sent
 
 Status isNoStore(const Endpoint &at, const std::string &found) {
-  return errorf(
-      "{} answers, but not as the store of mgrun does ({}): another program has the port, or another version "
-      "of mgrun; expected rank 0 of this run there",
-      toString(at), found);
+  return errorf("{} answers, but not as the store of mgrun does ({}): another program has the port, or another version "
+                "of mgrun; expected rank 0 of this run there",
+                toString(at), found);
 }
 
-Message requestOf(StoreKind kind, std::string_view key, Deadline deadline, int64_t place = 0,
-                  int64_t places = 1, std::string_view value = {}) {
-  return Message::of(kind)
-      .with(key)
-      .with(int64_t(untilDeadline(deadline)))
-      .with(place)
-      .with(places)
-      .with(value);
+Message requestOf(StoreKind kind, std::string_view key, Deadline deadline, int64_t place = 0, int64_t places = 1,
+                  std::string_view value = {}) {
+  return Message::of(kind).with(key).with(int64_t(untilDeadline(deadline))).with(place).with(places).with(value);
 }
 
 } // namespace
@@ -80,11 +74,10 @@ Status Store::send(const Message &message, Deadline deadline) {
   return connection_.send(message, deadline);
 }
 
-Result<Store::Values> Store::ask(const Message &message, const std::string &key, int64_t values,
-                                 Deadline deadline) {
+Result<Store::Values> Store::ask(const Message &message, const std::string &key, int64_t values, Deadline deadline) {
   if (std::ssize(message.body) >= kMaxMessageBytes)
-    return errorf("the store was to be sent a message of {} bytes, expected fewer than {}",
-                  message.body.size(), kMaxMessageBytes);
+    return errorf("the store was to be sent a message of {} bytes, expected fewer than {}", message.body.size(),
+                  kMaxMessageBytes);
   {
     const std::lock_guard lock(mutex_);
     if (!answers_.emplace(key, std::nullopt).second)
@@ -108,8 +101,8 @@ void Store::receiveAll() {
   while (true) {
     const Result<Message> message = connection_.receive(Deadline::max(), kMaxAnswerBytes);
     if (!message.isOk())
-      return endBecause(-1, fmt::format("rank 0, which holds the store at {}, {}", toString(endpoint_),
-                                        message.status().message()));
+      return endBecause(
+          -1, fmt::format("rank 0, which holds the store at {}, {}", toString(endpoint_), message.status().message()));
     handle(*message);
   }
 }
@@ -155,9 +148,8 @@ void Store::setAbortListener(AbortListener listener) {
 // Where it cannot be sent the store is gone, and all end anyway.
 void Store::abort(const Status &cause) {
   if (!awaitCause(0ms))
-    (void)send(
-        Message::of(StoreKind::abort).with(std::string_view(cause.message()).substr(0, kMaxCauseBytes)),
-        Clock::now() + kWord);
+    (void)send(Message::of(StoreKind::abort).with(std::string_view(cause.message()).substr(0, kMaxCauseBytes)),
+               Clock::now() + kWord);
 }
 
 std::optional<Store::Cause> Store::awaitCause(std::chrono::milliseconds most) const {
@@ -166,20 +158,19 @@ std::optional<Store::Cause> Store::awaitCause(std::chrono::milliseconds most) co
   return cause_;
 }
 
-Result<Store::Values> Store::gather(std::string_view key, int64_t place, int64_t places,
-                                    std::string_view value, Deadline deadline) {
-  return ask(requestOf(StoreKind::gather, key, deadline, place, places, value), std::string(key), places,
-             deadline);
+Result<Store::Values> Store::gather(std::string_view key, int64_t place, int64_t places, std::string_view value,
+                                    Deadline deadline) {
+  return ask(requestOf(StoreKind::gather, key, deadline, place, places, value), std::string(key), places, deadline);
 }
 
-Result<Store::Values> Store::gatherToFirst(std::string_view key, int64_t place, int64_t places,
-                                           std::string_view value, Deadline deadline) {
+Result<Store::Values> Store::gatherToFirst(std::string_view key, int64_t place, int64_t places, std::string_view value,
+                                           Deadline deadline) {
   return ask(requestOf(StoreKind::gatherToFirst, key, deadline, place, places, value), std::string(key),
              place == 0 ? places : 0, deadline);
 }
 
-Result<std::string> Store::share(std::string_view key, bool isMaker,
-                                 const std::function<Result<std::string>()> &make, Deadline deadline) {
+Result<std::string> Store::share(std::string_view key, bool isMaker, const std::function<Result<std::string>()> &make,
+                                 Deadline deadline) {
   std::string made;
   if (isMaker) {
     MGC_ASSIGN(own, make());

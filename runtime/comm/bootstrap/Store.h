@@ -32,14 +32,13 @@ public:
 
   // From any thread, each with keys of its own; a wait ends early where all must end. At the deadline the error says which places
   // are empty. The values of all `places`, once each has one: this process has given that of `place`.
-  Result<Values> gather(std::string_view key, int64_t place, int64_t places, std::string_view value,
-                        Deadline deadline);
+  Result<Values> gather(std::string_view key, int64_t place, int64_t places, std::string_view value, Deadline deadline);
   // The same, but only place 0 waits, and gets them.
   Result<Values> gatherToFirst(std::string_view key, int64_t place, int64_t places, std::string_view value,
                                Deadline deadline);
   // The maker does not wait for the others.
-  Result<std::string> share(std::string_view key, bool isMaker,
-                            const std::function<Result<std::string>()> &make, Deadline deadline);
+  Result<std::string> share(std::string_view key, bool isMaker, const std::function<Result<std::string>()> &make,
+                            Deadline deadline);
 
   // Ends the run for all.
   void abort(const Status &cause);

@@ -7,9 +7,9 @@ namespace mgc {
 
 enum class StoreKind : uint8_t {
   // From a process. Key, ms to wait, place, places and value are the body of all four requests.
-  hello,  // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
-  who,    // magic
-  gather, // gives the value, waits for those of all places
+  hello,         // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
+  who,           // magic
+  gather,        // gives the value, waits for those of all places
   gatherToFirst, // the same, but only place 0 waits; the others are answered at once, without values
   share,         // gives the one value of a key
   get,           // waits for it

@@ -239,8 +239,9 @@ void Server::handle(Peer &peer, const Message &message) {
     return handleHello(peer, *hello);
   if (!message.is(StoreKind::who) || MessageReader(message).text() != kStoreMagic)
     return forget(peer);
-  sendLast(peer, Message::of(StoreKind::values)
-                     .with(fmt::format("mgrun, {}, with a plan of {} ranks", own_.who, processes_)));
+  sendLast(
+      peer,
+      Message::of(StoreKind::values).with(fmt::format("mgrun, {}, with a plan of {} ranks", own_.who, processes_)));
 }
 
 // Until all have come, one that does not belong ends the start of all; later it is only sent away.
@@ -335,8 +336,8 @@ Result<Descriptor> listenForStore(const Endpoint &at) {
   Result<Descriptor> listening = listenOn(at);
   if (listening.isOk())
     return listening;
-  return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work",
-                listening.status().message(), describeOwner(at));
+  return errorf("rank 0: {}: {}; another MASTER_PORT, or --master-port, would work", listening.status().message(),
+                describeOwner(at));
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own, Descriptor listening,

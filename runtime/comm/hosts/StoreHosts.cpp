@@ -14,8 +14,7 @@ namespace {
 
 class StoreHosts final : public Communicator {
 public:
-  StoreHosts(Processes &processes, std::chrono::milliseconds timeout)
-      : processes_(processes), timeout_(timeout) {
+  StoreHosts(Processes &processes, std::chrono::milliseconds timeout) : processes_(processes), timeout_(timeout) {
     processes_.setAbortListener([this](const Status &cause) { cause_.set(cause); });
   }
   ~StoreHosts() override { processes_.setAbortListener(nullptr); }
@@ -27,13 +26,10 @@ public:
   using Communicator::collective;
   Status collective(const plugin::Stream &, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address) override;
-  Status exchangeRows(const plugin::Stream &, GroupId, const plan::ExchangeRows &,
-                      const RowBuffers &) override {
+  Status exchangeRows(const plugin::Stream &, GroupId, const plan::ExchangeRows &, const RowBuffers &) override {
     return refuse("exchange of rows");
   }
-  Status barrier(GroupId group) override {
-    return gather(groups_.at(static_cast<size_t>(group)), {}, "").status();
-  }
+  Status barrier(GroupId group) override { return gather(groups_.at(static_cast<size_t>(group)), {}, "").status(); }
   Result<Ticket> send(const plugin::Stream &, const Transfer &, const plugin::Event &) override {
     return refuse("send");
   }
@@ -82,8 +78,7 @@ Result<GroupId> StoreHosts::openGroup(const std::vector<int64_t> &ranks, int64_t
   return static_cast<GroupId>(groups_.size()) - 1;
 }
 
-Result<std::vector<std::string>> StoreHosts::gather(Group &group, const Agreement &agreement,
-                                                    std::string_view bytes) {
+Result<std::vector<std::string>> StoreHosts::gather(Group &group, const Agreement &agreement, std::string_view bytes) {
   if (isAborted())
     return cause();
   const std::vector<int64_t> &ranks = group.terms.ranks;
@@ -107,21 +102,21 @@ Result<std::vector<std::string>> StoreHosts::gather(Group &group, const Agreemen
     if (member == 0)
       first = found;
     if (found != first)
-      return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}",
-                    fmt::join(ranks, ", "), ranks[0], first, ranks[member], found);
+      return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}", fmt::join(ranks, ", "),
+                    ranks[0], first, ranks[member], found);
   }
   return values;
 }
 
-Status StoreHosts::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what,
-                              mgc_address source, mgc_address destination, mgc_address) {
+Status StoreHosts::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what, mgc_address source,
+                              mgc_address destination, mgc_address) {
   using Kind = plan::Collective::Kind;
   const int64_t row = what.chunk * plan::sizeInBytes(what.type), bytes = what.outer * row;
   if ((what.kind != Kind::allGather && what.kind != Kind::allReduce) || bytes > kMostHostBytes)
     return refuse(fmt::format("{} of {} bytes", nameOf(what.kind), bytes));
   Group &group = groups_.at(static_cast<size_t>(groupId));
-  MGC_ASSIGN(values, gather(group, Agreement::of(what),
-                            {reinterpret_cast<const char *>(source), static_cast<size_t>(bytes)}));
+  MGC_ASSIGN(values,
+             gather(group, Agreement::of(what), {reinterpret_cast<const char *>(source), static_cast<size_t>(bytes)}));
   auto *to = reinterpret_cast<std::byte *>(destination);
   for (int64_t member = 0; member < group.terms.size(); ++member) {
     const auto *from = reinterpret_cast<const std::byte *>(values[static_cast<size_t>(member)].data());

@@ -91,8 +91,7 @@ private:
   // Shows the others what this rank has, and calls work(meeting) once the sources of all are complete and their destinations may be
   // written; behind it the stream has the result, and sources may change.
   template <typename Work>
-  Status meet(const Stream &stream, GroupId group, const Agreement &agreement, const Member &mine,
-              const Work &work);
+  Status meet(const Stream &stream, GroupId group, const Agreement &agreement, const Member &mine, const Work &work);
   static Status waitForAll(const Meeting &meeting, const Event *Member::*event);
   Status work(const Job &job) const;
   Status reduceOwnSliceForAll(const Job &job) const;
@@ -101,8 +100,7 @@ private:
   Status exchange(const Job &job) const;
   Status copyFromPrevious(const Job &job) const;
   Status combine(const Job &job, mgc_address to, int64_t element, int64_t count) const;
-  Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-                  int64_t rows) const;
+  Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t rows) const;
 
   Result<Ticket> post(const Stream &stream, const Transfer &transfer, const Event &mine, bool isSend);
   Status receiveInto(End &end);
@@ -153,12 +151,11 @@ Status InDeviceRank::meet(const Stream &stream, GroupId group, const Agreement &
   return waitForAll(meeting, &Member::done);
 }
 
-Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
-                                mgc_address source, mgc_address destination, mgc_address) {
+Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                                mgc_address destination, mgc_address) {
   return meet(stream, group, Agreement::of(what), {.source = source, .destination = destination},
               [&](const Meeting &meeting) {
-                return work(
-                    {what, stream, meeting.members, meeting.index, int64_t(plan::sizeInBytes(what.type))});
+                return work({what, stream, meeting.members, meeting.index, int64_t(plan::sizeInBytes(what.type))});
               });
 }
 
@@ -211,16 +208,13 @@ Status InDeviceRank::combine(const Job &job, mgc_address to, int64_t element, in
 Status InDeviceRank::reduceOwnSliceForAll(const Job &job) const {
   const int64_t elements = job.what.outer * job.what.chunk;
   const int64_t lines = divideUp(elements, kSliceAlignment);
-  const auto edge = [&](int64_t part) {
-    return std::min(elements, lines * part / job.size() * kSliceAlignment);
-  };
+  const auto edge = [&](int64_t part) { return std::min(elements, lines * part / job.size() * kSliceAlignment); };
   const int64_t begin = edge(job.index), count = edge(job.index + 1) - begin;
   const auto offset = static_cast<uint64_t>(begin * job.bytes);
   MGC_TRY(combine(job, job.mine().destination + offset, begin, count));
   for (const Member &member : job.members)
     if (count > 0 && &member != &job.mine())
-      MGC_TRY(
-          job.stream.copy(member.destination + offset, job.mine().destination + offset, count * job.bytes));
+      MGC_TRY(job.stream.copy(member.destination + offset, job.mine().destination + offset, count * job.bytes));
   return Status::ok();
 }
 
@@ -233,13 +227,13 @@ Status InDeviceRank::reduceOwnChunk(const Job &job) const {
 }
 
 // Rows of one chunk; `to` and pitches in chunks.
-Status InDeviceRank::copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from,
-                              int64_t fromPitch, int64_t rows) const {
+Status InDeviceRank::copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
+                              int64_t rows) const {
   const int64_t bytes = job.what.chunk * job.bytes;
   if (bytes == 0 || rows == 0)
     return Status::ok();
-  return job.stream.copyRows(job.mine().destination + static_cast<uint64_t>(to * bytes), toPitch * bytes,
-                             from, fromPitch * bytes, bytes, rows);
+  return job.stream.copyRows(job.mine().destination + static_cast<uint64_t>(to * bytes), toPitch * bytes, from,
+                             fromPitch * bytes, bytes, rows);
 }
 
 Status InDeviceRank::gather(const Job &job) const {
@@ -267,8 +261,7 @@ Status InDeviceRank::copyFromPrevious(const Job &job) const {
   return copyRows(job, 0, 1, job.members[(job.index + job.size() - 1) % job.size()].source, 1, 1);
 }
 
-Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer, const Event &mine,
-                                  bool isSend) {
+Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer, const Event &mine, bool isSend) {
   if (free_.empty()) {
     free_.push_back(static_cast<Ticket>(ends_.size()));
     ends_.emplace_back();
@@ -279,8 +272,7 @@ Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer
   end.stream = &stream, end.what = transfer, end.mine = &mine, end.sender = nullptr;
   end.finished.store(nullptr, std::memory_order_relaxed);
   MGC_ASSIGN(ticket,
-             seat_.post({transfer.peer, transfer.value, transfer.microbatch, addressOf(&end), transfer.bytes},
-                        isSend));
+             seat_.post({transfer.peer, transfer.value, transfer.microbatch, addressOf(&end), transfer.bytes}, isSend));
   end.ticket = ticket;
   return mineTicket;
 }
@@ -335,8 +327,7 @@ struct InDeviceWorld::Ranks {
   std::deque<InDeviceRank> ranks;
 };
 
-InDeviceWorld::InDeviceWorld(const plugin::PluginDevice &device, int64_t ranks,
-                             std::chrono::milliseconds timeout)
+InDeviceWorld::InDeviceWorld(const plugin::PluginDevice &device, int64_t ranks, std::chrono::milliseconds timeout)
     : ranks_(new Ranks{{ranks, timeout, introduce}, {}}) {
   for (int64_t rank = 0; rank < ranks; ++rank)
     ranks_->ranks.emplace_back(device, ranks_->shared, rank);

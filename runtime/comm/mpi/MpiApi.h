@@ -54,8 +54,8 @@ typedef struct {
   int (*send)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token,
               int32_t *done, mgc_error *error);
   /* A message may be shorter than the region of one row. */
-  int (*receive)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t from, int32_t tag,
-                 uint64_t token, mgc_error *error);
+  int (*receive)(mgc_mpi_world *world, const mgc_mpi_region *region, int64_t from, int32_t tag, uint64_t token,
+                 mgc_error *error);
   /* Returns the requests completed since the last call; the list is valid until the next call. */
   int (*poll)(mgc_mpi_world *world, const mgc_mpi_completion **completions, int64_t *count, mgc_error *error);
 } mgc_mpi_api_table;

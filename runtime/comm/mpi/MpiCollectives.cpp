@@ -40,8 +40,7 @@ void copy(const MpiRegion &from, const MpiRegion &to) {
   const int64_t piece = std::min(from.row_bytes, to.row_bytes);
   for (int64_t done = 0; done < bytesOf(from); done += piece)
     std::memcpy(baseOf(to) + done / to.row_bytes * to.stride + done % to.row_bytes,
-                baseOf(from) + done / from.row_bytes * from.stride + done % from.row_bytes,
-                static_cast<size_t>(piece));
+                baseOf(from) + done / from.row_bytes * from.stride + done % from.row_bytes, static_cast<size_t>(piece));
 }
 
 // The slice of `all` things that member `index` of `members` has: its begin and its count.
@@ -69,8 +68,7 @@ std::optional<Agreement> agreementOf(const MpiFields &fields) {
   const auto isOne = [&](size_t field, int64_t of) { return fields[field] >= 0 && fields[field] < of; };
   if (!isOne(2, static_cast<int64_t>(Agreement::Meeting::rowsBack) + 1) ||
       !isOne(3, std::ssize(plan::enumNames<plan::Collective::Kind>)) ||
-      !isOne(4, std::ssize(plan::enumNames<plan::ReduceKind>)) ||
-      !isOne(5, std::ssize(plan::enumNames<plan::DType>)))
+      !isOne(4, std::ssize(plan::enumNames<plan::ReduceKind>)) || !isOne(5, std::ssize(plan::enumNames<plan::DType>)))
     return std::nullopt;
   return Agreement{static_cast<Agreement::Meeting>(fields[2]),
                    static_cast<plan::Collective::Kind>(fields[3]),
@@ -90,8 +88,7 @@ int64_t roundBytesOf(int64_t members) {
 
 } // namespace
 
-MpiRank::MpiGroup::MpiGroup(const std::vector<int64_t> &ranks, int64_t index, uint64_t key,
-                            Arrivals &arrivals)
+MpiRank::MpiGroup::MpiGroup(const std::vector<int64_t> &ranks, int64_t index, uint64_t key, Arrivals &arrivals)
     : terms(ranks), index(index), key(key), arrivals(arrivals), roundBytes(roundBytesOf(size())),
       scratch(2 * ranks.size() * static_cast<size_t>(roundBytes)) {
   for (int64_t rank : ranks)
@@ -153,9 +150,8 @@ Status MpiRank::verifyAgreement(const MpiGroup &group) const {
   for (int64_t member = 1; member < group.size(); ++member)
     if (!(group.arrivalOf(member).agreement == group.arrivalOf(0).agreement))
       return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}",
-                    fmt::join(group.terms.ranks, ", "), group.rankOf(0),
-                    toString(group.arrivalOf(0).agreement), group.rankOf(member),
-                    toString(group.arrivalOf(member).agreement));
+                    fmt::join(group.terms.ranks, ", "), group.rankOf(0), toString(group.arrivalOf(0).agreement),
+                    group.rankOf(member), toString(group.arrivalOf(member).agreement));
   return Status::ok();
 }
 
@@ -165,9 +161,7 @@ Status MpiRank::begin(const MpiGroup &group, std::span<const Exchange> parts, Mp
   for (const Exchange &part : parts) {
     const int64_t rank = group.rankOf(part.member);
     const MpiToken token{MpiToken::Kind::part, static_cast<uint8_t>(slot), static_cast<uint64_t>(rank)};
-    const auto count = [&] {
-      ++pending_[static_cast<size_t>(slot)], ++pendingOf_[static_cast<size_t>(rank)];
-    };
+    const auto count = [&] { ++pending_[static_cast<size_t>(slot)], ++pendingOf_[static_cast<size_t>(rank)]; };
     if (bytesOf(part.receive) > 0) {
       MGC_TRY(receiveData(part.receive, rank, tag, token.bits()));
       count();
@@ -188,9 +182,8 @@ Status MpiRank::awaitSlot(const MpiGroup &group, int slot) {
                      for (int64_t rank : group.terms.ranks)
                        if (pendingOf_[static_cast<size_t>(rank)] > 0)
                          missing.push_back(rank);
-                     return fmt::format(
-                         "ranks [{}] to send or take their parts of a collective of ranks [{}]",
-                         fmt::join(missing, ", "), fmt::join(group.terms.ranks, ", "));
+                     return fmt::format("ranks [{}] to send or take their parts of a collective of ranks [{}]",
+                                        fmt::join(missing, ", "), fmt::join(group.terms.ranks, ", "));
                    });
 }
 
@@ -235,33 +228,29 @@ Status MpiRank::allReduceSmall(MpiGroup &group, const Call &call, const Agreemen
 Status MpiRank::allReduce(MpiGroup &group, const Call &call) {
   const int64_t elements = call.what.outer * call.what.chunk, size = group.size(), bytes = call.elementBytes;
   const int64_t step = group.roundBytes / bytes;
-  return reduceInRounds(group, call, divideUp(divideUp(elements, size), step),
-                        [&](int64_t number, Round &round) {
-                          // Where a member's slice is in this round, and its bytes.
-                          const auto place = [&](int64_t member) {
-                            const auto [begin, count] = sliceOf(elements, member, size);
-                            return std::pair((begin + number * step) * bytes,
-                                             std::clamp<int64_t>(count - number * step, 0, step) * bytes);
-                          };
-                          const auto [mine, mineBytes] = place(group.index);
-                          round.own = call.source + mine;
-                          round.sum = call.destination + mine;
-                          round.elements = mineBytes / bytes;
-                          for (int64_t i = 1; i < size; ++i) {
-                            const int64_t member = (group.index + i) % size;
-                            const auto [theirs, theirBytes] = place(member);
-                            round.terms.push_back({member, regionOf(call.source + theirs, theirBytes),
-                                                   regionOf(group.scratchOf(number, member), mineBytes)});
-                            round.sums.push_back({member, regionOf(round.sum, mineBytes),
-                                                  regionOf(call.destination + theirs, theirBytes)});
-                          }
-                        });
+  return reduceInRounds(group, call, divideUp(divideUp(elements, size), step), [&](int64_t number, Round &round) {
+    // Where a member's slice is in this round, and its bytes.
+    const auto place = [&](int64_t member) {
+      const auto [begin, count] = sliceOf(elements, member, size);
+      return std::pair((begin + number * step) * bytes, std::clamp<int64_t>(count - number * step, 0, step) * bytes);
+    };
+    const auto [mine, mineBytes] = place(group.index);
+    round.own = call.source + mine;
+    round.sum = call.destination + mine;
+    round.elements = mineBytes / bytes;
+    for (int64_t i = 1; i < size; ++i) {
+      const int64_t member = (group.index + i) % size;
+      const auto [theirs, theirBytes] = place(member);
+      round.terms.push_back(
+          {member, regionOf(call.source + theirs, theirBytes), regionOf(group.scratchOf(number, member), mineBytes)});
+      round.sums.push_back({member, regionOf(round.sum, mineBytes), regionOf(call.destination + theirs, theirBytes)});
+    }
+  });
 }
 
 // A round has rows, or a part of one.
 Status MpiRank::reduceScatter(MpiGroup &group, const Call &call) {
-  const int64_t chunk = call.what.chunk, outer = call.what.outer, size = group.size(),
-                bytes = call.elementBytes;
+  const int64_t chunk = call.what.chunk, outer = call.what.outer, size = group.size(), bytes = call.elementBytes;
   if (chunk == 0)
     return Status::ok();
   const int64_t most = group.roundBytes / bytes, rows = std::max<int64_t>(most / chunk, 1);
@@ -322,8 +311,7 @@ Status MpiRank::allGather(MpiGroup &group, const Call &call, const Agreement &ag
 }
 
 Status MpiRank::allToAll(MpiGroup &group, const Call &call, const Agreement &agreement) {
-  const int64_t bytes = call.what.chunk * call.elementBytes, outer = call.what.outer,
-                middle = call.what.middle;
+  const int64_t bytes = call.what.chunk * call.elementBytes, outer = call.what.outer, middle = call.what.middle;
   const int64_t size = group.size(), block = middle * bytes;
   // The blocks of a member in [outer, n, middle, chunk], and its chunks in [outer, middle, n, chunk].
   const auto blocks = [&](const std::byte *base, int64_t member) {
@@ -333,9 +321,8 @@ Status MpiRank::allToAll(MpiGroup &group, const Call &call, const Agreement &agr
     return rowsOf(base + member * bytes, outer * middle, bytes, size * bytes);
   };
   return rearrange(group, agreement, outer * block, [&](int64_t member) {
-    return call.what.splitsInner
-               ? Exchange{member, chunks(call.source, member), blocks(call.destination, member)}
-               : Exchange{member, blocks(call.source, member), chunks(call.destination, member)};
+    return call.what.splitsInner ? Exchange{member, chunks(call.source, member), blocks(call.destination, member)}
+                                 : Exchange{member, blocks(call.source, member), chunks(call.destination, member)};
   });
 }
 
@@ -349,12 +336,12 @@ Status MpiRank::permute(MpiGroup &group, const Call &call, const Agreement &agre
   });
 }
 
-Status MpiRank::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what,
-                           mgc_address source, mgc_address destination, mgc_address) {
+Status MpiRank::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what, mgc_address source,
+                           mgc_address destination, mgc_address) {
   MpiGroup &group = groups_.at(static_cast<size_t>(groupId));
   const Agreement agreement = Agreement::of(what);
-  const Call call{what, reinterpret_cast<const std::byte *>(source),
-                  reinterpret_cast<std::byte *>(destination), plan::sizeInBytes(what.type)};
+  const Call call{what, reinterpret_cast<const std::byte *>(source), reinterpret_cast<std::byte *>(destination),
+                  plan::sizeInBytes(what.type)};
   switch (what.kind) {
   case Kind::allReduce:
     if (what.outer * what.chunk * call.elementBytes <= kInlineBytes)

@@ -38,14 +38,12 @@ Result<const MpiTable *> openMpi(MpiKind kind, const std::string &path) {
     const MpiKind other = kind == MpiKind::openMpi ? MpiKind::mpich : MpiKind::openMpi;
     const bool hasOther = path.empty() && plugin::openPlugin(factsOf(other)).isOk();
     return errorf("{}{}", opened.status().message(),
-                  hasOther ? fmt::format("\n  there is that for {}: its mpirun would work", nameOf(other))
-                           : "");
+                  hasOther ? fmt::format("\n  there is that for {}: its mpirun would work", nameOf(other)) : "");
   }
   const auto *table = static_cast<const MpiTable *>(opened->table);
   if (std::string_view(table->kind) != nameOf(kind))
-    return errorf(
-        "{}: was built for {}, the launcher is that of {}; expected the plugin for {}, or the mpirun of {}",
-        opened->path, table->kind, nameOf(kind), nameOf(kind), table->kind);
+    return errorf("{}: was built for {}, the launcher is that of {}; expected the plugin for {}, or the mpirun of {}",
+                  opened->path, table->kind, nameOf(kind), nameOf(kind), table->kind);
   return table;
 }
 

@@ -35,8 +35,7 @@ public:
     shared_->changed.notify_all();
     if (shared_->changed.wait_for(lock, most, [&] { return shared_->result.has_value(); }))
       return *shared_->result;
-    return errorf("waited {} s for the other processes in {}", std::chrono::duration<double>(most).count(),
-                  what);
+    return errorf("waited {} s for the other processes in {}", std::chrono::duration<double>(most).count(), what);
   }
 
 private:
@@ -86,8 +85,7 @@ Result<std::unique_ptr<MpiProcess>> MpiProcess::start(Launch &launch, std::chron
   std::unique_ptr<MpiProcess> process(new MpiProcess(*table, timeout));
   const auto facts = std::make_shared<mgc_mpi_facts>();
   const auto startMpi = [table, facts] { return mpiCall<&MpiTable::start>(*table, facts.get()); };
-  MGC_TRY(
-      process->thread_->run(startMpi, timeout, "the start of MPI").at(fmt::format("rank {}", launch.rank)));
+  MGC_TRY(process->thread_->run(startMpi, timeout, "the start of MPI").at(fmt::format("rank {}", launch.rank)));
   process->facts_ = *facts;
   MGC_TRY(process->verify(launch));
   MGC_ASSIGN(all, process->openWorld());
@@ -98,25 +96,21 @@ Result<std::unique_ptr<MpiProcess>> MpiProcess::start(Launch &launch, std::chron
 
 // A library that the launcher does not know starts each process as a world of its own.
 Status MpiProcess::verify(const Launch &launch) const {
-  if ((std::string_view(facts_.version).find(nameOf(MpiKind::openMpi)) == 0) !=
-      (launch.mpi == MpiKind::openMpi))
-    return errorf(
-        "{} was found where the plugin for {} was opened; expected the libraries that it was built with",
-        facts_.version, table_.kind);
+  if ((std::string_view(facts_.version).find(nameOf(MpiKind::openMpi)) == 0) != (launch.mpi == MpiKind::openMpi))
+    return errorf("{} was found where the plugin for {} was opened; expected the libraries that it was built with",
+                  facts_.version, table_.kind);
   if (facts_.rank == launch.rank && facts_.ranks == launch.size)
     return Status::ok();
-  return errorf(
-      "{} counts this process as rank {} of {}, the launcher as rank {} of {} ({}); expected the same: the "
-      "mpirun of this {}, srun --mpi={}, and neither --rank nor --world-size",
-      facts_.version, facts_.rank, facts_.ranks, launch.rank, launch.size, launch.by, table_.kind,
-      launch.mpi == MpiKind::openMpi ? "pmix" : "pmi2");
+  return errorf("{} counts this process as rank {} of {}, the launcher as rank {} of {} ({}); expected the same: the "
+                "mpirun of this {}, srun --mpi={}, and neither --rank nor --world-size",
+                facts_.version, facts_.rank, facts_.ranks, launch.rank, launch.size, launch.by, table_.kind,
+                launch.mpi == MpiKind::openMpi ? "pmix" : "pmi2");
 }
 
 Result<mgc_mpi_world *> MpiProcess::openWorld() {
   const auto world = std::make_shared<mgc_mpi_world *>(nullptr);
   const auto open = [table = &table_, world] { return mpiCall<&MpiTable::open_world>(*table, world.get()); };
-  MGC_TRY(
-      thread_->run(open, timeout_, "the opening of a world of MPI").at(fmt::format("rank {}", facts_.rank)));
+  MGC_TRY(thread_->run(open, timeout_, "the opening of a world of MPI").at(fmt::format("rank {}", facts_.rank)));
   return *world;
 }
 
@@ -124,8 +118,7 @@ Status MpiProcess::exchange(bool isSend, int64_t rank, int32_t tag, void *data, 
   const mgc_mpi_region region{data, 1, bytes, bytes};
   if (!isSend)
     return mpiCall<&MpiTable::receive>(table_, all_, &region, rank, tag, uint64_t(0));
-  return mpiCall<&MpiTable::send>(table_, all_, &region, rank, tag, uint64_t(0),
-                                  static_cast<int32_t *>(nullptr));
+  return mpiCall<&MpiTable::send>(table_, all_, &region, rank, tag, uint64_t(0), static_cast<int32_t *>(nullptr));
 }
 
 Status MpiProcess::complete(int64_t count, std::chrono::milliseconds most) {
@@ -138,8 +131,8 @@ Status MpiProcess::complete(int64_t count, std::chrono::milliseconds most) {
     if (count <= 0)
       return Status::ok();
     if (Clock::now() > deadline)
-      return errorf("waited {} s for {} messages of other processes",
-                    std::chrono::duration<double>(most).count(), count);
+      return errorf("waited {} s for {} messages of other processes", std::chrono::duration<double>(most).count(),
+                    count);
     std::this_thread::sleep_for(200us);
   }
 }

@@ -30,16 +30,15 @@ public:
   void setProgress(Progress *progress) override { progress_ = progress; }
   void setWaitObserver(WaitObserver *observer) override { observer_ = observer; }
   using Communicator::collective;
-  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
-                    mgc_address source, mgc_address destination, mgc_address workspace) override;
+  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                    mgc_address destination, mgc_address workspace) override;
   Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
                       const RowBuffers &rows) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, true);
   }
-  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer,
-                         const plugin::Event &mine) override {
+  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, false);
   }
   Result<const plugin::Event *> poll(Ticket ticket) override;
@@ -132,8 +131,7 @@ private:
   std::string describeWait(const Posted &posted) const;
 
   // `inlineOf(member)`: what the member gets along, of at most kInlineBytes.
-  template <typename InlineOf>
-  Status meet(MpiGroup &group, const Agreement &agreement, const InlineOf &inlineOf);
+  template <typename InlineOf> Status meet(MpiGroup &group, const Agreement &agreement, const InlineOf &inlineOf);
   Status meet(MpiGroup &group, const Agreement &agreement);
   Status verifyAgreement(const MpiGroup &group) const;
   std::string describeMissing(const MpiGroup &group) const;
@@ -144,8 +142,7 @@ private:
   Status allReduce(MpiGroup &group, const Call &call);
   Status reduceScatter(MpiGroup &group, const Call &call);
   // A collective that only moves data, `bytes` at most from a member to another.
-  Status rearrange(MpiGroup &group, const Agreement &agreement, int64_t bytes,
-                   const ExchangeWith &exchangeWith);
+  Status rearrange(MpiGroup &group, const Agreement &agreement, int64_t bytes, const ExchangeWith &exchangeWith);
   Status exchangeParts(MpiGroup &group, const ExchangeWith &exchangeWith);
   Status allGather(MpiGroup &group, const Call &call, const Agreement &agreement);
   Status allToAll(MpiGroup &group, const Call &call, const Agreement &agreement);

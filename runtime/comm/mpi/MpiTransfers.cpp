@@ -25,10 +25,9 @@ MpiRegion roomOf(const Transfer &transfer) {
 }
 
 std::string describeMismatch(int64_t from, const MpiFields &sent, int64_t to, const MpiFields &wanted) {
-  return fmt::format(
-      "rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
-      "{} ({} bytes)",
-      from, sent[0], sent[1], sent[2], to, wanted[0], wanted[1], wanted[2]);
+  return fmt::format("rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
+                     "{} ({} bytes)",
+                     from, sent[0], sent[1], sent[2], to, wanted[0], wanted[1], wanted[2]);
 }
 
 } // namespace
@@ -148,8 +147,7 @@ Result<const plugin::Event *> MpiRank::finish(Ticket ticket) {
 
 std::string MpiRank::describeWait(const Posted &posted) const {
   return fmt::format("rank {} to {} value {} of microbatch {} ({} bytes)", posted.what.peer,
-                     posted.isSend ? "receive" : "send", posted.what.value, posted.what.microbatch,
-                     posted.what.bytes);
+                     posted.isSend ? "receive" : "send", posted.what.value, posted.what.microbatch, posted.what.bytes);
 }
 
 } // namespace mgc

@@ -22,8 +22,7 @@ MpiRegion regionOf(const void *base, int64_t bytes) {
   return {const_cast<void *>(base), bytes > 0 ? 1 : 0, bytes, bytes};
 }
 
-MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes,
-                 std::chrono::milliseconds timeout)
+MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes, std::chrono::milliseconds timeout)
     : table_(mpi.table()), world_(world), processes_(processes), timeout_(timeout),
       haveOwnCores_(processes.coreSize() <= static_cast<int64_t>(availableCores().size())),
       peers_(static_cast<size_t>(processes.size())), pendingOf_(static_cast<size_t>(processes.size())) {
@@ -32,8 +31,7 @@ MpiRank::MpiRank(MpiProcess &mpi, mgc_mpi_world *world, Processes &processes,
 
 MpiRank::~MpiRank() {
   processes_.setAbortListener(nullptr);
-  static std::vector<mgc_mpi_world *>
-      left; // with what they have begun, to the end of the process (MpiProcess::leave)
+  static std::vector<mgc_mpi_world *> left; // with what they have begun, to the end of the process (MpiProcess::leave)
   if (!world_)
     return;
   if (isAborted())
@@ -47,8 +45,7 @@ Status MpiRank::close() {
     return Status::ok();
   const auto haveLeft = [&] { return freeFrames_.size() == frames_.size(); };
   const auto describe = [&] {
-    return fmt::format("{} of its messages to leave, at the end of the run",
-                       frames_.size() - freeFrames_.size());
+    return fmt::format("{} of its messages to leave, at the end of the run", frames_.size() - freeFrames_.size());
   };
   MGC_TRY(waitUntil(haveLeft, describe).at(fmt::format("rank {}", rank())));
   table_.drop_world(std::exchange(world_, nullptr));
@@ -80,8 +77,8 @@ Status MpiRank::explain(const Status &status) {
 
 Status MpiRank::listen() {
   const MpiRegion region = regionOf(&incoming_, sizeof incoming_);
-  return explain(mpiCall<&MpiTable::receive>(table_, world_, &region, int64_t(MGC_MPI_ANY_RANK),
-                                             int32_t(frameTag), MpiToken{MpiToken::Kind::frame}.bits()));
+  return explain(mpiCall<&MpiTable::receive>(table_, world_, &region, int64_t(MGC_MPI_ANY_RANK), int32_t(frameTag),
+                                             MpiToken{MpiToken::Kind::frame}.bits()));
 }
 
 MpiFrame *MpiRank::takeFrame() {
@@ -106,8 +103,8 @@ Status MpiRank::sendFrame(MpiFrame *frame, int64_t to) {
 }
 
 Status MpiRank::sendData(const MpiRegion &region, int64_t to, MpiTag tag, uint64_t token) {
-  return explain(mpiCall<&MpiTable::send>(table_, world_, &region, to, int32_t(tag), token,
-                                          static_cast<int32_t *>(nullptr)));
+  return explain(
+      mpiCall<&MpiTable::send>(table_, world_, &region, to, int32_t(tag), token, static_cast<int32_t *>(nullptr)));
 }
 
 Status MpiRank::receiveData(const MpiRegion &region, int64_t from, MpiTag tag, uint64_t token) {
@@ -169,12 +166,11 @@ Result<GroupId> MpiRank::openGroup(const std::vector<int64_t> &ranks, int64_t) {
   for (size_t id = 0; id < groups_.size(); ++id)
     if (groups_[id].terms.ranks == ranks)
       return static_cast<GroupId>(id);
-  const uint64_t key =
-      hashName({reinterpret_cast<const char *>(ranks.data()), ranks.size() * sizeof(int64_t)});
+  const uint64_t key = hashName({reinterpret_cast<const char *>(ranks.data()), ranks.size() * sizeof(int64_t)});
   for (const MpiGroup &other : groups_)
     if (other.key == key)
-      return errorf("groups of ranks [{}] and [{}] have one key; expected other groups",
-                    fmt::join(ranks, ", "), fmt::join(other.terms.ranks, ", "));
+      return errorf("groups of ranks [{}] and [{}] have one key; expected other groups", fmt::join(ranks, ", "),
+                    fmt::join(other.terms.ranks, ", "));
   groups_.emplace_back(ranks, index, key, arrivals_[key]);
   return static_cast<GroupId>(groups_.size()) - 1;
 }

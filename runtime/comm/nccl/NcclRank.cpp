@@ -24,15 +24,13 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
-constexpr std::chrono::milliseconds kSlice{
-    100}; // a wait checks at this interval whether other ranks still live
+constexpr std::chrono::milliseconds kSlice{100}; // a wait checks at this interval whether other ranks still live
 constexpr int64_t kHandshakeBytes = 256;
 constexpr std::string_view kGroup = "group", kChannel = "channel";
 
 class NcclRank final : public Communicator {
 public:
-  NcclRank(const plugin::PluginDevice &device, NcclOptions options)
-      : device_(device), options_(std::move(options)) {}
+  NcclRank(const plugin::PluginDevice &device, NcclOptions options) : device_(device), options_(std::move(options)) {}
   int64_t rank() const override { return options_.rank; }
   int64_t worldSize() const override { return options_.ranks; }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override;
@@ -68,9 +66,7 @@ private:
     const plan::Collective &what;
     mgc_address source, destination, workspace;
     int64_t bytes; // size of a chunk
-    mgc_address at(mgc_address base, int64_t chunks) const {
-      return base + static_cast<uint64_t>(chunks * bytes);
-    }
+    mgc_address at(mgc_address base, int64_t chunks) const { return base + static_cast<uint64_t>(chunks * bytes); }
   };
   Status verifyVersions() const;
   Status rootOf(Status error) const;
@@ -81,16 +77,15 @@ private:
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
   Status permute(const Job &job) const;
-  Status readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
-                    mgc_address counts, RowExchange &exchange);
+  Status readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what, mgc_address counts,
+                    RowExchange &exchange);
   Result<bool> isDone(const Stream &stream, std::chrono::milliseconds patience);
   Status pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
 
   const plugin::PluginDevice &device_;
   const NcclOptions options_;
-  const plugin::Patience patience_{options_.timeout,
-                                   [this] { return isAborted() || !options_.check().isOk(); }};
+  const plugin::Patience patience_{options_.timeout, [this] { return isAborted() || !options_.check().isOk(); }};
   mutable std::mutex mutex_; // guards cause_, and communicators against abort()
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
@@ -207,23 +202,15 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
   return Status::ok();
 }
 
-Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
-                            mgc_address source, mgc_address destination, mgc_address workspace) {
-  Job job{stream,
-          groups_[group],
-          what,
-          source,
-          destination,
-          workspace,
-          what.chunk * plan::sizeInBytes(what.type)};
+Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                            mgc_address destination, mgc_address workspace) {
+  Job job{stream, groups_[group], what, source, destination, workspace, what.chunk * plan::sizeInBytes(what.type)};
   if (job.bytes == 0)
     return Status::ok();
   const bool packs = what.kind == Kind::allToAll && what.outer * what.middle > 1;
   if (packs && what.splitsInner)
     MGC_TRY(pack(job, workspace, source, false));
-  (what.splitsInner ? job.source : job.destination) = packs              ? workspace
-                                                      : what.splitsInner ? source
-                                                                         : destination;
+  (what.splitsInner ? job.source : job.destination) = packs ? workspace : what.splitsInner ? source : destination;
   MGC_TRY(device_.beginGroup());
   const Status enqueued = enqueue(job);
   MGC_TRY(rootOf(device_.endGroup()));
@@ -243,11 +230,10 @@ Status NcclRank::enqueue(const Job &job) const {
   if (what.kind == Kind::permute)
     return permute(job);
   for (int64_t row = 0; row < what.outer; ++row)
-    MGC_TRY(what.kind == Kind::allGather
-                ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
-                                   job.at(source, row), what.chunk)
-                : stream.reduceScatter(group.comm, kind, type, job.at(destination, row),
-                                       job.at(source, row * group.size), what.chunk));
+    MGC_TRY(what.kind == Kind::allGather ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
+                                                            job.at(source, row), what.chunk)
+                                         : stream.reduceScatter(group.comm, kind, type, job.at(destination, row),
+                                                                job.at(source, row * group.size), what.chunk));
   return Status::ok();
 }
 
@@ -255,8 +241,7 @@ Status NcclRank::enqueue(const Job &job) const {
 Status NcclRank::pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const {
   const int64_t n = job.group.size, rows = job.what.outer * job.what.middle;
   for (int64_t peer = 0; peer < n; ++peer) {
-    const mgc_address apart = job.at(isBack ? to : from, peer),
-                      packed = job.at(isBack ? from : to, peer * rows);
+    const mgc_address apart = job.at(isBack ? to : from, peer), packed = job.at(isBack ? from : to, peer * rows);
     MGC_TRY(isBack ? job.stream.copyRows(apart, n * job.bytes, packed, job.bytes, job.bytes, rows)
                    : job.stream.copyRows(packed, job.bytes, apart, n * job.bytes, job.bytes, rows));
   }
@@ -270,8 +255,8 @@ Status NcclRank::exchange(const Job &job) const {
     for (int64_t peer = 0; peer < n; ++peer) {
       const int64_t apart = (row * n + peer) * middle, packed = (peer * outer + row) * middle;
       const bool splitsInner = job.what.splitsInner;
-      MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, splitsInner ? packed : apart),
-                              middle * job.bytes, peer));
+      MGC_TRY(
+          job.stream.send(job.group.comm, job.at(job.source, splitsInner ? packed : apart), middle * job.bytes, peer));
       MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, splitsInner ? apart : packed),
                                  middle * job.bytes, peer));
     }
@@ -281,8 +266,7 @@ Status NcclRank::exchange(const Job &job) const {
 Status NcclRank::permute(const Job &job) const {
   const Group &group = job.group;
   MGC_TRY(job.stream.send(group.comm, job.source, job.bytes, (group.index + 1) % group.size));
-  return job.stream.receive(group.comm, job.destination, job.bytes,
-                            (group.index + group.size - 1) % group.size);
+  return job.stream.receive(group.comm, job.destination, job.bytes, (group.index + group.size - 1) % group.size);
 }
 
 // The host waits here for the device, as for nothing else of a step: NCCL takes sizes from the host, and only the device has counted.
@@ -315,11 +299,9 @@ Status NcclRank::exchangeRows(const Stream &stream, GroupId groupId, const plan:
   const auto move = [&](int64_t peer, int64_t expert) -> Status {
     const RowExchange::Piece &mine = exchange.piece(group.index, peer, expert),
                              &theirs = exchange.piece(peer, group.index, expert);
-    const auto [from, to] = what.back
-                                ? std::pair(at(rows.source, theirs.there), at(rows.destination, mine.own))
-                                : std::pair(at(rows.source, mine.own), at(rows.destination, theirs.there));
-    const int64_t sent = (what.back ? theirs : mine).count * row,
-                  received = (what.back ? mine : theirs).count * row;
+    const auto [from, to] = what.back ? std::pair(at(rows.source, theirs.there), at(rows.destination, mine.own))
+                                      : std::pair(at(rows.source, mine.own), at(rows.destination, theirs.there));
+    const int64_t sent = (what.back ? theirs : mine).count * row, received = (what.back ? mine : theirs).count * row;
     if (peer == group.index)
       return sent > 0 ? stream.copy(to, from, sent) : Status::ok();
     if (sent > 0)
@@ -356,8 +338,7 @@ Result<Ticket> NcclRank::send(const Stream &stream, const Transfer &transfer, co
 }
 
 Result<Ticket> NcclRank::receive(const Stream &stream, const Transfer &transfer, const Event &mine) {
-  MGC_TRY(
-      rootOf(stream.receive(channels_.at({transfer.peer, rank()}).comm, transfer.data, transfer.bytes, 0)));
+  MGC_TRY(rootOf(stream.receive(channels_.at({transfer.peer, rank()}).comm, transfer.data, transfer.bytes, 0)));
   return finished(stream, mine);
 }
 
@@ -405,8 +386,7 @@ Status NcclRank::check() {
       MGC_TRY(rootOf(group.comm.check()));
   for (const auto &[channel, group] : channels_)
     if (group.comm)
-      MGC_TRY(rootOf(
-          group.comm.check().at(fmt::format("transfers from rank {} to rank {}", channel[0], channel[1]))));
+      MGC_TRY(rootOf(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", channel[0], channel[1]))));
   return Status::ok();
 }
 

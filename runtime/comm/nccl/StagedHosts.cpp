@@ -32,8 +32,8 @@ public:
   void setProgress(Progress *) override {}
   void setWaitObserver(WaitObserver *) override {}
   using Communicator::collective;
-  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
-                    mgc_address source, mgc_address destination, mgc_address workspace) override {
+  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                    mgc_address destination, mgc_address workspace) override {
     return said_.collective(stream, group, what, source, destination, workspace);
   }
   Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
@@ -111,9 +111,9 @@ Status StagedHosts::movePiece(std::byte *data, int64_t bytes, int64_t peer, bool
   what.width = kRowBytes / plan::sizeInBytes(what.type);
   what.groups = 1;
   what.rows = what.places = kPieceBytes / kRowBytes;
-  MGC_TRY(nccl_.exchangeRows(
-      stream_, everyone_, what,
-      {.counts = counts_.address(), .source = piece_.address(), .destination = piece_.address()}));
+  MGC_TRY(
+      nccl_.exchangeRows(stream_, everyone_, what,
+                         {.counts = counts_.address(), .source = piece_.address(), .destination = piece_.address()}));
   if (!isSend)
     MGC_TRY(stream_.copyOut(host_.data(), piece_.address(), bytes));
   MGC_TRY(awaitDevice(peer, isSend));
@@ -128,8 +128,8 @@ Status StagedHosts::awaitDevice(int64_t peer, bool isSend) {
     MGC_TRY(device_.check());
     MGC_TRY(nccl_.check());
     if (std::chrono::steady_clock::now() > deadline)
-      return errorf("waited {} s for rank {} to {} a block of memory",
-                    std::chrono::duration<double>(timeout_).count(), peer, isSend ? "receive" : "send");
+      return errorf("waited {} s for rank {} to {} a block of memory", std::chrono::duration<double>(timeout_).count(),
+                    peer, isSend ? "receive" : "send");
   }
   return Status::ok();
 }

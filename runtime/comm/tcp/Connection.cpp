@@ -112,8 +112,7 @@ std::optional<Message> Connection::next() {
       lengthAt(received_) == 0)
     return std::nullopt;
   const size_t length = lengthAt(received_);
-  Message message{static_cast<uint8_t>(received_[sizeof(Length)]),
-                  received_.substr(sizeof(Length) + 1, length - 1)};
+  Message message{static_cast<uint8_t>(received_[sizeof(Length)]), received_.substr(sizeof(Length) + 1, length - 1)};
   received_.erase(0, sizeof(Length) + length);
   return message;
 }

@@ -35,8 +35,7 @@ Result<Addresses> resolve(const Endpoint &endpoint, int flags) {
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo *found = nullptr;
   const std::string port = std::to_string(endpoint.port);
-  const int error =
-      getaddrinfo(endpoint.host.empty() ? nullptr : endpoint.host.c_str(), port.c_str(), &hints, &found);
+  const int error = getaddrinfo(endpoint.host.empty() ? nullptr : endpoint.host.c_str(), port.c_str(), &hints, &found);
   if (error != 0)
     return errorf("{}: the address of '{}' is not known: {}", toString(endpoint), endpoint.host,
                   error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error));
@@ -61,8 +60,7 @@ void tune(const Descriptor &connection) {
   setOption(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
   setOption(connection, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   setOption(connection, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  setOption(connection, IPPROTO_TCP, TCP_USER_TIMEOUT,
-            static_cast<int>(std::chrono::milliseconds(kSilence).count()));
+  setOption(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
 
 using NameCall = int (*)(int, sockaddr *, socklen_t *);
@@ -113,8 +111,7 @@ Status lost(int error) {
   case EHOSTDOWN:
   case ENETUNREACH:
   case ENETDOWN:
-    return errorf("does not answer any more: is its machine down, or the network between? ({})",
-                  std::strerror(error));
+    return errorf("does not answer any more: is its machine down, or the network between? ({})", std::strerror(error));
   default:
     return errorf("is lost: {}", std::strerror(error));
   }
@@ -156,8 +153,7 @@ Result<Descriptor> listenOn(const Endpoint &at) {
 }
 
 int64_t portOf(const Descriptor &listening) {
-  const sockaddr_storage address =
-      addressOf(listening, getsockname); // the port of IPv6 lies where that of IPv4 does
+  const sockaddr_storage address = addressOf(listening, getsockname); // the port of IPv6 lies where that of IPv4 does
   return ntohs(reinterpret_cast<const sockaddr_in &>(address).sin_port);
 }
 
@@ -193,8 +189,7 @@ bool isLoopbackEverywhere(const std::string &host) {
   in6_addr ipv6{};
   if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1)
     return ntohl(ipv4.s_addr) >> 24 == IN_LOOPBACKNET;
-  return host == "localhost" ||
-         (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6));
+  return host == "localhost" || (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 && IN6_IS_ADDR_LOOPBACK(&ipv6));
 }
 
 std::string hostName() {
@@ -215,8 +210,7 @@ Status verifyIsHere(const std::string &host) {
     found.emplace_back(number);
   }
   return errorf("'{}' is no address of this machine{}", host,
-                found.size() == 1 && found[0] == host ? ""
-                                                      : fmt::format(" (it is {})", fmt::join(found, ", ")));
+                found.size() == 1 && found[0] == host ? "" : fmt::format(" (it is {})", fmt::join(found, ", ")));
 }
 
 Result<int64_t> sendSome(const Descriptor &connection, std::span<const std::byte> bytes) {

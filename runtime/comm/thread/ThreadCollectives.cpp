@@ -36,12 +36,9 @@ template <> struct SumOf<Bf16> {
 };
 
 void load(const Bf16 *from, int64_t count, float *to) { widen(from, count, to); }
-template <typename T> void load(const T *from, int64_t count, T *to) {
-  std::memcpy(to, from, count * sizeof(T));
-}
+template <typename T> void load(const T *from, int64_t count, T *to) { std::memcpy(to, from, count * sizeof(T)); }
 
-template <typename T>
-void accumulate(T *__restrict sum, const T *__restrict term, int64_t count, bool isMax) {
+template <typename T> void accumulate(T *__restrict sum, const T *__restrict term, int64_t count, bool isMax) {
   if (isMax)
     for (int64_t i = 0; i < count; ++i) // keeps a NaN
       sum[i] = term[i] > sum[i] || term[i] != term[i] ? term[i] : sum[i];
@@ -88,15 +85,14 @@ void reduceElements(const ThreadGroup &group, int64_t begin, int64_t count, bool
   for (int64_t done = 0; done < count; done += kBlock) {
     const int64_t size = std::min(kBlock, count - done);
     for (const GroupMember &member : group.members)
-      reduction.add(reinterpret_cast<const T *>(member.source) + begin + done, size,
-                    &member == &group.members.front(), isMax);
+      reduction.add(reinterpret_cast<const T *>(member.source) + begin + done, size, &member == &group.members.front(),
+                    isMax);
     write(done, reduction.result(size), size);
   }
 }
 
 template <typename Write>
-void reduce(const ThreadGroup &group, const plan::Collective &what, int64_t begin, int64_t count,
-            const Write &write) {
+void reduce(const ThreadGroup &group, const plan::Collective &what, int64_t begin, int64_t count, const Write &write) {
   const bool isMax = what.reduce == plan::ReduceKind::max;
   switch (what.type) {
   case plan::DType::f32:
@@ -119,8 +115,7 @@ Slice sliceOf(int64_t elements, int64_t elementBytes, int64_t index, int64_t par
   return {begin, std::min(elements, lines * (index + 1) / parts * line) - begin};
 }
 
-void copyChunk(const plan::Collective &what, std::byte *to, int64_t toChunk, const std::byte *from,
-               int64_t fromChunk) {
+void copyChunk(const plan::Collective &what, std::byte *to, int64_t toChunk, const std::byte *from, int64_t fromChunk) {
   const int64_t bytes = what.chunk * sizeInBytes(what.type);
   if (bytes > 0) // empty buffers may be null
     std::memcpy(to + toChunk * bytes, from + fromChunk * bytes, bytes);
@@ -144,8 +139,7 @@ template <typename Visit> void forEachPeer(const ThreadGroup &group, int64_t ind
 void gather(const ThreadGroup &group, int64_t index, const plan::Collective &what) {
   const auto copyFrom = [&](int64_t peer) {
     for (int64_t row = 0; row < what.outer; ++row)
-      copyChunk(what, group.members[index].destination, row * group.size() + peer, group.members[peer].source,
-                row);
+      copyChunk(what, group.members[index].destination, row * group.size() + peer, group.members[peer].source, row);
   };
   copyFrom(index);
   forEachPeer(group, index, copyFrom);
@@ -156,9 +150,7 @@ void reduceOwnChunk(const ThreadGroup &group, int64_t index, const plan::Collect
     const int64_t width = sizeInBytes(what.type);
     std::byte *to = group.members[index].destination + row * what.chunk * width;
     reduce(group, what, (row * group.size() + index) * what.chunk, what.chunk,
-           [&](int64_t done, const void *sum, int64_t size) {
-             std::memcpy(to + done * width, sum, size * width);
-           });
+           [&](int64_t done, const void *sum, int64_t size) { std::memcpy(to + done * width, sum, size * width); });
   }
 }
 
@@ -166,12 +158,8 @@ void exchange(const ThreadGroup &group, int64_t index, const plan::Collective &w
   const auto copyFrom = [&](int64_t peer) {
     for (int64_t row = 0; row < what.outer; ++row)
       for (int64_t middle = 0; middle < what.middle; ++middle) {
-        const auto inner = [&](int64_t member) {
-          return (row * what.middle + middle) * group.size() + member;
-        };
-        const auto outer = [&](int64_t member) {
-          return (row * group.size() + member) * what.middle + middle;
-        };
+        const auto inner = [&](int64_t member) { return (row * what.middle + middle) * group.size() + member; };
+        const auto outer = [&](int64_t member) { return (row * group.size() + member) * what.middle + middle; };
         copyChunk(what, group.members[index].destination, what.splitsInner ? outer(peer) : inner(peer),
                   group.members[peer].source, what.splitsInner ? inner(index) : outer(index));
       }
@@ -193,9 +181,9 @@ std::string describe(const Agreement &agreement) {
     return fmt::format("exchange of rows ({} of {} {}, {} experts a rank, counts {:x}{})", agreement.middle,
                        agreement.chunk, nameOf(agreement.type), agreement.outer, uint64_t(agreement.counts),
                        agreement.meeting == Meeting::rowsBack ? ", back" : "");
-  return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind),
-                     nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
-                     agreement.chunk, agreement.splitsInner ? ", inner split" : "");
+  return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind), nameOf(agreement.reduce),
+                     nameOf(agreement.type), agreement.outer, agreement.middle, agreement.chunk,
+                     agreement.splitsInner ? ", inner split" : "");
 }
 
 } // namespace
@@ -231,8 +219,8 @@ Status ThreadSeat::checkAgreement(const ThreadGroup &group) const {
   for (int64_t i = 1; i < group.size(); ++i)
     if (!(group.members[i].agreement == group.members[0].agreement))
       return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}",
-                    fmt::join(group.ranks, ", "), group.ranks[0], describe(group.members[0].agreement),
-                    group.ranks[i], describe(group.members[i].agreement));
+                    fmt::join(group.ranks, ", "), group.ranks[0], describe(group.members[0].agreement), group.ranks[i],
+                    describe(group.members[i].agreement));
   return Status::ok();
 }
 
@@ -252,8 +240,8 @@ Status ThreadSeat::barrier(GroupId groupId) {
   return meet(my, listeners_);
 }
 
-Status ThreadRank::collective(const plugin::Stream &, GroupId group, const plan::Collective &what,
-                              mgc_address source, mgc_address destination, mgc_address) {
+Status ThreadRank::collective(const plugin::Stream &, GroupId group, const plan::Collective &what, mgc_address source,
+                              mgc_address destination, mgc_address) {
   return collective(group, what, source, destination, seat_.listeners());
 }
 
@@ -297,8 +285,7 @@ Status ThreadRank::exchangeRows(GroupId groupId, const plan::ExchangeRows &what,
     for (int64_t expert = 0; expert < what.groups; ++expert) {
       const RowExchange::Piece &piece =
           what.back ? exchange.piece(my.index, peer, expert) : exchange.piece(peer, my.index, expert);
-      const auto [there, here] =
-          what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
+      const auto [there, here] = what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
       std::memcpy(to + here * row, from + there * row, piece.count * row);
     }
   };
@@ -325,9 +312,8 @@ std::string toString(const Agreement &agreement) { return describe(agreement); }
 
 void reduceSources(const ThreadGroup &group, const plan::Collective &what, int64_t elements, std::byte *sum) {
   const int64_t bytes = plan::sizeInBytes(what.type);
-  reduce(group, what, 0, elements, [&](int64_t done, const void *part, int64_t count) {
-    std::memcpy(sum + done * bytes, part, count * bytes);
-  });
+  reduce(group, what, 0, elements,
+         [&](int64_t done, const void *part, int64_t count) { std::memcpy(sum + done * bytes, part, count * bytes); });
 }
 
 } // namespace mgc

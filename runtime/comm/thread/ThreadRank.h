@@ -130,8 +130,8 @@ public:
   };
   const Membership &membership(GroupId group) const { return memberships_.at(group); }
   // Stores the arguments, which the others may read until the next meeting, and meets them: all must agree.
-  Status publish(const Membership &my, const Agreement &agreement, mgc_address source,
-                 mgc_address destination, const WaitListeners &listeners);
+  Status publish(const Membership &my, const Agreement &agreement, mgc_address source, mgc_address destination,
+                 const WaitListeners &listeners);
   Status meet(const Membership &my, const WaitListeners &listeners); // returns once all members have come
   // Sleeps until ready() holds, which another rank says by ring(). At the deadline the error says what describe() says
   // was waited for.
@@ -167,8 +167,8 @@ public:
   void setProgress(Progress *progress) override { seat_.setProgress(progress); }
   void setWaitObserver(WaitObserver *observer) override { seat_.setWaitObserver(observer); }
   using Communicator::collective;
-  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
-                    mgc_address source, mgc_address destination, mgc_address workspace) override;
+  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                    mgc_address destination, mgc_address workspace) override;
   Status exchangeRows(const plugin::Stream &, GroupId group, const plan::ExchangeRows &what,
                       const RowBuffers &rows) override {
     return exchangeRows(group, what, rows, seat_.listeners());
@@ -178,8 +178,7 @@ public:
                               mgc_address destination) override {
     return collective(group, what, source, destination, {});
   }
-  Status concurrentExchangeRows(GroupId group, const plan::ExchangeRows &what,
-                                const RowBuffers &rows) override {
+  Status concurrentExchangeRows(GroupId group, const plan::ExchangeRows &what, const RowBuffers &rows) override {
     return exchangeRows(group, what, rows, {});
   }
   Status await(const std::function<bool()> &isDone) override { return seat_.await(isDone); }
@@ -188,8 +187,7 @@ public:
   Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, true);
   }
-  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer,
-                         const plugin::Event &mine) override {
+  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, false);
   }
   Result<const plugin::Event *> poll(Ticket ticket) override;

@@ -90,8 +90,7 @@ Result<int64_t> indexInGroup(const std::vector<int64_t> &ranks, int64_t rank, in
   int64_t index = -1;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 0 || ranks[i] >= worldSize)
-      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "),
-                    worldSize - 1);
+      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "), worldSize - 1);
     if (ranks[i] == rank)
       index = static_cast<int64_t>(i);
   }
@@ -130,11 +129,10 @@ Ticket ThreadSeat::takeFreeTicket() {
 static Status checkPair(const PendingTransfer &send, const PendingTransfer &receive) {
   const Transfer &from = send.what, &to = receive.what;
   if (from.value != to.value || from.microbatch != to.microbatch || from.bytes != to.bytes)
-    return errorf(
-        "rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
-        "{} ({} bytes)",
-        send.source, from.value, from.microbatch, from.bytes, send.destination, to.value, to.microbatch,
-        to.bytes);
+    return errorf("rank {} sends value {} of microbatch {} ({} bytes) where rank {} receives value {} of microbatch "
+                  "{} ({} bytes)",
+                  send.source, from.value, from.microbatch, from.bytes, send.destination, to.value, to.microbatch,
+                  to.bytes);
   return Status::ok();
 }
 
@@ -185,8 +183,8 @@ Result<bool> ThreadSeat::isDone(Ticket ticket) {
 
 Status ThreadSeat::wait(Ticket ticket) {
   const PendingTransfer &pending = pool_.at(ticket);
-  MGC_TRY(waitUntil([&] { return pending.done.load(std::memory_order_acquire); },
-                    [&] { return describeWait(ticket); }, listeners_));
+  MGC_TRY(waitUntil([&] { return pending.done.load(std::memory_order_acquire); }, [&] { return describeWait(ticket); },
+                    listeners_));
   return pending.error;
 }
 

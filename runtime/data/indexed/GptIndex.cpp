@@ -48,9 +48,8 @@ std::vector<int32_t> shuffledDocuments(SequenceRange range, int64_t epochs, bool
 }
 
 // Boundary i > 0 is at token i * length of all documents in their order; without a token to predict, behind the one before.
-std::vector<SampleBoundary> boundariesOf(const UnalignedArray<int32_t> &lengths,
-                                         const std::vector<int32_t> &documents, const SampleCut &cut,
-                                         int64_t samples) {
+std::vector<SampleBoundary> boundariesOf(const UnalignedArray<int32_t> &lengths, const std::vector<int32_t> &documents,
+                                         const SampleCut &cut, int64_t samples) {
   std::vector<SampleBoundary> boundaries(static_cast<size_t>(samples + 1));
   const int64_t behind = 1 - cut.extra();
   int64_t document = 0, begin = 0;
@@ -98,8 +97,8 @@ Status verifySize(const SampleCounts &counts, SequenceRange range, std::string_v
   return Status::ok();
 }
 
-Result<SampleCounts> verifiedCounts(const UnalignedArray<int32_t> &lengths, SequenceRange range,
-                                    const SampleCut &cut, std::string_view where) {
+Result<SampleCounts> verifiedCounts(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
+                                    std::string_view where) {
   MGC_ASSIGN(counts, countSamples(tokensOf(lengths, range), cut, where));
   MGC_TRY(verifySize(counts, range, where));
   return counts;
@@ -143,9 +142,9 @@ Result<GptIndex> build(const UnalignedArray<int32_t> &lengths, SequenceRange ran
 
 std::string nameInCache(uint64_t digestOfLengths, SequenceRange range, const SampleCut &cut,
                         const SampleCounts &counts) {
-  return fmt::format("gpt-{:016x}-{}-{}-s{}{}{}-e{}{}-r{}.safetensors", digestOfLengths, range.begin,
-                     range.end, cut.length, cut.readsNext ? "" : "-alone", cut.keepsPartial ? "-partial" : "",
-                     counts.epochs, counts.beforeLast ? "-separate" : "", cut.seed);
+  return fmt::format("gpt-{:016x}-{}-{}-s{}{}{}-e{}{}-r{}.safetensors", digestOfLengths, range.begin, range.end,
+                     cut.length, cut.readsNext ? "" : "-alone", cut.keepsPartial ? "-partial" : "", counts.epochs,
+                     counts.beforeLast ? "-separate" : "", cut.seed);
 }
 
 Status save(const std::string &path, SequenceRange range, const GptIndex &index) {
@@ -163,8 +162,7 @@ Result<GptIndex> load(const std::string &path, SequenceRange range, const Sample
   for (const TensorSpec &spec : tensorsOf(range, counts)) {
     const TensorView *tensor = file->find(spec.name);
     if (!tensor || tensor->type != spec.type || tensor->shape != spec.shape)
-      return errorf("{}: {} is missing or of another shape than {}", path, spec.name,
-                    shapeToString(spec.shape));
+      return errorf("{}: {} is missing or of another shape than {}", path, spec.name, shapeToString(spec.shape));
   }
   const auto bytesOf = [&](const char *name) { return file->find(name)->data.data(); };
   return GptIndex{counts,
@@ -184,8 +182,7 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
   if (cut.samples) {
     const Checked needed = checkedAdd(checkedMultiply(*cut.samples, cut.length), cut.extra());
     if (!needed)
-      return errorf("{}: {} samples of {} tokens are too many to be counted", where, *cut.samples,
-                    cut.length);
+      return errorf("{}: {} samples of {} tokens are too many to be counted", where, *cut.samples, cut.length);
     counts.epochs = std::max<int64_t>(1, *needed / tokens + (*needed % tokens ? 1 : 0));
   }
   const Checked all = checkedMultiply(counts.epochs, tokens);
@@ -193,10 +190,9 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
     return errorf("{}: {} epochs of {} tokens are too many to be counted", where, counts.epochs, tokens);
   counts.samples = samplesOf(*all, cut);
   if (counts.samples < 1)
-    return errorf(
-        "{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of "
-        "--split",
-        where, tokens, cut.reads());
+    return errorf("{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of "
+                  "--split",
+                  where, tokens, cut.reads());
   if (counts.epochs > 1) {
     const int64_t before = ((counts.epochs - 1) * tokens - cut.extra()) / cut.length;
     if (*cut.samples - before < manyOf((tokens - cut.extra()) / cut.length))
@@ -205,26 +201,24 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
   return counts;
 }
 
-Result<GptIndex> buildGptIndex(const UnalignedArray<int32_t> &lengths, SequenceRange range,
-                               const SampleCut &cut, std::string_view where) {
+Result<GptIndex> buildGptIndex(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
+                               std::string_view where) {
   MGC_ASSIGN(counts, verifiedCounts(lengths, range, cut, where));
   return build(lengths, range, cut, counts, where);
 }
 
-Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t digestOfLengths,
-                                SequenceRange range, const SampleCut &cut, std::string_view where,
-                                const std::string &cache) {
+Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t digestOfLengths, SequenceRange range,
+                                const SampleCut &cut, std::string_view where, const std::string &cache) {
   MGC_ASSIGN(counts, verifiedCounts(lengths, range, cut, where));
   if (cache.empty())
     return build(lengths, range, cut, counts, where);
   std::error_code error;
-  const std::filesystem::path path =
-      std::filesystem::path(cache) / nameInCache(digestOfLengths, range, cut, counts);
+  const std::filesystem::path path = std::filesystem::path(cache) / nameInCache(digestOfLengths, range, cut, counts);
   if (std::filesystem::exists(path, error)) {
     Result<GptIndex> kept = load(path, range, counts);
     return kept.isOk() ? std::move(kept)
-                       : Result<GptIndex>(errorf("{}; remove the file, which --data-cache-path keeps",
-                                                 kept.status().message()));
+                       : Result<GptIndex>(
+                             errorf("{}; remove the file, which --data-cache-path keeps", kept.status().message()));
   }
   std::filesystem::create_directories(cache, error);
   if (error)

@@ -51,13 +51,12 @@ struct GptIndex {
   std::shared_ptr<const void> memory;
 };
 
-Result<GptIndex> buildGptIndex(const UnalignedArray<int32_t> &lengths, SequenceRange range,
-                               const SampleCut &cut, std::string_view where);
+Result<GptIndex> buildGptIndex(const UnalignedArray<int32_t> &lengths, SequenceRange range, const SampleCut &cut,
+                               std::string_view where);
 
 // The same, from a file in the folder `cache` where an equal one was built before; else built, and kept there. An empty
 // `cache` keeps nothing. The name of the file follows from all that the index depends on: `digestOfLengths` too.
-Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t digestOfLengths,
-                                SequenceRange range, const SampleCut &cut, std::string_view where,
-                                const std::string &cache);
+Result<GptIndex> cachedGptIndex(const UnalignedArray<int32_t> &lengths, uint64_t digestOfLengths, SequenceRange range,
+                                const SampleCut &cut, std::string_view where, const std::string &cache);
 
 } // namespace mgc

@@ -11,30 +11,26 @@ namespace mgc {
 
 // --- One pair of files ------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<GptSamples>> GptSamples::open(std::shared_ptr<const IndexedTokens> files,
-                                                     SequenceRange range, const SampleOptions &options) {
+Result<std::unique_ptr<GptSamples>> GptSamples::open(std::shared_ptr<const IndexedTokens> files, SequenceRange range,
+                                                     const SampleOptions &options) {
   if (!isInteger(files->type()))
-    return errorf("{}: says that the tokens are {}, expected integers", files->indexPath(),
-                  toString(files->type()));
+    return errorf("{}: says that the tokens are {}, expected integers", files->indexPath(), toString(files->type()));
   const std::string where = fmt::format("{}, sequences {} to {}", files->prefix(), range.begin, range.end);
-  MGC_ASSIGN(index, cachedGptIndex(files->lengths(), files->digestOfLengths(), range, options.cut, where,
-                                   options.cache));
+  MGC_ASSIGN(index,
+             cachedGptIndex(files->lengths(), files->digestOfLengths(), range, options.cut, where, options.cache));
   return std::unique_ptr<GptSamples>(new GptSamples(std::move(files), std::move(index), options));
 }
 
-Status GptSamples::readPart(int64_t document, int64_t begin, int64_t end, SampleTokens &out,
-                            int64_t &filled) const {
+Status GptSamples::readPart(int64_t document, int64_t begin, int64_t end, SampleTokens &out, int64_t &filled) const {
   const int64_t sequence = index_.documents[document];
   if (sequence < 0 || sequence >= files_->sequences() || begin < 0 || end > files_->lengths()[sequence] ||
       end - begin > cut_.reads() - filled)
-    return errorf(
-        "the index of {} names tokens {} to {} of sequence {}, which are not there; remove the file in "
-        "--data-cache-path",
-        files_->prefix(), begin, end, sequence);
+    return errorf("the index of {} names tokens {} to {} of sequence {}, which are not there; remove the file in "
+                  "--data-cache-path",
+                  files_->prefix(), begin, end, sequence);
   if (end > begin) {
-    MGC_TRY(files_->read(
-        sequence, begin, vocabulary_,
-        std::span(out.tokens).subspan(static_cast<size_t>(filled), static_cast<size_t>(end - begin))));
+    MGC_TRY(files_->read(sequence, begin, vocabulary_,
+                         std::span(out.tokens).subspan(static_cast<size_t>(filled), static_cast<size_t>(end - begin))));
     filled += end - begin;
   }
   out.ends.push_back(filled);
@@ -49,14 +45,13 @@ Status GptSamples::eachPart(int64_t i, const VisitPart &visit) const {
                   files_->prefix(), sample, i, samples());
   const SampleBoundary first = index_.boundaries[sample], last = index_.boundaries[sample + 1];
   if (first.document < 0 || last.document >= index_.documents.size() || last.document < first.document)
-    return errorf(
-        "the index of {} has sample {} from document {} to {}, expected 0 to {}; remove the file in "
-        "--data-cache-path",
-        files_->prefix(), sample, first.document, last.document, index_.documents.size() - 1);
+    return errorf("the index of {} has sample {} from document {} to {}, expected 0 to {}; remove the file in "
+                  "--data-cache-path",
+                  files_->prefix(), sample, first.document, last.document, index_.documents.size() - 1);
   for (int64_t document = first.document; document <= last.document; ++document) {
     const int64_t begin = document == first.document ? first.offset : 0;
-    const int64_t end = document == last.document ? last.offset + cut_.extra()
-                                                  : files_->lengths()[index_.documents[document]];
+    const int64_t end =
+        document == last.document ? last.offset + cut_.extra() : files_->lengths()[index_.documents[document]];
     MGC_TRY(visit(document, begin, end));
   }
   return Status::ok();
@@ -66,9 +61,8 @@ Status GptSamples::read(int64_t i, SampleTokens &out) const {
   out.tokens.assign(static_cast<size_t>(cut_.reads()), 0);
   out.ends.clear();
   int64_t filled = 0;
-  MGC_TRY(eachPart(i, [&](int64_t document, int64_t begin, int64_t end) {
-    return readPart(document, begin, end, out, filled);
-  }));
+  MGC_TRY(eachPart(
+      i, [&](int64_t document, int64_t begin, int64_t end) { return readPart(document, begin, end, out, filled); }));
   out.padding = cut_.reads() - filled;
   return Status::ok();
 }
@@ -171,23 +165,21 @@ std::vector<std::string> CorpusFiles::prefixes() const {
 }
 
 // Null where the split has no sequences.
-static Result<std::unique_ptr<GptSamples>> openPart(const CorpusFiles &files, Split split,
-                                                    const std::string &prefix, const SampleOptions &options) {
+static Result<std::unique_ptr<GptSamples>> openPart(const CorpusFiles &files, Split split, const std::string &prefix,
+                                                    const SampleOptions &options) {
   std::shared_ptr<const IndexedTokens> tokens = files.opened;
   if (!tokens || tokens->prefix() != prefix) {
     MGC_ASSIGN(opened, IndexedTokens::open(prefix));
     tokens = std::make_shared<const IndexedTokens>(std::move(opened));
   }
-  const auto range = files.isPerSplit()
-                         ? SequenceRange{0, tokens->sequences()}
-                         : files.split.of(split, tokens->sequences()).value_or(SequenceRange());
+  const auto range = files.isPerSplit() ? SequenceRange{0, tokens->sequences()}
+                                        : files.split.of(split, tokens->sequences()).value_or(SequenceRange());
   if (range.size() <= 0)
     return std::unique_ptr<GptSamples>();
   return GptSamples::open(std::move(tokens), range, options);
 }
 
-Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split split,
-                                                const SampleOptions &options) {
+Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split split, const SampleOptions &options) {
   const BlendWords &words = files.isPerSplit() ? files.perSplit[static_cast<size_t>(split)] : files.blend;
   // A split of its own with one prefix is that prefix, weighted or not.
   const bool isPlain = words.prefixes.size() == 1 && (words.weights.empty() || files.isPerSplit());
@@ -210,18 +202,16 @@ Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split 
     if (!part && isPlain)
       return std::unique_ptr<SampleSource>();
     if (!part)
-      return errorf(
-          "{}: has no sequences in the split {}; expected a larger part of --split, or a file with more "
-          "sequences",
-          words.prefixes[i], toString(split));
+      return errorf("{}: has no sequences in the split {}; expected a larger part of --split, or a file with more "
+                    "sequences",
+                    words.prefixes[i], toString(split));
     sizes.push_back(part->samples());
     parts.push_back(std::move(part));
   }
   if (isPlain)
     return std::unique_ptr<SampleSource>(std::move(parts.front()));
   const auto blended = [&](BlendOrder order) {
-    return std::unique_ptr<SampleSource>(
-        std::make_unique<BlendedSamples>(std::move(parts), std::move(order)));
+    return std::unique_ptr<SampleSource>(std::make_unique<BlendedSamples>(std::move(parts), std::move(order)));
   };
   if (!weights.empty()) {
     int64_t size = 0;

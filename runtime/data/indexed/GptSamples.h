@@ -39,8 +39,8 @@ struct SampleOptions {
 // Sequences of one pair of files.
 class GptSamples final : public SampleSource {
 public:
-  static Result<std::unique_ptr<GptSamples>> open(std::shared_ptr<const IndexedTokens> files,
-                                                  SequenceRange range, const SampleOptions &options);
+  static Result<std::unique_ptr<GptSamples>> open(std::shared_ptr<const IndexedTokens> files, SequenceRange range,
+                                                  const SampleOptions &options);
   int64_t samples() const override { return index_.counts.samples; }
   Status read(int64_t i, SampleTokens &out) const override;
   std::string describe() const override;
@@ -50,8 +50,7 @@ public:
 
 private:
   GptSamples(std::shared_ptr<const IndexedTokens> files, GptIndex index, const SampleOptions &options)
-      : files_(std::move(files)), index_(std::move(index)), cut_(options.cut),
-        vocabulary_(options.vocabulary) {}
+      : files_(std::move(files)), index_(std::move(index)), cut_(options.cut), vocabulary_(options.vocabulary) {}
   // The parts of documents that the sample has, in order: visit(number in the index, first token, token behind the last).
   using VisitPart = std::function<Status(int64_t document, int64_t begin, int64_t end)>;
   Status eachPart(int64_t i, const VisitPart &visit) const;
@@ -107,7 +106,6 @@ struct CorpusFiles {
 
 // The samples of one split; null where the files have no such split, or none of its sequences. `samples` of the options: how
 // many are needed.
-Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split split,
-                                                const SampleOptions &options);
+Result<std::unique_ptr<SampleSource>> openSplit(const CorpusFiles &files, Split split, const SampleOptions &options);
 
 } // namespace mgc

@@ -31,8 +31,7 @@ struct IndexHeader {
 };
 
 // `bytes`: the first kIndexHeaderBytes of the file `path`, or all where it has fewer.
-Result<IndexHeader> parseIndexHeader(const std::string &path, std::span<const std::byte> bytes,
-                                     int64_t fileSize);
+Result<IndexHeader> parseIndexHeader(const std::string &path, std::span<const std::byte> bytes, int64_t fileSize);
 // The number of the type in the header; none where an index cannot name it.
 std::optional<uint8_t> indexCodeOf(ElementType type);
 

@@ -31,9 +31,8 @@ Result<IndexedTokens> IndexedTokens::open(const std::string &prefix, const std::
                                           const std::string &tokensPath) {
   MGC_ASSIGN(index, MappedFile::open(indexPath));
   const auto bytes = index.bytes();
-  MGC_ASSIGN(header,
-             parseIndexHeader(index.path(), bytes.first(std::min<size_t>(bytes.size(), kIndexHeaderBytes)),
-                              std::ssize(bytes)));
+  MGC_ASSIGN(header, parseIndexHeader(index.path(), bytes.first(std::min<size_t>(bytes.size(), kIndexHeaderBytes)),
+                                      std::ssize(bytes)));
   MGC_ASSIGN(bin, FileReader::open(tokensPath));
   IndexedTokens opened(prefix, header, std::move(index), std::move(bin));
   MGC_TRY(opened.verify());
@@ -60,9 +59,8 @@ Status IndexedTokens::verify() {
   digest_ = digest;
   for (int64_t i = 0, before = 0; i < documents_.size(); before = documents_[i++])
     if (documents_[i] < before || documents_[i] > sequences())
-      return errorf(
-          "{}: document index {} is {}, expected {} to {}: they ascend up to the number of sequences", where,
-          i, documents_[i], before, sequences());
+      return errorf("{}: document index {} is {}, expected {} to {}: they ascend up to the number of sequences", where,
+                    i, documents_[i], before, sequences());
   if (documents_.size() > 0 && documents_[documents_.size() - 1] != sequences())
     return errorf("{}: the last document index is {}, expected {}, the number of sequences", where,
                   documents_[documents_.size() - 1], sequences());
@@ -73,8 +71,7 @@ Status IndexedTokens::readRaw(int64_t sequence, int64_t begin, std::span<std::by
   return bin_.read(offsets_[sequence] + begin * sizeInBytes(type()), out);
 }
 
-Status IndexedTokens::read(int64_t sequence, int64_t begin, int64_t vocabulary,
-                           std::span<int32_t> out) const {
+Status IndexedTokens::read(int64_t sequence, int64_t begin, int64_t vocabulary, std::span<int32_t> out) const {
   constexpr int64_t kPiece = 4096;
   const int64_t each = sizeInBytes(type());
   std::array<std::byte, kPiece * sizeof(int64_t)> bytes;
@@ -86,8 +83,8 @@ Status IndexedTokens::read(int64_t sequence, int64_t begin, int64_t vocabulary,
     convertToI64({type(), {count}, part}, 0, count, values.data());
     for (int64_t i = 0; i < count; ++i) {
       if (values[i] < 0 || values[i] >= vocabulary)
-        return errorf("{}: sequence {}: token {} is {}, expected 0 to {}: the vocabulary has {} tokens",
-                      tokensPath(), sequence, begin + done + i, values[i], vocabulary - 1, vocabulary);
+        return errorf("{}: sequence {}: token {} is {}, expected 0 to {}: the vocabulary has {} tokens", tokensPath(),
+                      sequence, begin + done + i, values[i], vocabulary - 1, vocabulary);
       out[done + i] = static_cast<int32_t>(values[i]);
     }
   }

@@ -18,8 +18,8 @@ Status appendElements(ElementType type, std::span<const int32_t> tokens, std::ve
     return Status::ok();
   }
   if (type != ElementType::U16)
-    return errorf("token ids are not written as {}, expected {} or {}", toString(type),
-                  toString(ElementType::U16), toString(ElementType::I32));
+    return errorf("token ids are not written as {}, expected {} or {}", toString(type), toString(ElementType::U16),
+                  toString(ElementType::I32));
   out.resize(begin + tokens.size() * sizeof(uint16_t));
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto element = static_cast<uint16_t>(tokens[i]);
@@ -30,8 +30,7 @@ Status appendElements(ElementType type, std::span<const int32_t> tokens, std::ve
   return Status::ok();
 }
 
-Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementType type,
-                                            const WrittenSizes &resume) {
+Result<IndexedWriter> IndexedWriter::create(const std::string &prefix, ElementType type, const WrittenSizes &resume) {
   if (!indexCodeOf(type))
     return errorf("{}.idx: an index cannot name the type {}", prefix, toString(type));
   // The lengths first: a commit of another process has them locked to its end.
@@ -73,12 +72,11 @@ Status IndexedWriter::endDocument() {
 
 Status IndexedWriter::append(const IndexedTokens &other) {
   if (other.type() != type_)
-    return errorf("{}: has tokens of type {}, but {} is of type {}; expected files of one type",
-                  other.indexPath(), toString(other.type()), prefix_ + ".bin", toString(type_));
+    return errorf("{}: has tokens of type {}, but {} is of type {}; expected files of one type", other.indexPath(),
+                  toString(other.type()), prefix_ + ".bin", toString(type_));
   if (sizes_.sequences > 0 && other.sequences() > 0 && other.hasModes() != !modes_.empty())
     return errorf("{}: {} modes of sequences, but the files before {}; expected all with modes, or none",
-                  other.indexPath(), other.hasModes() ? "has" : "has no",
-                  modes_.empty() ? "have none" : "have some");
+                  other.indexPath(), other.hasModes() ? "has" : "has no", modes_.empty() ? "have none" : "have some");
   const UnalignedArray<int64_t> &ends = other.documentIndices();
   const bool isEachADocument = ends.size() == 0;
   for (int64_t i = 0, document = 1; i <= other.sequences(); ++i) {
@@ -165,10 +163,9 @@ Status IndexedWriter::commit() {
 static Status verifySizes(const std::string &path, const WrittenSizes &found, const WrittenSizes &sizes) {
   if (found == sizes)
     return Status::ok();
-  return errorf(
-      "{}: has {} documents, {} sequences and {} tokens, expected the {}, {} and {} that an earlier run has "
-      "written; --restart begins anew",
-      path, found.documents, found.sequences, found.tokens, sizes.documents, sizes.sequences, sizes.tokens);
+  return errorf("{}: has {} documents, {} sequences and {} tokens, expected the {}, {} and {} that an earlier run has "
+                "written; --restart begins anew",
+                path, found.documents, found.sequences, found.tokens, sizes.documents, sizes.sequences, sizes.tokens);
 }
 
 Status IndexedWriter::finishCommit(const std::string &prefix, ElementType type, const WrittenSizes &sizes) {

@@ -27,12 +27,10 @@ struct WrittenSizes {
 class IndexedWriter {
 public:
   // `type`: one that an index can name. `resume`: what sync() of an earlier run gave.
-  static Result<IndexedWriter> create(const std::string &prefix, ElementType type,
-                                      const WrittenSizes &resume = {});
+  static Result<IndexedWriter> create(const std::string &prefix, ElementType type, const WrittenSizes &resume = {});
 
   // Files without names, on the file system of `folder`, which finishUnnamed() alone may end. `prefix`: their name in messages.
-  static Result<IndexedWriter> createUnnamed(const std::string &prefix, const std::string &folder,
-                                             ElementType type);
+  static Result<IndexedWriter> createUnnamed(const std::string &prefix, const std::string &folder, ElementType type);
 
   ElementType type() const { return type_; }
   const WrittenSizes &sizes() const { return sizes_; }
@@ -53,8 +51,8 @@ public:
 private:
   IndexedWriter(std::string prefix, ElementType type, const WrittenSizes &sizes, std::optional<PartFile> bin,
                 PartFile lengths, PartFile documents)
-      : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)),
-        lengths_(std::move(lengths)), documents_(std::move(documents)) {}
+      : prefix_(std::move(prefix)), type_(type), sizes_(sizes), bin_(std::move(bin)), lengths_(std::move(lengths)),
+        documents_(std::move(documents)) {}
   Status writeIndex(PartFile &file);
 
   std::string prefix_;

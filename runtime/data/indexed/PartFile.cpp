@@ -40,8 +40,8 @@ Result<PartFile> PartFile::open(const std::string &path, int64_t size) {
   MGC_ASSIGN(descriptor, openLocked(part));
   struct stat facts{};
   if (::fstat(descriptor.number(), &facts) != 0 || facts.st_size < size)
-    return errorf("{}: has {} bytes, expected the {} that an earlier run has written; --restart begins anew",
-                  part, facts.st_size, size);
+    return errorf("{}: has {} bytes, expected the {} that an earlier run has written; --restart begins anew", part,
+                  facts.st_size, size);
   if (::ftruncate(descriptor.number(), size) != 0 || ::lseek(descriptor.number(), size, SEEK_SET) != size)
     return errorf("{}: cannot be cut to {} bytes: {}", part, size, std::strerror(errno));
   return PartFile(path, part, std::move(descriptor), size);

@@ -29,8 +29,7 @@ public:
 
 private:
   PartFile(std::string path, std::string partPath, Descriptor descriptor, int64_t size)
-      : path_(std::move(path)), partPath_(std::move(partPath)), descriptor_(std::move(descriptor)),
-        size_(size) {}
+      : path_(std::move(path)), partPath_(std::move(partPath)), descriptor_(std::move(descriptor)), size_(size) {}
   bool isUnnamed() const { return path_.empty(); }
 
   std::string path_, partPath_; // an unnamed file: empty, and its name in messages

@@ -32,8 +32,7 @@ static double numpySum(std::span<const double> values) {
   for (; done + 8 <= size; done += 8)
     for (size_t i = 0; i < 8; ++i)
       parts[i] += values[done + i];
-  double sum =
-      ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+  double sum = ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]));
   for (; done < size; ++done)
     sum += values[done];
   return sum;
@@ -50,9 +49,8 @@ std::vector<double> normalized(std::span<const double> weights) {
 static std::optional<double> numberOf(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number)
-             ? std::optional(number)
-             : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number) ? std::optional(number)
+                                                                                           : std::nullopt;
 }
 
 Result<SplitFractions> parseSplit(const std::string &text) {
@@ -67,8 +65,8 @@ Result<SplitFractions> parseSplit(const std::string &text) {
     numbers.push_back(*number);
     begin = std::find_if(end, text.end(), isPart);
   }
-  const bool hasOther = std::ranges::any_of(
-      text, [](char c) { return c == '-' || std::isalpha(static_cast<unsigned char>(c)); });
+  const bool hasOther =
+      std::ranges::any_of(text, [](char c) { return c == '-' || std::isalpha(static_cast<unsigned char>(c)); });
   if (hasOther || numbers.size() > 3 || numbers.empty() || !(numpySum(numbers) > 0) ||
       !std::isfinite(numpySum(numbers)))
     return errorf("--split {}: expected up to three numbers that are not negative, of train, valid and test, "
@@ -93,8 +91,7 @@ std::optional<SequenceRange> SplitFractions::of(Split split, int64_t sequences) 
     return std::nullopt;
   // Halves are rounded to even, as Python's round() does.
   const auto bound = [&](double fraction) {
-    return std::min(sequences,
-                    static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(sequences))));
+    return std::min(sequences, static_cast<int64_t>(std::nearbyint(fraction * static_cast<double>(sequences))));
   };
   return SequenceRange{bound(part->begin), bound(part->end)};
 }

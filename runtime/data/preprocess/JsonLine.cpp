@@ -52,13 +52,11 @@ public:
 private:
   Status fail(std::string_view expected) const {
     return errorf("byte {}: {}, expected {}", at_,
-                  at_ < line_.size() ? fmt::format("\"{}\"", printable(line_.substr(at_, 12)))
-                                     : "the line ends",
+                  at_ < line_.size() ? fmt::format("\"{}\"", printable(line_.substr(at_, 12))) : "the line ends",
                   expected);
   }
   void skipSpace() {
-    while (at_ < line_.size() &&
-           (line_[at_] == ' ' || line_[at_] == '\t' || line_[at_] == '\n' || line_[at_] == '\r'))
+    while (at_ < line_.size() && (line_[at_] == ' ' || line_[at_] == '\t' || line_[at_] == '\n' || line_[at_] == '\r'))
       ++at_;
   }
   bool take(char c) {
@@ -229,8 +227,7 @@ private:
 
 } // namespace
 
-Status readJsonLine(std::string_view line, const std::vector<std::string> &keys,
-                    std::vector<LineTexts> &texts) {
+Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::vector<LineTexts> &texts) {
   if (const auto at = firstInvalidUtf8(line))
     return errorf("byte {}: {:#04x} is not UTF-8", *at, static_cast<unsigned char>(line[*at]));
   if (line.starts_with("\xEF\xBB\xBF"))

@@ -14,7 +14,6 @@ namespace mgc {
 using LineTexts = std::vector<std::string>;
 
 // Texts of a line of JSON, key by key; `line` is an object that has all keys. Errors name the byte.
-Status readJsonLine(std::string_view line, const std::vector<std::string> &keys,
-                    std::vector<LineTexts> &texts);
+Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::vector<LineTexts> &texts);
 
 } // namespace mgc

@@ -9,14 +9,12 @@ namespace mgc {
 static Status verifyIsText(const FileReader &file) {
   constexpr struct {
     std::string_view begin, program;
-  } kCompressed[] = {
-      {"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}, {"BZh", "bzip2"}};
+  } kCompressed[] = {{"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}, {"BZh", "bzip2"}};
   std::string begin(static_cast<size_t>(std::min<int64_t>(file.size(), 5)), '\0');
   MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
   for (const auto &kind : kCompressed)
     if (begin.starts_with(kind.begin))
-      return errorf("{}: is compressed, expected text; {} -dc < FILE makes it text", file.path(),
-                    kind.program);
+      return errorf("{}: is compressed, expected text; {} -dc < FILE makes it text", file.path(), kind.program);
   return Status::ok();
 }
 
@@ -82,8 +80,7 @@ Result<std::optional<LineBlock>> LineReader::read(const LinePosition &from, int6
   return std::optional(std::move(block));
 }
 
-Status forEachLine(const LineBlock &block,
-                   const std::function<Status(std::string_view line, int64_t number)> &visit) {
+Status forEachLine(const LineBlock &block, const std::function<Status(std::string_view line, int64_t number)> &visit) {
   int64_t number = block.begin.line;
   size_t begin = 0;
   while (const auto next = behindLine(block.text, begin, true)) {

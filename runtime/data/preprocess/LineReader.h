@@ -35,7 +35,6 @@ private:
 };
 
 // Calls visit(line, number) for each line of a block, without its end.
-Status forEachLine(const LineBlock &block,
-                   const std::function<Status(std::string_view line, int64_t number)> &visit);
+Status forEachLine(const LineBlock &block, const std::function<Status(std::string_view line, int64_t number)> &visit);
 
 } // namespace mgc

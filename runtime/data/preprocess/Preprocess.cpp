@@ -97,10 +97,9 @@ private:
     if (!options_.unnamedIn)
       MGC_TRY(load());
     for (size_t i = 0; i < options_.keys.size(); ++i) {
-      const std::string prefix = options_.unnamedIn
-                                     ? options_.outputPrefix
-                                     : fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
-                                                   options_.splitsSentences ? "sentence" : "document");
+      const std::string prefix = options_.unnamedIn ? options_.outputPrefix
+                                                    : fmt::format("{}_{}_{}", options_.outputPrefix, options_.keys[i],
+                                                                  options_.splitsSentences ? "sentence" : "document");
       MGC_TRY(verifyIsNoInput(prefix));
       summary_.prefixes.push_back(prefix);
       if (isAllWritten())
@@ -135,8 +134,8 @@ private:
     for (const char *ending : {".bin", ".idx"})
       for (const std::string &input : options_.inputs)
         if (!options_.unnamedIn && isSameFile(prefix + ending, input))
-          return errorf("--output-prefix {}: {}{} is an input, expected another", options_.outputPrefix,
-                        prefix, ending);
+          return errorf("--output-prefix {}: {}{} is an input, expected another", options_.outputPrefix, prefix,
+                        ending);
     return Status::ok();
   }
 
@@ -148,10 +147,9 @@ private:
       return Status::ok();
     if (options_.endToken)
       return errorf("--eod-token {}: the tokenizer has no such token", *options_.endToken);
-    return errorf(
-        "--append-eod: the tokenizer does not say which token ends a text; expected a tokenizer_config.json "
-        "with eos_token beside {}, or --eod-token TOKEN",
-        options_.tokenizer.model);
+    return errorf("--append-eod: the tokenizer does not say which token ends a text; expected a tokenizer_config.json "
+                  "with eos_token beside {}, or --eod-token TOKEN",
+                  options_.tokenizer.model);
   }
 
   // --- The state in its file ------------------------------------------------------------------------------------
@@ -170,17 +168,16 @@ private:
     nlohmann::json contents = nlohmann::json::array();
     for (const TokenizerContent &content : contents_)
       contents.push_back({ascii(content.path), content.bytes, content.checksum});
-    return {
-        {"inputs", inputs},
-        {"keys", keys},
-        {"tokenizer",
-         {ascii(options_.tokenizer.type), ascii(options_.tokenizer.model),
-          ascii(options_.tokenizer.vocabulary), ascii(options_.tokenizer.merges), tokenizer_->vocabulary()}},
-        {"contents", contents},
-        {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
-        {"special", options_.special},
-        {"sentences", options_.splitsSentences},
-        {"partitions", options_.partitions}};
+    return {{"inputs", inputs},
+            {"keys", keys},
+            {"tokenizer",
+             {ascii(options_.tokenizer.type), ascii(options_.tokenizer.model), ascii(options_.tokenizer.vocabulary),
+              ascii(options_.tokenizer.merges), tokenizer_->vocabulary()}},
+            {"contents", contents},
+            {"end", end_ ? nlohmann::json(*end_) : nlohmann::json()},
+            {"special", options_.special},
+            {"sentences", options_.splitsSentences},
+            {"partitions", options_.partitions}};
   }
 
   // The differences from the identity of the run that has written the state; empty: there are none.
@@ -227,10 +224,9 @@ private:
     MGC_ASSIGN(text, readFile(statePath(), 1 << 20));
     const Result<nlohmann::json> json = parseJson(text);
     const auto refuse = [&](std::string_view why) {
-      return errorf(
-          "{}: {}; expected the same call as that of the run that has written it, or --restart, which begins "
-          "anew",
-          statePath(), why);
+      return errorf("{}: {}; expected the same call as that of the run that has written it, or --restart, which begins "
+                    "anew",
+                    statePath(), why);
     };
     if (!json.isOk() || !json->is_object() || json->value("format", nlohmann::json()) != "mgc preprocess 1")
       return refuse("is no state of mgc-data preprocess");
@@ -247,11 +243,10 @@ private:
     };
     const nlohmann::json written = json->value("written", nlohmann::json());
     LinePosition &at = state_.position;
-    bool isGood =
-        numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
-        numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
-        state_.partition <= options_.partitions && at.file <= std::ssize(options_.inputs) &&
-        written.is_array() && written.size() == options_.keys.size();
+    bool isGood = numbers(json->value("position", nlohmann::json()), {&at.file, &at.offset, &at.line, &at.lines}) &&
+                  numbers(nlohmann::json::array({json->value("partition", nlohmann::json())}), {&state_.partition}) &&
+                  state_.partition <= options_.partitions && at.file <= std::ssize(options_.inputs) &&
+                  written.is_array() && written.size() == options_.keys.size();
     for (size_t i = 0; isGood && i < written.size(); ++i) {
       WrittenSizes &sizes = state_.written[i];
       isGood = numbers(written[i], {&sizes.sequences, &sizes.documents, &sizes.tokens});

@@ -116,9 +116,7 @@ void makeStream(mgc_device *device, int32_t isHighPriority, mgc_stream **stream)
   *stream = reinterpret_cast<mgc_stream *>(new CpuStream{isHighPriority ? 1 : of(device).options.threads});
 }
 
-void makeEvent(mgc_device *, int32_t, mgc_event **event) {
-  *event = reinterpret_cast<mgc_event *>(new CpuEvent);
-}
+void makeEvent(mgc_device *, int32_t, mgc_event **event) { *event = reinterpret_cast<mgc_event *>(new CpuEvent); }
 
 void record(mgc_stream *, mgc_event *event) { of(event).time = Clock::now(); }
 void wait(mgc_stream *, mgc_event *) {}
@@ -176,8 +174,7 @@ void dropModule(mgc_module *module) {
 Status findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel) {
   *kernel = static_cast<mgc_kernel *>(dlsym(of(module).library, symbol));
   return *kernel ? Status::ok()
-                 : errorf("no kernel '{}' in it; it does not belong to this plan: compile the plan again",
-                          symbol);
+                 : errorf("no kernel '{}' in it; it does not belong to this plan: compile the plan again", symbol);
 }
 
 // A kernel is launched as one block of one thread, which has all of its range; the file says nothing of it.
@@ -193,8 +190,8 @@ void readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t 
 }
 
 // `blocks`: rows of the range. Parts of a row kernel are independent, so the number of threads does not change a bit.
-void launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t, int64_t,
-            const mgc_address *operands, int64_t, const int64_t *scalars, int64_t) {
+void launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t, int64_t, const mgc_address *operands,
+            int64_t, const int64_t *scalars, int64_t) {
   static_assert(sizeof(mgc_address) == sizeof(void *));
   const auto function = reinterpret_cast<RowFunction>(kernel);
   const auto *pointers = reinterpret_cast<void *const *>(operands);
@@ -227,34 +224,30 @@ void runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operan
 
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands) {
-  return groupedGemm(planOf(*facts), at(operands->a), at(operands->b), at<int32_t>(operands->counts),
-                     at(operands->c), of(stream).threads);
+  return groupedGemm(planOf(*facts), at(operands->a), at(operands->b), at<int32_t>(operands->counts), at(operands->c),
+                     of(stream).threads);
 }
 
-Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts,
-                    const mgc_group_rows_operands *operands) {
+Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands) {
   const plan::GroupRows what{.groups = facts->groups, .rows = facts->rows, .places = facts->places};
-  return groupRows(what, {facts->first, facts->all}, at<int32_t>(operands->numbers),
-                   at<int32_t>(operands->counts), at<int32_t>(operands->places),
-                   at<int32_t>(operands->sources));
+  return groupRows(what, {facts->first, facts->all}, at<int32_t>(operands->numbers), at<int32_t>(operands->counts),
+                   at<int32_t>(operands->places), at<int32_t>(operands->sources));
 }
 
-Status runDropChoices(mgc_stream *, const mgc_drop_choices_facts *facts,
-                      const mgc_drop_choices_operands *operands) {
+Status runDropChoices(mgc_stream *, const mgc_drop_choices_facts *facts, const mgc_drop_choices_operands *operands) {
   return dropChoices(planOf(*facts), at<int32_t>(operands->experts), at<float>(operands->weights),
-                     at<int32_t>(operands->positions), at<int32_t>(operands->kept),
-                     at<int32_t>(operands->workspace));
+                     at<int32_t>(operands->positions), at<int32_t>(operands->kept), at<int32_t>(operands->workspace));
 }
 
 Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {
-  *attention = reinterpret_cast<mgc_attention *>(new CpuAttention{
-      planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
+  *attention = reinterpret_cast<mgc_attention *>(
+      new CpuAttention{planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
   return Status::ok();
 }
 
 void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
-  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, bias, dq, dk, dv,
-               dbias, workspace] = *operands;
+  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, bias, dq, dk, dv, dbias,
+               workspace] = *operands;
   const AttentionOperands to{at(q),
                              at(k),
                              at(v),
@@ -282,8 +275,8 @@ template <typename Pointer> struct Absent;
 template <typename... Args> struct Absent<int (*)(Args...)> {
   static int call(Args... args) {
     mgc_error *error = std::get<sizeof...(Args) - 1>(std::tuple(args...)); // the last argument
-    return plugin::report(
-        errorf("the CPU has no graphs, no NCCL, nothing for ranks that share it, and no number"), error);
+    return plugin::report(errorf("the CPU has no graphs, no NCCL, nothing for ranks that share it, and no number"),
+                          error);
   }
 };
 template <auto Member>

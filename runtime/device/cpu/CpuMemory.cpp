@@ -53,10 +53,9 @@ Result<std::byte *> allocateCpuMemory(int64_t bytes) {
   if (isPlausible(bytes))
     data = isLarge(bytes) ? mapAligned(mappedBytes(bytes)) : allocateSmall(bytes);
   if (!data)
-    return errorf(
-        "the system gives no memory for an allocation of {}; a plan whose ranks need less would fit, "
-        "or more machines",
-        inGib(bytes));
+    return errorf("the system gives no memory for an allocation of {}; a plan whose ranks need less would fit, "
+                  "or more machines",
+                  inGib(bytes));
   return data;
 }
 

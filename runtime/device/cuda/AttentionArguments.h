@@ -20,10 +20,9 @@ struct CudaAttentionDropout {
 
 // All 0 without a bias.
 struct CudaAttentionBias {
-  uint64_t buckets; // i32: of distances key - query from -maxDistance to maxDistance (plan/RelativeBuckets.h)
+  uint64_t buckets;      // i32: of distances key - query from -maxDistance to maxDistance (plan/RelativeBuckets.h)
   AttentionTensor table; // [count, g, r]
-  uint64_t
-      sums; // f32 [blocks of attention_dq, count, kAttentionTile]: what each query adds to the table's gradient
+  uint64_t sums; // f32 [blocks of attention_dq, count, kAttentionTile]: what each query adds to the table's gradient
   uint64_t gradient; // f32 [count, g, r]
   int64_t count;     // number of buckets
   int32_t maxDistance;

@@ -18,9 +18,7 @@ constexpr int64_t kBlocksPerProcessor = 8;
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : type == MGC_I32 ? "i32" : "f32"; }
 
 // By reduction, type and whether addresses allow 16 bytes at once.
-constexpr size_t indexOf(int reduce, int type, bool isPacked) {
-  return size_t(reduce * 6 + type * 2 + isPacked);
-}
+constexpr size_t indexOf(int reduce, int type, bool isPacked) { return size_t(reduce * 6 + type * 2 + isPacked); }
 constexpr size_t kKernels = 12;
 
 std::string symbolOf(mgc_reduce reduce, mgc_type type, bool isPacked) {
@@ -48,8 +46,8 @@ Status prepareCombine(mgc_device &device) {
   return Status::ok();
 }
 
-Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to,
-               const mgc_address *sources, int64_t count, int64_t elements) {
+Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources,
+               int64_t count, int64_t elements) {
   mgc_device &device = *stream->device;
   MGC_TRY(device.enter());
   if (count < 1 || count > kMostSources)
@@ -60,8 +58,7 @@ Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address
   const long long packs = isPacked ? elements * bytesOf(type) / kPackBytes : elements;
   CombineSources given = {};
   std::copy_n(sources, count, given.address);
-  const int64_t blocks =
-      std::min<int64_t>(divideUp(packs, kThreads), device.multiprocessors * kBlocksPerProcessor);
+  const int64_t blocks = std::min<int64_t>(divideUp(packs, kThreads), device.multiprocessors * kBlocksPerProcessor);
   return launchOwn(*stream, device.combineKernels[indexOf(reduce, type, isPacked)],
                    {.blocks = {uint32_t(blocks), 1, 1}, .threads = {kThreads, 1, 1}}, "combine", to, given,
                    static_cast<long long>(count), packs);

@@ -19,8 +19,7 @@ Result<CudnnTable> load() {
   MGC_CUDNN_FUNCTIONS(MGC_FIND_FUNCTION)
   MGC_TRY(library.complete("cuDNN 9.10 or later"));
   if (table.cudnnGetVersion() < kLeastVersion)
-    return errorf("{} is version {}; expected {} or later", library.path(), table.cudnnGetVersion(),
-                  kLeastVersion);
+    return errorf("{} is version {}; expected {} or later", library.path(), table.cudnnGetVersion(), kLeastVersion);
   return table;
 }
 
@@ -81,8 +80,7 @@ std::string cudnnVersion() {
 // --- Descriptors.
 
 CudnnDescriptor::CudnnDescriptor(const CudnnTable &api, cudnnBackendDescriptorType_t type) : api_(&api) {
-  check(api.cudnnBackendCreateDescriptor(type, &handle_),
-        fmt::format("descriptor {}", static_cast<int>(type)));
+  check(api.cudnnBackendCreateDescriptor(type, &handle_), fmt::format("descriptor {}", static_cast<int>(type)));
 }
 
 CudnnDescriptor &CudnnDescriptor::operator=(CudnnDescriptor &&other) noexcept {
@@ -95,8 +93,8 @@ CudnnDescriptor::~CudnnDescriptor() {
     api_->cudnnBackendDestroyDescriptor(handle_);
 }
 
-void CudnnDescriptor::setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                             int64_t count, const void *values) {
+void CudnnDescriptor::setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                             const void *values) {
   if (status_.isOk())
     check(api_->cudnnBackendSetAttribute(handle_, name, type, count, values),
           fmt::format("attribute {}", static_cast<int>(name)));

@@ -71,8 +71,7 @@ public:
   const Status &status() const { return status_; }
 
 private:
-  void setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
-              const void *values);
+  void setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void *values);
   void check(cudnnStatus_t result, std::string_view what);
 
   const CudnnTable *api_;

@@ -33,16 +33,14 @@ struct CudnnRun {
 
 class CudnnAttention : public mgc_attention {
 public:
-  CudnnAttention(const mgc_attention_facts &facts, bool deterministic, std::vector<CudnnRun> runs,
-                 OrderKernels kernels)
-      : a_(facts), layout_(facts, deterministic), runs_(std::move(runs)), kernels_(kernels),
-        parts_(facts.t / facts.s) {}
+  CudnnAttention(const mgc_attention_facts &facts, bool deterministic, std::vector<CudnnRun> runs, OrderKernels kernels)
+      : a_(facts), layout_(facts, deterministic), runs_(std::move(runs)), kernels_(kernels), parts_(facts.t / facts.s) {
+  }
 
   Status run(mgc_stream &stream, const mgc_attention_operands &x) override {
     for (const mgc_address address : {x.q, x.k, x.v, x.o, x.output_gradient, x.dq, x.dk, x.dv, x.workspace})
       if (address % 16 != 0)
-        return errorf("{}: attention's operand at {:#x}; cuDNN takes multiples of 16", stream.device->name,
-                      address);
+        return errorf("{}: attention's operand at {:#x}; cuDNN takes multiples of 16", stream.device->name, address);
     const Places to = places(x);
     MGC_TRY(gather(stream, x, to));
     int64_t gradientKey = 0; // where a run's keys begin among those of all runs
@@ -96,9 +94,7 @@ private:
   AttentionRows outputRows(mgc_address address) const {
     return {{address, outputWidth()}, a_.s, groups(), outputWidth()};
   }
-  AttentionRows keyRows(mgc_address address, int64_t stride) const {
-    return {{address, stride}, a_.t, groups(), a_.d};
-  }
+  AttentionRows keyRows(mgc_address address, int64_t stride) const { return {{address, stride}, a_.t, groups(), a_.d}; }
   AttentionRows valueRows(mgc_address address, int64_t stride) const {
     return {{address, stride}, a_.t, groups(), valueSize(a_)};
   }
@@ -141,13 +137,12 @@ private:
   }
 
   Status gather(mgc_stream &stream, mgc_address to, const AttentionRows &rows, const AttentionOrder &order) {
-    return launchOwn(stream, kernels_.gather, blocksFor(rows), "attention's copies by position", to, rows,
-                     order);
+    return launchOwn(stream, kernels_.gather, blocksFor(rows), "attention's copies by position", to, rows, order);
   }
   Status scatter(mgc_stream &stream, const AttentionRows &rows, const AttentionOrder &order,
                  const AttentionRange &first, const AttentionRange &second) {
-    return launchOwn(stream, kernels_.scatter, blocksFor(rows), "attention's results by the plan's order",
-                     rows, order, first, second);
+    return launchOwn(stream, kernels_.scatter, blocksFor(rows), "attention's results by the plan's order", rows, order,
+                     first, second);
   }
   static KernelLaunch blocksFor(const AttentionRows &rows) {
     return blocksFor(rows.positions * rows.groups * rows.width / kAttentionVector);
@@ -190,11 +185,10 @@ private:
     return a_.backward ? Status::ok() : convertStatistics(stream, run.sizes, x.lse, to.statistics);
   }
 
-  Status convertStatistics(mgc_stream &stream, const CudaAttentionRun &run, mgc_address to,
-                           mgc_address from) {
+  Status convertStatistics(mgc_stream &stream, const CudaAttentionRun &run, mgc_address to, mgc_address from) {
     const int64_t heads = groups() * a_.r;
-    return launchOwn(stream, kernels_.statistics, blocksFor(run.queries * heads), "attention's statistics",
-                     to, from, run.query, run.queries, heads, queryOrder(), int32_t(!a_.backward));
+    return launchOwn(stream, kernels_.statistics, blocksFor(run.queries * heads), "attention's statistics", to, from,
+                     run.query, run.queries, heads, queryOrder(), int32_t(!a_.backward));
   }
 };
 

@@ -49,24 +49,19 @@ private:
   CudnnShape scores() const { return {batch_, a_.r, run_.queries, run_.keys}; }
   // `size`: elements of a head, d or w.
   Tensor queries(CudnnOperand operand, int64_t size, int64_t stride) {
-    return graph_.memory(
-        idOf(operand),
-        {{batch_, a_.r, run_.queries, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(idOf(operand),
+                         {{batch_, a_.r, run_.queries, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
   Tensor keys(CudnnOperand operand, int64_t size, int64_t stride) {
-    return graph_.memory(
-        idOf(operand),
-        {{batch_, 1, run_.keys, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(idOf(operand),
+                         {{batch_, 1, run_.keys, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
   // The same memory with rows for columns.
   Tensor keysAcross(CudnnOperand operand, int64_t size, int64_t stride) {
-    return graph_.memory(
-        idOf(operand),
-        {{batch_, 1, size, run_.keys}, {stride, size, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(idOf(operand),
+                         {{batch_, 1, size, run_.keys}, {stride, size, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
   }
-  Tensor statistics(CudnnOperand operand) {
-    return graph_.memory(idOf(operand), {rows(), denseStrides(rows())});
-  }
+  Tensor statistics(CudnnOperand operand) { return graph_.memory(idOf(operand), {rows(), denseStrides(rows())}); }
 
   Tensor product(const Tensor &a, const Tensor &b) {
     const Tensor to = graph_.between(scores());
@@ -94,14 +89,13 @@ private:
     return graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
   }
   Tensor hide(const Tensor &scores);
-  Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
-                      const Tensor &right);
+  Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left, const Tensor &right);
   Tensor across(const Tensor &weights);
   void sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to);
 };
 
-Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare,
-                                           const Tensor &left, const Tensor &right) {
+Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
+                                           const Tensor &right) {
   const Tensor visible = graph_.between(scores.layout.shape, CUDNN_DATA_BOOLEAN),
                to = graph_.between(scores.layout.shape);
   graph_.apply(compare, left, &right, visible, nullptr, CUDNN_DATA_BOOLEAN);
@@ -115,8 +109,7 @@ Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseM
 Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
   if (!a_.causal && (a_.window <= 0 || a_.window >= a_.t))
     return scores;
-  const Tensor last = shiftedQuery(graph_.indexAlong(2, scores),
-                                   run_.offset() + (a_.causal ? 0 : a_.window - 1)),
+  const Tensor last = shiftedQuery(graph_.indexAlong(2, scores), run_.offset() + (a_.causal ? 0 : a_.window - 1)),
                key = graph_.indexAlong(3, scores);
   const Tensor upToLast = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, last, key);
   if (a_.window <= 0 || a_.window >= run_.keys)
@@ -141,8 +134,7 @@ Tensor AttentionGraphBuilder::productGradients(const Tensor &gradients, const Sc
 }
 
 void AttentionGraphBuilder::forward() {
-  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q),
-               k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
+  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q), k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
   const Tensor v = keys(CudnnOperand::v, w_, strides_.v), o = queries(CudnnOperand::o, w_, a_.r * w_);
   const Tensor visible = hide(scoresOf(product(q, k)).values);
   const Tensor maximum = graph_.between(rows()), sum = graph_.between(rows());
@@ -174,15 +166,13 @@ void AttentionGraphBuilder::sumOverHeads(const Tensor &weights, const Tensor &ro
 }
 
 void AttentionGraphBuilder::backward(bool sumsUp) {
-  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q),
-               k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
+  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q), k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
   const Tensor v = keysAcross(CudnnOperand::v, w_, strides_.v), lse = statistics(CudnnOperand::statistics);
   const Tensor o = queries(CudnnOperand::o, w_, a_.r * w_),
                outputGradient = queries(CudnnOperand::outputGradient, w_, a_.r * w_);
   const Tensor dq = queries(CudnnOperand::dq, a_.d, strides_.dq);
 
-  const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta),
-               one = graph_.constant(1);
+  const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta), one = graph_.constant(1);
   graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, graph_.apply(CUDNN_POINTWISE_MUL, outputGradient, o), sum);
   graph_.apply(CUDNN_POINTWISE_MUL, sum, &one, delta);
 
@@ -192,12 +182,10 @@ void AttentionGraphBuilder::backward(bool sumsUp) {
   sumOverHeads(probability, outputGradient, keys(CudnnOperand::dv, w_, strides_.dv));
 
   const Tensor difference = graph_.apply(CUDNN_POINTWISE_SUB, product(outputGradient, v), delta);
-  const Tensor gradient =
-      productGradients(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability), scores);
+  const Tensor gradient = productGradients(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability), scores);
   sumOverHeads(gradient, q, keys(CudnnOperand::dk, a_.d, strides_.dk));
 
-  const Tensor kRows =
-      graph_.between({{batch_, 1, run_.keys, a_.d}, {strides_.k, a_.d, batch_ * strides_.k, 1}});
+  const Tensor kRows = graph_.between({{batch_, 1, run_.keys, a_.d}, {strides_.k, a_.d, batch_ * strides_.k, 1}});
   graph_.reshape(k, kRows);
   if (!sumsUp)
     return graph_.multiply(gradient, kRows, dq);
@@ -214,8 +202,8 @@ Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attent
   MGC_TRY(cudnnTakes(planOf(facts)));
   const CudnnAttentionLayout layout(facts, deterministic);
   if (facts.workspace_bytes < layout.parts.bytes())
-    return errorf("the plan's workspace of {} bytes is below {}; compile the plan again",
-                  facts.workspace_bytes, layout.parts.bytes());
+    return errorf("the plan's workspace of {} bytes is below {}; compile the plan again", facts.workspace_bytes,
+                  layout.parts.bytes());
   CudnnGraph graph(std::move(cudnn));
   AttentionGraphBuilder builder(graph, facts, run, layout.strides);
   if (facts.backward)

@@ -26,8 +26,7 @@ cudnnBackendDescriptor_t CudnnGraph::keep(CudnnDescriptor descriptor) {
   return kept_.back().handle();
 }
 
-CudnnGraph::Tensor CudnnGraph::keepTensor(int64_t id, const CudnnLayout &layout, bool isVirtual,
-                                          bool isByValue) {
+CudnnGraph::Tensor CudnnGraph::keepTensor(int64_t id, const CudnnLayout &layout, bool isVirtual, bool isByValue) {
   CudnnDescriptor tensor = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, layout.type);
@@ -58,9 +57,7 @@ CudnnGraph::Tensor CudnnGraph::wholeConstant(int32_t value) {
   return keepConstant(std::bit_cast<uint32_t>(value), CUDNN_DATA_INT32);
 }
 
-CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout &layout) {
-  return keepTensor(nextId_++, layout, true, false);
-}
+CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout &layout) { return keepTensor(nextId_++, layout, true, false); }
 
 // --- Operations.
 
@@ -129,8 +126,7 @@ CudnnGraph::Tensor CudnnGraph::apply(cudnnPointwiseMode_t mode, const Tensor &x)
   return to;
 }
 
-CudnnGraph::Tensor CudnnGraph::applyBackward(cudnnPointwiseMode_t mode, const Tensor &gradient,
-                                             const Tensor &x) {
+CudnnGraph::Tensor CudnnGraph::applyBackward(cudnnPointwiseMode_t mode, const Tensor &gradient, const Tensor &x) {
   CudnnDescriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   kind.set(CUDNN_ATTR_POINTWISE_MODE, mode);
   kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
@@ -174,8 +170,7 @@ Result<CudnnDescriptor> CudnnGraph::finishGraph() {
 }
 
 // The engine configurations that the library proposes, best first.
-std::vector<CudnnDescriptor> CudnnGraph::candidates(const CudnnDescriptor &graph,
-                                                    cudnnBackendHeurMode_t mode) {
+std::vector<CudnnDescriptor> CudnnGraph::candidates(const CudnnDescriptor &graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.handle());
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -251,8 +246,7 @@ Status CudnnGraph::run(mgc_stream &stream, std::span<const Address> addresses, m
   pack.finalize();
   MGC_TRY(Status(pack.status()));
   std::lock_guard lock(cudnn_->mutex);
-  cudnnStatus_t result =
-      cudnn_->api.cudnnSetStream(cudnn_->handle, reinterpret_cast<cudaStream_t>(stream.handle));
+  cudnnStatus_t result = cudnn_->api.cudnnSetStream(cudnn_->handle, reinterpret_cast<cudaStream_t>(stream.handle));
   if (result == CUDNN_STATUS_SUCCESS)
     result = cudnn_->api.cudnnBackendExecute(cudnn_->handle, plan_->handle(), pack.handle());
   if (result != CUDNN_STATUS_SUCCESS)

@@ -19,15 +19,14 @@ template <size_t N> void copyText(char (&to)[N], std::string_view text) {
 
 Result<int64_t> attribute(mgc_device &device, CUdevice_attribute which) {
   int value = 0;
-  MGC_TRY(check(device, device.driver->cuDeviceGetAttribute(&value, which, device.device),
-                "asking for attribute {}", int(which)));
+  MGC_TRY(check(device, device.driver->cuDeviceGetAttribute(&value, which, device.device), "asking for attribute {}",
+                int(which)));
   return int64_t(value);
 }
 
 Status readFacts(mgc_device &device) {
   char name[256] = {};
-  MGC_TRY(
-      check(device, device.driver->cuDeviceGetName(name, sizeof name, device.device), "asking for its name"));
+  MGC_TRY(check(device, device.driver->cuDeviceGetName(name, sizeof name, device.device), "asking for its name"));
   device.kind = name;
   device.name = fmt::format("GPU {} ({})", device.ordinal, name);
   MGC_ASSIGN(major, attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
@@ -38,8 +37,8 @@ Status readFacts(mgc_device &device) {
   device.multiprocessors = int32_t(processors);
   device.sharedBytes = shared;
   if (device.capability < kLeastCapability)
-    return errorf("{}: has compute capability {}.{}; expected 8.0 or higher (A100, and what came later)",
-                  device.name, major, minor);
+    return errorf("{}: has compute capability {}.{}; expected 8.0 or higher (A100, and what came later)", device.name,
+                  major, minor);
   return Status::ok();
 }
 
@@ -47,8 +46,7 @@ Status openContext(mgc_device &device) {
   const Driver &driver = *device.driver;
   MGC_TRY(check(device, driver.cuDevicePrimaryCtxRetain(&device.context, device.device), "opening it"));
   MGC_TRY(check(device, driver.cuCtxSetCurrent(device.context), "opening it"));
-  return check(device, driver.cuStreamCreateWithPriority(&device.stream, CU_STREAM_NON_BLOCKING, 0),
-               "making a stream");
+  return check(device, driver.cuStreamCreateWithPriority(&device.stream, CU_STREAM_NON_BLOCKING, 0), "making a stream");
 }
 
 Status allocateReport(mgc_device &device) {
@@ -74,9 +72,8 @@ Status openDevice(int32_t ordinal, int32_t deterministic, mgc_device **device) {
   int32_t devices = 0;
   MGC_TRY(deviceCount(&devices));
   if (ordinal < 0 || ordinal >= devices)
-    return errorf(
-        "there is no GPU {}: the driver sees {} (nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide some)",
-        ordinal, devices == 0 ? "none" : fmt::format("{}, numbered from 0", devices));
+    return errorf("there is no GPU {}: the driver sees {} (nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide some)",
+                  ordinal, devices == 0 ? "none" : fmt::format("{}, numbered from 0", devices));
   auto opened = std::unique_ptr<mgc_device, void (*)(mgc_device *)>(new mgc_device, closeDevice);
   opened->driver = driver;
   opened->ordinal = ordinal;
@@ -120,11 +117,10 @@ Status describeDevice(mgc_device *device, mgc_device_facts *facts) {
   facts->multiprocessors = device->multiprocessors;
   facts->total_bytes = int64_t(totalBytes);
   facts->free_bytes = int64_t(freeBytes);
-  copyText(facts->versions,
-           fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version), cublasLtVersion(),
-                       cudnnVersion(), ncclVersion(), attentionChoices(*device)));
-  copyText(facts->products, fmt::format("{}, {} multiprocessors, {}", device->kind, device->multiprocessors,
-                                        cublasLtVersion()));
+  copyText(facts->versions, fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version),
+                                        cublasLtVersion(), cudnnVersion(), ncclVersion(), attentionChoices(*device)));
+  copyText(facts->products,
+           fmt::format("{}, {} multiprocessors, {}", device->kind, device->multiprocessors, cublasLtVersion()));
   return Status::ok();
 }
 

@@ -20,18 +20,15 @@ constexpr const char *kQueues = "CUDA_DEVICE_MAX_CONNECTIONS", *kMostQueues = "3
 constexpr const char *kKernelFault =
     "a kernel went wrong, on this stream or on another; the device takes no more work: end "
     "the process";
-constexpr const char *kHardware =
-    "the GPU has a fault (nvidia-smi -q says more): end the process, use another GPU";
+constexpr const char *kHardware = "the GPU has a fault (nvidia-smi -q says more): end the process, use another GPU";
 constexpr const char *kOtherPtx =
     "the code was made by a newer CUDA toolkit than the driver knows: install a newer driver, or "
     "build with an older toolkit";
 
 constexpr std::array kAnswers = {
     DriverAnswer{CUDA_ERROR_OUT_OF_MEMORY, false, "other processes may use the GPU (nvidia-smi lists them)"},
-    DriverAnswer{CUDA_ERROR_NO_DEVICE, false,
-                 "the driver sees no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES"},
-    DriverAnswer{CUDA_ERROR_INVALID_DEVICE, false,
-                 "there are fewer GPUs: see nvidia-smi and CUDA_VISIBLE_DEVICES"},
+    DriverAnswer{CUDA_ERROR_NO_DEVICE, false, "the driver sees no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES"},
+    DriverAnswer{CUDA_ERROR_INVALID_DEVICE, false, "there are fewer GPUs: see nvidia-smi and CUDA_VISIBLE_DEVICES"},
     DriverAnswer{CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, false,
                  "the driver's library and its kernel module are of different versions: restart the machine"},
     DriverAnswer{CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, false, "this GPU needs a newer driver"},
@@ -41,10 +38,8 @@ constexpr std::array kAnswers = {
     DriverAnswer{CUDA_ERROR_DEVICE_UNAVAILABLE, false,
                  "another process has the GPU for itself (nvidia-smi: compute mode)"},
     DriverAnswer{CUDA_ERROR_UNSUPPORTED_PTX_VERSION, false, kOtherPtx},
-    DriverAnswer{CUDA_ERROR_INVALID_PTX, false,
-                 "the code is damaged, or for a newer GPU: compile the plan again"},
-    DriverAnswer{CUDA_ERROR_NO_BINARY_FOR_GPU, false,
-                 "the code is for a newer GPU: compile the plan for this one"},
+    DriverAnswer{CUDA_ERROR_INVALID_PTX, false, "the code is damaged, or for a newer GPU: compile the plan again"},
+    DriverAnswer{CUDA_ERROR_NO_BINARY_FOR_GPU, false, "the code is for a newer GPU: compile the plan for this one"},
     DriverAnswer{CUDA_ERROR_ILLEGAL_ADDRESS, true, kKernelFault},
     DriverAnswer{CUDA_ERROR_MISALIGNED_ADDRESS, true, kKernelFault},
     DriverAnswer{CUDA_ERROR_ILLEGAL_INSTRUCTION, true, kKernelFault},
@@ -65,9 +60,8 @@ constexpr std::array kAnswers = {
     DriverAnswer{CUDA_ERROR_STREAM_CAPTURE_UNJOINED, false,
                  "a stream that joined the capture has work that the first stream does not wait for: wait "
                  "for its last event"},
-    DriverAnswer{
-        CUDA_ERROR_STREAM_CAPTURE_ISOLATION, false,
-        "an event from outside of the capture was waited for, or one from inside by a stream outside"},
+    DriverAnswer{CUDA_ERROR_STREAM_CAPTURE_ISOLATION, false,
+                 "an event from outside of the capture was waited for, or one from inside by a stream outside"},
 };
 
 Result<Driver> load() {
@@ -79,8 +73,7 @@ Result<Driver> load() {
   if (const CUresult result = table.cuInit(0); result != CUDA_SUCCESS)
     return errorf("the NVIDIA driver {} does not start: {}", library.path(), describe(table, result));
   if (const CUresult result = table.cuDriverGetVersion(&table.version); result != CUDA_SUCCESS)
-    return errorf("the NVIDIA driver {} does not say its version: {}", library.path(),
-                  describe(table, result));
+    return errorf("the NVIDIA driver {} does not say its version: {}", library.path(), describe(table, result));
   return table;
 }
 

@@ -41,17 +41,15 @@ std::string nameOf(const mgc_gemm_facts &facts) {
 bool isPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
 // Row-major rows x columns, as the library sees it.
-Status makeLayout(mgc_gemm &gemm, cublasLtMatrixLayout_t &layout, mgc_type type, int64_t rows,
-                  int64_t columns) {
+Status makeLayout(mgc_gemm &gemm, cublasLtMatrixLayout_t &layout, mgc_type type, int64_t rows, int64_t columns) {
   return gemm.library->check(
-      *gemm.device,
-      gemm.library->api.cublasLtMatrixLayoutCreate(&layout, typeOf(type), columns, rows, columns), gemm.name);
+      *gemm.device, gemm.library->api.cublasLtMatrixLayoutCreate(&layout, typeOf(type), columns, rows, columns),
+      gemm.name);
 }
 
 template <typename T> Status set(const mgc_gemm &gemm, cublasLtMatmulDescAttributes_t which, T value) {
   return gemm.library->check(
-      *gemm.device,
-      gemm.library->api.cublasLtMatmulDescSetAttribute(gemm.operation, which, &value, sizeof value),
+      *gemm.device, gemm.library->api.cublasLtMatmulDescSetAttribute(gemm.operation, which, &value, sizeof value),
       gemm.name);
 }
 
@@ -59,9 +57,8 @@ template <typename T> Status set(const mgc_gemm &gemm, cublasLtMatmulDescAttribu
 Status setEpilogueOperands(const mgc_gemm &gemm, mgc_address bias, mgc_address preactivation) {
   if (gemm.facts.epilogue != MGC_NO_EPILOGUE)
     MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-  return gemm.facts.epilogue == MGC_BIAS_GELU
-             ? set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, preactivation)
-             : Status::ok();
+  return gemm.facts.epilogue == MGC_BIAS_GELU ? set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, preactivation)
+                                              : Status::ok();
 }
 
 // The library chooses its algorithms by the alignment of the epilogue's operands, which it takes from their addresses.
@@ -75,9 +72,8 @@ Status makeEpilogue(mgc_gemm &gemm) {
 
 Status makeOperation(mgc_gemm &gemm) {
   const CublasLtTable &api = gemm.library->api;
-  MGC_TRY(gemm.library->check(*gemm.device,
-                              api.cublasLtMatmulDescCreate(&gemm.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-                              gemm.name));
+  MGC_TRY(gemm.library->check(
+      *gemm.device, api.cublasLtMatmulDescCreate(&gemm.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), gemm.name));
   MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_TRANSA, gemm.facts.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
   MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_TRANSB, gemm.facts.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
   return makeEpilogue(gemm);
@@ -101,23 +97,19 @@ public:
   Status make(const mgc_gemm &gemm) {
     MGC_TRY(library_.check(*gemm.device, library_.api.cublasLtMatmulPreferenceCreate(&raw), gemm.name));
     MGC_TRY(set(gemm, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(gemm.facts.workspace_bytes)));
-    MGC_TRY(set(gemm, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+    MGC_TRY(set(gemm, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
     const auto alignment = uint32_t(std::min<int64_t>(gemm.facts.alignment, 256));
-    for (const auto which :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       MGC_TRY(set(gemm, which, alignment));
     return Status::ok();
   }
   cublasLtMatmulPreference_t raw = nullptr;
 
 private:
-  template <typename T>
-  Status set(const mgc_gemm &gemm, cublasLtMatmulPreferenceAttributes_t which, T value) {
-    return library_.check(*gemm.device,
-                          library_.api.cublasLtMatmulPreferenceSetAttribute(raw, which, &value, sizeof value),
-                          gemm.name);
+  template <typename T> Status set(const mgc_gemm &gemm, cublasLtMatmulPreferenceAttributes_t which, T value) {
+    return library_.check(
+        *gemm.device, library_.api.cublasLtMatmulPreferenceSetAttribute(raw, which, &value, sizeof value), gemm.name);
   }
   const CublasLt &library_;
 };
@@ -129,8 +121,7 @@ Status checkEpilogue(const mgc_device &device, const mgc_gemm_facts &facts) {
     return errorf("{}: {}: expected a product that is not empty and not added to what is there", device.name,
                   nameOf(facts));
   if (facts.epilogue == MGC_BIAS_GELU && facts.n % plan::kGeluColumns != 0)
-    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts),
-                  plan::kGeluColumns);
+    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts), plan::kGeluColumns);
   return Status::ok();
 }
 
@@ -143,14 +134,11 @@ Status checkFacts(const mgc_device &device, const mgc_gemm_facts &facts) {
   if (facts.m < 0 || facts.n < 0 || facts.k < 0 || facts.workspace_bytes < 0 || facts.algorithm < 0)
     return errorf("{}: {}, workspace {}, algorithm {}: a number is negative", device.name, nameOf(facts),
                   facts.workspace_bytes, facts.algorithm);
-  if (facts.input == MGC_I32 || facts.output == MGC_I32 ||
-      (facts.input == MGC_F32 && facts.output == MGC_BF16))
+  if (facts.input == MGC_I32 || facts.output == MGC_I32 || (facts.input == MGC_F32 && facts.output == MGC_BF16))
     return errorf("{}: {}: expected f32 -> f32, bf16 -> f32 or bf16 -> bf16", device.name, nameOf(facts));
-  if (!isPowerOfTwo(facts.alignment) ||
-      facts.alignment < std::min(bytesOf(facts.input), bytesOf(facts.output)))
-    return errorf(
-        "{}: {}: addresses are said to be multiples of {}; expected a power of two, and whole elements",
-        device.name, nameOf(facts), facts.alignment);
+  if (!isPowerOfTwo(facts.alignment) || facts.alignment < std::min(bytesOf(facts.input), bytesOf(facts.output)))
+    return errorf("{}: {}: addresses are said to be multiples of {}; expected a power of two, and whole elements",
+                  device.name, nameOf(facts), facts.alignment);
   return checkEpilogue(device, facts);
 }
 
@@ -159,11 +147,11 @@ Result<std::vector<cublasLtMatmulAlgo_t>> algorithms(const mgc_gemm &gemm) {
   MGC_TRY(preference.make(gemm));
   std::vector<cublasLtMatmulHeuristicResult_t> found(kMostAlgorithms);
   int count = 0;
-  MGC_TRY(gemm.library->check(*gemm.device,
-                              gemm.library->api.cublasLtMatmulAlgoGetHeuristic(
-                                  gemm.library->handle, gemm.operation, gemm.b, gemm.a, gemm.c, gemm.c,
-                                  preference.raw, kMostAlgorithms, found.data(), &count),
-                              gemm.name));
+  MGC_TRY(gemm.library->check(
+      *gemm.device,
+      gemm.library->api.cublasLtMatmulAlgoGetHeuristic(gemm.library->handle, gemm.operation, gemm.b, gemm.a, gemm.c,
+                                                       gemm.c, preference.raw, kMostAlgorithms, found.data(), &count),
+      gemm.name));
   std::vector<cublasLtMatmulAlgo_t> list;
   for (const auto &one : std::span(found).first(count))
     if (one.state == CUBLAS_STATUS_SUCCESS)
@@ -195,9 +183,9 @@ Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlg
   const auto at = [](mgc_address address) { return reinterpret_cast<void *>(address); };
   const float one = 1, beta = gemm.facts.accumulate ? 1 : 0;
   const size_t bytes = workspace ? size_t(gemm.facts.workspace_bytes) : 0;
-  const cublasStatus_t result = gemm.library->api.cublasLtMatmul(
-      gemm.library->handle, gemm.operation, &one, at(b), gemm.b, at(a), gemm.a, &beta, at(c), gemm.c, at(c),
-      gemm.c, &algorithm, at(workspace), bytes, stream.handle);
+  const cublasStatus_t result =
+      gemm.library->api.cublasLtMatmul(gemm.library->handle, gemm.operation, &one, at(b), gemm.b, at(a), gemm.a, &beta,
+                                       at(c), gemm.c, at(c), gemm.c, &algorithm, at(workspace), bytes, stream.handle);
   return gemm.library->check(*gemm.device, result, gemm.name);
 }
 
@@ -206,9 +194,8 @@ Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm
   if (!isEmpty(*facts)) {
     MGC_ASSIGN(list, algorithms(*made));
     if (facts->algorithm >= int64_t(list.size()))
-      return errorf(
-          "{}: {}: algorithm {} of {} that cuBLASLt {} has: it was chosen on another machine; choose again",
-          device->name, made->name, facts->algorithm, list.size(), made->library->api.cublasLtGetVersion());
+      return errorf("{}: {}: algorithm {} of {} that cuBLASLt {} has: it was chosen on another machine; choose again",
+                    device->name, made->name, facts->algorithm, list.size(), made->library->api.cublasLtGetVersion());
     made->algorithm = list[facts->algorithm];
   }
   *gemm = made.release();

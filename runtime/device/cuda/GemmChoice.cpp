@@ -29,9 +29,7 @@ struct Room {
   mgc_address end;
 
 private:
-  mgc_address take(int64_t bytes) {
-    return std::exchange(end, end + mgc_address(roundUp(bytes, kRoomAlignment)));
-  }
+  mgc_address take(int64_t bytes) { return std::exchange(end, end + mgc_address(roundUp(bytes, kRoomAlignment))); }
 };
 
 // Two timed events.

@@ -11,10 +11,9 @@ namespace mgc::cuda {
 
 Status beginCapture(mgc_stream *stream) {
   MGC_TRY(stream->device->enter());
-  return check(
-      *stream->device,
-      stream->device->driver->cuStreamBeginCapture(stream->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-      "beginning to capture a graph");
+  return check(*stream->device,
+               stream->device->driver->cuStreamBeginCapture(stream->handle, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+               "beginning to capture a graph");
 }
 
 Status endCapture(mgc_stream *stream, mgc_graph **graph) {

@@ -138,8 +138,8 @@ Status copyInNow(mgc_device &device, mgc_address to, const void *from,
                  int64_t bytes); // returns when it is there
 Status copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes);
 Status copy(mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes);
-Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-                int64_t bytes, int64_t rows);
+Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+                int64_t rows);
 Status fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes);
 
 // --- Streams.cpp
@@ -172,8 +172,7 @@ Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *oper
 // --- RowCalls.cpp
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands);
-Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
-                    const mgc_group_rows_operands *operands);
+Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands);
 Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
                       const mgc_drop_choices_operands *operands);
 Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
@@ -188,8 +187,8 @@ Status runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_atte
 
 // --- Combine.cpp
 Status prepareCombine(mgc_device &device);
-Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to,
-               const mgc_address *sources, int64_t count, int64_t elements);
+Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources,
+               int64_t count, int64_t elements);
 
 // --- Graphs.cpp
 Status beginCapture(mgc_stream *stream);
@@ -199,15 +198,14 @@ Status launchGraph(mgc_stream *stream, mgc_graph *graph);
 
 // --- Nccl.cpp, or NcclMissing.cpp where the build had no nccl.h
 Status makeCommId(mgc_device *device, mgc_comm_id *id);
-Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
-                const mgc_patience *patience, mgc_comm **comm);
+Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, const mgc_patience *patience,
+                mgc_comm **comm);
 void dropComm(mgc_comm *comm);
 void abortComms(mgc_comm *const *comms, int64_t count);
 Status checkComm(mgc_comm *comm);
-Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-                 mgc_address from, int64_t elements);
-Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
+Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
                  int64_t elements);
+Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
 Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
                      mgc_address from, int64_t elements);
 Status send(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer);

@@ -38,8 +38,8 @@ Status allocate(mgc_device *device, int64_t bytes, mgc_address *address) {
     return errorf("{}: an allocation of {} bytes", device->name, bytes);
   MGC_TRY(refuseTooMuch(*device, bytes));
   CUdeviceptr pointer = 0;
-  MGC_TRY(check(*device, device->driver->cuMemAlloc(&pointer, size_t(bytes)),
-                "allocation of {} bytes ({:.2f} GiB)", bytes, gibibytes(bytes)));
+  MGC_TRY(check(*device, device->driver->cuMemAlloc(&pointer, size_t(bytes)), "allocation of {} bytes ({:.2f} GiB)",
+                bytes, gibibytes(bytes)));
   *address = pointer;
   return Status::ok();
 }
@@ -55,10 +55,8 @@ Status allocateHost(mgc_device *device, int64_t bytes, void **data) {
     return errorf("{}: an allocation of {} bytes of pinned memory", device->name, bytes);
   MGC_TRY(check(
       *device,
-      device->driver->cuMemHostAlloc(data, size_t(bytes),
-                                     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-      "allocation of {} bytes of pinned host memory (limited by the machine's memory, and by its container)",
-      bytes));
+      device->driver->cuMemHostAlloc(data, size_t(bytes), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+      "allocation of {} bytes of pinned host memory (limited by the machine's memory, and by its container)", bytes));
   std::memset(*data, 0, size_t(bytes));
   return Status::ok();
 }
@@ -76,8 +74,8 @@ Status copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t byte
 
 Status copyInNow(mgc_device &device, mgc_address to, const void *from, int64_t bytes) {
   MGC_TRY(device.enter());
-  return check(device, device.driver->cuMemcpyHtoD(to, from, size_t(bytes)),
-               "copy of {} bytes from host to device", bytes);
+  return check(device, device.driver->cuMemcpyHtoD(to, from, size_t(bytes)), "copy of {} bytes from host to device",
+               bytes);
 }
 
 Status copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes) {
@@ -92,8 +90,8 @@ Status copy(mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes)
   return copyWith(*stream, result, bytes, "on the device");
 }
 
-Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-                int64_t bytes, int64_t rows) {
+Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+                int64_t rows) {
   MGC_TRY(stream->device->enter());
   if (bytes == 0 || rows == 0)
     return Status::ok();
@@ -118,8 +116,7 @@ Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address
 
 Status fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes) {
   MGC_TRY(stream->device->enter());
-  return check(*stream->device,
-               stream->device->driver->cuMemsetD8Async(to, byte, size_t(bytes), stream->handle),
+  return check(*stream->device, stream->device->driver->cuMemsetD8Async(to, byte, size_t(bytes), stream->handle),
                "fill of {} bytes", bytes);
 }
 

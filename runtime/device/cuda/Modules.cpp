@@ -17,14 +17,13 @@ Result<CUmodule> load(mgc_device &device, const std::string &text, std::string_v
   std::array options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   std::array<void *, 2> values = {log.data(), reinterpret_cast<void *>(log.size())};
   CUmodule module = nullptr;
-  const CUresult result = device.driver->cuModuleLoadDataEx(&module, text.c_str(), unsigned(options.size()),
-                                                            options.data(), values.data());
+  const CUresult result =
+      device.driver->cuModuleLoadDataEx(&module, text.c_str(), unsigned(options.size()), options.data(), values.data());
   if (result == CUDA_SUCCESS)
     return module;
   log.back() = 0;
-  return driverError(
-      device, result,
-      fmt::format("loading {}{}{}", what, log[0] ? ", of which its compiler says: " : "", log.data()));
+  return driverError(device, result,
+                     fmt::format("loading {}{}{}", what, log[0] ? ", of which its compiler says: " : "", log.data()));
 }
 
 // The array's address and bytes; address 0 where there is none.
@@ -32,14 +31,13 @@ Status findArray(mgc_module &module, const char *symbol, CUdeviceptr &address, s
   const CUresult result = module.device->driver->cuModuleGetGlobal(&address, &bytes, module.handle, symbol);
   if (result == CUDA_ERROR_NOT_FOUND)
     address = 0;
-  return check(*module.device, result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result,
-               "looking for the array '{}'", symbol);
+  return check(*module.device, result == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : result, "looking for the array '{}'",
+               symbol);
 }
 
 bool isInRange(int64_t value, int64_t most) { return value >= 0 && value <= most; }
 
-Status checkLaunch(const mgc_kernel &kernel, int64_t blocks, int64_t threads, int64_t sharedBytes,
-                   int64_t arguments) {
+Status checkLaunch(const mgc_kernel &kernel, int64_t blocks, int64_t threads, int64_t sharedBytes, int64_t arguments) {
   const mgc_device &device = *kernel.module->device;
   if (isInRange(blocks, std::numeric_limits<int32_t>::max()) && isInRange(threads - 1, 1023) &&
       isInRange(sharedBytes, device.sharedBytes) && isInRange(arguments, kMostArguments))
@@ -47,8 +45,8 @@ Status checkLaunch(const mgc_kernel &kernel, int64_t blocks, int64_t threads, in
   return errorf("{}: kernel '{}': a launch of {} blocks of {} threads with {} bytes of shared memory and {} "
                 "arguments; possible are {} "
                 "blocks, 1 to 1024 threads, {} bytes, {} arguments; compile the plan again",
-                device.name, kernel.name, blocks, threads, sharedBytes, arguments,
-                std::numeric_limits<int32_t>::max(), device.sharedBytes, kMostArguments);
+                device.name, kernel.name, blocks, threads, sharedBytes, arguments, std::numeric_limits<int32_t>::max(),
+                device.sharedBytes, kMostArguments);
 }
 
 } // namespace
@@ -76,9 +74,8 @@ Status findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel) {
     CUfunction function = nullptr;
     const CUresult result = module->device->driver->cuModuleGetFunction(&function, module->handle, symbol);
     if (result == CUDA_ERROR_NOT_FOUND)
-      return errorf(
-          "no kernel '{}' in the plan's kernels; they do not belong to this plan: compile the plan again",
-          symbol);
+      return errorf("no kernel '{}' in the plan's kernels; they do not belong to this plan: compile the plan again",
+                    symbol);
     MGC_TRY(check(*module->device, result, "looking for the kernel '{}'", symbol));
     known = std::make_unique<mgc_kernel>(mgc_kernel{module, function, symbol});
   }
@@ -95,14 +92,12 @@ Status readArray(mgc_module *module, const char *symbol, int64_t *values, int64_
   const int64_t taken = std::min(*count, capacity);
   if (taken <= 0)
     return Status::ok();
-  return check(*module->device,
-               module->device->driver->cuMemcpyDtoH(values, address, size_t(taken) * sizeof(int64_t)),
+  return check(*module->device, module->device->driver->cuMemcpyDtoH(values, address, size_t(taken) * sizeof(int64_t)),
                "reading the array '{}'", symbol);
 }
 
 Status launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t threads, int64_t sharedBytes,
-              const mgc_address *operands, int64_t operandCount, const int64_t *scalars,
-              int64_t scalarCount) {
+              const mgc_address *operands, int64_t operandCount, const int64_t *scalars, int64_t scalarCount) {
   MGC_TRY(stream->device->enter());
   MGC_TRY(checkLaunch(*kernel, blocks, threads, sharedBytes, operandCount + scalarCount));
   if (blocks == 0)
@@ -135,8 +130,7 @@ Result<CUfunction> ownKernel(mgc_device &device, const OwnModule &module, const 
 
 Status allowSharedBytes(mgc_device &device, CUfunction function, int64_t bytes) {
   return check(device,
-               device.driver->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                 int(bytes)),
+               device.driver->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, int(bytes)),
                "asking for {} bytes of shared memory of a block", bytes);
 }
 

@@ -31,8 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLeastGroupedAborts =
-    NCCL_VERSION(2, 22, 0); // before it, an abort in a group blocks as one alone does
+constexpr int kLeastGroupedAborts = NCCL_VERSION(2, 22, 0); // before it, an abort in a group blocks as one alone does
 constexpr std::chrono::seconds kAbortDeadline{5};
 
 // The communicators used since begin_group, by the thread that began it. Their mutexes are held until its end: an abort frees what
@@ -46,8 +45,8 @@ thread_local NcclGroup group;
 
 Status ncclError(const mgc_comm &comm, ncclResult_t result, std::string_view what) {
   const char *last = comm.nccl->ncclGetLastError(comm.handle);
-  return errorf("{}: {}: {}: {}{}{}", comm.device->name, comm.name, what,
-                comm.nccl->ncclGetErrorString(result), last && *last ? ": " : "", last ? last : "");
+  return errorf("{}: {}: {}: {}{}{}", comm.device->name, comm.name, what, comm.nccl->ncclGetErrorString(result),
+                last && *last ? ": " : "", last ? last : "");
 }
 
 // One query, with the mutex: the current operation is done, in progress, or has failed.
@@ -81,8 +80,7 @@ Status settle(mgc_comm &comm, std::string_view what) {
 }
 
 // `body`, a call of the library, and what it begins. In a group the end of the group waits.
-template <typename Body>
-Status enqueue(mgc_stream &stream, mgc_comm &comm, std::string_view what, const Body &body) {
+template <typename Body> Status enqueue(mgc_stream &stream, mgc_comm &comm, std::string_view what, const Body &body) {
   MGC_TRY(stream.device->enter());
   const bool isMember = std::ranges::find(group.members, &comm) != group.members.end();
   std::unique_lock lock(comm.mutex, std::defer_lock);
@@ -172,27 +170,24 @@ Status makeCommId(mgc_device *device, mgc_comm_id *id) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(nccl, Nccl::get());
   static_assert(sizeof(ncclUniqueId) == sizeof(mgc_comm_id));
-  if (const ncclResult_t result = nccl->ncclGetUniqueId(reinterpret_cast<ncclUniqueId *>(id));
-      result != ncclSuccess)
+  if (const ncclResult_t result = nccl->ncclGetUniqueId(reinterpret_cast<ncclUniqueId *>(id)); result != ncclSuccess)
     return errorf("{}: making an identity of an NCCL communicator: {}: {}", device->name,
                   nccl->ncclGetErrorString(result), nccl->ncclGetLastError(nullptr));
   return Status::ok();
 }
 
-Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
-                const mgc_patience *patience, mgc_comm **comm) {
+Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, const mgc_patience *patience,
+                mgc_comm **comm) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(nccl, Nccl::get());
   std::unique_ptr<mgc_comm, void (*)(mgc_comm *)> made(
-      new mgc_comm{device, nccl, ranks, rank, *patience,
-                   fmt::format("NCCL communicator of {}, rank {}", ranks, rank)},
+      new mgc_comm{device, nccl, ranks, rank, *patience, fmt::format("NCCL communicator of {}, rank {}", ranks, rank)},
       abortAndDelete);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclUniqueId unique;
   std::copy_n(id->bytes, sizeof unique, reinterpret_cast<char *>(&unique));
-  const ncclResult_t result =
-      nccl->ncclCommInitRankConfig(&made->handle, int(ranks), unique, int(rank), &config);
+  const ncclResult_t result = nccl->ncclCommInitRankConfig(&made->handle, int(ranks), unique, int(rank), &config);
   if (result != ncclSuccess && result != ncclInProgress)
     return ncclError(*made, result, "joining it");
   MGC_TRY(settle(*made, "joining it"));
@@ -213,8 +208,8 @@ Status checkComm(mgc_comm *comm) {
   return settled.status();
 }
 
-Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-                 mgc_address from, int64_t elements) {
+Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                 int64_t elements) {
   return enqueue(*stream, *comm, "all-reduce", [&](const Nccl &nccl) {
     return nccl.ncclAllReduce(source(from), target(to), size_t(elements), typeOf(type), reductionOf(reduce),
                               comm->handle, stream->handle);
@@ -224,16 +219,15 @@ Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type
 Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
                  int64_t elements) {
   return enqueue(*stream, *comm, "all-gather", [&](const Nccl &nccl) {
-    return nccl.ncclAllGather(source(from), target(to), size_t(elements), typeOf(type), comm->handle,
-                              stream->handle);
+    return nccl.ncclAllGather(source(from), target(to), size_t(elements), typeOf(type), comm->handle, stream->handle);
   });
 }
 
 Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
                      mgc_address from, int64_t elements) {
   return enqueue(*stream, *comm, "reduce-scatter", [&](const Nccl &nccl) {
-    return nccl.ncclReduceScatter(source(from), target(to), size_t(elements), typeOf(type),
-                                  reductionOf(reduce), comm->handle, stream->handle);
+    return nccl.ncclReduceScatter(source(from), target(to), size_t(elements), typeOf(type), reductionOf(reduce),
+                                  comm->handle, stream->handle);
   });
 }
 

@@ -21,10 +21,8 @@ struct Columns { // the most elements of a head that a module's kernels take
   int64_t most;
   const OwnModule *module;
 };
-constexpr Columns kColumns[] = {{32, &attention32Module},
-                                {64, &attention64Module},
-                                {128, &attention128Module},
-                                {256, &attention256Module}};
+constexpr Columns kColumns[] = {
+    {32, &attention32Module}, {64, &attention64Module}, {128, &attention128Module}, {256, &attention256Module}};
 
 static_assert(kAttentionTile == kOwnAttentionRows); // the workspace is laid out in such tiles
 constexpr double kLn2 = 0.693147180559945309417;
@@ -65,8 +63,7 @@ std::vector<float> slopesOf(const mgc_attention_facts &facts) {
   if (facts.slope_count > 0)
     for (int64_t g = 0; g < facts.g; ++g)
       for (int64_t r = 0; r < facts.r; ++r)
-        slopes.push_back(
-            static_cast<float>(facts.slopes[facts.head_offset + g * facts.group_stride + r] / kLn2));
+        slopes.push_back(static_cast<float>(facts.slopes[facts.head_offset + g * facts.group_stride + r] / kLn2));
   return slopes;
 }
 
@@ -81,8 +78,7 @@ std::vector<int32_t> bucketsOf(const mgc_attention_facts &facts) {
 
 class OwnAttention : public mgc_attention {
 public:
-  OwnAttention(const mgc_attention_facts &facts)
-      : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
+  OwnAttention(const mgc_attention_facts &facts) : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
   ~OwnAttention() override {
     for (const mgc_address table : {arguments_.slopes, arguments_.bias.buckets})
       if (table)
@@ -95,8 +91,7 @@ public:
     heads_ = a.b * a.g;
     const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
     sumsAt_ = roundUp<int64_t>(deltaBytes, sizeof(float) * kAttentionTile);
-    const int64_t sumBytes =
-        isBackward_ ? queryBlocks() * a.bias.count * kAttentionTile * int64_t(sizeof(float)) : 0;
+    const int64_t sumBytes = isBackward_ ? queryBlocks() * a.bias.count * kAttentionTile * int64_t(sizeof(float)) : 0;
     if (const int64_t needed = sumBytes ? sumsAt_ + sumBytes : deltaBytes; workspaceBytes < needed)
       return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes, needed);
     device_ = &device;
@@ -105,8 +100,7 @@ public:
     for (const Columns &columns : kColumns)
       if (std::max(a.d, a.w) <= columns.most)
         return findKernels(device, *columns.module);
-    return errorf("attention with d = {} and w = {}; possible are 1 to {}", a.d, a.w,
-                  std::end(kColumns)[-1].most);
+    return errorf("attention with d = {} and w = {}; possible are 1 to {}", a.d, a.w, std::end(kColumns)[-1].most);
   }
 
   Status run(mgc_stream &stream, const mgc_attention_operands &operands) override {
@@ -144,8 +138,7 @@ private:
   Status findKernels(mgc_device &device, const OwnModule &module) {
     const bool hasBias = arguments_.bias.count > 0;
     if (!isBackward_) {
-      MGC_ASSIGN(forward,
-                 ownKernel(device, module, hasBias ? "attention_forward_bias" : "attention_forward"));
+      MGC_ASSIGN(forward, ownKernel(device, module, hasBias ? "attention_forward_bias" : "attention_forward"));
       forward_ = forward;
       return Status::ok();
     }
@@ -179,8 +172,8 @@ private:
       return errorf("{}: {} needs {} blocks; possible are {}", stream.device->name, name, blocks,
                     std::numeric_limits<int32_t>::max());
     return launchOwn(stream, kernel,
-                     {.blocks = {static_cast<uint32_t>(blocks), 1, 1}, .threads = {kAttentionThreads, 1, 1}},
-                     name, arguments_);
+                     {.blocks = {static_cast<uint32_t>(blocks), 1, 1}, .threads = {kAttentionThreads, 1, 1}}, name,
+                     arguments_);
   }
 };
 

@@ -44,8 +44,7 @@ const char *formOf(const mgc_grouped_gemm_facts &facts) {
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 
 Status checkTypes(const mgc_device &device, const mgc_grouped_gemm_facts &facts) {
-  if (facts.input != MGC_I32 && facts.output != MGC_I32 &&
-      (facts.input == MGC_BF16 || facts.output == MGC_F32))
+  if (facts.input != MGC_I32 && facts.output != MGC_I32 && (facts.input == MGC_BF16 || facts.output == MGC_F32))
     return Status::ok();
   return errorf("{}: a grouped product: expected f32 -> f32, bf16 -> f32 or bf16 -> bf16", device.name);
 }
@@ -58,8 +57,8 @@ std::array<int64_t, 2> widthsOf(const mgc_grouped_gemm_facts &facts) {
 GroupedGemmArguments argumentsOf(const mgc_device &device, const mgc_grouped_gemm_facts &facts,
                                  const mgc_grouped_gemm_operands &operands) {
   constexpr int64_t vector = 16;
-  const bool areWhole = std::ranges::all_of(
-      widthsOf(facts), [&](int64_t width) { return width * bytesOf(facts.input) % vector == 0; });
+  const bool areWhole =
+      std::ranges::all_of(widthsOf(facts), [&](int64_t width) { return width * bytesOf(facts.input) % vector == 0; });
   const auto pair = static_cast<mgc_address>(2 * bytesOf(facts.output));
   return {.groups = facts.groups,
           .rows = facts.rows,
@@ -79,8 +78,7 @@ GroupedGemmArguments argumentsOf(const mgc_device &device, const mgc_grouped_gem
 // As many blocks as the device runs at once; fewer where there cannot be as many tiles. A group may end in a tile of few rows.
 int64_t blocksOf(const mgc_device &device, const mgc_grouped_gemm_facts &facts) {
   const int64_t tile = facts.input == MGC_BF16 ? kGroupedTileBf16 : kGroupedTileF32;
-  const int64_t tall =
-      facts.sums ? facts.groups * divideUp(facts.m, tile) : divideUp(facts.rows, tile) + facts.groups;
+  const int64_t tall = facts.sums ? facts.groups * divideUp(facts.m, tile) : divideUp(facts.rows, tile) + facts.groups;
   const int64_t atOnce = int64_t(device.multiprocessors) * (facts.input == MGC_BF16 ? 1 : 2);
   return std::clamp<int64_t>(tall * divideUp(facts.n, tile), 1, atOnce);
 }
@@ -102,19 +100,17 @@ int64_t splitsOf(const mgc_device &device, const mgc_exchange_rows_facts &facts)
 
 Status checkRanks(const mgc_device &device, const mgc_exchange_rows_facts &facts) {
   if (facts.ranks < 1 || facts.ranks > kMostExchangingRanks || facts.index < 0 || facts.index >= facts.ranks)
-    return errorf("{}: rank {} of {} that exchange rows; possible are 1 to {} ranks", device.name,
-                  facts.index, facts.ranks, kMostExchangingRanks);
+    return errorf("{}: rank {} of {} that exchange rows; possible are 1 to {} ranks", device.name, facts.index,
+                  facts.ranks, kMostExchangingRanks);
   return Status::ok();
 }
 
 } // namespace
 
-Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
-                    const mgc_group_rows_operands *operands) {
+Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands) {
   mgc_device &device = *stream->device;
   MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "group_rows"));
-  return launchOwn(*stream, kernel,
-                   {.blocks = {uint32_t(facts->groups), 1, 1}, .threads = {kGroupRowsThreads, 1, 1}},
+  return launchOwn(*stream, kernel, {.blocks = {uint32_t(facts->groups), 1, 1}, .threads = {kGroupRowsThreads, 1, 1}},
                    "group_rows", argumentsOf(device, *facts, *operands));
 }
 
@@ -146,12 +142,11 @@ Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
   mgc_device &device = *stream->device;
   MGC_TRY(checkTypes(device, *facts));
   const OwnModule &module = facts->input == MGC_BF16 ? groupedGemmBf16Module : groupedGemmF32Module;
-  const std::string name =
-      fmt::format("grouped_{}_{}_{}", formOf(*facts), nameOf(facts->input), nameOf(facts->output));
+  const std::string name = fmt::format("grouped_{}_{}_{}", formOf(*facts), nameOf(facts->input), nameOf(facts->output));
   MGC_ASSIGN(kernel, ownKernel(device, module, name.c_str()));
   return launchOwn(*stream, kernel,
-                   {.blocks = {uint32_t(blocksOf(device, *facts)), 1, 1}, .threads = {kGroupedThreads, 1, 1}},
-                   name, argumentsOf(device, *facts, *operands));
+                   {.blocks = {uint32_t(blocksOf(device, *facts)), 1, 1}, .threads = {kGroupedThreads, 1, 1}}, name,
+                   argumentsOf(device, *facts, *operands));
 }
 
 Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,

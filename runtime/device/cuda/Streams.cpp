@@ -27,8 +27,8 @@ private:
 // The driver makes the numerically lowest priority the highest.
 Result<int> priority(mgc_device &device, bool high) {
   int least = 0, greatest = 0;
-  MGC_TRY(check(device, device.driver->cuCtxGetStreamPriorityRange(&least, &greatest),
-                "asking for priorities of streams"));
+  MGC_TRY(
+      check(device, device.driver->cuCtxGetStreamPriorityRange(&least, &greatest), "asking for priorities of streams"));
   return high ? greatest : least;
 }
 
@@ -90,8 +90,7 @@ Status milliseconds(mgc_event *begin, mgc_event *end, double *value) {
   if (!begin->isTimed || !end->isTimed)
     return errorf("{}: the time between events that were made without one", begin->device->name);
   float elapsed = 0;
-  MGC_TRY(check(*begin->device,
-                begin->device->driver->cuEventElapsedTime(&elapsed, begin->handle, end->handle),
+  MGC_TRY(check(*begin->device, begin->device->driver->cuEventElapsedTime(&elapsed, begin->handle, end->handle),
                 "asking for the time between two events"));
   *value = elapsed;
   return Status::ok();
@@ -115,8 +114,8 @@ Status synchronize(mgc_stream *stream, int64_t timeoutMs) {
 Status mark(mgc_stream *stream, uint32_t *host, uint32_t value) {
   MGC_TRY(stream->device->enter());
   const auto address = reinterpret_cast<CUdeviceptr>(host);
-  return check(*stream->device,
-               stream->device->driver->cuStreamWriteValue32(stream->handle, address, value, 0), "a mark");
+  return check(*stream->device, stream->device->driver->cuStreamWriteValue32(stream->handle, address, value, 0),
+               "a mark");
 }
 
 } // namespace mgc::cuda

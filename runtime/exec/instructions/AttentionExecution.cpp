@@ -6,12 +6,11 @@ namespace mgc {
 
 // The kernel of a CPU writes as much as it needs, whatever the plan says, and in whole vectors. A device's plugin knows how much
 // it needs.
-static Status verifyWorkspace(const plan::Attention &attention, plan::Target target,
-                              const OperandRecord &workspace) {
+static Status verifyWorkspace(const plan::Attention &attention, plan::Target target, const OperandRecord &workspace) {
   const int64_t needed = target == plan::Target::cpu ? attentionWorkspaceBytes(attention) : 0;
   if (attention.workspaceBytes < needed)
-    return errorf("workspaceBytes = {}, expected at least {}; compile the plan again",
-                  attention.workspaceBytes, needed);
+    return errorf("workspaceBytes = {}, expected at least {}; compile the plan again", attention.workspaceBytes,
+                  needed);
   if (workspace.slot != 0 || workspace.offset % plan::kAlignment != 0)
     return errorf("the workspace lies at {} of slot {}, expected a multiple of {} in the allocation itself",
                   workspace.offset, workspace.slot - 1, plan::kAlignment);

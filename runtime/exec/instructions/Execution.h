@@ -59,9 +59,7 @@ Status prepare(const Preparation &at, const plan::Attention &attention, Prepared
 inline Status prepare(const Preparation &, const plan::GroupedGemm &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::GroupRows &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::DropChoices &, PreparedCall &) { return Status::ok(); }
-inline Status prepare(const Preparation &, const plan::ExchangeRows &, PreparedCall &) {
-  return Status::ok();
-}
+inline Status prepare(const Preparation &, const plan::ExchangeRows &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::Collective &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::Move &, PreparedCall &) { return Status::ok(); }
 

@@ -17,8 +17,7 @@ static int64_t alignmentOf(const OperandRecord &operand) {
 
 mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> operands) {
   mgc_gemm_facts facts = factsOf(gemm);
-  facts.workspace_bytes =
-      std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
+  facts.workspace_bytes = std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
   facts.alignment = kMostAlignment;
   const plan::GemmOperands numbers = plan::operandNumbersOf(gemm);
   for (const int64_t number : {int64_t(0), int64_t(1), numbers.bias, numbers.c, numbers.preactivation})
@@ -30,8 +29,7 @@ mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> op
 static Result<plugin::GemmCall> makeCall(const plugin::PluginDevice &device, const mgc_gemm_facts &facts) {
   Result<plugin::GemmCall> call = device.makeGemm(facts);
   if (!call.isOk() && facts.epilogue != MGC_NO_EPILOGUE)
-    return errorf("{}\n  mgc compile --no-fusion makes plans whose products have no epilogue",
-                  call.status().message());
+    return errorf("{}\n  mgc compile --no-fusion makes plans whose products have no epilogue", call.status().message());
   return call;
 }
 

@@ -10,8 +10,8 @@ Status enqueue(const Enqueueing &at, const plan::Move &move) {
   case plan::Move::Kind::slice:
     if (move.outer == 0 || part == 0)
       return Status::ok();
-    return at.stream.copyRows(to, part, from + static_cast<uint64_t>(coordinate * part),
-                              at.record.coordinates * part, part, move.outer);
+    return at.stream.copyRows(to, part, from + static_cast<uint64_t>(coordinate * part), at.record.coordinates * part,
+                              part, move.outer);
   case plan::Move::Kind::fill:
     return move.bytes == 0 ? Status::ok() : at.stream.fill(to, 0, move.bytes);
   case plan::Move::Kind::demote:

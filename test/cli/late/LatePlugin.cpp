@@ -26,8 +26,8 @@ const mgc_mpi_api_table *const real = openReal();
 
 void note(const char *what) {
   if (const char *path = std::getenv("ORDER"))
-    std::ofstream(path, std::ios::app)
-        << what << ' ' << std::chrono::steady_clock::now().time_since_epoch().count() << '\n';
+    std::ofstream(path, std::ios::app) << what << ' ' << std::chrono::steady_clock::now().time_since_epoch().count()
+                                       << '\n';
 }
 
 void dropLate(mgc_mpi_world *world) {

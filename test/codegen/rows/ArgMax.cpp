@@ -28,8 +28,7 @@ TEST(ArgMax, MaximumOfIntegers) {
     };
     Body halve = [](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) -> mlir::Value {
       mlir::Value one = mlir::arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(1));
-      return mlir::arith::TruncIOp::create(b, loc, b.getI32Type(),
-                                           mlir::arith::ShRSIOp::create(b, loc, v[0], one));
+      return mlir::arith::TruncIOp::create(b, loc, b.getI32Type(), mlir::arith::ShRSIOp::create(b, loc, v[0], one));
     };
     Node wide = g.reduce(RowReduction::max, g.map("twice", widen, {x}, Element::i64));
     g.store(g.addOperand(Element::i32, Access::out, {R}), g.reduce(RowReduction::max, x));
@@ -69,9 +68,8 @@ static std::vector<int32_t> orderOf(const float *row, int64_t h) {
   std::vector<int32_t> order(h);
   std::iota(order.begin(), order.end(), 0);
   auto isLarger = [](float a, float b) { return std::isnan(a) ? !std::isnan(b) : a > b; };
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return isLarger(row[a], row[b]) || (!isLarger(row[b], row[a]) && a < b);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return isLarger(row[a], row[b]) || (!isLarger(row[b], row[a]) && a < b); });
   return order;
 }
 
@@ -82,8 +80,7 @@ static void expectTop(Buffer &x, Buffer &values, Buffer &places, int64_t rows, i
     for (int64_t round = 0; round < count; ++round) {
       const float expected = x[row * h + order[round]], actual = values[row * count + round];
       ASSERT_EQ(places.ints()[round * rows + row], order[round]) << "row " << row << " of " << h;
-      ASSERT_TRUE(std::isnan(expected) ? std::isnan(actual) : actual == expected)
-          << "row " << row << " of " << h;
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(actual) : actual == expected) << "row " << row << " of " << h;
     }
   }
 }

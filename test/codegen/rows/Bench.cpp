@@ -48,8 +48,7 @@ static RowGraph layerNorm(int64_t n, int64_t h) {
   Node mean = scale(s.g, s.g.reduce(RowReduction::sum, x), 1.0 / h);
   Node centered = sub(s.g, x, mean);
   Node rstd =
-      rsqrt(s.g, shift(s.g, scale(s.g, s.g.reduce(RowReduction::sum, mul(s.g, centered, centered)), 1.0 / h),
-                       1e-5));
+      rsqrt(s.g, shift(s.g, scale(s.g, s.g.reduce(RowReduction::sum, mul(s.g, centered, centered)), 1.0 / h), 1e-5));
   s.out(add(s.g, mul(s.g, mul(s.g, centered, rstd), s.in({s.columns})), s.in({s.columns})));
   s.out(x);
   return s.g;
@@ -80,8 +79,8 @@ static RowGraph rotary(int64_t n, int64_t h) {
   Dim R = g.addDim(DimKind::row, n), N = g.addDim(DimKind::row, h / 64), half = g.addDim(DimKind::indexed, 2),
       K = g.addDim(DimKind::column, 32);
   RowOperand x = g.addOperand(Element::f32, Access::in, {R, N, half, K});
-  Node angle = mul(g, g.load(g.addOperand(Element::f32, Access::in, {R})),
-                   g.load(g.addOperand(Element::f32, Access::in, {K})));
+  Node angle =
+      mul(g, g.load(g.addOperand(Element::f32, Access::in, {R})), g.load(g.addOperand(Element::f32, Access::in, {K})));
   Node c = cos(g, angle), s = sin(g, angle), a = g.load(x, {{half, 0}}), b = g.load(x, {{half, 1}});
   RowOperand y = g.addOperand(Element::f32, Access::out, {R, N, half, K});
   g.store(y, sub(g, mul(g, a, c), mul(g, b, s)), {{half, 0}});
@@ -107,8 +106,8 @@ int main(int argc, char **argv) {
   std::string path = fmt::format("bench-rowgen-{}.so", getpid());
   auto target = CpuTarget::find(argc > 1 ? argv[1] : "native");
   double start = seconds();
-  auto result = target.isOk() ? compileKernels(graphs, {{*target, path}})
-                              : Result<std::vector<CompiledKernel>>(target.status());
+  auto result =
+      target.isOk() ? compileKernels(graphs, {{*target, path}}) : Result<std::vector<CompiledKernel>>(target.status());
   if (!result.isOk()) {
     std::fprintf(stderr, "%s\n", result.status().message().c_str());
     return 1;

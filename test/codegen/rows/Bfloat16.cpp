@@ -43,8 +43,7 @@ TEST(Bfloat16, StoresRoundToNearestEven) {
   runOne(copyOf(int64_t(values.size()), Element::f32, Element::bf16), {&x, &y});
   for (size_t i = 0; i < values.size(); ++i)
     if (std::isnan(values[i]))
-      ASSERT_TRUE(std::isnan(fromBf16(y.halves()[i])) && (y.halves()[i] & 0x40))
-          << i; // the target chooses the NaN
+      ASSERT_TRUE(std::isnan(fromBf16(y.halves()[i])) && (y.halves()[i] & 0x40)) << i; // the target chooses the NaN
     else
       ASSERT_EQ(y.halves()[i], toBf16(values[i])) << std::hexfloat << values[i];
 }
@@ -69,8 +68,7 @@ TEST(Bfloat16, AccessesOfEveryKind) {
   Library library(graphs);
   for (int64_t h = 1; h <= 70; ++h) {
     auto halves = [](size_t size, unsigned seed) { return Buffer(toBf16(randomFloats(size, seed))); };
-    Buffer x = halves(s * h, 1), w = halves(h, 2), t = halves(h * s, 3), r(randomFloats(s, 4)),
-           c = halves(1, 5);
+    Buffer x = halves(s * h, 1), w = halves(h, 2), t = halves(h * s, 3), r(randomFloats(s, 4)), c = halves(1, 5);
     Buffer y = halves(s * h, 6), z = halves(s * h, 7), old = z;
     library.run(h - 1, {&x, &w, &t, &r, &c, &y, &z});
     auto at = [](Buffer &buffer, int64_t i) { return fromBf16(buffer.halves()[i]); };
@@ -165,9 +163,8 @@ TEST(Bfloat16, NeedsAreCountedInHalves) {
   Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
   g.store(g.addOperand(Element::bf16, Access::out, {R, H}, {1, 8}), x);
   using Operand = plan::RowKernel::Operand;
-  EXPECT_EQ(describe(g).operands,
-            (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
-                                  {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
+  EXPECT_EQ(describe(g).operands, (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
+                                                        {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
   EXPECT_EQ(describe(g).bytes, (2 + 4) * 3 * 5);
 }
 

@@ -71,8 +71,7 @@ TEST(ColumnKernels, NormWeightGradient) {
          dy = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
     Node mean = g.load(g.addOperand(Element::f32, Access::in, {R})),
          rstd = g.load(g.addOperand(Element::f32, Access::in, {R}));
-    g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}),
-                       mul(g, dy, mul(g, sub(g, x, mean), rstd)));
+    g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), mul(g, dy, mul(g, sub(g, x, mean), rstd)));
     g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), dy);
     graphs.push_back({fmt::format("k{}", h), g});
   }

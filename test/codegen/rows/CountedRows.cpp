@@ -35,8 +35,7 @@ TEST(CountedRows, ElementsOfTheFirstRows) {
       library.run(0, {&number, &x, &y});
       for (int64_t i = 0; i < kRows * columns; ++i)
         if (i < count * columns || i >= count * columns + block)
-          ASSERT_EQ(y[i], i < count * columns ? 2 * x[i] : kOld)
-              << columns << " columns, " << count << " rows: " << i;
+          ASSERT_EQ(y[i], i < count * columns ? 2 * x[i] : kOld) << columns << " columns, " << count << " rows: " << i;
     }
   }
 }
@@ -58,8 +57,8 @@ TEST(CountedRows, RowsThatLieApart) {
 TEST(CountedRows, RowsWithSumsAndPlaces) {
   for (int64_t columns : {5, 70, 1200}) {
     RowGraph g;
-    const Dim C = g.addDim(DimKind::row, kRows), J = g.addDim(DimKind::row, 2),
-              M = g.addDim(DimKind::column, columns), T = g.addDim(DimKind::indexed, 9);
+    const Dim C = g.addDim(DimKind::row, kRows), J = g.addDim(DimKind::row, 2), M = g.addDim(DimKind::column, columns),
+              T = g.addDim(DimKind::indexed, 9);
     g.countRows(g.addOperand(Element::i32, Access::in, {}));
     const Node place = g.load(g.addOperand(Element::i32, Access::in, {C, J}));
     const RowOperand table = g.addOperand(Element::f32, Access::in, {T, M});
@@ -68,13 +67,12 @@ TEST(CountedRows, RowsWithSumsAndPlaces) {
     g.store(g.addOperand(Element::f32, Access::out, {C, J}), g.reduce(RowReduction::max, x));
     Library library({{"rows", g}});
     for (int32_t count : countsToTry()) {
-      Buffer number(std::vector{count}), places(randomInts(kRows * 2, 1, 0, 8)),
-          rows(randomFloats(9 * columns, 2)), y(kRows * 2 * columns, kOld), most(kRows * 2, kOld);
+      Buffer number(std::vector{count}), places(randomInts(kRows * 2, 1, 0, 8)), rows(randomFloats(9 * columns, 2)),
+          y(kRows * 2 * columns, kOld), most(kRows * 2, kOld);
       library.run(0, {&number, &places, &rows, &y, &most});
       for (int64_t r = 0; r < kRows * 2; ++r) {
         const float *row = &rows[places.ints()[r] * columns];
-        ASSERT_EQ(most[r], r < 2 * count ? *std::max_element(row, row + columns) : kOld)
-            << count << ": " << r;
+        ASSERT_EQ(most[r], r < 2 * count ? *std::max_element(row, row + columns) : kOld) << count << ": " << r;
         for (int64_t i = 0; i < columns; ++i)
           ASSERT_EQ(y[r * columns + i], r < 2 * count ? row[i] + 1 : kOld) << count << ": " << r << ", " << i;
       }
@@ -114,8 +112,7 @@ TEST(CountedRows, WhatIsSummedOverRowsIsRefused) {
   g.countRows(g.addOperand(Element::i32, Access::in, {}));
   g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {M}),
                      g.load(g.addOperand(Element::f32, Access::in, {C, M})));
-  EXPECT_NE(g.verify().message().find("expected a first dim over which nothing is summed"),
-            std::string::npos);
+  EXPECT_NE(g.verify().message().find("expected a first dim over which nothing is summed"), std::string::npos);
 }
 
 } // namespace mgc::rowgen::test

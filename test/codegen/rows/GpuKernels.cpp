@@ -59,21 +59,18 @@ TEST(GpuKernels, NormsOfAllForms) {
     int64_t rows, h;
     Element element;
   };
-  const std::vector<Case> cases = {
-      {37, 8, Element::bf16},    {37, 128, Element::bf16}, {9, 1024, Element::bf16},
-      {3, 4096, Element::bf16},  {3, 4096, Element::f32},  {2, 5000, Element::f32},
-      {2, 40000, Element::bf16}, {2, 33001, Element::f32}, {5, 1001, Element::bf16}};
+  const std::vector<Case> cases = {{37, 8, Element::bf16},    {37, 128, Element::bf16}, {9, 1024, Element::bf16},
+                                   {3, 4096, Element::bf16},  {3, 4096, Element::f32},  {2, 5000, Element::f32},
+                                   {2, 40000, Element::bf16}, {2, 33001, Element::f32}, {5, 1001, Element::bf16}};
   std::vector<NamedGraph> graphs;
   for (size_t number = 0; number < cases.size(); ++number)
-    graphs.push_back(
-        {fmt::format("k{}", number), Norm(cases[number].rows, cases[number].h, cases[number].element).g});
+    graphs.push_back({fmt::format("k{}", number), Norm(cases[number].rows, cases[number].h, cases[number].element).g});
   Library library(graphs);
   for (size_t number = 0; number < cases.size(); ++number) {
     auto [rows, h, element] = cases[number];
     const bool isHalf = element == Element::bf16;
     std::vector<float> values = randomFloats(rows * h, 1), weights = randomFloats(h, 2);
-    Buffer x = isHalf ? Buffer(toBf16(values)) : Buffer(values),
-           w = isHalf ? Buffer(toBf16(weights)) : Buffer(weights);
+    Buffer x = isHalf ? Buffer(toBf16(values)) : Buffer(values), w = isHalf ? Buffer(toBf16(weights)) : Buffer(weights);
     Buffer y = isHalf ? Buffer(std::vector<uint16_t>(rows * h)) : Buffer(size_t(rows * h));
     library.run(number, {&x, &w, &y});
     auto at = [&](Buffer &buffer, int64_t i) { return isHalf ? fromBf16(buffer.halves()[i]) : buffer[i]; };
@@ -118,8 +115,7 @@ TEST(GpuKernels, TablesSharedByWarps) {
   const int64_t rows = 700, h = 264, first = 5, second = 300;
   for (bool inPlace : {false, true}) {
     RowGraph g;
-    Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::indexed, first),
-        W = g.addDim(DimKind::indexed, second);
+    Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::indexed, first), W = g.addDim(DimKind::indexed, second);
     Dim H = g.addDim(DimKind::column, h);
     Node i = g.load(g.addOperand(Element::i32, Access::in, {R})),
          j = g.load(g.addOperand(Element::i32, Access::in, {R}));
@@ -182,11 +178,9 @@ TEST(GpuKernels, UnresolvedSymbols) {
   };
   Node y = g.map("library_tanh", tanh, {g.load(g.addOperand(Element::f32, Access::in, {R, H}))});
   g.store(g.addOperand(Element::f32, Access::out, {R, H}), y);
-  auto result =
-      compileKernels({{"calls", g}}, PtxFile{plan::KernelLevel::sm80, ::testing::TempDir() + "/never.ptx"});
+  auto result = compileKernels({{"calls", g}}, PtxFile{plan::KernelLevel::sm80, ::testing::TempDir() + "/never.ptx"});
   ASSERT_FALSE(result.isOk());
-  EXPECT_EQ(result.status().message().find(
-                "kernel calls: map 'library_tanh' calls __nv_tanhf, which nothing defines"),
+  EXPECT_EQ(result.status().message().find("kernel calls: map 'library_tanh' calls __nv_tanhf, which nothing defines"),
             0u)
       << result.status().message();
 }

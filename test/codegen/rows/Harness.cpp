@@ -50,9 +50,7 @@ bool Buffer::sameBits(const Buffer &other) const {
 
 // From its address to the end of its last row.
 static int64_t spanOf(const plan::RowKernel::Operand &operand) {
-  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
-      .span()
-      .value();
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}.span().value();
 }
 
 void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
@@ -61,8 +59,7 @@ void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector
   ASSERT_NE(needs, nullptr) << symbol;
   std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
   for (const auto &[use, bytes, rowBytes, rowStride, counted] : info.operands)
-    expected.insert(expected.end(),
-                    {int64_t(use) + (counted ? plan::kCountedUse : 0), bytes, rowBytes, rowStride});
+    expected.insert(expected.end(), {int64_t(use) + (counted ? plan::kCountedUse : 0), bytes, rowBytes, rowStride});
   EXPECT_EQ(std::vector(needs, needs + 3 + 4 * needs[2]), expected) << symbol;
   EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
   for (size_t i = 0; i < std::min(buffers.size(), info.operands.size()); ++i)
@@ -121,8 +118,7 @@ std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t
   return values;
 }
 
-void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance,
-                 const std::string &what) {
+void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance, const std::string &what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (std::isnan(expected[i]) && std::isnan(actual[i]))

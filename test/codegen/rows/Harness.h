@@ -56,8 +56,7 @@ public:
 
 private:
   // The file states the same needs of the kernel as the compiler, and the buffers are as large.
-  void expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
-                   size_t scalars) const;
+  void expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers, size_t scalars) const;
   std::vector<CompiledKernel> kernels_;
   struct Loaded;
   std::unique_ptr<Loaded> loaded_;
@@ -74,7 +73,6 @@ std::vector<uint16_t> toBf16(const std::vector<float> &values);
 std::vector<float> randomFloats(size_t size, unsigned seed, float low = -1, float high = 1);
 std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t high);
 // |a - b| <= tolerance * max(1, |b|) for all elements; NaN matches NaN.
-void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance,
-                 const std::string &what = "");
+void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance, const std::string &what = "");
 
 } // namespace mgc::rowgen::test

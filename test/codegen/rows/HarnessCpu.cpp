@@ -62,8 +62,7 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
   std::vector<void *> pointers, copyPointers;
   for (size_t i = 0; i < buffers.size(); ++i) {
     pointers.push_back(buffers[i]->floats());
-    size_t first =
-        std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
+    size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
     copyPointers.push_back(copies[first].floats());
   }
   kernel(pointers.data(), scalars.data(), 0, kernels_[number].info.range);
@@ -71,8 +70,7 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
     kernel(copyPointers.data(), scalars.data(), begin, end);
   for (size_t i = 0; i < buffers.size(); ++i) {
     size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin();
-    EXPECT_TRUE(buffers[i]->sameBits(copies[first]))
-        << "operand " << i << " depends on the split of the range";
+    EXPECT_TRUE(buffers[i]->sameBits(copies[first])) << "operand " << i << " depends on the split of the range";
     EXPECT_TRUE(buffers[i]->guardsIntact()) << "operand " << i << ": written outside";
   }
 }

@@ -53,8 +53,7 @@ namespace {
 // The same bytes `shift` bytes after a multiple of 16.
 class Shifted {
 public:
-  Shifted(const Buffer &buffer, size_t shift)
-      : shift_(shift), bytes_(buffer.bytes()), words_(bytes_ / 16 + 2) {
+  Shifted(const Buffer &buffer, size_t shift) : shift_(shift), bytes_(buffer.bytes()), words_(bytes_ / 16 + 2) {
     std::memcpy(data(), buffer.data(), bytes_);
   }
   std::byte *data() { return reinterpret_cast<std::byte *>(words_.data()) + shift_; }

@@ -44,8 +44,7 @@ TEST(Indexing, GatherRowsWithOffset) {
 TEST(Indexing, OperandsWithRowsApart) {
   const int64_t s = 5, g = 3, r = 2, d = 20, j = r + 2, pitch = j * d;
   auto base = [&](RowGraph &graph, std::vector<Dim> &dims) {
-    Dim S = graph.addDim(DimKind::row, s), G = graph.addDim(DimKind::row, g),
-        R = graph.addDim(DimKind::row, r);
+    Dim S = graph.addDim(DimKind::row, s), G = graph.addDim(DimKind::row, g), R = graph.addDim(DimKind::row, r);
     dims = {S, G, R, graph.addDim(DimKind::column, d)};
     return graph.load(graph.addOperand(Element::f32, Access::in, dims, {2, pitch}));
   };
@@ -57,13 +56,11 @@ TEST(Indexing, OperandsWithRowsApart) {
   rows.store(rows.addOperand(Element::f32, Access::out, dims, {2, pitch}),
              sub(rows, x, rows.reduce(RowReduction::max, x)));
   sums.addDim(DimKind::row, s);
-  dims = {Dim{0}, sums.addDim(DimKind::column, g), sums.addDim(DimKind::column, r),
-          sums.addDim(DimKind::column, d)};
+  dims = {Dim{0}, sums.addDim(DimKind::column, g), sums.addDim(DimKind::column, r), sums.addDim(DimKind::column, d)};
   x = sums.load(sums.addOperand(Element::f32, Access::in, dims, {2, pitch}));
   sums.storeSumOverRows(sums.addOperand(Element::f32, Access::out, {dims[1], dims[2], dims[3]}), x);
 
-  Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7),
-      sum(g * r * d);
+  Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7), sum(g * r * d);
   Library library({{"each", each}, {"rows", rows}, {"sums", sums}});
   using plan::OperandUse;
   const auto used = [&](OperandUse use) {
@@ -95,8 +92,7 @@ TEST(Indexing, PickTheLabelsLogit) {
   Node label = g.load(g.addOperand(Element::i32, Access::in, {R}));
   Node picked = g.load(x, {{V, subI32(g, label, toI32(g, g.scalar(0)))}});
   g.store(g.addOperand(Element::f32, Access::out, {R}), picked);
-  g.store(g.addOperand(Element::f32, Access::out, {R}),
-          sub(g, g.reduce(RowReduction::max, g.load(x)), picked));
+  g.store(g.addOperand(Element::f32, Access::out, {R}), sub(g, g.reduce(RowReduction::max, g.load(x)), picked));
   Buffer logits(randomFloats(rows * v, 1)), labels(randomInts(rows, 2, 80, 180)), out(rows), distance(rows);
   runOne(g, {&logits, &labels, &out, &distance}, {100});
   for (int64_t r = 0; r < rows; ++r) {
@@ -116,11 +112,9 @@ TEST(Indexing, OneHotByGlobalIndex) {
   Node p = g.load(g.addOperand(Element::f32, Access::in, {R, V}));
   Node label = g.load(g.addOperand(Element::i32, Access::in, {R}));
   Node hit = equal(g, g.index(V, 0), label);
-  g.store(g.addOperand(Element::f32, Access::out, {R, V}),
-          sub(g, p, select(g, hit, g.constant(1), g.constant(0))));
+  g.store(g.addOperand(Element::f32, Access::out, {R, V}), sub(g, p, select(g, hit, g.constant(1), g.constant(0))));
   g.store(g.addOperand(Element::i32, Access::out, {R}), g.index(R));
-  Buffer x(randomFloats(rows * v, 1)), labels(randomInts(rows, 2, 1000, 1000 + v - 1)), y(rows * v),
-      number(rows);
+  Buffer x(randomFloats(rows * v, 1)), labels(randomInts(rows, 2, 1000, 1000 + v - 1)), y(rows * v), number(rows);
   runOne(g, {&x, &labels, &y, &number}, {1000});
   for (int64_t i = 0; i < rows * v; ++i)
     EXPECT_EQ(y[i], x[i] - (i % v + 1000 == labels.ints()[i / v] ? 1.0f : 0.0f));
@@ -230,8 +224,7 @@ static RowGraph dropout(int64_t rows, int64_t columns) {
     return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::uge, word, quarter);
   };
   Node kept = g.map("keep", keep, {g.index(R, 0), g.index(C, 1), toI32(g, g.scalar(2))}, Element::i1, 60);
-  g.store(g.addOperand(Element::f32, Access::out, {R, C}),
-          select(g, kept, scale(g, x, 1 / 0.75), g.constant(0)));
+  g.store(g.addOperand(Element::f32, Access::out, {R, C}), select(g, kept, scale(g, x, 1 / 0.75), g.constant(0)));
   return g;
 }
 

@@ -15,9 +15,7 @@ static RowGraph apply(Emitter emit, bool asScalars) {
   RowGraph g;
   Dim N = g.addDim(DimKind::row, kSize), C = g.addDim(DimKind::column, asScalars ? 2 : 1);
   Node x = g.load(g.addOperand(Element::f32, Access::in, {N}));
-  Body body = [emit](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) {
-    return emit(b, loc, v[0]);
-  };
+  Body body = [emit](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) { return emit(b, loc, v[0]); };
   Node y = g.map("f", body, {x});
   if (asScalars) // The reduction over the columns keeps rows apart: the function is computed on scalars.
     y = g.reduce(RowReduction::max, add(g, y, mul(g, toF32(g, g.index(C)), g.constant(0))));
@@ -77,8 +75,7 @@ static std::vector<float> special(Emitter emit, std::vector<float> inputs) {
 TEST(MathAccuracy, Exp) {
   Errors errors = compare(emitExp, [](double x) { return std::exp(x); }, samples(-87, 88.7f));
   EXPECT_LE(errors.ulp, kMathErrors.expUlp);
-  auto results =
-      special(emitExp, {0, -INFINITY, INFINITY, NAN, 88.73f, 1e30f, -1e30f, -104.5f, -100, -88, -95});
+  auto results = special(emitExp, {0, -INFINITY, INFINITY, NAN, 88.73f, 1e30f, -1e30f, -104.5f, -100, -88, -95});
   EXPECT_EQ(results[0], 1);
   EXPECT_EQ(results[1], 0);
   EXPECT_EQ(results[2], INFINITY);
@@ -159,16 +156,8 @@ TEST(MathAccuracy, Erfc) {
 
 TEST(MathAccuracy, SinAndCos) {
   for (float bound : {1.0f, 100.0f, 1e5f, 1e6f}) {
-    EXPECT_LE(compare(
-                  emitSin, [](double x) { return std::sin(x); }, samples(-bound, bound))
-                  .absolute,
-              2e-7)
-        << bound;
-    EXPECT_LE(compare(
-                  emitCos, [](double x) { return std::cos(x); }, samples(-bound, bound))
-                  .absolute,
-              2e-7)
-        << bound;
+    EXPECT_LE(compare(emitSin, [](double x) { return std::sin(x); }, samples(-bound, bound)).absolute, 2e-7) << bound;
+    EXPECT_LE(compare(emitCos, [](double x) { return std::cos(x); }, samples(-bound, bound)).absolute, 2e-7) << bound;
   }
   auto results = special(emitSin, {0, INFINITY, NAN, 1e9f});
   EXPECT_EQ(results[0], 0);

@@ -28,16 +28,14 @@ TEST(Refusals, MixedRowAndColumnResults) {
   Small u;
   Node sum = u.g.reduce(RowReduction::sum, u.g.load(u.x));
   u.g.storeSumOverRows(u.column, mul(u.g, u.g.load(u.x), sum));
-  EXPECT_EQ(errorOf(u.g),
-            "node %1: a row reduction in a kernel that sums over rows; expected its result as an "
-            "operand, stored before");
+  EXPECT_EQ(errorOf(u.g), "node %1: a row reduction in a kernel that sums over rows; expected its result as an "
+                          "operand, stored before");
 }
 
 TEST(Refusals, AccessesThatDoNotFit) {
   Small t;
   t.g.store(t.row, t.g.load(t.x));
-  EXPECT_EQ(errorOf(t.g),
-            "effect 0: node %0 changes along the columns, operand 2 has none; expected a per-row value");
+  EXPECT_EQ(errorOf(t.g), "effect 0: node %0 changes along the columns, operand 2 has none; expected a per-row value");
   Small u;
   u.g.store(u.column, u.g.load(u.x));
   EXPECT_EQ(errorOf(u.g), "effect 0: operand 3 lacks a row dim; expected all");
@@ -51,8 +49,7 @@ TEST(Refusals, AccessesThatDoNotFit) {
   Node moving = z.g.index(z.C);
   z.g.store(z.row, z.g.load(z.x, {{z.C, moving}}));
   EXPECT_EQ(errorOf(z.g), "node %1: the index %0 changes along the columns; expected a per-row value");
-  EXPECT_EQ(errorOf(Small().g),
-            "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
+  EXPECT_EQ(errorOf(Small().g), "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
 }
 
 TEST(Refusals, ValuesOfBf16) {
@@ -93,8 +90,7 @@ TEST(Refusals, PositionsInLongDims) {
   g.store(g.addOperand(Element::f32, Access::out, {}), g.reduce(RowReduction::sum, g.load(x)));
   EXPECT_EQ(errorOf(g), "");
   g.store(g.addOperand(Element::i32, Access::out, {c}), g.index(c));
-  EXPECT_EQ(errorOf(g),
-            "node %2: dim 0 has size 2147483648, but positions are i32; expected at most 2147483647");
+  EXPECT_EQ(errorOf(g), "node %2: dim 0 has size 2147483648, but positions are i32; expected at most 2147483647");
 }
 
 TEST(Refusals, UnresolvedSymbols) {
@@ -115,8 +111,7 @@ TEST(Refusals, BodyOfAnotherType) {
             t.g.map("same", body, {t.g.load(t.x)}, Element::i32));
   auto result = compileKernels({{"k", t.g}}, {{kTestTarget, ::testing::TempDir() + "/never.so"}});
   ASSERT_FALSE(result.isOk());
-  EXPECT_EQ(result.status().message(),
-            "kernel k: map 'same': its body gives another type than the node says");
+  EXPECT_EQ(result.status().message(), "kernel k: map 'same': its body gives another type than the node says");
 }
 
 TEST(Refusals, NamesAndTargets) {
@@ -129,8 +124,7 @@ TEST(Refusals, NamesAndTargets) {
   auto targetError = [](const char *cpu) { return CpuTarget::find(cpu).status().message(); };
   EXPECT_EQ(message({{"a-b", t.g}}), "kernel 'a-b': the symbol is not a C identifier");
   EXPECT_EQ(message({{"k", t.g}, {"k", t.g}}), "kernel 'k': the symbol is used twice");
-  EXPECT_EQ(targetError("x86-64-v2"),
-            "kernels: cpu 'x86-64-v2' lacks avx2 or fma; expected at least x86-64-v3");
+  EXPECT_EQ(targetError("x86-64-v2"), "kernels: cpu 'x86-64-v2' lacks avx2 or fma; expected at least x86-64-v3");
   EXPECT_NE(targetError("z80").find("unknown cpu 'z80'"), std::string::npos);
 }
 

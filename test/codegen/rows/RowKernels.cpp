@@ -12,9 +12,7 @@ namespace mgc::rowgen::test {
 static RowGraph broadcasts(int64_t s, int64_t b, int64_t h) {
   RowGraph g;
   Dim S = g.addDim(DimKind::row, s), B = g.addDim(DimKind::row, b), H = g.addDim(DimKind::column, h);
-  auto in = [&](std::vector<Dim> dims) {
-    return g.load(g.addOperand(Element::f32, Access::in, std::move(dims)));
-  };
+  auto in = [&](std::vector<Dim> dims) { return g.load(g.addOperand(Element::f32, Access::in, std::move(dims))); };
   Node x = in({S, B, H}), w = in({H}), a = in({B, H}), t = in({H, S}), c = in({});
   g.store(g.addOperand(Element::f32, Access::out, {S, B, H}), add(g, add(g, add(g, mul(g, x, w), a), t), c));
   return g;
@@ -27,8 +25,7 @@ TEST(RowKernels, ElementwiseWithBroadcasts) {
     graphs.push_back({fmt::format("k{}", h), broadcasts(s, b, h)});
   Library library(graphs);
   for (int64_t h = 1; h <= 70; ++h) {
-    Buffer x(randomFloats(s * b * h, 1)), w(randomFloats(h, 2)), a(randomFloats(b * h, 3)),
-        t(randomFloats(h * s, 4));
+    Buffer x(randomFloats(s * b * h, 1)), w(randomFloats(h, 2)), a(randomFloats(b * h, 3)), t(randomFloats(h * s, 4));
     Buffer c(randomFloats(1, 5)), y(s * b * h);
     library.run(h - 1, {&x, &w, &a, &t, &c, &y});
     std::vector<double> expected;
@@ -229,8 +226,7 @@ TEST(RowKernels, SoftmaxInPlace) {
     RowOperand logits = g.addOperand(Element::f32, Access::in, {R, V});
     Node x = g.load(logits), label = g.load(g.addOperand(Element::i32, Access::in, {R}));
     Node power = exp(g, sub(g, x, g.reduce(RowReduction::max, x)));
-    g.store(g.addOperand(Element::f32, Access::out, {R, V}),
-            div(g, power, g.reduce(RowReduction::sum, power)));
+    g.store(g.addOperand(Element::f32, Access::out, {R, V}), div(g, power, g.reduce(RowReduction::sum, power)));
     g.store(g.addOperand(Element::f32, Access::out, {R}), g.load(logits, {{V, label}}));
     graphs.push_back({fmt::format("k{}", v), g});
   }
@@ -272,8 +268,7 @@ TEST(RowKernels, ReductionOverTwoColumnDims) {
   Library library(graphs);
   for (size_t number = 0; number < widths.size(); ++number) {
     int64_t d = widths[number];
-    Buffer x(randomFloats(5 * 3 * d, 1)), w(randomFloats(d, 2)), u(randomFloats(3, 3)), sum(5),
-        y(5 * 3 * d, 10);
+    Buffer x(randomFloats(5 * 3 * d, 1)), w(randomFloats(d, 2)), u(randomFloats(3, 3)), sum(5), y(5 * 3 * d, 10);
     library.run(number, {&x, &w, &u, &sum, &y});
     std::vector<double> expected(5), products;
     for (int64_t i = 0; i < 5 * 3 * d; ++i) {

@@ -29,8 +29,7 @@ void setCosts(Problem &problem, const Workload &work) {
   }
 }
 
-Problem problemOf(const char *row, int64_t stages, int64_t chunks, int64_t microbatches,
-                  const Workload &work) {
+Problem problemOf(const char *row, int64_t stages, int64_t chunks, int64_t microbatches, const Workload &work) {
   Problem problem = uniformProblem(row, {stages, chunks, microbatches}, kSizes);
   setCosts(problem, work);
   return problem;
@@ -58,8 +57,7 @@ void expectNoSlower(const ScheduleRow &row, int64_t stages, int64_t microbatches
       Problem planned = problemOf("auto", stages, v, microbatches, work);
       planned.memory = double(peak) / double(v * std::min(stages, microbatches));
       EXPECT_LE(peakOf(automatic(planned)), peak) << nameOf(fixed);
-      EXPECT_LE(makespanOf(planned), makespanOf(fixed) * (1 + 1e-9))
-          << nameOf(fixed) << " message " << work.message;
+      EXPECT_LE(makespanOf(planned), makespanOf(fixed) * (1 + 1e-9)) << nameOf(fixed) << " message " << work.message;
     }
 }
 
@@ -137,8 +135,8 @@ TEST(Auto, PublishedCase) {
     const double milliseconds = 1000.0 * double(std::clock() - start) / CLOCKS_PER_SEC;
     const TimedOrders found = timed(problem.shape, {problem.costs, problem.messageSeconds}, orders);
     const double busy = 256 * (work.forward + work.input + work.weight);
-    std::printf("auto pp 32 v %ld M 256 memory %.1f: bubble %.4f, of the slowest stage alone %.4f; %.0f ms\n",
-                long(v), memory, 1 - busy / found.makespan, 1 - busy / found.span, milliseconds);
+    std::printf("auto pp 32 v %ld M 256 memory %.1f: bubble %.4f, of the slowest stage alone %.4f; %.0f ms\n", long(v),
+                memory, 1 - busy / found.makespan, 1 - busy / found.span, milliseconds);
     EXPECT_LE(1 - busy / found.makespan, whole);
     EXPECT_LE(1 - busy / found.span, alone);
   }

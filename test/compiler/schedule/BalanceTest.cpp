@@ -18,8 +18,7 @@ double largestPart(const LayerCosts &costs, const Split &split) {
   for (size_t part = 0; part < split.size(); ++part) {
     const double own = std::accumulate(layer, layer + split[part], 0.0);
     layer += split[part];
-    largest =
-        std::max(largest, own + (part == 0 ? costs.embed : 0) + (part + 1 == split.size() ? costs.head : 0));
+    largest = std::max(largest, own + (part == 0 ? costs.embed : 0) + (part + 1 == split.size() ? costs.head : 0));
   }
   return largest;
 }

@@ -14,9 +14,8 @@ using Kind = Step::Kind;
 std::vector<Problem> problems() {
   std::vector<Problem> result;
   for (const ScheduleRow &row : schedules())
-    for (Shape shape :
-         {Shape{2, row.minVirtualStages, 4}, Shape{3, row.minVirtualStages, 5},
-          Shape{4, row.minVirtualStages, 3}, Shape{2, std::min<int64_t>(row.maxVirtualStages, 3), 6}}) {
+    for (Shape shape : {Shape{2, row.minVirtualStages, 4}, Shape{3, row.minVirtualStages, 5},
+                        Shape{4, row.minVirtualStages, 3}, Shape{2, std::min<int64_t>(row.maxVirtualStages, 3), 6}}) {
       Problem problem = uniformProblem(row.name, shape, kSizes);
       result.insert(result.end(), {problem, inParts(problem)});
     }
@@ -36,8 +35,8 @@ template <typename Break> void mutate(int64_t least, Break &&breakIt) {
       for (size_t step = 0; step < valid.steps.size(); ++step)
         breakIt(list, step, [&] {
           ++mutants;
-          EXPECT_FALSE(verify(problem, *solution).isOk()) << nameOf(problem) << " stage " << stage << " step "
-                                                          << step << ": " << toString(valid.steps[step]);
+          EXPECT_FALSE(verify(problem, *solution).isOk())
+              << nameOf(problem) << " stage " << stage << " step " << step << ": " << toString(valid.steps[step]);
           list = valid;
         });
       list = valid;
@@ -100,8 +99,7 @@ TEST(Mutation, SwapTwoDependentRuns) { // a forward and the backward of the same
     if (first.kind != Kind::run || first.task.kind != TaskKind::forward)
       return;
     for (size_t other = step + 1; other < list.steps.size(); ++other)
-      if (Step &second = list.steps[other]; second.kind == Kind::run &&
-                                            second.task.chunk == first.task.chunk &&
+      if (Step &second = list.steps[other]; second.kind == Kind::run && second.task.chunk == first.task.chunk &&
                                             second.task.microbatch == first.task.microbatch) {
         std::swap(first, second);
         std::swap(first.waits, second.waits);
@@ -204,8 +202,8 @@ TEST(Mutation, OverlapTwoBuffers) {
       for (size_t a = 0; a < list.buffers.size(); ++a)
         for (size_t b = 0; b < list.buffers.size(); ++b) {
           ScheduledBuffer &moved = list.buffers[a], &fixed = list.buffers[b];
-          if (a == b || moved.begin >= fixed.end || fixed.begin >= moved.end ||
-              fixed.bytes + 960 < moved.bytes || !isSampled(++number, 4))
+          if (a == b || moved.begin >= fixed.end || fixed.begin >= moved.end || fixed.bytes + 960 < moved.bytes ||
+              !isSampled(++number, 4))
             continue;
           int64_t last = (fixed.bytes - 1) / 64 * 64;
           for (int64_t offset : {fixed.offset, fixed.offset + last}) {

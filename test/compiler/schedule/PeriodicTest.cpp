@@ -13,8 +13,7 @@ namespace mgc::schedule {
 namespace {
 
 // Calls visit(problem) for every row over pp 1..4, v 1..3 and the microbatches.
-template <typename Visit>
-void sweepPeriodic(const std::vector<int64_t> &microbatches, Sizes bytes, Visit &&visit) {
+template <typename Visit> void sweepPeriodic(const std::vector<int64_t> &microbatches, Sizes bytes, Visit &&visit) {
   for (const ScheduleRow &row : schedules())
     for (int64_t pp = 1; pp <= 4; ++pp)
       for (int64_t v = 1; v <= 3; ++v)
@@ -45,8 +44,7 @@ void expectSameSteps(const PeriodicStage &found, const PeriodicStage &expected, 
   ASSERT_EQ(a.size(), b.size()) << what;
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].waits, b[i].waits) << what << " step " << i << " " << toString(a[i]);
-    ASSERT_TRUE(a[i] == b[i]) << what << " step " << i << " " << toString(a[i]) << ", expected "
-                              << toString(b[i]);
+    ASSERT_TRUE(a[i] == b[i]) << what << " step " << i << " " << toString(a[i]) << ", expected " << toString(b[i]);
   }
 }
 
@@ -120,8 +118,7 @@ TEST(Periodic, RepeatsChangeNothing) {
           waits.push_back(int64_t(i) - distance);
         std::ranges::reverse(waits);
         ASSERT_EQ(toString(steps[i]), toString(stage.steps[i])) << nameOf(problem) << " step " << i;
-        ASSERT_TRUE(std::ranges::is_permutation(waits, stage.steps[i].waits))
-            << nameOf(problem) << " step " << i;
+        ASSERT_TRUE(std::ranges::is_permutation(waits, stage.steps[i].waits)) << nameOf(problem) << " step " << i;
       }
     }
   });
@@ -152,13 +149,12 @@ TEST(Periodic, ListsDoNotGrowWithMicrobatches) {
 TEST(Periodic, RingsWasteLittleMemory) {
   constexpr int64_t boundary = 12582912, activation = 742981632; // a GPT-3 layer's chunk
   std::map<std::string, double> worst;
-  sweepPeriodic({1, 2, 3, 4, 7, 8, 16, 64, 200},
-                {boundary, activation, boundary, boundary, boundary, boundary}, [&](const Problem &problem) {
+  sweepPeriodic({1, 2, 3, 4, 7, 8, 16, 64, 200}, {boundary, activation, boundary, boundary, boundary, boundary},
+                [&](const Problem &problem) {
                   const Result<PeriodicSolution> solution = generatePeriodic(problem);
                   const bool isV = problem.schedule == "zb-v" || problem.schedule == "auto";
                   for (const PeriodicStage &stage : solution->stages) {
-                    const double ratio =
-                        double(stage.bytes - (isV ? activation : 0)) / double(stage.leastBytes);
+                    const double ratio = double(stage.bytes - (isV ? activation : 0)) / double(stage.leastBytes);
                     worst[problem.schedule] = std::max(worst[problem.schedule], ratio);
                   }
                 });
@@ -180,8 +176,7 @@ TEST(Periodic, PartsOfTheLastBackwardsRunOnce) {
 }
 
 TEST(Periodic, RefusesWhatGenerateRefuses) {
-  const Problem none = uniformProblem("1f1b", {2, 1, 0}, kSizes),
-                unknown = uniformProblem("2f2b", {2, 1, 99}, kSizes);
+  const Problem none = uniformProblem("1f1b", {2, 1, 0}, kSizes), unknown = uniformProblem("2f2b", {2, 1, 99}, kSizes);
   for (const Problem &problem : {none, unknown})
     EXPECT_EQ(generatePeriodic(problem).status().message(), generate(problem).status().message());
   Problem sizes = uniformProblem("1f1b", {2, 1, 99}, kSizes);

@@ -36,8 +36,7 @@ constexpr int64_t kBytesBehind = 192;
 // tied parameters).
 class StageOf {
 public:
-  StageOf(int64_t index, int64_t stages, const PeriodicStage &from)
-      : index_(index), stages_(stages), from_(from) {}
+  StageOf(int64_t index, int64_t stages, const PeriodicStage &from) : index_(index), stages_(stages), from_(from) {}
 
   plan::StagePlan build() {
     stage_.rings = from_.rings;
@@ -103,9 +102,8 @@ plan::Plan planOf(const Shape &shape, const std::vector<PeriodicStage> &stages) 
   plan.microbatches = plan.globalBatchSize = shape.microbatches;
   plan.sequenceLength = plan.microBatchSize = plan.vocabulary = 1;
   plan.virtualStages = shape.virtualStages;
-  plan.programs = {
-      meetingOf("reduce", {"pp"}, {}),
-      meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
+  plan.programs = {meetingOf("reduce", {"pp"}, {}),
+                   meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
   for (int64_t s = 0; s < pp; ++s)
     plan.stages.push_back(StageOf(s, pp, stages[s]).build());
   return plan;
@@ -159,8 +157,7 @@ TEST(Plan, PeriodicSchedulesAreAccepted) {
 }
 
 // Visits every plan with one change of the stage that `change` makes, and counts them.
-template <typename Change>
-int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
+template <typename Change> int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
   const plan::StagePlan valid = plan.stages[stage];
   int64_t mutants = 0;
   for (; change(plan.stages[stage], mutants); ++mutants) {
@@ -338,8 +335,7 @@ TEST(Plan, TiedBucketsMeetInTheSameOrder) {
   EXPECT_TRUE(status.isOk()) << status.message();
   status = verifySchedule(planOfTiedBuckets({{0, 1}, {1, 0}}));
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos)
-      << status.message();
+  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
 }
 
@@ -357,9 +353,7 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
   auto chunkOf = [](plan::StagePlan &stage, auto &&wanted) -> plan::Chunk & {
     return stage.chunks[std::ranges::find_if(stage.schedule, wanted)->chunk];
   };
-  auto isRun = [](const ScheduleStep &step) {
-    return step.kind == ScheduleStep::Kind::run && step.microbatch >= 0;
-  };
+  auto isRun = [](const ScheduleStep &step) { return step.kind == ScheduleStep::Kind::run && step.microbatch >= 0; };
   refuses(
       [&](plan::StagePlan &stage) {
         plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
@@ -408,9 +402,8 @@ TEST(Plan, StepsAreLimited) {
   constexpr int64_t most = kMaxSteps + 2 * kMaxParts;
   plan.stages[0].schedule.resize(most + 1, valid.stages[0].schedule.front());
   plan.stages[0].repeats.clear();
-  EXPECT_NE(
-      verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
-      std::string::npos);
+  EXPECT_NE(verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
+            std::string::npos);
   plan = valid;
   plan.stages.pop_back();
   EXPECT_FALSE(prove(plan).isOk());

@@ -96,8 +96,7 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
     }
     for (size_t i = 0; i < stage.repeats.size(); ++i)
       for (int64_t by : {-1, 1})
-        change(stage.repeats[i].count, stage.repeats[i].count + by,
-               fmt::format("{} repeat {} count {:+}", at, i, by));
+        change(stage.repeats[i].count, stage.repeats[i].count + by, fmt::format("{} repeat {} count {:+}", at, i, by));
     for (size_t i = 0; i < stage.rings.size(); ++i) {
       plan::Ring &ring = stage.rings[i];
       const std::string here = fmt::format("{} ring {} ({})", at, i, ring.name);
@@ -131,8 +130,7 @@ TEST(Proof, agreesWithTheProofOfEveryStep) {
         refused += !onRepeats;
       });
     }
-  std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused),
-              long(morePrecise));
+  std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused), long(morePrecise));
   EXPECT_GT(refused, mutants * 8 / 10);
 }
 
@@ -143,8 +141,7 @@ TEST(Proof, runsOfAPairLieApart) {
   EXPECT_TRUE(plan::provePlan(plan).isOk());
   plan::StagePlan &stage = plan.stages[0];
   const auto second = std::ranges::find_if(stage.schedule, &ScheduleStep::paired);
-  const std::array<const plan::Chunk *, 2> chunks = {&stage.chunks[(second - 1)->chunk],
-                                                     &stage.chunks[second->chunk]};
+  const std::array<const plan::Chunk *, 2> chunks = {&stage.chunks[(second - 1)->chunk], &stage.chunks[second->chunk]};
   const auto refuses = [&](const std::string &kind, const std::string &part) {
     Plan mutant = plan;
     plan::StagePlan &changed = mutant.stages[0];
@@ -180,8 +177,7 @@ TEST(Proof, slotsOfARunLieApart) {
   Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
   plan::StagePlan &stage = plan.stages[1];
   const auto ring = [&](const std::string &kind) -> plan::Ring & {
-    return *std::ranges::find_if(stage.rings,
-                                 [&](const plan::Ring &one) { return one.name.starts_with(kind); });
+    return *std::ranges::find_if(stage.rings, [&](const plan::Ring &one) { return one.name.starts_with(kind); });
   };
   EXPECT_TRUE(plan::provePlan(plan).isOk());
   ring("gradientOut").offset = ring("activation").offset; // a backward reads the one and writes the other

@@ -63,8 +63,7 @@ private:
   }
 
   int64_t chunkOf(const Step &step) {
-    const auto [known, isNew] =
-        chunks_.try_emplace({step.task.kind, step.task.chunk}, int64_t(stage_.chunks.size()));
+    const auto [known, isNew] = chunks_.try_emplace({step.task.kind, step.task.chunk}, int64_t(stage_.chunks.size()));
     if (!isNew)
       return known->second;
     plan::Chunk &chunk = stage_.chunks.emplace_back();
@@ -73,8 +72,7 @@ private:
     if (step.microbatch >= 0)
       chunk.calls = {callOf(step, chunk)};
     else if (step.task.kind != TaskKind::update)
-      chunk.calls = {
-          {.program = step.task.kind == TaskKind::begin ? 0 : 1, .segments = {{-1, stage_.resultsOffset}}}};
+      chunk.calls = {{.program = step.task.kind == TaskKind::begin ? 0 : 1, .segments = {{-1, stage_.resultsOffset}}}};
     return known->second;
   }
 
@@ -88,8 +86,7 @@ private:
         const int64_t bytes = from_.rings[use.buffer].bytes, number = int64_t(operands.size());
         program.segments.push_back(nameOf(use.kind));
         program.segmentBytes.push_back(bytes);
-        kernel.uses.push_back(
-            {uses == &step.reads ? plan::OperandUse::read : plan::OperandUse::written, bytes});
+        kernel.uses.push_back({uses == &step.reads ? plan::OperandUse::read : plan::OperandUse::written, bytes});
         operands.push_back({number, 0});
         call.segments.push_back({number, 0});
         chunk.slots.push_back(use.buffer);

@@ -2,8 +2,8 @@
 // that its task does, whole.
 #pragma once
 
-#include "plan/Plan.h"
 #include "compiler/schedule/Periodic.h"
+#include "plan/Plan.h"
 
 namespace mgc::schedule {
 

@@ -25,8 +25,7 @@ StageSchedule placed(std::vector<ScheduledBuffer> buffers, int64_t group = 1) {
 }
 
 TEST(Rings, HaveASlotForEachThatLives) {
-  const StageSchedule stage =
-      placed({buffer(0, 0, 0, 5), buffer(0, 1, 1, 7), buffer(0, 2, 5, 9), buffer(0, 3, 7, 11)});
+  const StageSchedule stage = placed({buffer(0, 0, 0, 5), buffer(0, 1, 1, 7), buffer(0, 2, 5, 9), buffer(0, 3, 7, 11)});
   ASSERT_EQ(stage.rings.size(), 1u);
   EXPECT_EQ(stage.rings[0].name, "activation.0");
   EXPECT_EQ(stage.rings[0].turns, (Turns{{0, 2, 0}}));
@@ -39,8 +38,8 @@ TEST(Rings, HaveASlotForEachThatLives) {
 // While one chunk fills, the other drains: two slots, not three.
 TEST(Rings, OfChunksShareSlots) {
   const StageSchedule stage =
-      placed({buffer(0, 0, 0, 4), buffer(0, 1, 1, 5), buffer(1, 0, 4, 8), buffer(1, 1, 5, 9),
-              buffer(0, 2, 8, 12), buffer(0, 3, 9, 13), buffer(1, 2, 12, 16), buffer(1, 3, 13, 17)},
+      placed({buffer(0, 0, 0, 4), buffer(0, 1, 1, 5), buffer(1, 0, 4, 8), buffer(1, 1, 5, 9), buffer(0, 2, 8, 12),
+              buffer(0, 3, 9, 13), buffer(1, 2, 12, 16), buffer(1, 3, 13, 17)},
              2);
   ASSERT_EQ(stage.rings.size(), 2u);
   EXPECT_EQ(stage.bytes, 256);

@@ -21,9 +21,7 @@ int64_t lowerBound(const StageSchedule &stage) {
 // Largest number of microbatches whose saved activations live at one time on a stage, chunks counted singly.
 int64_t peakInFlight(const Solution &solution, int64_t stage) {
   const std::vector<Step> &steps = solution.stages[stage].steps;
-  auto runs = [](const Step &step, TaskKind kind) {
-    return step.kind == Step::Kind::run && step.task.kind == kind;
-  };
+  auto runs = [](const Step &step, TaskKind kind) { return step.kind == Step::Kind::run && step.task.kind == kind; };
   bool isSplit =
       std::any_of(steps.begin(), steps.end(), [&](const Step &step) { return runs(step, TaskKind::weight); });
   int64_t live = 0, most = 0;
@@ -64,8 +62,7 @@ TEST(Schedule, EveryRowIsValidInParts) {
       for (int64_t chunk = 0; chunk < problem.shape.virtualStages; ++chunk)
         EXPECT_EQ(std::ranges::count_if(solution->stages[stage].steps,
                                         [&](const Step &step) {
-                                          return step.task.kind == TaskKind::gradients &&
-                                                 step.task.chunk == chunk;
+                                          return step.task.kind == TaskKind::gradients && step.task.chunk == chunk;
                                         }),
                   problem.parts[stage][chunk])
             << row.name;
@@ -205,8 +202,7 @@ TEST(Schedule, PlacementsAreOneToOne) {
           EXPECT_EQ(shape.globalChunk(shape.stageOf(global), shape.chunkOf(global)), global);
         EXPECT_EQ(shape.isLocal(pp - 1) && v > 1, v > 1 && (pp == 1 || placement == ChunkPlacement::v));
       }
-  EXPECT_NE(findSchedule("zb-v", {2, 2, 4}).status().message().find("in placement v, not loop"),
-            std::string::npos);
+  EXPECT_NE(findSchedule("zb-v", {2, 2, 4}).status().message().find("in placement v, not loop"), std::string::npos);
 }
 
 TEST(Schedule, SentBuffersAreReused) { // the ring of output buffers does not grow with the microbatches
@@ -241,12 +237,11 @@ TEST(Schedule,
   for (int64_t pp = 1; pp <= 5; ++pp)
     for (int64_t v = 2; v <= 3; ++v)
       for (int64_t m = pp; m <= 4 * pp; m += pp) {
-        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))
-                                        ->orders(uniformProblem("interleaved", {pp, v, m}, kSizes));
+        std::vector<Order> orders =
+            (*findSchedule("interleaved", {pp, v, m}))->orders(uniformProblem("interleaved", {pp, v, m}, kSizes));
         for (int64_t stage = 0; stage < pp; ++stage) {
-          auto first =
-              std::find_if(orders[stage].begin(), orders[stage].end(),
-                           [](const ScheduledTask &task) { return task.kind == TaskKind::backward; });
+          auto first = std::find_if(orders[stage].begin(), orders[stage].end(),
+                                    [](const ScheduledTask &task) { return task.kind == TaskKind::backward; });
           int64_t warmup = std::min(2 * (pp - stage - 1) + (v - 1) * pp, m * v);
           EXPECT_EQ(first - orders[stage].begin(), std::min(warmup + 1, m * v));
           EXPECT_EQ(first->chunk, v - 1);

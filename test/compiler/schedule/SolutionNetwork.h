@@ -14,23 +14,15 @@ inline Network networkOf(const Solution &solution) {
     everyone.push_back(int64_t(stage));
     std::vector<NetworkStep> &steps = network.stages.emplace_back();
     for (const Step &step : solution.stages[stage].steps) {
-      NetworkStep &out = steps.emplace_back(NetworkStep{NetworkStep::Kind(step.kind),
-                                                        step.peer,
-                                                        step.value,
-                                                        step.microbatch,
-                                                        step.bytes,
-                                                        &step.waits,
-                                                        {},
-                                                        0});
+      NetworkStep &out = steps.emplace_back(NetworkStep{
+          NetworkStep::Kind(step.kind), step.peer, step.value, step.microbatch, step.bytes, &step.waits, {}, 0});
       bool isRun = step.kind == Step::Kind::run;
       out.ofGradients = isRun && step.task.kind == TaskKind::gradients;
       if (isRun && (step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update))
         out.meetings.push_back({0, std::string(nameOf(step.task.kind))});
     }
   }
-  network.describe = [&solution](int64_t stage, int64_t step) {
-    return toString(solution.stages[stage].steps[step]);
-  };
+  network.describe = [&solution](int64_t stage, int64_t step) { return toString(solution.stages[stage].steps[step]); };
   return network;
 }
 

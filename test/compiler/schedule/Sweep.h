@@ -26,8 +26,7 @@ inline bool takes(const ScheduleRow &row, int64_t virtualStages) {
 }
 
 // Calls visit(row, problem) for pp 1..mostStages, v 1..mostVirtual, M 1..mostMicrobatches.
-template <typename Visit>
-void sweep(int64_t mostStages, int64_t mostVirtual, int64_t mostMicrobatches, Visit &&visit) {
+template <typename Visit> void sweep(int64_t mostStages, int64_t mostVirtual, int64_t mostMicrobatches, Visit &&visit) {
   for (const ScheduleRow &row : schedules())
     for (int64_t pp = 1; pp <= mostStages; ++pp)
       for (int64_t v = 1; v <= mostVirtual; ++v)
@@ -47,8 +46,8 @@ inline Problem inParts(Problem problem) {
 }
 
 inline std::string nameOf(const Problem &problem) {
-  return fmt::format("{} pp {} v {} M {}", problem.schedule, problem.shape.stages,
-                     problem.shape.virtualStages, problem.shape.microbatches);
+  return fmt::format("{} pp {} v {} M {}", problem.schedule, problem.shape.stages, problem.shape.virtualStages,
+                     problem.shape.microbatches);
 }
 
 } // namespace mgc::schedule

@@ -70,10 +70,9 @@ TEST(Text, PairsAreOneWord) {
     EXPECT_EQ(writeScheduleText(read->shape, read->orders), "stage 0: F0 F1+B0 B1\n");
     EXPECT_EQ(writeScheduleText(read->shape, read->orders, TextForm::csv), "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
   }
-  EXPECT_EQ(errorOf("stage 0: F0+B0"),
-            "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
-            "(line 1 column 10); a pair is a forward and a backward, or a half of "
-            "one, of two microbatches");
+  EXPECT_EQ(errorOf("stage 0: F0+B0"), "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
+                                       "(line 1 column 10); a pair is a forward and a backward, or a half of "
+                                       "one, of two microbatches");
   EXPECT_NE(errorOf("stage 0: F0+F1 B0 B1").find("is paired with"), std::string::npos);
   // A pair waits for both of its runs: stage 1 cannot go back with 0 before stage 0 has sent 1.
   EXPECT_NE(errorOf("stage 0: F0 F1+B0 B1\nstage 1: F0 F1+B0 B1\n").find("the steps wait for each other"),
@@ -107,8 +106,7 @@ TEST(Text, NamesTheStepsThatAreWrong) {
             "line 2 column 10: stage 1 has a task of chunk 0, which is on stage 0");
   EXPECT_NE(errorOf("stage 0: 0F0 2F0 0B0 2B0\nstage 1: 1F0 F0 1B0 3B0\n").find("\"F0\" has no chunk"),
             std::string::npos);
-  EXPECT_NE(errorOf("0F0,1F0,2F0,2B0,1B0,0B0\n1F0,1B0").find("the chunks 0 to 2 on 2 stages"),
-            std::string::npos);
+  EXPECT_NE(errorOf("0F0,1F0,2F0,2B0,1B0,0B0\n1F0,1B0").find("the chunks 0 to 2 on 2 stages"), std::string::npos);
 }
 
 TEST(Text, RefusesHostileText) {
@@ -116,13 +114,12 @@ TEST(Text, RefusesHostileText) {
   EXPECT_NE(errorOf("# nothing\n\n").find("has no tasks"), std::string::npos);
   EXPECT_EQ(errorOf("stage 1: F0 B0"),
             "line 1 begins with \"stage 1\"; expected \"stage 0:\", as rows come in the order of stages");
-  for (const char *word : {"F", "0F", "F-1", "X0", "F0x", "F99999999999999999999", "99999999999999999999F0",
-                           "-1F0", "F0F0", "(0F0;1B0)", "0F0+", "(0F0)OVERLAP_F_B", "UNSHARD", "FB0"})
+  for (const char *word : {"F", "0F", "F-1", "X0", "F0x", "F99999999999999999999", "99999999999999999999F0", "-1F0",
+                           "F0F0", "(0F0;1B0)", "0F0+", "(0F0)OVERLAP_F_B", "UNSHARD", "FB0"})
     EXPECT_NE(errorOf(fmt::format("stage 0: F0 {} B0", word)).find("line 1 column 13: \""), std::string::npos)
         << word << ": " << errorOf(fmt::format("stage 0: F0 {} B0", word));
   EXPECT_NE(errorOf(std::string_view("F0\0 B0", 6)).find("\"F0\\x00\" is no task"), std::string::npos);
-  EXPECT_NE(errorOf("F9223372036854775807 B0").find("has a microbatch beyond the 2 tasks"),
-            std::string::npos);
+  EXPECT_NE(errorOf("F9223372036854775807 B0").find("has a microbatch beyond the 2 tasks"), std::string::npos);
   EXPECT_NE(errorOf("9223372036854775807F0 B0").find("has a chunk beyond the 2 tasks"), std::string::npos);
   EXPECT_NE(errorOf(std::string(100000, 'F')).find("FFF... is no task") != std::string::npos ||
                 errorOf(std::string(100000, 'F')).find("...\" is no task") != std::string::npos,
@@ -153,8 +150,7 @@ TEST(Text, EverySwapOfDependentStepsIsRefused) {
         for (size_t j = i + 1; j < order.size(); ++j)
           if (order[i].chunk == order[j].chunk && order[i].microbatch == order[j].microbatch) {
             std::swap(order[i], order[j]);
-            EXPECT_FALSE(readScheduleText(writeScheduleText(problem.shape, orders)).isOk())
-                << nameOf(problem);
+            EXPECT_FALSE(readScheduleText(writeScheduleText(problem.shape, orders)).isOk()) << nameOf(problem);
             EXPECT_FALSE(checkOrders(problem.shape, orders).isOk());
             std::swap(order[i], order[j]);
           }

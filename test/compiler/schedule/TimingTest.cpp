@@ -22,8 +22,7 @@ TEST(Timing, GpipeAnd1f1bHaveTheKnownBubble) {
       for (int64_t m = 1; m <= 12; ++m)
         for (double backward : {1.0, 2.0}) {
           Timing timing = timeOf(name, {pp, 1, m}, {1, backward, 0, 0});
-          EXPECT_NEAR(timing.idle, double(pp - 1) / double(m + pp - 1), 1e-9)
-              << name << " " << pp << " " << m;
+          EXPECT_NEAR(timing.idle, double(pp - 1) / double(m + pp - 1), 1e-9) << name << " " << pp << " " << m;
           EXPECT_NEAR(timing.makespan, double(m + pp - 1) * (1 + backward), 1e-9);
         }
 }
@@ -43,8 +42,7 @@ TEST(Timing, InterleavingIsNeverSlowerThanThePaddedNumberOfMicrobatches) {
     for (int64_t v = 2; v <= 3; ++v)
       for (int64_t m = 1; m <= 12; ++m) {
         double padded = double((m + pp - 1) / pp * pp) + double(pp - 1) / double(v);
-        double makespan =
-            timeOf("interleaved", {pp, v, m}, {1.0 / double(v), 2.0 / double(v), 0, 0}).makespan;
+        double makespan = timeOf("interleaved", {pp, v, m}, {1.0 / double(v), 2.0 / double(v), 0, 0}).makespan;
         EXPECT_LE(makespan, 3 * padded + 1e-9) << pp << " " << v << " " << m;
       }
 }
@@ -66,10 +64,8 @@ TEST(Timing, ZeroBubbleH1HasAThird) { // (pp - 1)(F + I - W) instead of (pp - 1)
 TEST(Timing, SchedulesInAV) {
   for (int64_t pp = 2; pp <= 8; ++pp)
     for (int64_t m = 2 * pp; m <= 24; m += 3) {
-      EXPECT_NEAR(timeOf("zb-v", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + pp - 1), 1e-9)
-          << pp << " " << m;
-      EXPECT_LE(timeOf("v-half", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + 3 * pp))
-          << pp << " " << m;
+      EXPECT_NEAR(timeOf("zb-v", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + pp - 1), 1e-9) << pp << " " << m;
+      EXPECT_LE(timeOf("v-half", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + 3 * pp)) << pp << " " << m;
     }
 }
 
@@ -82,8 +78,7 @@ TEST(Timing, DualPipeVHidesWhatItsPairsDo) {
         Result<Solution> solution = generate(uniformProblem("dualpipev", {pp, 2, m}, kSizes));
         Costs costs;
         for (int64_t chunk = 0; chunk < 2 * pp; ++chunk)
-          costs.pairs[{std::pair(TaskKind::forward, chunk),
-                       std::pair(TaskKind::backward, 2 * pp - 1 - chunk)}] = pair;
+          costs.pairs[{std::pair(TaskKind::forward, chunk), std::pair(TaskKind::backward, 2 * pp - 1 - chunk)}] = pair;
         EXPECT_NEAR(simulate(*solution, costs).makespan, double(2 * m - pp - 2) * pair + double(8 * pp), 1e-9)
             << pp << " " << m << " " << pair;
       }
@@ -112,27 +107,23 @@ TEST(Timing, UnequalChunksMakeTheSlowestTheClock) {
 }
 
 TEST(Timing, Picture) {
-  auto picture = [](const char *name, Shape shape) {
-    return draw(*generate(uniformProblem(name, shape, kSizes)));
-  };
+  auto picture = [](const char *name, Shape shape) { return draw(*generate(uniformProblem(name, shape, kSizes))); };
   EXPECT_EQ(picture("gpipe", {2, 1, 4}), "stage 0 |F0 F1 F2 F3          B0 .  B1 .  B2 .  B3 .\n"
                                          "stage 1 |   F0 F1 F2 F3 B0 .  B1 .  B2 .  B3 .\n");
   EXPECT_EQ(picture("1f1b", {2, 1, 4}), "stage 0 |F0 F1       B0 .  F2 B1 .  F3 B2 .     B3 .\n"
                                         "stage 1 |   F0 B0 .  F1 B1 .  F2 B2 .  F3 B3 .\n");
   EXPECT_EQ(picture("zb-h1", {2, 1, 4}), "stage 0 |F0 F1    I0 W0 F2 I1 W1 F3 I2 W2 I3 W3\n"
                                          "stage 1 |   F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3\n");
-  EXPECT_EQ(picture("interleaved", {2, 2, 2}),
-            "stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .\n"
-            "stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .\n");
+  EXPECT_EQ(picture("interleaved", {2, 2, 2}), "stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .\n"
+                                               "stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .\n");
 }
 
 TEST(Timing, PictureOfAV) {
   auto picture = [](const char *name) { return draw(*generate(uniformProblem(name, {2, 2, 4}, kSizes))); };
-  EXPECT_EQ(picture("zb-v"),
-            "stage 0 |F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b "
-            "I2a W2a I3a W3a\n"
-            "stage 1 |    F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b W2b I2a "
-            "I3b I3a W2a W3b W3a\n");
+  EXPECT_EQ(picture("zb-v"), "stage 0 |F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b "
+                             "I2a W2a I3a W3a\n"
+                             "stage 1 |    F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b W2b I2a "
+                             "I3b I3a W2a W3b W3a\n");
 }
 
 TEST(Timing, PictureIsCut) {

@@ -21,8 +21,7 @@ public:
     for (current = 0; current < int64_t(stage.steps.size()); ++current) {
       const Step &step = stage.steps[current];
       if (step.kind == Step::Kind::run) {
-        happens.append(HappensBefore::runs(step.task.kind == TaskKind::gradients), step.waits,
-                       isPaired(step));
+        happens.append(HappensBefore::runs(step.task.kind == TaskKind::gradients), step.waits, isPaired(step));
         checkUses(step);
         checkGradients(step);
       } else {
@@ -49,9 +48,7 @@ private:
   std::string here() const {
     return fmt::format("stage {} step {} ({})", index, current, toString(stage.steps[current]));
   }
-  std::string there(int64_t step) const {
-    return fmt::format("step {} ({})", step, toString(stage.steps[step]));
-  }
+  std::string there(int64_t step) const { return fmt::format("step {} ({})", step, toString(stage.steps[step])); }
 
   // A run reads and writes exactly what the access table says.
   void checkUses(const Step &step) {
@@ -71,20 +68,18 @@ private:
         continue;
       ++count;
       if (bytes >= 0 && stage.buffers[use.buffer].bytes != bytes)
-        problems.add("{}: its {} has {} bytes, expected {}", here(), nameOf(kind),
-                     stage.buffers[use.buffer].bytes, bytes);
+        problems.add("{}: its {} has {} bytes, expected {}", here(), nameOf(kind), stage.buffers[use.buffer].bytes,
+                     bytes);
     }
     if (count != (bytes >= 0))
-      problems.add("{} {} {} buffers of kind {}, expected {}", here(), verb, count, nameOf(kind),
-                   int(bytes >= 0));
+      problems.add("{} {} {} buffers of kind {}, expected {}", here(), verb, count, nameOf(kind), int(bytes >= 0));
   }
 
   // Gradients are completed after the part that made them, and all that are before reduce uses them.
   void checkGradients(const Step &step) {
     auto follow = [&](int64_t other) {
       if (!happens.completed(other))
-        problems.add("{} is not ordered after {}, whose gradients it needs; a wait is missing", here(),
-                     there(other));
+        problems.add("{} is not ordered after {}, whose gradients it needs; a wait is missing", here(), there(other));
     };
     if (step.task.kind == TaskKind::gradients) {
       if (auto part = partSteps.find({step.task.chunk, step.task.part}); part == partSteps.end())
@@ -106,8 +101,7 @@ private:
     if (uses.size() != 1 || !(isSend ? step.writes : step.reads).empty())
       problems.add("{}: a send reads one buffer, a recv writes one", here());
     else if (stage.buffers[uses[0].buffer].bytes != step.bytes)
-      problems.add("{}: {} bytes of a buffer of {} bytes", here(), step.bytes,
-                   stage.buffers[uses[0].buffer].bytes);
+      problems.add("{}: {} bytes of a buffer of {} bytes", here(), step.bytes, stage.buffers[uses[0].buffer].bytes);
   }
 
   // The content that a step expects, or leaves, in a buffer: a number that is equal for the same value of the same
@@ -156,8 +150,8 @@ private:
       segment.readers.push_back(current);
     });
     if (isWrong)
-      problems.add("{} reads its {} from bytes [{}, {}), which do not hold it there", here(),
-                   nameOf(use.kind), buffer.offset, buffer.offset + buffer.bytes);
+      problems.add("{} reads its {} from bytes [{}, {}), which do not hold it there", here(), nameOf(use.kind),
+                   buffer.offset, buffer.offset + buffer.bytes);
     if (unordered >= 0)
       problems.add("{} reads its {} from bytes [{}, {}) without being ordered after {}, which writes "
                    "there; a wait is missing",

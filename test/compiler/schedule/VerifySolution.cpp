@@ -29,8 +29,7 @@ std::string checkStep(const Shape &shape, const StageSchedule &list, int64_t sta
         return fmt::format("uses buffer {} of {}", use.buffer, list.buffers.size());
   if (!inside(int64_t(step.kind), 3) || !inside(int64_t(step.task.kind), kTaskKinds))
     return "is of no known kind";
-  const bool isEach = plan::isPerMicrobatch(step.task.kind),
-             hasChunk = plan::isPerVirtualStage(step.task.kind);
+  const bool isEach = plan::isPerMicrobatch(step.task.kind), hasChunk = plan::isPerVirtualStage(step.task.kind);
   if (step.microbatch != step.task.microbatch)
     return fmt::format("has microbatch {}, its task {}", step.microbatch, step.task.microbatch);
   if ((!isEach && step.kind != Step::Kind::run) ||
@@ -63,8 +62,8 @@ void checkForm(const Problem &problem, const Solution &solution, Problems &probl
     for (size_t i = 0; i < list.buffers.size(); ++i) {
       const ScheduledBuffer &buffer = list.buffers[i];
       if (buffer.offset % memory::kAlignment || !fitsInside(buffer.offset, buffer.bytes, list.bytes))
-        problems.add("stage {} buffer {}: offset {} with {} bytes is not a multiple of {} inside [0, {})",
-                     stage, i, buffer.offset, buffer.bytes, memory::kAlignment, list.bytes);
+        problems.add("stage {} buffer {}: offset {} with {} bytes is not a multiple of {} inside [0, {})", stage, i,
+                     buffer.offset, buffer.bytes, memory::kAlignment, list.bytes);
     }
     for (size_t i = 0; i < list.steps.size(); ++i)
       if (std::string fault = checkStep(problem.shape, list, stage, int64_t(i)); !fault.empty())
@@ -105,8 +104,8 @@ public:
       for (int64_t m = 0; m < shape.microbatches; ++m)
         checkChain(chunk, m);
       if (int64_t parts = problem.partsOf(stage, chunk); made[chunk] != parts || gradients[chunk] != parts)
-        problems.add("stage {}: chunk {} has {} parts; {} are made, and the gradients of {} completed", stage,
-                     chunk, parts, made[chunk], gradients[chunk]);
+        problems.add("stage {}: chunk {} has {} parts; {} are made, and the gradients of {} completed", stage, chunk,
+                     parts, made[chunk], gradients[chunk]);
     }
   }
 
@@ -120,8 +119,7 @@ private:
   // The next of the parts of a chunk, or of the gradients that they make; VerifyData.cpp has their order.
   void recordPart(std::vector<int64_t> &next, const ScheduledTask &task, int64_t step) {
     if (task.part != next[task.chunk])
-      problems.add("stage {} step {} runs {}, expected part {}", stage, step, toString(task),
-                   next[task.chunk]);
+      problems.add("stage {} step {} runs {}, expected part {}", stage, step, toString(task), next[task.chunk]);
     ++next[task.chunk];
   }
 
@@ -137,13 +135,11 @@ private:
       problems.add("stage {} step {} runs {}, which has no parts", stage, step, toString(task));
     if (first >= 0 && task.part > 0)
       return;
-    bool isExpected =
-        task.kind == TaskKind::forward || (task.kind != TaskKind::backward) == row.splitBackward;
+    bool isExpected = task.kind == TaskKind::forward || (task.kind != TaskKind::backward) == row.splitBackward;
     if (first >= 0)
       problems.add("stage {}: steps {} and {} both run {}", stage, first, step, toString(task));
     else if (!isExpected)
-      problems.add("stage {} step {}: schedule \"{}\" has no task {}", stage, step, row.name,
-                   nameOf(task.kind));
+      problems.add("stage {} step {}: schedule \"{}\" has no task {}", stage, step, row.name, nameOf(task.kind));
     first = step;
   }
 

@@ -44,13 +44,11 @@ BucketProblem problem(int64_t layers, int64_t stages, bool tied, bool sharded) {
 }
 
 // Elements of each parameter of a stage, from the places: tensor -> (bucket, offset).
-std::map<std::string, std::pair<int64_t, int64_t>> placesOf(const BucketProblem &problem,
-                                                            const StageBuckets &stage) {
+std::map<std::string, std::pair<int64_t, int64_t>> placesOf(const BucketProblem &problem, const StageBuckets &stage) {
   std::map<std::string, std::pair<int64_t, int64_t>> places;
   for (const PlannedPlace &place : stage.places)
     for (int64_t i = 0; i < place.count; ++i) {
-      std::string name =
-          nameForInstance(problem.blocks[place.block][place.parameter].tensor, place.first + i);
+      std::string name = nameForInstance(problem.blocks[place.block][place.parameter].tensor, place.first + i);
       std::pair where{place.bucket, place.offset + i * place.stride};
       auto [it, isNew] = places.try_emplace(name, where);
       EXPECT_EQ(it->second, where) << name << " has two places";

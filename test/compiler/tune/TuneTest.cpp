@@ -28,8 +28,7 @@ TEST(Fastest, beatsTheRuleByMoreThanItsNoise) {
 }
 
 TEST(Fastest, isTheBestOfThoseThatWin) {
-  const PathTimes times[] = {
-      {GemmPath::whole, {1, 1}}, {GemmPath::rows, {0.8, 0.95}}, {GemmPath::columns, {0.9, 0.9}}};
+  const PathTimes times[] = {{GemmPath::whole, {1, 1}}, {GemmPath::rows, {0.8, 0.95}}, {GemmPath::columns, {0.9, 0.9}}};
   EXPECT_EQ(fastest(times, GemmPath::whole), GemmPath::columns);
 }
 
@@ -79,9 +78,8 @@ TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
     return notes.empty() ? Status::ok() : Status::error(notes[0]);
   };
   const std::string header = R"({"format": "mgc products 2", "paths": ["whole", "rows", "columns"], )";
-  EXPECT_TRUE(
-      fails(noteOf(R"({"format": "mgc products 2", "paths": ["whole"], "fastest": {"good": "whole"}})"),
-            {R"(the paths ["whole"], this program has ["whole","rows","columns"])", "; measured anew"}));
+  EXPECT_TRUE(fails(noteOf(R"({"format": "mgc products 2", "paths": ["whole"], "fastest": {"good": "whole"}})"),
+                    {R"(the paths ["whole"], this program has ["whole","rows","columns"])", "; measured anew"}));
   EXPECT_TRUE(fails(noteOf(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
 }
 
@@ -226,8 +224,7 @@ TEST_F(TuneProducts, measuresWhatAnotherMachineKnows) {
   tune(plan);
   edit(gemmLibrary(), "oneDNN 0.0.1");
   EXPECT_FALSE(tune(plan).products[0].isRemembered);
-  EXPECT_NE(folder.read("products.json").find("oneDNN 0.0.1"), std::string::npos)
-      << "the other machine's stays";
+  EXPECT_NE(folder.read("products.json").find("oneDNN 0.0.1"), std::string::npos) << "the other machine's stays";
   EXPECT_TRUE(tune(plan).products[0].isRemembered);
 }
 
@@ -236,8 +233,7 @@ TEST_F(TuneProducts, reportsADamagedCacheAndReplacesIt) {
   plan::Plan plan = planOf({small});
   const TuneReport report = tune(plan);
   ASSERT_EQ(report.notes.size(), 1u);
-  EXPECT_NE(report.notes[0].find("products.json: it compares the paths null"), std::string::npos)
-      << report.notes[0];
+  EXPECT_NE(report.notes[0].find("products.json: it compares the paths null"), std::string::npos) << report.notes[0];
   EXPECT_TRUE(report.notes[0].ends_with("; measured anew"));
   EXPECT_FALSE(report.products[0].isRemembered);
   EXPECT_TRUE(tune(plan).products[0].isRemembered);

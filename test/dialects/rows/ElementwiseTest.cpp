@@ -38,8 +38,7 @@ TEST(Elementwise, UnzipAndZipAreEachOthersReverse) {
 
 // At a bound the gradient passes, as in PyTorch.
 TEST(Elementwise, ClampAndItsGradient) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(),
-              infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   Buffer x(std::vector<float>{-3, -2, -1.5f, 0, 1, 1.5f, 7, -infinity, infinity, nan}), dy(10, 5.0f);
   const std::string t = f32("h:10");
   const auto run = [&](const std::string &attributes) {
@@ -140,9 +139,8 @@ TEST(Elementwise, Activations) {
   checkActivation("relu", "{most = 2.5 : f64}", [](double x) { return std::min(std::max(x, 0.0), 2.5); });
   checkActivation("tanh", "", [](double x) { return std::tanh(x); });
   checkActivation("mish", "", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
-  checkActivation("laplace", "", [](double x) {
-    return 0.5 * (1 + std::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0))));
-  });
+  checkActivation("laplace", "",
+                  [](double x) { return 0.5 * (1 + std::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0)))); });
   checkActivation("hard_swish", "", [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; });
 }
 
@@ -160,11 +158,7 @@ TEST(Elementwise, ActivationsFarOutAndAtCorners) {
            {"laplace", "", {-infinity, -100, -9, 30, 100, infinity}, {0, 0, 0, 1, 1, 1}, {0, 0, 0, 0, 0, 0}},
            {"hard_swish", "", {-100, -3, 0, 3, 4, 100}, {0, 0, 0, 3, 4, 100}, {0, 0, 0.5f, 1, 1, 1}},
            {"relu", "{most = 6.0 : f64}", {-1, 0, 3, 6, 7, infinity}, {0, 0, 3, 6, 6, 6}, {0, 0, 1, 0, 0, 0}},
-           {"relu",
-            "{slope = 0.5 : f64}",
-            {-8, -2, 0, 3, 6, 7},
-            {-4, -1, 0, 3, 6, 7},
-            {0.5f, 0.5f, 0.5f, 1, 1, 1}}}) {
+           {"relu", "{slope = 0.5 : f64}", {-8, -2, 0, 3, 6, 7}, {-4, -1, 0, 3, 6, 7}, {0.5f, 0.5f, 0.5f, 1, 1, 1}}}) {
     Buffer x(c.x), dy(6, 2.0f);
     auto y = runRowOps(oneOp(c.name, {t}, {t}, c.attributes), {x});
     auto dx = runRowOps(oneOp(c.name + "_grad", {t, t}, {t}, c.attributes), {x, dy});
@@ -232,8 +226,7 @@ TEST(Elementwise, AnglesOfQueriesGrowWithThePeriods) {
     for (double (*function)(double) :
          {static_cast<double (*)(double)>(std::cos), static_cast<double (*)(double)>(std::sin)})
       for (float frequency : frequencies)
-        expected.push_back(2 * (1 + 0.1 * std::log(1 + position / 8)) *
-                           function(float(position) * frequency));
+        expected.push_back(2 * (1 + 0.1 * std::log(1 + position / 8)) * function(float(position) * frequency));
   expectClose(found[0], expected, 3e-6);
 }
 

@@ -12,8 +12,7 @@ constexpr int kS = 5, kB = 3, kK = 4, kH = 21, kPairs = kS * kB * kK;
 const std::string kTokens = f32("s:5 b:3 h:21"), kChoices = i32("s:5 b:3 k:4"), kWeights = f32("s:5 b:3 k:4"),
                   kRows = f32("c:60 h:21"), kColumn = f32("c:60"), kSources = i32("c:60");
 
-std::string rowsOp(const std::string &name, const std::string &from, const std::string &order,
-                   const std::string &to) {
+std::string rowsOp(const std::string &name, const std::string &from, const std::string &order, const std::string &to) {
   return fmt::format("func.func @op(%x: {1}, %ids: {2}, %order: {3}) -> {4} {{\n"
                      "  %y = mg.{0} %x to %ids order %order {{count = 7 : i64}} : ({1}, {2}, {3}) -> {4}\n"
                      "  return %y : {4}\n}}",
@@ -53,8 +52,7 @@ TEST(Experts, CombineAddsTheRowsOfAToken) {
 }
 
 TEST(Experts, SpreadAndCollectMoveANumberForEachChoice) {
-  Buffer weights(randomFloats(kPairs, 5)), experts(kOrder.experts), places(kOrder.places),
-      sources(kOrder.sources);
+  Buffer weights(randomFloats(kPairs, 5)), experts(kOrder.experts), places(kOrder.places), sources(kOrder.sources);
   auto column = runRowOps(rowsOp("spread", kWeights, kSources, kColumn), {weights, experts, sources});
   std::vector<double> expected;
   for (int row = 0; row < kPairs; ++row)
@@ -70,8 +68,8 @@ TEST(Experts, RowMaskIsOneWhereThereIsARow) {
     sources[row] = kPairs;
   Buffer experts(kOrder.experts), order(sources);
   auto mask = runRowOps("func.func @op(%ids: " + kChoices + ", %order: " + kSources + ") -> " + kColumn +
-                            " {\n  %y = mg.row_mask %ids order %order {count = 7 : i64} : (" + kChoices +
-                            ", " + kSources + ") -> " + kColumn + "\n  return %y : " + kColumn + "\n}",
+                            " {\n  %y = mg.row_mask %ids order %order {count = 7 : i64} : (" + kChoices + ", " +
+                            kSources + ") -> " + kColumn + "\n  return %y : " + kColumn + "\n}",
                         {experts, order});
   for (int row = 0; row < kPairs; ++row)
     EXPECT_EQ(mask[0][row], row < 40) << row;

@@ -14,8 +14,7 @@ const std::string kIds = i32("s:5 b:2"), kTable = f32("v:24 h:19"), kX = f32("s:
 
 // Rank 1 of 3 holds rows 24..47; ids outside give zero rows and no gradient.
 TEST(Indexed, EmbedReadsItsBlockOnly) {
-  Buffer ids(randomInts(kS * kB, 1, 0, 3 * kV - 1)), table(randomFloats(kV * kH, 2)),
-      dy(randomFloats(kS * kB * kH, 3));
+  Buffer ids(randomInts(kS * kB, 1, 0, 3 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
   ids.ints()[0] = kV, ids.ints()[1] = 2 * kV - 1, ids.ints()[2] = kV - 1, ids.ints()[3] = 2 * kV;
   ids.ints()[4] = kV; // twice: gradients add up
   KernelContext rank;
@@ -38,8 +37,7 @@ TEST(Indexed, EmbedReadsItsBlockOnly) {
 // Ids count from row 5 of the whole table on, here of the block of rank 1.
 TEST(Indexed, EmbedReadsBehindItsOffset) {
   constexpr int kOffset = 5;
-  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)),
-      dy(randomFloats(kS * kB * kH, 3));
+  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
   ids.ints()[0] = kV - kOffset,
   ids.ints()[1] = kV - kOffset - 1; // the first row of the block, and the last before it
   KernelContext rank;
@@ -118,13 +116,12 @@ struct Loss {
 TEST(Indexed, LossPartsInOneKernel) {
   Loss loss;
   std::string coordinates = "{coordinates = {v = [\"tp\"]}}", a = loss.attributes;
-  std::string text = "func.func @f(%x: " + kLogits + ", %l: " + kIds + ") -> (" + kToken + ", " + kToken +
-                     ", " + kToken + ", " + kToken + ") {\n%m = mg.max %x " + a + " : (" + kLogits + ") -> " +
-                     kToken + "\n%s = mg.sum_exp %x, %m " + a + " : (" + kLogits + ", " + kToken + ") -> " +
-                     kToken + "\n%e = mg.log_sum_exp %m, %s : (" + kToken + ", " + kToken + ") -> " + kToken +
-                     "\n%p = mg.pick %x, %l " + coordinates + " : (" + kLogits + ", " + kIds + ") -> " +
-                     kToken + "\nreturn %m, %s, %e, %p : " + kToken + ", " + kToken + ", " + kToken + ", " +
-                     kToken + "\n}";
+  std::string text = "func.func @f(%x: " + kLogits + ", %l: " + kIds + ") -> (" + kToken + ", " + kToken + ", " +
+                     kToken + ", " + kToken + ") {\n%m = mg.max %x " + a + " : (" + kLogits + ") -> " + kToken +
+                     "\n%s = mg.sum_exp %x, %m " + a + " : (" + kLogits + ", " + kToken + ") -> " + kToken +
+                     "\n%e = mg.log_sum_exp %m, %s : (" + kToken + ", " + kToken + ") -> " + kToken +
+                     "\n%p = mg.pick %x, %l " + coordinates + " : (" + kLogits + ", " + kIds + ") -> " + kToken +
+                     "\nreturn %m, %s, %e, %p : " + kToken + ", " + kToken + ", " + kToken + ", " + kToken + "\n}";
   auto results = runRowOps(text, {loss.logits, loss.labels}, loss.rank);
   std::vector<double> max, sum, lse, picked;
   for (int i = 0; i < kS * kB; ++i) {
@@ -145,14 +142,12 @@ TEST(Indexed, LossPartsInOneKernel) {
 
 TEST(Indexed, LossGradientMasksPadding) {
   Loss loss;
-  auto dx =
-      runRowOps(oneOp("cross_entropy_grad", {kLogits, kToken, kIds, kToken}, {kLogits}, loss.attributes),
-                {loss.logits, loss.lse, loss.labels, loss.weights}, loss.rank);
+  auto dx = runRowOps(oneOp("cross_entropy_grad", {kLogits, kToken, kIds, kToken}, {kLogits}, loss.attributes),
+                      {loss.logits, loss.lse, loss.labels, loss.weights}, loss.rank);
   std::vector<double> expected;
   for (int i = 0; i < kS * kB; ++i)
     for (int v = 0; v < kV; ++v) {
-      double p = std::exp(double(loss.logits[i * kV + v]) - loss.lse[i]) -
-                 (loss.labels.ints()[i] == v + Loss::first);
+      double p = std::exp(double(loss.logits[i * kV + v]) - loss.lse[i]) - (loss.labels.ints()[i] == v + Loss::first);
       expected.push_back(v + Loss::first < Loss::valid ? p * loss.weights[i] : 0);
     }
   expectClose(dx[0], expected, 2e-6);
@@ -165,15 +160,14 @@ TEST(Indexed, DropoutIsKeyedByGlobalPositions) {
   KernelContext rank;
   rank.coordinates["tp"] = 1, rank.seed = 0x123456789abcdef0, rank.instance = 7;
   std::string attributes = "{p = 0.3 : f64, site = \"mlp.residual\", coordinates = {h = [\"tp\"]}}";
-  auto y =
-      runRowOps(oneOp("dropout", {kX, kIds, i32("b:2")}, {kX}, attributes), {x, positions, samples}, rank);
+  auto y = runRowOps(oneOp("dropout", {kX, kIds, i32("b:2")}, {kX}, attributes), {x, positions, samples}, rank);
   PhiloxKey key = dropoutKey(rank.seed, hashName("mlp.residual"), 7);
   std::vector<double> expected;
   int dropped = 0;
   for (int i = 0; i < kS * kB * kH; ++i) {
     uint32_t column = i % kH + kH;
-    auto words = philox(
-        {column / 4, uint32_t(positions.ints()[i / kH]), uint32_t(samples.ints()[i / kH % kB]), 0}, key);
+    auto words =
+        philox({column / 4, uint32_t(positions.ints()[i / kH]), uint32_t(samples.ints()[i / kH % kB]), 0}, key);
     bool keep = words[column % 4] >= dropoutThreshold(0.3);
     dropped += !keep;
     expected.push_back(keep ? x[i] / 0.7 : 0);

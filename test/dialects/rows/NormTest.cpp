@@ -93,9 +93,7 @@ std::string offsetText(const Weights &weights) {
 std::string forwardText(const Weights &weights) {
   return "{epsilon = 1.0e-5 : f64" + (weights.offset == 0 ? "" : ", " + offsetText(weights)) + "}";
 }
-std::string gradientText(const Weights &weights) {
-  return weights.offset == 0 ? "" : "{" + offsetText(weights) + "}";
-}
+std::string gradientText(const Weights &weights) { return weights.offset == 0 ? "" : "{" + offsetText(weights) + "}"; }
 
 // With gamma and beta as their operands, where the norm has them.
 template <typename T>
@@ -107,12 +105,10 @@ std::vector<T> withWeights(std::vector<T> operands, const Weights &weights, bool
     operands.push_back(beta);
   return operands;
 }
-std::vector<std::string> types(std::vector<std::string> operands, const Weights &weights,
-                               bool hasBeta = false) {
+std::vector<std::string> types(std::vector<std::string> operands, const Weights &weights, bool hasBeta = false) {
   return withWeights<std::string>(std::move(operands), weights, hasBeta, "gamma " + kW, "beta " + kW);
 }
-std::vector<Buffer> values(Data &data, std::vector<Buffer> operands, const Weights &weights,
-                           bool hasBeta = false) {
+std::vector<Buffer> values(Data &data, std::vector<Buffer> operands, const Weights &weights, bool hasBeta = false) {
   return withWeights<Buffer>(std::move(operands), weights, hasBeta, data.gamma, data.beta);
 }
 
@@ -122,13 +118,11 @@ const Weights kCases[] = {
 TEST(Norm, LayerNorm) {
   for (const Weights &weights : kCases) {
     Data data;
-    auto forward =
-        runRowOps(oneOp("layer_norm", types({kX}, weights, true), {kX, kRow, kRow}, forwardText(weights)),
-                  values(data, {data.x}, weights, true));
+    auto forward = runRowOps(oneOp("layer_norm", types({kX}, weights, true), {kX, kRow, kRow}, forwardText(weights)),
+                             values(data, {data.x}, weights, true));
     checkForward(data, data.norm(true, weights), forward[0], &forward[1], forward[2]);
-    auto dx =
-        runRowOps(oneOp("layer_norm_grad", types({kX, kRow, kRow, kX}, weights), {kX}, gradientText(weights)),
-                  values(data, {data.x, forward[1], forward[2], data.dy}, weights));
+    auto dx = runRowOps(oneOp("layer_norm_grad", types({kX, kRow, kRow, kX}, weights), {kX}, gradientText(weights)),
+                        values(data, {data.x, forward[1], forward[2], data.dy}, weights));
     auto dgamma = runRowOps(oneOp("layer_norm_weight_grad", {kX, kRow, kRow, kX}, {kW}),
                             {data.x, forward[1], forward[2], data.dy});
     checkGradients(data, data.norm(true, weights), dx[0], dgamma[0]);
@@ -143,8 +137,7 @@ TEST(Norm, RmsNorm) {
     checkForward(data, data.norm(false, weights), forward[0], nullptr, forward[1]);
     auto dx = runRowOps(oneOp("rms_norm_grad", types({kX, kRow, kX}, weights), {kX}, gradientText(weights)),
                         values(data, {data.x, forward[1], data.dy}, weights));
-    auto dgamma =
-        runRowOps(oneOp("rms_norm_weight_grad", {kX, kRow, kX}, {kW}), {data.x, forward[1], data.dy});
+    auto dgamma = runRowOps(oneOp("rms_norm_weight_grad", {kX, kRow, kX}, {kW}), {data.x, forward[1], data.dy});
     checkGradients(data, data.norm(false, weights), dx[0], dgamma[0]);
   }
 }
@@ -153,10 +146,10 @@ TEST(Norm, RmsNorm) {
 TEST(Norm, FusedWithTheSumBefore) {
   Data data;
   Buffer other(randomFloats(kRows * kH, 9));
-  std::string text = "func.func @f(%a: " + kX + ", %b: " + kX + ", %g: " + kW + ") -> (" + kX + ", " + kX +
-                     ") {\n" + "%0 = mg.add %a, %b : (" + kX + ", " + kX + ") -> " + kX + "\n" +
-                     "%y, %r = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW +
-                     ") -> (" + kX + ", " + kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
+  std::string text = "func.func @f(%a: " + kX + ", %b: " + kX + ", %g: " + kW + ") -> (" + kX + ", " + kX + ") {\n" +
+                     "%0 = mg.add %a, %b : (" + kX + ", " + kX + ") -> " + kX + "\n" +
+                     "%y, %r = mg.rms_norm %0 gamma %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW + ") -> (" + kX +
+                     ", " + kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
   auto results = runRowOps(text, {data.x, other, data.gamma});
   Norm norm = data.norm(false);
   std::vector<double> sums, ys;

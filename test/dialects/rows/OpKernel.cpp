@@ -31,8 +31,8 @@ static std::string list(const std::vector<std::string> &items, const std::string
   return text;
 }
 
-std::string oneOp(const std::string &name, std::vector<std::string> operands,
-                  const std::vector<std::string> &results, const std::string &attributes) {
+std::string oneOp(const std::string &name, std::vector<std::string> operands, const std::vector<std::string> &results,
+                  const std::string &attributes) {
   std::string values, returned;
   for (size_t i = 0; i < operands.size(); ++i) {
     const size_t type = operands[i].find("tensor<");
@@ -43,9 +43,8 @@ std::string oneOp(const std::string &name, std::vector<std::string> operands,
   for (size_t i = 0; i < results.size(); ++i)
     returned += (i ? ", %r#" : "%r#") + std::to_string(i);
   return "func.func @f(" + list(operands, "%a") + ") -> (" + list(results) +
-         ") {\n  %r:" + std::to_string(results.size()) + " = mg." + name + " " + values + " " + attributes +
-         " : (" + list(operands) + ") -> (" + list(results) + ")\n  return " + returned + " : " +
-         list(results) + "\n}\n";
+         ") {\n  %r:" + std::to_string(results.size()) + " = mg." + name + " " + values + " " + attributes + " : (" +
+         list(operands) + ") -> (" + list(results) + ")\n  return " + returned + " : " + list(results) + "\n}\n";
 }
 
 static int64_t evaluate(const plan::Scalar &scalar, const KernelContext &context) {
@@ -59,8 +58,7 @@ static int64_t evaluate(const plan::Scalar &scalar, const KernelContext &context
   return sum;
 }
 
-std::vector<Buffer> runRowOps(const std::string &text, std::vector<Buffer> arguments,
-                              const KernelContext &kernel) {
+std::vector<Buffer> runRowOps(const std::string &text, std::vector<Buffer> arguments, const KernelContext &kernel) {
   MLIRContext context;
   context.loadDialect<MgDialect, func::FuncDialect>();
   auto module = parseSourceString<ModuleOp>(text, &context);

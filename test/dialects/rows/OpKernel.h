@@ -30,8 +30,8 @@ std::string i32(const std::string &dims);
 std::string bf16(const std::string &dims);
 // A function of one op: types of operands and results in order, optional operands with their keyword before the type
 // ("gamma tensor<..>"); attributes as text, with braces.
-std::string oneOp(const std::string &name, std::vector<std::string> operands,
-                  const std::vector<std::string> &results, const std::string &attributes = "");
+std::string oneOp(const std::string &name, std::vector<std::string> operands, const std::vector<std::string> &results,
+                  const std::string &attributes = "");
 
 // Central difference of f at x.
 template <typename F> double slope(F f, double x, double step = 1e-5) {

@@ -30,8 +30,8 @@ struct Router {
     for (double x : logits)
       result.push_back(score == "softmax"   ? std::exp(x - max) / sum
                        : score == "sigmoid" ? 1 / (1 + std::exp(-x))
-                       : score == "none" ? x
-                                         : std::sqrt(std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)))));
+                       : score == "none"    ? x
+                                            : std::sqrt(std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)))));
     return result;
   }
 
@@ -60,8 +60,7 @@ struct Router {
     const std::vector<int> best = order(ofGroups);
     std::vector<int> result;
     for (int e : order(choice))
-      if (std::find(best.begin(), best.begin() + keptGroups, e / (experts / groups)) !=
-          best.begin() + keptGroups)
+      if (std::find(best.begin(), best.begin() + keptGroups, e / (experts / groups)) != best.begin() + keptGroups)
         result.push_back(e);
     result.resize(chosen);
     return result;

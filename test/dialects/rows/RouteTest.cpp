@@ -21,8 +21,7 @@ std::vector<Buffer> route(const Router &router, Buffer &logits, Buffer &bias) {
   if (router.biased)
     operands.push_back(biasOf(router)), buffers.push_back(bias);
   return runRowOps(
-      oneOp("route", operands, {f32(chosenDims(router)), i32(chosenDims(router))}, router.attributes(true)),
-      buffers);
+      oneOp("route", operands, {f32(chosenDims(router)), i32(chosenDims(router))}, router.attributes(true)), buffers);
 }
 
 Row rowOf(Buffer &buffer, int token, int size) {
@@ -42,8 +41,7 @@ struct Tokens {
   Row row(int token) { return rowOf(logits, token, int(bias.size())); }
 };
 
-void expectRouted(const Router &router, Tokens &tokens, std::vector<Buffer> &results,
-                  double tolerance = 2e-6) {
+void expectRouted(const Router &router, Tokens &tokens, std::vector<Buffer> &results, double tolerance = 2e-6) {
   Row weights;
   std::vector<int> experts;
   const Row bias = rowOf(tokens.bias, 0, router.experts);
@@ -110,13 +108,12 @@ TEST(Route, LogitsOfBf16) {
 TEST(Route, LogitsThatTheKernelMakes) {
   const Router &router = kRouters[4];
   Tokens tokens(router);
-  const std::string x = logitsOf(router), b = biasOf(router), w = f32(chosenDims(router)),
-                    i = i32(chosenDims(router));
-  std::vector<Buffer> results = runRowOps(
-      "func.func @f(%x: " + x + ", %b: " + b + ") -> (" + w + ", " + i + ") {\n%l = mg.add %x, %b : (" + x +
-          ", " + b + ") -> " + x + "\n%w, %i = mg.route %l " + router.attributes(true) + " : (" + x +
-          ") -> (" + w + ", " + i + ")\nreturn %w, %i : " + w + ", " + i + "\n}",
-      {tokens.logits, tokens.bias});
+  const std::string x = logitsOf(router), b = biasOf(router), w = f32(chosenDims(router)), i = i32(chosenDims(router));
+  std::vector<Buffer> results =
+      runRowOps("func.func @f(%x: " + x + ", %b: " + b + ") -> (" + w + ", " + i + ") {\n%l = mg.add %x, %b : (" + x +
+                    ", " + b + ") -> " + x + "\n%w, %i = mg.route %l " + router.attributes(true) + " : (" + x +
+                    ") -> (" + w + ", " + i + ")\nreturn %w, %i : " + w + ", " + i + "\n}",
+                {tokens.logits, tokens.bias});
   for (size_t at = 0; at < tokens.logits.size(); ++at)
     tokens.logits[at] += tokens.bias[at % router.experts];
   expectRouted(router, tokens, results);
@@ -170,8 +167,7 @@ TEST(Route, NaNIsChosenFirst) {
 
 // --- the gradient
 
-Row gradientOf(const Router &router, const Row &logits, const std::vector<int> &experts,
-               const Row &dweights) {
+Row gradientOf(const Router &router, const Row &logits, const std::vector<int> &experts, const Row &dweights) {
   Row result;
   for (int e = 0; e < router.experts; ++e)
     result.push_back(slope(
@@ -212,8 +208,7 @@ TEST(RouteGrad, AllForms) {
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus", "none"})
     for (std::string post : {"gather", "softmax", "sigmoid"})
       for (int divisor = 0; divisor < 4; ++divisor) {
-        Router router{
-            .name = "form", .experts = 20, .chosen = 3, .score = score, .post = post, .scale = 1.25};
+        Router router{.name = "form", .experts = 20, .chosen = 3, .score = score, .post = post, .scale = 1.25};
         if (divisor == 1)
           router.epsilon = 0.5;
         if (divisor > 1) // the sum counts, or never does
@@ -227,14 +222,13 @@ TEST(RouteGrad, WithItsRouteInOneKernel) {
   const Router &router = kRouters[7];
   Tokens tokens(router);
   Buffer dweights(randomFloats(kTokens * router.chosen, 2));
-  const std::string x = logitsOf(router), b = biasOf(router), w = f32(chosenDims(router)),
-                    i = i32(chosenDims(router));
-  std::vector<Buffer> results = runRowOps(
-      "func.func @f(%x: " + x + ", %b: " + b + ", %d: " + w + ") -> (" + i + ", " + x +
-          ") {\n%w, %i = mg.route %x, %b " + router.attributes(true) + " : (" + x + ", " + b + ") -> (" + w +
-          ", " + i + ")\n%g = mg.route_grad %x, %i, %d " + router.attributes(false) + " : (" + x + ", " + i +
-          ", " + w + ") -> " + x + "\nreturn %i, %g : " + i + ", " + x + "\n}",
-      {tokens.logits, tokens.bias, dweights});
+  const std::string x = logitsOf(router), b = biasOf(router), w = f32(chosenDims(router)), i = i32(chosenDims(router));
+  std::vector<Buffer> results =
+      runRowOps("func.func @f(%x: " + x + ", %b: " + b + ", %d: " + w + ") -> (" + i + ", " + x +
+                    ") {\n%w, %i = mg.route %x, %b " + router.attributes(true) + " : (" + x + ", " + b + ") -> (" + w +
+                    ", " + i + ")\n%g = mg.route_grad %x, %i, %d " + router.attributes(false) + " : (" + x + ", " + i +
+                    ", " + w + ") -> " + x + "\nreturn %i, %g : " + i + ", " + x + "\n}",
+                {tokens.logits, tokens.bias, dweights});
   const Row bias = rowOf(tokens.bias, 0, router.experts);
   Row expected;
   for (int token = 0; token < kTokens; ++token) {
@@ -251,8 +245,8 @@ TEST(RouteGrad, Tails) {
     const std::vector<float> logits = {-200, -60, -20, -12, 0, 12, 20, 60};
     Buffer x(logits), experts(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}), dweights(8, 1);
     const std::string e = f32("s:1 e:8"), k = "s:1 k:8";
-    auto dx = runRowOps(oneOp("route_grad", {e, i32(k), f32(k)}, {e}, "{score = \"" + score + "\"}"),
-                        {x, experts, dweights});
+    auto dx =
+        runRowOps(oneOp("route_grad", {e, i32(k), f32(k)}, {e}, "{score = \"" + score + "\"}"), {x, experts, dweights});
     for (int i = 0; i < 8; ++i) {
       const double z = logits[i], sigmoid = 1 / (1 + std::exp(-z)), rest = 1 / (1 + std::exp(z));
       const double softplus = std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z)));

@@ -66,8 +66,7 @@ TEST(RouterLoss, MultiHotOfChosenExperts) {
 TEST(RouterLoss, Probabilities) {
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     Buffer logits = someLogits();
-    auto results =
-        runRowOps(oneOp("router_probabilities", {kLogits}, {kLogits}, attributesOf(score)), {logits});
+    auto results = runRowOps(oneOp("router_probabilities", {kLogits}, {kLogits}, attributesOf(score)), {logits});
     Row expected;
     for (int token = 0; token < kTokens; ++token)
       for (double x : probabilities(score, rowOf(logits, token)))
@@ -79,9 +78,8 @@ TEST(RouterLoss, Probabilities) {
 TEST(RouterLoss, GradientOfProbabilities) {
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     Buffer logits = someLogits(), dresult(randomFloats(kTokens * kExperts, 2));
-    auto results =
-        runRowOps(oneOp("router_probabilities_grad", {kLogits, kLogits}, {kLogits}, attributesOf(score)),
-                  {logits, dresult});
+    auto results = runRowOps(oneOp("router_probabilities_grad", {kLogits, kLogits}, {kLogits}, attributesOf(score)),
+                             {logits, dresult});
     const auto weighted = [&](const Row &row, int token) {
       const Row all = probabilities(score, row), d = rowOf(dresult, token);
       return std::inner_product(all.begin(), all.end(), d.begin(), 0.0);
@@ -95,9 +93,8 @@ TEST(RouterLoss, ProbabilitiesOfNothing) {
   Buffer logits(kTokens * kExperts, -200.0f), ones(kTokens * kExperts, 1.0f);
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     auto p = runRowOps(oneOp("router_probabilities", {kLogits}, {kLogits}, attributesOf(score)), {logits});
-    auto dp =
-        runRowOps(oneOp("router_probabilities_grad", {kLogits, kLogits}, {kLogits}, attributesOf(score)),
-                  {logits, ones});
+    auto dp = runRowOps(oneOp("router_probabilities_grad", {kLogits, kLogits}, {kLogits}, attributesOf(score)),
+                        {logits, ones});
     for (size_t i = 0; i < logits.size(); ++i)
       EXPECT_TRUE(std::isfinite(p[0][i]) && std::isfinite(dp[0][i])) << score;
   }
@@ -128,8 +125,7 @@ TEST(RouterLoss, BroadcastRepeatsAlongWhatIsMissing) {
 
 TEST(RouterLoss, LossTermIsScaled) {
   Buffer sum(1, 3.0f), tokens(1, 100.0f);
-  auto results =
-      runRowOps(oneOp("loss_term", {f32(""), f32("")}, {f32("")}, "{scale = 0.25 : f64}"), {sum, tokens});
+  auto results = runRowOps(oneOp("loss_term", {f32(""), f32("")}, {f32("")}, "{scale = 0.25 : f64}"), {sum, tokens});
   EXPECT_EQ(results[0][0], 0.75f);
 }
 

@@ -29,17 +29,14 @@ struct Spaces : testing::Test {
   MLIRContext context;
   std::string x = f32("s:3 b:2 h:4"), row = f32("s:3 b:2"), w = f32("h:4");
   Spaces() { context.loadDialect<MgDialect, func::FuncDialect>(); }
-  RowSpace::NamedDim dim(llvm::StringRef name, int64_t size) {
-    return {StringAttr::get(&context, name), size};
-  }
+  RowSpace::NamedDim dim(llvm::StringRef name, int64_t size) { return {StringAttr::get(&context, name), size}; }
 };
 
 TEST_F(Spaces, FollowTheRule) {
   EXPECT_EQ(spaceOf(context, oneOp("silu", {x}, {x})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("sum", {x}, {w})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("sum", {x}, {f32("s:3")})), "s | b h");
-  EXPECT_EQ(spaceOf(context, oneOp("rms_norm", {x, "gamma " + w}, {x, row}, "{epsilon = 0.1 : f64}")),
-            "s b | h");
+  EXPECT_EQ(spaceOf(context, oneOp("rms_norm", {x, "gamma " + w}, {x, row}, "{epsilon = 0.1 : f64}")), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("rms_norm_weight_grad", {x, row, x}, {w})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("embed", {i32("s:3 b:2"), f32("v:5 h:4")}, {x})), "s b | h");
   std::string chosen = f32("s:3 b:2 k:2"), experts = i32("s:3 b:2 k:2"), score = "{score = \"none\"}";

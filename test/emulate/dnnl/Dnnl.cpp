@@ -103,8 +103,7 @@ void *dataOf(std::span<const dnnl_exec_arg_t> arguments, int which) {
   return nullptr;
 }
 
-void multiply(const dnnl_primitive_desc &product, const Matrix &a, const Matrix &b, const Matrix &c,
-              float *row) {
+void multiply(const dnnl_primitive_desc &product, const Matrix &a, const Matrix &b, const Matrix &c, float *row) {
   for (int64_t i = 0; i < c.rows(); ++i) {
     for (int64_t j = 0; j < c.columns(); ++j)
       row[j] = product.adds ? c.get(i, j) : 0;
@@ -125,8 +124,8 @@ MGC_STAND_IN dnnl_cpu_isa_t dnnl_get_effective_cpu_isa() { return dnnl_cpu_isa_a
 
 MGC_STAND_IN dnnl_status_t dnnl_primitive_desc_iterator_create(dnnl_primitive_desc_iterator_t *iterator,
                                                                const_dnnl_op_desc_t operation,
-                                                               const_dnnl_primitive_attr_t attributes,
-                                                               dnnl_engine_t, const_dnnl_primitive_desc_t) {
+                                                               const_dnnl_primitive_attr_t attributes, dnnl_engine_t,
+                                                               const_dnnl_primitive_desc_t) {
   const auto &matmul = *static_cast<const dnnl_matmul_desc_t *>(operation);
   if (matmul.primitive_kind != dnnl_matmul)
     return dnnl_unimplemented;
@@ -142,8 +141,7 @@ MGC_STAND_IN dnnl_status_t dnnl_primitive_desc_iterator_create(dnnl_primitive_de
   *iterator = made;
   return dnnl_success;
 }
-MGC_STAND_IN dnnl_primitive_desc_t
-dnnl_primitive_desc_iterator_fetch(const_dnnl_primitive_desc_iterator_t iterator) {
+MGC_STAND_IN dnnl_primitive_desc_t dnnl_primitive_desc_iterator_fetch(const_dnnl_primitive_desc_iterator_t iterator) {
   return new dnnl_primitive_desc(iterator->description);
 }
 MGC_STAND_IN dnnl_status_t dnnl_primitive_desc_iterator_destroy(dnnl_primitive_desc_iterator_t iterator) {
@@ -161,11 +159,9 @@ MGC_STAND_IN const dnnl_memory_desc_t *dnnl_primitive_desc_query_md(const_dnnl_p
   return &description->scratchpad;
 }
 
-MGC_STAND_IN dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *primitive,
-                                                 const_dnnl_primitive_desc_t description) {
+MGC_STAND_IN dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *primitive, const_dnnl_primitive_desc_t description) {
   const int64_t columns = description->matmul.dst_desc.dims[1];
-  *primitive =
-      new dnnl_primitive{*description, std::vector<float>(description->callersScratchpad ? 0 : columns)};
+  *primitive = new dnnl_primitive{*description, std::vector<float>(description->callersScratchpad ? 0 : columns)};
   return dnnl_success;
 }
 MGC_STAND_IN dnnl_status_t dnnl_primitive_destroy(dnnl_primitive_t primitive) {
@@ -185,7 +181,7 @@ MGC_STAND_IN dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primiti
     refuse("a call brings no scratchpad, which its primitive wants");
   const InUse inUse(scratchpad);
   multiply(product, matrix(DNNL_ARG_SRC, product.matmul.src_desc),
-           matrix(DNNL_ARG_WEIGHTS, product.matmul.weights_desc),
-           matrix(DNNL_ARG_DST, product.matmul.dst_desc), scratchpad);
+           matrix(DNNL_ARG_WEIGHTS, product.matmul.weights_desc), matrix(DNNL_ARG_DST, product.matmul.dst_desc),
+           scratchpad);
   return dnnl_success;
 }

@@ -38,8 +38,7 @@ struct Imported {
   }
 };
 
-std::unique_ptr<Imported> import(const std::string &text,
-                                 const LayoutOptions &options = {.seq = 16, .mbs = 2}) {
+std::unique_ptr<Imported> import(const std::string &text, const LayoutOptions &options = {.seq = 16, .mbs = 2}) {
   auto result = std::make_unique<Imported>();
   Result<ModelFile> file = parseModel(text, "config.json");
   EXPECT_TRUE(file.isOk()) << file.status().message();
@@ -62,8 +61,7 @@ std::map<std::string, int64_t> parametersOf(Imported &imported) {
   std::map<std::string, int64_t> uses;
   imported.module->walk([&](InstanceOp instance) {
     func::FuncOp block = imported.block(instance.getBlock());
-    for (int64_t number = instance.getFirst(); number < int64_t(instance.getFirst() + instance.getCount());
-         ++number)
+    for (int64_t number = instance.getFirst(); number < int64_t(instance.getFirst() + instance.getCount()); ++number)
       for (unsigned i = 0; i < block.getNumArguments(); ++i)
         if (auto parameter = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr)) {
           std::string name = parameter.getAs<StringAttr>("tensor").str();
@@ -96,8 +94,7 @@ const std::string kRouted = R"(, "n_routed_experts": 8, "num_experts_per_tok": 2
   "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1)";
 
 std::string latent(const std::string &type, const std::string &more) {
-  std::string text =
-      decoder(type, more + R"(, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 4,
+  std::string text = decoder(type, more + R"(, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 4,
     "v_head_dim": 8)");
   const std::string grouped = "\"num_key_value_heads\": 2";
   return text.replace(text.find(grouped), grouped.size(), "\"num_key_value_heads\": 4");
@@ -107,8 +104,7 @@ TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
   for (const std::string &text :
        {kGpt2 + "}", kGpt2 + R"(, "tie_word_embeddings": false})", decoder("llama"),
         decoder("llama", R"(, "attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true)"),
-        decoder("mistral", R"(, "sliding_window": 8)"), decoder("qwen2"),
-        decoder("qwen3", R"(, "head_dim": 16)"),
+        decoder("mistral", R"(, "sliding_window": 8)"), decoder("qwen2"), decoder("qwen3", R"(, "head_dim": 16)"),
         decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)"),
         decoder("qwen2_moe", R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
           "shared_expert_intermediate_size": 20, "mlp_only_layers": [1])"),
@@ -194,16 +190,14 @@ TEST(Import, TowerAndDecoderAreOneChain) {
   EXPECT_EQ(chainOf(*imported), "encoder_embed 0, encoder_layer 0 to 1, bridge 0, layer 0 to 1, head 0");
   EXPECT_EQ(imported->count<RelocateOp>("bridge"), 1);
   EXPECT_EQ(imported->count<EmbedOp>("encoder_embed"), 2); // the class token and positions
-  EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(),
-            (ArrayRef<int64_t>{10, 2, 24}));
+  EXPECT_EQ(tensorOf(imported->block("encoder_layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{10, 2, 24}));
   EXPECT_EQ(tensorOf(imported->block("layer").getArgument(0)).getShape(), (ArrayRef<int64_t>{16, 2, 32}));
 }
 
 // Modules that predict later tokens have the model's embedding and head, and parameters numbered behind the layers.
 TEST(Import, LaterTokens) {
-  auto imported =
-      import(latent("deepseek_v3", kRouted + R"(, "q_lora_rank": null, "num_nextn_predict_layers": 1)"),
-             {.seq = 16, .mbs = 2, .laterTokens = 2});
+  auto imported = import(latent("deepseek_v3", kRouted + R"(, "q_lora_rank": null, "num_nextn_predict_layers": 1)"),
+                         {.seq = 16, .mbs = 2, .laterTokens = 2});
   EXPECT_EQ(chainOf(*imported), "embed 0, layer0 0, layer1 1 to 3, head 0, later1 4, later2 5");
   expectEveryArgumentUsed(*imported);
   std::map<std::string, int64_t> uses = parametersOf(*imported);
@@ -221,11 +215,10 @@ TEST(Import, LaterTokens) {
   for (unsigned i = 0; i < last.getNumArguments(); ++i)
     if (auto kind = last.getArgAttrOfType<StringAttr>(i, kDataAttr))
       data.push_back(kind.str());
-  EXPECT_EQ(data, (std::vector<std::string>{"tokens+2", "labels+2", "loss_shares+2", "positions",
-                                            "key_positions", "step_tokens"}));
+  EXPECT_EQ(data, (std::vector<std::string>{"tokens+2", "labels+2", "loss_shares+2", "positions", "key_positions",
+                                            "step_tokens"}));
   last.walk([](LossTermOp op) { EXPECT_EQ(op.getScale().convertToDouble(), 0.05); });
-  auto ignored =
-      imported->module.get()->getAttrOfType<DictionaryAttr>("mg.model").getAs<ArrayAttr>("ignored_tensors");
+  auto ignored = imported->module.get()->getAttrOfType<DictionaryAttr>("mg.model").getAs<ArrayAttr>("ignored_tensors");
   EXPECT_EQ(ignored.size(), 2u) << "both modules are trained";
 }
 
@@ -239,8 +232,7 @@ std::string printed(Imported &imported) {
 // load.
 TEST(Import, CountersOfLoad) {
   const std::string mixtral = decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)");
-  auto imported =
-      import(mixtral, {.seq = 16, .mbs = 2, .countsLoad = true, .dtype = "bf16", .laterTokens = 1});
+  auto imported = import(mixtral, {.seq = 16, .mbs = 2, .countsLoad = true, .dtype = "bf16", .laterTokens = 1});
   expectEveryArgumentUsed(*imported);
   std::map<std::string, int64_t> uses = parametersOf(*imported);
   for (const char *layer : {"0", "1", "2", "3", "4"})
@@ -277,8 +269,7 @@ TEST(Import, LayersOfTwoKindsAreTwoBlocks) {
     "max_window_layers": 3})"));
   std::vector<std::string> chain;
   imported->module->walk([&](InstanceOp op) {
-    chain.push_back(op.getBlock().str() + " " + std::to_string(op.getFirst()) + " " +
-                    std::to_string(op.getCount()));
+    chain.push_back(op.getBlock().str() + " " + std::to_string(op.getFirst()) + " " + std::to_string(op.getCount()));
   });
   EXPECT_EQ(chain, std::vector<std::string>({"embed 0 1", "layer0 0 3", "layer1 3 1", "head 0 1"}));
   imported->block("layer1").walk([](AttentionOp op) { EXPECT_EQ(op.getWindow(), 4u); });
@@ -311,10 +302,9 @@ TEST(Import, ModuleAttributes) {
   EXPECT_EQ(printed(module->getAttr(kMeshAttr)),
             "#mg.mesh<pp = 2 : stage, dp = 3 : data, tpg = 2, tpr = 2, "
             "cp = [], cpg = [], cpi = [], cpig = [], cpir = [], cpo = [], cpr = [], tp = [tpg, tpr]>");
-  EXPECT_EQ(
-      generalRows(module, "s"),
-      (std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})",
-                                R"({axes = ["tp"], dimension = "s", with = "h", without = "g", yields})"}));
+  EXPECT_EQ(generalRows(module, "s"),
+            (std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})",
+                                      R"({axes = ["tp"], dimension = "s", with = "h", without = "g", yields})"}));
   EXPECT_EQ(generalRows(module, "r"), std::vector<std::string>{R"({axes = ["tpr"], dimension = "r"})"});
   auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
   EXPECT_EQ(training.getAs<IntegerAttr>("microbatches").getInt(), 2);
@@ -323,8 +313,7 @@ TEST(Import, ModuleAttributes) {
   EXPECT_EQ(module->getAttrOfType<DictionaryAttr>("mg.model").getAs<TextAttr>("config").getText(),
             imported->model.text);
   auto whole = import(decoder("llama"), {.tp = 2, .seq = 16, .sp = false});
-  EXPECT_EQ(generalRows(*whole->module, "s"),
-            std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})"});
+  EXPECT_EQ(generalRows(*whole->module, "s"), std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})"});
 }
 
 TEST(Import, ParameterAttributes) {

@@ -35,15 +35,13 @@ TEST(LayoutEncoder, StagesShareOutTheLayersOfBoth) {
 }
 
 TEST(LayoutEncoder, WhatItCannotHave) {
-  EXPECT_EQ(
-      errorOf(tinyBart(), {.seq = 16, .cp = 2}),
-      "config.json: cp = 2: bart has an encoder, whose sequence context parallelism does not split yet\n"
-      "  possible: without it");
+  EXPECT_EQ(errorOf(tinyBart(), {.seq = 16, .cp = 2}),
+            "config.json: cp = 2: bart has an encoder, whose sequence context parallelism does not split yet\n"
+            "  possible: without it");
   EXPECT_EQ(errorOf(tinyBart(), {.seq = 16, .resetPositionIds = true}),
             "config.json: --reset-position-ids: bart has an encoder, whose samples are no packed documents\n"
             "  possible: without it");
-  EXPECT_EQ(suggestion(tinyBart(), {.seq = 16, .cp = 2, .encoderLength = 65}).find("--cp 2"),
-            std::string::npos);
+  EXPECT_EQ(suggestion(tinyBart(), {.seq = 16, .cp = 2, .encoderLength = 65}).find("--cp 2"), std::string::npos);
 }
 
 } // namespace

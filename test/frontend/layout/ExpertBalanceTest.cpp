@@ -15,9 +15,8 @@ TEST(LayoutBalance, Terms) {
   EXPECT_EQ(none.balanceType, "none");
   EXPECT_EQ(reasonOf(none, "--moe-router-load-balancing-type"), "none: no term unless asked for");
   EXPECT_EQ(none.auxLossCoefficient, 0);
-  const Layout both =
-      layout(tinyDecoder("qwen3_moe"),
-             {.auxLossCoefficient = 0.01, .zLossCoefficient = 0.001, .balanceType = "seq_aux_loss"});
+  const Layout both = layout(tinyDecoder("qwen3_moe"),
+                             {.auxLossCoefficient = 0.01, .zLossCoefficient = 0.001, .balanceType = "seq_aux_loss"});
   EXPECT_EQ(both.balanceType, "seq_aux_loss");
   EXPECT_EQ(both.auxLossCoefficient, 0.01);
   EXPECT_EQ(both.zLossCoefficient, 0.001);
@@ -37,11 +36,9 @@ TEST(LayoutBalance, FormsThatDependOnTheLayoutAreRefusedByName) {
                      "are chosen otherwise in every layout"}}) {
     const std::string message =
         resolve(tinyDecoder("mixtral"), {.auxLossCoefficient = 0.1, .balanceType = type}).status().message();
-    EXPECT_NE(message.find("config.json: " + kType + type + " " + why + others), std::string::npos)
-        << message;
+    EXPECT_NE(message.find("config.json: " + kType + type + " " + why + others), std::string::npos) << message;
     const std::string ofFile = resolve(tinyDecoder("mixtral"), {}, {.balanceType = type}).status().message();
-    EXPECT_NE(ofFile.find("config.json: mgc.moe_router_load_balancing_type: '" + type + "' " + why),
-              std::string::npos)
+    EXPECT_NE(ofFile.find("config.json: mgc.moe_router_load_balancing_type: '" + type + "' " + why), std::string::npos)
         << ofFile;
   }
   const std::string unknown = resolve(tinyDecoder("mixtral"), {.balanceType = "fair"}).status().message();
@@ -73,37 +70,32 @@ TEST(LayoutBalance, Capacity) {
   const Layout asked = layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25});
   EXPECT_EQ(asked.capacityFactor, 1.25);
   EXPECT_EQ(asked.dropPolicy, "probs");
-  EXPECT_EQ(layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25, .dropPolicy = "position"}).dropPolicy,
-            "position");
+  EXPECT_EQ(layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25, .dropPolicy = "position"}).dropPolicy, "position");
   EXPECT_EQ(firstOf(tinyGpt2(), {.capacityFactor = 1}),
             "config.json: --moe-expert-capacity-factor 1: the model has no experts\n"
             "  expected none for family gpt2");
-  EXPECT_EQ(
-      firstOf(tinyDecoder("mixtral"), {.dropPolicy = "position"}),
-      "config.json: --moe-token-drop-policy position without --moe-expert-capacity-factor: no choice is "
-      "dropped\n  possible: --moe-expert-capacity-factor 1.25");
+  EXPECT_EQ(firstOf(tinyDecoder("mixtral"), {.dropPolicy = "position"}),
+            "config.json: --moe-token-drop-policy position without --moe-expert-capacity-factor: no choice is "
+            "dropped\n  possible: --moe-expert-capacity-factor 1.25");
 }
 
 TEST(LayoutBalance, CountsLoad) {
   EXPECT_FALSE(layout(tinyDecoder("mixtral"), {}).countsLoad);
   EXPECT_TRUE(layout(tinyDecoder("mixtral"), {.countsLoad = true}).countsLoad);
-  EXPECT_EQ(
-      firstOf(tinyGpt2(), {.countsLoad = true}),
-      "config.json: --moe-per-layer-logging: the model has no experts\n  expected none for family gpt2");
-  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .countsLoad = true}).find("--moe-per-layer-logging"),
-            std::string::npos);
+  EXPECT_EQ(firstOf(tinyGpt2(), {.countsLoad = true}),
+            "config.json: --moe-per-layer-logging: the model has no experts\n  expected none for family gpt2");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .countsLoad = true}).find("--moe-per-layer-logging"), std::string::npos);
 }
 
 TEST(LayoutBalance, PooledOverTheStepInOneMicrobatchOfOneStage) {
   EXPECT_EQ(layout(pooled(), {.tp = 2, .dp = 2, .mbs = 2, .gbs = 4}).microbatches, 1);
   const std::string message = resolve(pooled(), {.pp = 2, .dp = 2, .mbs = 2, .gbs = 8}).status().message();
   EXPECT_NE(
-      message.find(
-          "config.json: output_router_logits: the auxiliary loss pools all tokens of the step, so backward "
-          "needs the load of the experts by all of them; with 2 microbatches, backward of the first runs "
-          "before forward of the last\n  possible --gbs with --mbs 2 and dp = 2: 4, which is one microbatch; "
-          "or output_router_logits false with --moe-router-load-balancing-type seq_aux_loss, which balances "
-          "each sequence"),
+      message.find("config.json: output_router_logits: the auxiliary loss pools all tokens of the step, so backward "
+                   "needs the load of the experts by all of them; with 2 microbatches, backward of the first runs "
+                   "before forward of the last\n  possible --gbs with --mbs 2 and dp = 2: 4, which is one microbatch; "
+                   "or output_router_logits false with --moe-router-load-balancing-type seq_aux_loss, which balances "
+                   "each sequence"),
       std::string::npos)
       << message;
   EXPECT_NE(message.find("config.json: output_router_logits with pp = 2: "), std::string::npos) << message;

@@ -96,12 +96,10 @@ TEST(LayoutFrozen, PartsOfAnEncoder) {
   EXPECT_FALSE(isFrozen(described.kinds[0].parameters, 1));
   EXPECT_EQ(frozenOutside(bart, {"encoder.embeddings"}),
             "embed.tokens encoder.embed.positions encoder.embed_norm.weight encoder.embed_norm.bias");
-  EXPECT_NE(errorOf(bart, {.freeze = Words{"encoder.norm"}}).find("the model has no such part"),
-            std::string::npos);
+  EXPECT_NE(errorOf(bart, {.freeze = Words{"encoder.norm"}}).find("the model has no such part"), std::string::npos);
   const Words warnings = layout(bart, {.freeze = Words{"encoder"}}).warnings;
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("is tied, and so frozen for embeddings and head too"), std::string::npos)
-      << warnings[0];
+  EXPECT_NE(warnings[0].find("is tied, and so frozen for embeddings and head too"), std::string::npos) << warnings[0];
 }
 
 TEST(LayoutFrozen, Refused) {
@@ -112,15 +110,13 @@ TEST(LayoutFrozen, Refused) {
   EXPECT_EQ(refusal("layer"),
             "config.json: --freeze layer: no part is called so, and no tensor has such a name\n  possible: " +
                 possible);
-  EXPECT_EQ(refusal("encoder"),
-            "config.json: --freeze encoder: the model has no such part\n  possible: " + possible);
+  EXPECT_EQ(refusal("encoder"), "config.json: --freeze encoder: the model has no such part\n  possible: " + possible);
   EXPECT_EQ(refusal("layers:x"), "config.json: --freeze layers:x: expected one layer or a range of layers "
                                  "behind the colon\n  possible: " +
                                      possible);
-  EXPECT_EQ(
-      refusal("head:1"),
-      "config.json: --freeze head:1: expected one layer or a range of layers behind the colon\n  possible: " +
-          possible);
+  EXPECT_EQ(refusal("head:1"),
+            "config.json: --freeze head:1: expected one layer or a range of layers behind the colon\n  possible: " +
+                possible);
   EXPECT_EQ(refusal("layers:3-1").substr(0, 40), "config.json: --freeze layers:3-1: expect");
   EXPECT_EQ(refusal("layers:2-4"),
             "config.json: --freeze layers:2-4: the model has 4 such layers\n  possible: layers:0-3");
@@ -135,8 +131,7 @@ TEST(LayoutFrozen, AStackIsFrozenAsAWhole) {
   EXPECT_NE(layout(mixtral, {.freeze = Words{"*.experts.*"}}).freeze, "");
   const std::string message = errorOf(mixtral, {.freeze = Words{"*.0.*.experts.1.*"}});
   EXPECT_NE(message.find("matches 1 of the "), std::string::npos) << message;
-  EXPECT_NE(message.find("expected all experts of a layer or none: one parameter holds them"),
-            std::string::npos);
+  EXPECT_NE(message.find("expected all experts of a layer or none: one parameter holds them"), std::string::npos);
 }
 
 // A bias that load moves is nothing that the optimizer trains.

@@ -45,10 +45,9 @@ TEST(LayoutImages, StagesShareOutTheLayersOfBoth) {
 }
 
 TEST(LayoutImages, WhatTheyCannotHave) {
-  EXPECT_EQ(
-      errorOf(tinyLlava(), {.seq = 16, .cp = 2}),
-      "config.json: cp = 2: llava has an encoder, whose sequence context parallelism does not split yet\n"
-      "  possible: without it");
+  EXPECT_EQ(errorOf(tinyLlava(), {.seq = 16, .cp = 2}),
+            "config.json: cp = 2: llava has an encoder, whose sequence context parallelism does not split yet\n"
+            "  possible: without it");
 }
 
 } // namespace

@@ -13,8 +13,7 @@ inline const Supported kSupported = {{{"gpipe", false, 1, 1},
                                      {"f32", "bf16"},
                                      {{"cpu", 9, false}, {"gpu", 200, true}}};
 
-inline Result<Layout> resolve(const json &config, const LayoutOptions &flags,
-                              const LayoutOptions &defaults = {}) {
+inline Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
   return resolveLayout(model(config), flags, defaults, kSupported);
 }
 

@@ -51,25 +51,23 @@ TEST(LayoutDefaults, FileThenFlags) {
 }
 
 TEST(LayoutDefaults, WrongFieldsOfTheFile) {
-  EXPECT_EQ(
-      frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
-      "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
-      "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-      "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
-      "moe_token_dispatcher_type, pp, dp, world, vpp, "
-      "num_layers_per_virtual_pipeline_stage, sp, seq, encoder_seq_length, mbs, gbs, zero, schedule, "
-      "schedule_memory, "
-      "machine, dtype, grad_dtype, fp32_residual_connection, "
-      "reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, moe_aux_loss_coeff, "
-      "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
-      "mtp_num_layers, "
-      "mtp_loss_scaling_factor, freeze, loss_tile, overlap_grad_reduce, "
-      "ddp_bucket_size, target");
+  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+            "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
+            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+            "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
+            "moe_token_dispatcher_type, pp, dp, world, vpp, "
+            "num_layers_per_virtual_pipeline_stage, sp, seq, encoder_seq_length, mbs, gbs, zero, schedule, "
+            "schedule_memory, "
+            "machine, dtype, grad_dtype, fp32_residual_connection, "
+            "reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, moe_aux_loss_coeff, "
+            "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
+            "mtp_num_layers, "
+            "mtp_loss_scaling_factor, freeze, loss_tile, overlap_grad_reduce, "
+            "ddp_bucket_size, target");
 }
 
 TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
-  Layout layout =
-      ::layout(tinyDecoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .gbs = 6}); // 4 heads in 2 groups
+  Layout layout = ::layout(tinyDecoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .gbs = 6}); // 4 heads in 2 groups
   EXPECT_EQ(layout.tpGroups, 2);
   EXPECT_EQ(layout.tpQueries, 2);
   plan::Mesh mesh = layout.mesh();
@@ -123,10 +121,9 @@ TEST(LayoutViolation, HeadsOverTensorRanks) {
 
 TEST(LayoutViolation, GroupedHeads) {
   json config = with(tinyDecoder("llama"), {{"intermediate_size", 96}, {"max_position_embeddings", 96}});
-  EXPECT_EQ(
-      errorOf(config, {.tp = 8}),
-      "config.json: num_attention_heads = 4 (in num_key_value_heads = 2 groups) does not divide over tp = 8\n"
-      "  possible tp: 1, 2, 4");
+  EXPECT_EQ(errorOf(config, {.tp = 8}),
+            "config.json: num_attention_heads = 4 (in num_key_value_heads = 2 groups) does not divide over tp = 8\n"
+            "  possible tp: 1, 2, 4");
 }
 
 TEST(LayoutVocabulary, IsPaddedForProductsAndTp) {
@@ -140,8 +137,7 @@ TEST(LayoutVocabulary, IsPaddedForProductsAndTp) {
 }
 
 TEST(LayoutViolation, FfnAndSequence) {
-  json config =
-      with(tinyDecoder("llama"), {{"num_attention_heads", 6}, {"num_key_value_heads", 6}, {"head_dim", 8}});
+  json config = with(tinyDecoder("llama"), {{"num_attention_heads", 6}, {"num_key_value_heads", 6}, {"head_dim", 8}});
   EXPECT_EQ(errorOf(config, {.tp = 3}), "config.json: intermediate_size = 80 does not divide over tp = 3\n"
                                         "  possible tp: 1, 2, 4, 5, 8, 10, 16, 20, 40, 80\n"
                                         "config.json: --seq 64 with --sp true does not divide over tp = 3\n"
@@ -200,10 +196,9 @@ TEST(Layout, LossTilesAreAsLargeAsTheTargetsMemoryIsSlow) {
 
 // A schedule that takes 12 microbatches over its stages and their chunks.
 Status limited(const LayoutOptions &flags) {
-  const Supported few = {
-      {{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}},
-      kSupported.dtypes,
-      kSupported.targets};
+  const Supported few = {{{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}},
+                         kSupported.dtypes,
+                         kSupported.targets};
   return resolveLayout(model(tinyGpt2()), flags, {}, few).status();
 }
 
@@ -226,8 +221,7 @@ TEST(LayoutViolation, MoreMicrobatchesThanTheScheduleTakes) {
 }
 
 TEST(LayoutViolation, ProposalsKeepToTheMicrobatchesOfTheSchedule) {
-  EXPECT_NE(limited({.dp = 2, .gbs = 25}).message().find("possible --gbs: multiples of 2: 24\n"),
-            std::string::npos);
+  EXPECT_NE(limited({.dp = 2, .gbs = 25}).message().find("possible --gbs: multiples of 2: 24\n"), std::string::npos);
   EXPECT_NE(limited({.dp = 1000000, .gbs = 1000000})
                 .message()
                 .find("works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 "
@@ -272,8 +266,7 @@ TEST(LayoutViolation, Schedules) {
             "zb-h1, or a "
             "file: its path has a dot or a slash, or is there");
   for (const char *schedule : {"1f1b", "zb-h1"}) // these schedules have no use for a machine
-    EXPECT_NE(errorOf(tinyGpt2(), {.schedule = schedule, .machine = "nothere"})
-                  .find("--machine nothere is not known"),
+    EXPECT_NE(errorOf(tinyGpt2(), {.schedule = schedule, .machine = "nothere"}).find("--machine nothere is not known"),
               std::string::npos);
 }
 
@@ -291,9 +284,7 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
   planned.byTime = true;
   supported.schedules.push_back(planned);
   supported.machines = {{"h100", "h100"}, {"mine.json", "{..}"}};
-  auto resolve = [&](const LayoutOptions &flags) {
-    return resolveLayout(model(tinyGpt2()), flags, {}, supported);
-  };
+  auto resolve = [&](const LayoutOptions &flags) { return resolveLayout(model(tinyGpt2()), flags, {}, supported); };
   Result<Layout> layout = resolve({.pp = 2, .gbs = 4, .schedule = "mine.txt"});
   ASSERT_TRUE(layout.isOk()) << layout.status().message();
   EXPECT_EQ(layout->vpp, 2);
@@ -349,19 +340,16 @@ TEST(LayoutContext, IsFilledIn) {
   const Layout exchanged = layout(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a"}}});
   EXPECT_FALSE(exchanged.zigzag);
   EXPECT_EQ(exchanged.cpGroups, 4);
-  const Layout both =
-      layout(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{4, 2}}});
+  const Layout both = layout(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{4, 2}}});
   EXPECT_TRUE(both.zigzag);
   EXPECT_EQ(both.cpInner, 4);
   EXPECT_EQ(both.mesh().named.at("cpi"), both.mesh().named.at("cpig"));
-  EXPECT_EQ(both.mesh().named.at("cp"),
-            (std::vector<std::string>{"cpo", "cpi"})); // neighbours exchange heads
+  EXPECT_EQ(both.mesh().named.at("cp"), (std::vector<std::string>{"cpo", "cpi"})); // neighbours exchange heads
 }
 
 TEST(LayoutContext, OfHierarchiesAloneTheInnerRanksShareHeads) { // 2 groups over 6 ranks would be cut at 3
   const json config = with(tinyDecoder("llama"), {{"num_attention_heads", 4}, {"num_key_value_heads", 2}});
-  const LayoutOptions options{
-      .seq = 48, .cp = 6, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 3}}};
+  const LayoutOptions options{.seq = 48, .cp = 6, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 3}}};
   EXPECT_EQ(layout(config, options).cpInnerGroups, 2);
 }
 
@@ -378,10 +366,9 @@ TEST(LayoutViolation, Context) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 60, .cp = 8}),
             "config.json: --seq 60 in two chunks a rank (--cp-order zigzag) does not divide over cp = 8\n"
             "  possible cp: 1, 2, 3, 5, 6, 10, 15, 30");
-  EXPECT_EQ(
-      errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}),
-      "config.json: --cp-comm-type a2a: n_head = 4 in 4 groups, less tp = 1, does not divide over cp = 8\n"
-      "  possible cp: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}),
+            "config.json: --cp-comm-type a2a: n_head = 4 in 4 groups, less tp = 1, does not divide over cp = 8\n"
+            "  possible cp: 1, 2, 4");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"ulysses"}}}),
             "config.json: --cp-comm-type ulysses: is not known\n"
             "  possible --cp-comm-type: all_gather, a2a, a2a+p2p, a2a+all_gather, p2p");
@@ -392,15 +379,13 @@ TEST(LayoutViolation, Context) {
             "config.json: --cp-comm-type a2a+p2p needs --hierarchical-context-parallel-sizes A B: ranks that "
             "exchange heads, and groups of them\n"
             "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
-  EXPECT_EQ(
-      errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{3, 2}}}),
-      "config.json: --hierarchical-context-parallel-sizes 3 2 are not two sizes whose product is cp = 4\n"
-      "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
-  EXPECT_EQ(
-      errorOf(tinyGpt2(), {.cp = 16, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 2}}}),
-      "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over "
-      "the first\n"
-      "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{3, 2}}}),
+            "config.json: --hierarchical-context-parallel-sizes 3 2 are not two sizes whose product is cp = 4\n"
+            "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 16, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 2}}}),
+            "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over "
+            "the first\n"
+            "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+all_gather"}}}),
             "config.json: --cp-comm-type a2a+all_gather needs --hierarchical-context-parallel-sizes A B: "
             "ranks that "
@@ -422,19 +407,15 @@ TEST(LayoutViolation, Context) {
 }
 
 TEST(LayoutViolation, ContextNear) {
-  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8}).find("--tp 1 --cp 6 --cp-comm-type all_gather "),
-            0u);
+  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8}).find("--tp 1 --cp 6 --cp-comm-type all_gather "), 0u);
+  EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}).find("--tp 1 --cp 4 --cp-comm-type a2a "), 0u);
   EXPECT_EQ(
-      suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}).find("--tp 1 --cp 4 --cp-comm-type a2a "),
+      suggestion(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}}).find("--tp 1 --cp 6 --cp-comm-type p2p "),
       0u);
-  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}})
-                .find("--tp 1 --cp 6 --cp-comm-type p2p "),
-            0u);
   EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 1}}})
                 .find("--tp 1 --cp 8 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 4 2 "),
             0u);
-  EXPECT_EQ(suggestion(tinyGpt2(),
-                       {.seq = 60, .cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 4}}})
+  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 4}}})
                 .find("--tp 1 --cp 6 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 3 "),
             0u);
 }
@@ -456,8 +437,7 @@ TEST(Layout, whatDoesNothingIsSaid) {
   EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
   EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
   EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
-  EXPECT_EQ(warnings({.dispatcher = "alltoall"}, {}, "mixtral"),
-            "--moe-token-dispatcher-type does nothing here\n");
+  EXPECT_EQ(warnings({.dispatcher = "alltoall"}, {}, "mixtral"), "--moe-token-dispatcher-type does nothing here\n");
   EXPECT_EQ(warnings({.ep = 2, .dispatcher = "alltoall", .dp = 2}, {}, "mixtral"), "");
   EXPECT_EQ(warnings({.tp = 2, .dp = 2, .zero = 1, .sp = true, .overlapGradReduce = true}), "");
   EXPECT_EQ(warnings({.pp = 2, .schedule = "gpipe"}), "");

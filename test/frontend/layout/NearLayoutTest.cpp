@@ -60,21 +60,18 @@ TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
                             .dtype = "bf16",
                             .gradientType = "bf16",
                             .target = "gpu"};
-  EXPECT_EQ(
-      suggestion(tinyGpt2(), asked),
-      "--tp 2 --pp 1 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b --dtype bf16 "
-      "--grad-dtype bf16 --fp32-residual-connection --reset-position-ids --loss-tile 16 "
-      "--overlap-grad-reduce --ddp-bucket-size 1000 "
-      "--target gpu");
-  EXPECT_EQ(
-      suggestion(tinyGpt2(), {.tp = 3, .cp = 2, .contextOrder = "contiguous"}),
-      "--tp 2 --cp 2 --cp-comm-type all_gather --cp-order contiguous --pp 1 --dp 1 --vpp 1 --sp --seq 64 "
-      "--mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), asked),
+            "--tp 2 --pp 1 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b --dtype bf16 "
+            "--grad-dtype bf16 --fp32-residual-connection --reset-position-ids --loss-tile 16 "
+            "--overlap-grad-reduce --ddp-bucket-size 1000 "
+            "--target gpu");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .cp = 2, .contextOrder = "contiguous"}),
+            "--tp 2 --cp 2 --cp-comm-type all_gather --cp-order contiguous --pp 1 --dp 1 --vpp 1 --sp --seq 64 "
+            "--mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
 }
 
 TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
-  const std::string plain =
-      "--tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b";
+  const std::string plain = "--tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b";
   for (const LayoutOptions &asked : {LayoutOptions{.dtype = "fp4"},
                                      {.target = "tpu"},
                                      {.lossTile = -1},
@@ -85,8 +82,7 @@ TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
     EXPECT_EQ(suggestion(tinyGpt2(), asked), plain) << flagsOf(asked);
   EXPECT_EQ(suggestion(tinyGpt2(), {.gradientType = "bf16"}), plain + " --grad-dtype f32");
   EXPECT_EQ(suggestion(tinyGpt2(), {.fp32Residual = true}), plain + " --no-fp32-residual-connection");
-  EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}),
-            plain + " --overlap-grad-reduce --ddp-bucket-size 100");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}), plain + " --overlap-grad-reduce --ddp-bucket-size 100");
 }
 
 TEST(LayoutViolation, TokensOfAStep) {
@@ -103,18 +99,16 @@ TEST(LayoutViolation, TokensOfAStep) {
 
 TEST(LayoutViolation, WorldsBeyondTheMost) {
   const std::string message = errorOf(tinyGpt2(), {.tp = 1 << 16, .world = 1 << 24, .cp = 1 << 16});
-  EXPECT_NE(message.find("possible --world with these: none, 16777216 is the most\n"), message.npos)
-      << message;
+  EXPECT_NE(message.find("possible --world with these: none, 16777216 is the most\n"), message.npos) << message;
   EXPECT_NE(message.find("32768, ..., 16777216"), message.npos) << message;
 }
 
 TEST(LayoutViolation, UnknownWordsOfTheFileThatNothingReads) {
-  EXPECT_EQ(
-      resolve(tinyGpt2(), {}, {.contextOrder = "foo", .contextTypes = {{"a2a", "x"}}}).status().message(),
-      "config.json: mgc.cp_comm_type: 'x' is not known\n  possible cp_comm_type: all_gather, a2a, a2a+p2p, "
-      "a2a+all_gather, "
-      "p2p\n"
-      "config.json: mgc.cp_order: 'foo' is not known\n  possible cp_order: zigzag, contiguous");
+  EXPECT_EQ(resolve(tinyGpt2(), {}, {.contextOrder = "foo", .contextTypes = {{"a2a", "x"}}}).status().message(),
+            "config.json: mgc.cp_comm_type: 'x' is not known\n  possible cp_comm_type: all_gather, a2a, a2a+p2p, "
+            "a2a+all_gather, "
+            "p2p\n"
+            "config.json: mgc.cp_order: 'foo' is not known\n  possible cp_order: zigzag, contiguous");
   EXPECT_TRUE(resolve(tinyGpt2(), {}, {.contextHierarchy = {{7, 9}}}).isOk());
   EXPECT_TRUE(resolve(tinyGpt2(), {}, {.cp = 2, .contextHierarchy = {{7, 9}}}).isOk());
 }
@@ -125,9 +119,9 @@ TEST(LayoutViolation, TheNearLayoutWorksBesideTheFile) {
     const size_t last = message.rfind("works: ");
     return last == message.npos ? message : message.substr(last + 7);
   };
-  EXPECT_EQ(near({.tp = 3}, {.world = 8, .cp = 2})
-                .find("--tp 2 --cp 2 --cp-comm-type all_gather --pp 1 --dp 2 --world 8 "),
-            0u)
+  EXPECT_EQ(
+      near({.tp = 3}, {.world = 8, .cp = 2}).find("--tp 2 --cp 2 --cp-comm-type all_gather --pp 1 --dp 2 --world 8 "),
+      0u)
       << near({.tp = 3}, {.world = 8, .cp = 2});
   EXPECT_EQ(near({.tp = 3}, {.cp = 7}).substr(0, 52), "--tp 2 --cp 4 --cp-comm-type all_gather --pp 1 --dp ");
   EXPECT_EQ(near({.world = 7, .seq = 33, .cp = 3}, {}).substr(0, 7), "--tp 1 ");

@@ -16,8 +16,7 @@ TEST(Options, EachNameIsOfOne) {
     if (option.hasNegation)
       EXPECT_TRUE(names.insert(option.negation()).second) << option.negation();
     EXPECT_TRUE(option.training.empty() || training.insert(option.training).second) << option.training;
-    EXPECT_EQ(option.training.empty(), std::holds_alternative<std::monostate>(option.resolved))
-        << option.flag;
+    EXPECT_EQ(option.training.empty(), std::holds_alternative<std::monostate>(option.resolved)) << option.flag;
     EXPECT_FALSE(option.help.empty() || option.help.ends_with('.')) << option.flag;
     EXPECT_EQ(&optionOf(option.field), &option);
   }
@@ -37,9 +36,8 @@ TEST(Options, FlagsOfWhatIsGiven) {
                             .contextTypes = {{"a2a", "all_gather"}},
                             .contextHierarchy = {{2, 4}}};
   EXPECT_TRUE(isGiven(given));
-  EXPECT_EQ(flagsOf(given),
-            "--tp 2 --cp-comm-type a2a,all_gather --hierarchical-context-parallel-sizes 2 4 --no-sp "
-            "--zero 1 --schedule gpipe --reset-attention-mask");
+  EXPECT_EQ(flagsOf(given), "--tp 2 --cp-comm-type a2a,all_gather --hierarchical-context-parallel-sizes 2 4 --no-sp "
+                            "--zero 1 --schedule gpipe --reset-attention-mask");
 }
 
 TEST(Options, FlagsGoBeforeDefaults) {

@@ -109,8 +109,7 @@ TEST(InstructionTime, AllToAllOfTwoLevels) {
 }
 // 64 bytes from each rank to the next: those that leave a node share no link, and take longest.
 TEST(InstructionTime, PermuteOfTwoLevels) {
-  EXPECT_DOUBLE_EQ(toySeconds(Collective{.kind = Kind::permute, .axes = {"dp", "tp"}, .chunk = 16}),
-                   1 + 64 + 5);
+  EXPECT_DOUBLE_EQ(toySeconds(Collective{.kind = Kind::permute, .axes = {"dp", "tp"}, .chunk = 16}), 1 + 64 + 5);
 }
 TEST(InstructionTime, CollectiveOfStages) {
   EXPECT_DOUBLE_EQ(toySeconds(Collective{.stages = {0, 1}, .chunk = 16}), 1 + 64 + 2 * 5);
@@ -140,9 +139,8 @@ TEST(Members, DomainsThatCutGroups) {
   EXPECT_EQ(membersOf({machine, uneven}, plan::Axes{"dp", "tp"}), (GroupMembers{24, 24}));
 }
 TEST(Members, ThreeLevels) {
-  const plan::Mesh large{
-      .axes = {{"dp", 16, plan::AxisRole::data}, {"cp", 4, plan::AxisRole::sequence}, {"tp", 4}},
-      .named = {}};
+  const plan::Mesh large{.axes = {{"dp", 16, plan::AxisRole::data}, {"cp", 4, plan::AxisRole::sequence}, {"tp", 4}},
+                         .named = {}};
   Machine machine = makeToyMachine();
   machine.links = {{8, 8, 1, 1}, {64, 4, 1, 1}, {0, 2, 1, 1}};
   EXPECT_EQ(membersOf({machine, large}, plan::Axes{"cp"}), (GroupMembers{2, 4, 4}));
@@ -158,12 +156,9 @@ TEST(Monotone, LargerProductsAreNeverFaster) {
       for (int64_t k : {1, 63, 1000, 12288})
         for (int64_t more : {1, 64, 1000}) {
           const double seconds = secondsOn(machine, Gemm{.m = size, .n = 1000, .k = k});
-          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size, .n = 1000, .k = k + more}))
-              << size << " " << k;
-          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size + more, .n = 1000, .k = k}))
-              << size << " " << k;
-          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size, .n = 1000 + more, .k = k}))
-              << size << " " << k;
+          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size, .n = 1000, .k = k + more})) << size << " " << k;
+          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size + more, .n = 1000, .k = k})) << size << " " << k;
+          EXPECT_LE(seconds, secondsOn(machine, Gemm{.m = size, .n = 1000 + more, .k = k})) << size << " " << k;
         }
   }
 }

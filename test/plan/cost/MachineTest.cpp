@@ -115,8 +115,7 @@ TEST(MachineFile, MissingFields) {
   ASSERT_FALSE(good.empty());
   for (const auto &[name, value] : good.items())
     expectIn(refusalWithout("", name.c_str()), "machine: \"" + name + "\" is missing");
-  expectIn(refusalWithout("/links/0", "ranks"),
-           "machine.links[0].ranks: is not there; expected how many ranks");
+  expectIn(refusalWithout("/links/0", "ranks"), "machine.links[0].ranks: is not there; expected how many ranks");
   expectIn(refusalWithout("/memory", "fraction"), "machine.memory: \"fraction\" is missing");
   expectIn(refusalWithout("/sources", "links"), "machine.sources: \"links\" is missing");
 }
@@ -134,8 +133,7 @@ TEST(MachineFile, WrongTypes) {
 }
 
 TEST(MachineFile, WrongValues) {
-  for (const char *rate :
-       {"/flops/f32", "/flops/bf16", "/memory/bytes", "/memory/bandwidth", "/links/1/bandwidth"})
+  for (const char *rate : {"/flops/f32", "/flops/bf16", "/memory/bytes", "/memory/bandwidth", "/links/1/bandwidth"})
     for (double value : {0.0, -1.0, 1e300})
       expectIn(refusalWith(rate, value), "expected a number from 1 to");
   for (const char *fraction : {"/attention/forward", "/attention/backward", "/rows", "/memory/fraction",

@@ -72,8 +72,7 @@ private:
     return program;
   }
 
-  void setStage(int64_t number, int64_t bytes, std::vector<plan::Call> calls,
-                std::vector<plan::Repeat> repeats) {
+  void setStage(int64_t number, int64_t bytes, std::vector<plan::Call> calls, std::vector<plan::Repeat> repeats) {
     plan::StagePlan &stage = plan_.stages[number];
     stage.buckets = {{.name = "all", .elements = bytes / 4}};
     stage.inputs = {{.kind = plan::Input::Kind::tokens, .ring = 2}};

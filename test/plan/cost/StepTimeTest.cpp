@@ -45,8 +45,7 @@ plan::Instruction copyOf(int64_t segment, int64_t offset) {
 TEST(ProgramTime, InstructionsByThemselves) {
   const Machine machine = makeToyMachine();
   const plan::Mesh mesh = plan::makeSmallPlan().mesh;
-  const std::vector<double> seconds =
-      secondsOfInstructions({machine, mesh, Target::cuda}, makeProgram(copyOf(1, 0)));
+  const std::vector<double> seconds = secondsOfInstructions({machine, mesh, Target::cuda}, makeProgram(copyOf(1, 0)));
   ASSERT_EQ(seconds.size(), 5u);
   EXPECT_DOUBLE_EQ(seconds[0], 13.8);
   EXPECT_DOUBLE_EQ(seconds[1], 23);
@@ -71,15 +70,13 @@ TEST(ProgramTime, ProductsHideCollectivesOnGpus) {
 }
 // A product that does not touch what is reduced hides the rest.
 TEST(ProgramTime, WholeCollectivesAreHidden) {
-  const ProgramTime time =
-      timeOf(Target::cuda, {Gemm{.m = 4, .n = 8, .k = 9}, {{0, 0}, {0, 256}, {0, 1024}}, "wgrad"});
+  const ProgramTime time = timeOf(Target::cuda, {Gemm{.m = 4, .n = 8, .k = 9}, {{0, 0}, {0, 256}, {0, 1024}}, "wgrad"});
   EXPECT_DOUBLE_EQ(time.hidden[kTensor], 23);
   EXPECT_DOUBLE_EQ(total(time.exposed), 0);
 }
 // A product that reads the result waits for it.
 TEST(ProgramTime, ReadersWait) {
-  const ProgramTime time =
-      timeOf(Target::cuda, {Gemm{.m = 4, .n = 8, .k = 9}, {{1, 0}, {0, 256}, {0, 1024}}, "next"});
+  const ProgramTime time = timeOf(Target::cuda, {Gemm{.m = 4, .n = 8, .k = 9}, {{1, 0}, {0, 256}, {0, 1024}}, "next"});
   EXPECT_DOUBLE_EQ(time.exposed[kTensor], 9.2);
 }
 

@@ -51,12 +51,9 @@ TEST(Operands, whoseRowsAreCounted) {
       text += info.isCounted ? fmt::format("{} ", info.name) : "";
     return text;
   };
-  const RowKernel kernel{
-      .uses = {{OperandUse::read, 4}, {.use = OperandUse::written, .bytes = 64, .counted = true}}};
-  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::rows, .groups = 2, .rows = 4, .n = 8, .k = 2}),
-            "A C ");
-  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 8}),
-            "A B ");
+  const RowKernel kernel{.uses = {{OperandUse::read, 4}, {.use = OperandUse::written, .bytes = 64, .counted = true}}};
+  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::rows, .groups = 2, .rows = 4, .n = 8, .k = 2}), "A C ");
+  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 8}), "A B ");
   EXPECT_EQ(counted(ExchangeRows{.groups = 2, .rows = 4, .places = 8, .width = 2}), "source destination ");
   EXPECT_EQ(counted(GroupRows{.groups = 2, .rows = 4, .places = 4}), "");
   EXPECT_EQ(counted(kernel), "of the kernel ");
@@ -124,8 +121,7 @@ TEST(Operands, SinksAreANumberForEachHead) {
 }
 
 TEST(Operands, EndsFollowStarts) {
-  Attention attention{
-      .s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .dropout = 0.1, .documents = true, .ends = true};
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .dropout = 0.1, .documents = true, .ends = true};
   std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
   EXPECT_EQ(infos[5].name, "start");
   EXPECT_EQ(infos[6].name, "end");

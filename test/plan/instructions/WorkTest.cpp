@@ -26,8 +26,7 @@ TEST(Work, Products) {
   gemm.accumulate = false;
   gemm.workspaceBytes = 64;
   gemm.epilogue = Epilogue::gelu;
-  EXPECT_EQ(workOf({}, gemm).bytes, 2 * (10 + 15 + 3 + 2 * 6))
-      << "the bias is read, the preactivation written";
+  EXPECT_EQ(workOf({}, gemm).bytes, 2 * (10 + 15 + 3 + 2 * 6)) << "the bias is read, the preactivation written";
 }
 
 TEST(Work, GroupedProductsAsIfAllGroupsHadAsMuch) {
@@ -68,9 +67,7 @@ TEST(Work, BidirectionalAttention) {
 }
 
 // q and o [8, 3, 10, 4], k and v [8, 3, 2, 4], lse [8, 3, 10], twice positions [8, 3]; no workspace.
-TEST(Work, AttentionBytes) {
-  EXPECT_EQ(workOf({}, makeAttention()).bytes, 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24));
-}
+TEST(Work, AttentionBytes) { EXPECT_EQ(workOf({}, makeAttention()).bytes, 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24)); }
 
 TEST(Work, CollectivesAndMoves) {
   Mesh mesh{{{"tp", 4}}, {{"tp", {"tp"}}}};

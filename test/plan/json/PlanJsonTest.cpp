@@ -67,8 +67,7 @@ TEST_F(PlanFile, ReplacesAnOlderPlan) {
 
 TEST_F(PlanFile, ErrorsNameTheFile) {
   std::string path = (directory / "plan.json").string();
-  const std::string missing =
-      directory.string() + ": has no plan.json, expected the folder that mgc compile -o wrote";
+  const std::string missing = directory.string() + ": has no plan.json, expected the folder that mgc compile -o wrote";
   EXPECT_EQ(readPlan(directory).status().message(), missing);
   std::filesystem::create_directories(directory);
   std::ofstream(directory / "config.json") << "{}";
@@ -116,8 +115,7 @@ TEST(PlanJson, WholeRangeOfNumbersComesBack) {
 TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
   Plan plan = makeSmallPlan();
   plan.parameters[0].initStd = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(printPlan(plan).status().message(),
-            "a number of the plan is not finite; JSON has no such number");
+  EXPECT_EQ(printPlan(plan).status().message(), "a number of the plan is not finite; JSON has no such number");
   plan = makeSmallPlan();
   plan.modelType = "\xff";
   EXPECT_NE(printPlan(plan).status().message().find("not UTF-8"), std::string::npos);
@@ -126,12 +124,10 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 // --- Damage ------------------------------------------------------------------------------------------------
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
-  EXPECT_EQ(
-      errorOf(sealPlan(1, smallBody())),
-      "is of version 1, this program reads version 21; recompile the plan with the mgc of this version");
+  EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
+            "is of version 1, this program reads version 21; recompile the plan with the mgc of this version");
   for (const std::string version : {"99999999999999999999", "\"5\"", "05", "5.5", "-1"})
-    EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"")
-                  .find("is of version " + version + ", this"),
+    EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"").find("is of version " + version + ", this"),
               0u);
   EXPECT_EQ(errorOf("{\n\"version\": ,\n").find("does not begin like a plan"), 0u);
 }
@@ -208,8 +204,7 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
             "programs[0].instructions[0].m: found 4.5, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"m\":4", "\"m\":9223372036854775808"),
             "programs[0].instructions[0].m: found 9223372036854775808, expected an integer of 64 bits");
-  EXPECT_EQ(errorAfter("\"waits\":[1]", "\"waits\":0"),
-            "stages[0].schedule[1].waits: found 0, expected a list");
+  EXPECT_EQ(errorAfter("\"waits\":[1]", "\"waits\":0"), "stages[0].schedule[1].waits: found 0, expected a list");
   EXPECT_EQ(errorAfter("\"sharded\":true", "\"sharded\":1"),
             "stages[0].buckets[0].sharded: found 1, expected true or false");
   EXPECT_EQ(errorAfter("\"sequenceLength\": 4", "\"sequenceLength\": [4, [5]]"),

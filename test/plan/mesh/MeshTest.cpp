@@ -74,8 +74,7 @@ TEST(Mesh, AxesMustBeInTheMeshAndOnce) {
   Mesh mesh = makeMesh();
   EXPECT_TRUE(verifyMesh(mesh).isOk());
   EXPECT_TRUE(verifyAxes(mesh, {"dp", "tp"}).isOk());
-  EXPECT_EQ(verifyAxes(mesh, {"ep"}).message(),
-            "axis 'ep' is not in the mesh; it has pp, dp, tpg, tpr, none, pt, tp");
+  EXPECT_EQ(verifyAxes(mesh, {"ep"}).message(), "axis 'ep' is not in the mesh; it has pp, dp, tpg, tpr, none, pt, tp");
   EXPECT_EQ(verifyAxes(mesh, {"tp", "tpr"}).message(), "axis 'tpr' comes twice in [tp, tpr]");
 }
 
@@ -85,8 +84,7 @@ TEST(Mesh, RefusesWhatIsNoMesh) {
   EXPECT_EQ(verifyMesh(mesh).message(), "axis 'tpr' has size 0; expected a positive one");
   mesh = makeMesh();
   mesh.axes[3].name = "pp";
-  EXPECT_EQ(verifyMesh(mesh).message(),
-            "axis name 'pp' is empty or comes twice; primitive axes need distinct names");
+  EXPECT_EQ(verifyMesh(mesh).message(), "axis name 'pp' is empty or comes twice; primitive axes need distinct names");
   mesh = makeMesh();
   mesh.axes = {{"a", int64_t(1) << 40}, {"b", int64_t(1) << 40}};
   EXPECT_EQ(verifyMesh(mesh).message(), "the axis sizes multiply to more ranks than fit into 31 bits");

@@ -6,16 +6,14 @@ namespace mgc::plan {
 namespace {
 
 MeshView dense(int64_t tp, int64_t cp, int64_t dp, int64_t pp) {
-  return {
-      "dense",
-      {{"tp", tp}, {"cp", cp, AxisRole::sequence}, {"dp", dp, AxisRole::data}, {"pp", pp, AxisRole::stage}}};
+  return {"dense",
+          {{"tp", tp}, {"cp", cp, AxisRole::sequence}, {"dp", dp, AxisRole::data}, {"pp", pp, AxisRole::stage}}};
 }
 
 TEST(Views, OneViewIsItsOwnMesh) {
   Result<Mesh> mesh = refine({dense(2, 1, 3, 2)});
   ASSERT_TRUE(mesh.isOk()) << mesh.status().message();
-  EXPECT_EQ(mesh->axes,
-            (std::vector<Axis>{{"pp", 2, AxisRole::stage}, {"dp", 3, AxisRole::data}, {"tp", 2}}));
+  EXPECT_EQ(mesh->axes, (std::vector<Axis>{{"pp", 2, AxisRole::stage}, {"dp", 3, AxisRole::data}, {"tp", 2}}));
   EXPECT_EQ(mesh->named.at("cp"), Axes());
   EXPECT_EQ(mesh->named.at("dp"), Axes{"dp"});
   EXPECT_TRUE(verifyMesh(*mesh).isOk());
@@ -39,8 +37,7 @@ TEST(Views, AnAxisThatIsWholeKeepsTheNameOfTheFirstView) {
 TEST(Views, ExpertsOverDataAndTensorRanks) { // docs/sharding.md: the worked example
   Result<Mesh> mesh = refine({dense(2, 1, 4, 1), {"experts", {{"ep", 4}, {"edp", 2}}}});
   ASSERT_TRUE(mesh.isOk());
-  EXPECT_EQ(mesh->axes,
-            (std::vector<Axis>{{"edp", 2, AxisRole::data}, {"dp.0", 2, AxisRole::data}, {"tp", 2}}));
+  EXPECT_EQ(mesh->axes, (std::vector<Axis>{{"edp", 2, AxisRole::data}, {"dp.0", 2, AxisRole::data}, {"tp", 2}}));
   EXPECT_EQ(mesh->named.at("dp"), (Axes{"edp", "dp.0"}));
   EXPECT_EQ(mesh->named.at("ep"), (Axes{"dp.0", "tp"}));
   EXPECT_EQ(groupOf(*mesh, 0, {"ep"}), (std::vector<int64_t>{0, 1, 2, 3}));
@@ -73,8 +70,7 @@ TEST(Views, CoordinatesAreThoseOfEachView) {
       for (int64_t cp : {1, 2, 4}) {
         if (tp % groups != 0)
           continue;
-        const std::vector<MeshView> views = {dense(tp, cp, 2, 3),
-                                             {"heads", {{"tpr", tp / groups}, {"tpg", groups}}}};
+        const std::vector<MeshView> views = {dense(tp, cp, 2, 3), {"heads", {{"tpr", tp / groups}, {"tpg", groups}}}};
         Result<Mesh> mesh = refine(views);
         ASSERT_TRUE(mesh.isOk()) << mesh.status().message();
         for (const MeshView &view : views)

@@ -28,16 +28,11 @@ inline void refuses(Plan plan, const Broken &broken) {
   broken.breakIt(plan);
   Status status = verifyPlan(plan);
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(("\n" + status.message()).find(std::string("\n") + broken.message), std::string::npos)
-      << status.message();
+  EXPECT_NE(("\n" + status.message()).find(std::string("\n") + broken.message), std::string::npos) << status.message();
 }
 
 // An instruction of the first program.
-inline Instruction &instruction(Plan &plan, SmallInstruction index) {
-  return plan.programs[0].instructions[index];
-}
-template <typename T> T &body(Plan &plan, SmallInstruction index) {
-  return std::get<T>(instruction(plan, index).body);
-}
+inline Instruction &instruction(Plan &plan, SmallInstruction index) { return plan.programs[0].instructions[index]; }
+template <typename T> T &body(Plan &plan, SmallInstruction index) { return std::get<T>(instruction(plan, index).body); }
 
 } // namespace mgc::plan

@@ -82,8 +82,7 @@ Program programOf(const std::vector<Step> &steps) {
     RowKernel kernel;
     kernel.symbol = "k";
     kernel.uses = step.uses;
-    program.instructions.push_back(
-        {kernel, step.operands, "p/" + std::to_string(program.instructions.size())});
+    program.instructions.push_back({kernel, step.operands, "p/" + std::to_string(program.instructions.size())});
   }
   return program;
 }
@@ -99,8 +98,7 @@ std::string problemOf(const Program &program) {
 
 TEST(ProgramFlow, readsBeforeWritesAreTheCallers) {
   Problems problems;
-  const Program program =
-      programOf({{{kRead, kWritten}, {{0, 0}, {2, 0}}}, {{kRead, kUpdated}, {{2, 0}, {1, kLine}}}});
+  const Program program = programOf({{{kRead, kWritten}, {{0, 0}, {2, 0}}}, {{kRead, kUpdated}, {{2, 0}, {1, kLine}}}});
   const ProgramFlow flow = flowOf(Plan(), program, {0, 1, 2}, problems);
   EXPECT_EQ(problems.count(), 0u);
   EXPECT_EQ(flow.segments[0].reads.ranges(), (Ranges{{0, kLine}}));
@@ -157,18 +155,16 @@ TEST(ChunkFlow, aCallReadsOfTheFrameWhatTheCallBeforeItWrote) {
   EXPECT_EQ(problemOfCalls({{1024, 0}, {512, 1536}}),
             "stage 0 chunk begin call 1 ('p'): reads bytes [512, 576) of the frame, which the call before it "
             "did not write");
-  EXPECT_EQ(
-      problemOfCalls({{0, 1536}, {1024, 0}}),
-      "stage 0 chunk begin call 0 ('p'): reads bytes [0, 64) of the frame, which the call before it did "
-      "not write")
+  EXPECT_EQ(problemOfCalls({{0, 1536}, {1024, 0}}),
+            "stage 0 chunk begin call 0 ('p'): reads bytes [0, 64) of the frame, which the call before it did "
+            "not write")
       << "there is none";
 }
 
 TEST(ChunkFlow, aSegmentIsInTheFrameOrNot) {
   for (const auto &[in, out] : {std::pair<int64_t, int64_t>(1024, 992), {992, 1536}})
-    EXPECT_NE(
-        problemOfCalls({{in, out}}).find("uses bytes [992, 1056), some of them of the frame and some not"),
-        std::string::npos);
+    EXPECT_NE(problemOfCalls({{in, out}}).find("uses bytes [992, 1056), some of them of the frame and some not"),
+              std::string::npos);
 }
 
 TEST(ChunkFlow, theFrameIsOfTheRunsOfCompute) {
@@ -219,13 +215,11 @@ TEST(ProgramFlow, columnsAreThoseOfTheirRowsAndOfNoOthers) {
   EXPECT_EQ(problemOf(programOf({writes(0), writes(16), writes(64), writes(80), readBy(1)})), "");
   for (int64_t value : {1, -1})
     EXPECT_NE(problemOf(programOf({writes(0), writes(80), readBy(value)})), "") << "left above, right below";
-  EXPECT_NE(problemOf(programOf({writes(64), whole, readBy(1)})), "")
-      << "the lower rows have their left half only";
+  EXPECT_NE(problemOf(programOf({writes(64), whole, readBy(1)})), "") << "the lower rows have their left half only";
 }
 
 TEST(ProgramFlow, whatACallerGetsHasAllColumns) {
-  const RowKernel::Operand half{OperandUse::written, kLine, 16, 32},
-      added{OperandUse::updated, kLine, 16, 32};
+  const RowKernel::Operand half{OperandUse::written, kLine, 16, 32}, added{OperandUse::updated, kLine, 16, 32};
   const auto writes = [](const RowKernel::Operand &how, int64_t offset) {
     return Step{{kRead, how}, {{0, 0}, {1, offset, 0, 1}}};
   };
@@ -241,15 +235,13 @@ const RowKernel::Operand kCountedRead{OperandUse::read, kLine, 0, 0, true},
 
 TEST(ProgramFlow, countedRowsAreReadCounted) {
   const auto program = [](const RowKernel::Operand &writes, const RowKernel::Operand &reads) {
-    return programOf(
-        {{{kRead, writes}, {{0, 0}, {2, 0, 0, 1}}}, {{reads, kWritten}, {{2, 0, 0, 1}, {1, 0}}}});
+    return programOf({{{kRead, writes}, {{0, 0}, {2, 0, 0, 1}}}, {{reads, kWritten}, {{2, 0, 0, 1}, {1, 0}}}});
   };
   EXPECT_EQ(problemOf(program(kCountedWritten, kCountedRead)), "");
   EXPECT_EQ(problemOf(program(kWritten, kCountedRead)), "") << "all are there";
-  EXPECT_EQ(
-      problemOf(program(kCountedWritten, kRead)),
-      "program 'p': p/1: operand of the kernel, bytes [0, 64) of segment 'frame', reads rows behind the "
-      "last one, of which only those that there are were written");
+  EXPECT_EQ(problemOf(program(kCountedWritten, kRead)),
+            "program 'p': p/1: operand of the kernel, bytes [0, 64) of segment 'frame', reads rows behind the "
+            "last one, of which only those that there are were written");
   Program again = program(kCountedWritten, kRead); // written whole in between
   Program whole = program(kWritten, kRead);
   again.instructions.insert(again.instructions.begin() + 1, whole.instructions.front());
@@ -286,10 +278,10 @@ TEST(ProgramFlow, elementwiseInstructionsLeaveRowsCounted) {
 
 TEST(ProgramFlow, saysWhatIsCountedForItsCaller) {
   Problems problems;
-  const ProgramFlow flow = flowOf(Plan(),
-                                  programOf({{{kCountedRead, kCountedWritten}, {{0, 0}, {1, 0}}},
-                                             {{kRead, kWritten}, {{0, kLine}, {1, kLine}}}}),
-                                  {0, 1, 2}, problems);
+  const ProgramFlow flow = flowOf(
+      Plan(),
+      programOf({{{kCountedRead, kCountedWritten}, {{0, 0}, {1, 0}}}, {{kRead, kWritten}, {{0, kLine}, {1, kLine}}}}),
+      {0, 1, 2}, problems);
   EXPECT_EQ(flow.segments[0].wholeReads.ranges(), (Ranges{{kLine, 2 * kLine}}));
   EXPECT_EQ(flow.segments[1].countedWrites.ranges(), (Ranges{{0, kLine}}));
 }
@@ -322,16 +314,15 @@ std::string problemOfRing(bool writesCounted, bool readsCounted) {
 TEST(CountedRows, ofASlotAreReadCounted) {
   EXPECT_EQ(problemOfRing(true, true), "");
   EXPECT_EQ(problemOfRing(false, false), "");
-  EXPECT_EQ(
-      problemOfRing(true, false),
-      "stage 0: bytes [64, 128) of 'saved' are read with the rows behind the last one, of which only those "
-      "that there are were written");
+  EXPECT_EQ(problemOfRing(true, false),
+            "stage 0: bytes [64, 128) of 'saved' are read with the rows behind the last one, of which only those "
+            "that there are were written");
 }
 
 TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {
   Problems problems;
-  const Program program = programOf(
-      {{{kRead, kWritten}, {{0, 0, 0, 1}, {1, 0, 0, 2}}}, {{kRead, kWritten}, {{0, 0, 0, 1}, {2, 0}}}});
+  const Program program =
+      programOf({{{kRead, kWritten}, {{0, 0, 0, 1}, {1, 0, 0, 2}}}, {{kRead, kWritten}, {{0, 0, 0, 1}, {2, 0}}}});
   flowOf(Plan(), program, {0, 1, 2}, problems);
   EXPECT_EQ(problems.count(), 0u);
   flowOf(Plan(), program, {0, 0, 2}, problems);

@@ -49,9 +49,8 @@ void checkMeetings(const Network &network, Problems &problems) {
       size_t same = std::mismatch(first.begin(), first.end(), own.begin(), own.end()).first - first.begin();
       if (same == first.size() && same == own.size())
         continue;
-      problems.add("collective {} between stages: stage {} has {}, stage {} has {}", same,
-                   network.groups[group][0], same < first.size() ? first[same] : "none", stage,
-                   same < own.size() ? own[same] : "none");
+      problems.add("collective {} between stages: stage {} has {}, stage {} has {}", same, network.groups[group][0],
+                   same < first.size() ? first[same] : "none", stage, same < own.size() ? own[same] : "none");
     }
   }
 }
@@ -62,8 +61,8 @@ void checkMatching(const Network &network, Problems &problems) {
   for (const auto &[ends, pair] : pairsOf(network)) {
     auto [source, target] = ends;
     if (pair.sends.size() != pair.receives.size())
-      problems.add("stage {} sends {} messages to stage {}, which receives {}", source, pair.sends.size(),
-                   target, pair.receives.size());
+      problems.add("stage {} sends {} messages to stage {}, which receives {}", source, pair.sends.size(), target,
+                   pair.receives.size());
     for (size_t k = 0; k < std::min(pair.sends.size(), pair.receives.size()); ++k) {
       const NetworkStep &send = network.stages[source][pair.sends[k]];
       const NetworkStep &recv = network.stages[target][pair.receives[k]];
@@ -172,8 +171,7 @@ private:
       if (!meet(s, step.meetings[stage.meeting].group))
         return false;
     stage.meeting = 0;
-    times.start[s][stage.next] =
-        stage.clock; // its own work: what it spent waiting for the others is idle time
+    times.start[s][stage.next] = stage.clock; // its own work: what it spent waiting for the others is idle time
     times.end[s][stage.next] = stage.clock += step.seconds;
     return true;
   }
@@ -226,8 +224,8 @@ private:
     if (int64_t wait = openWait(s); wait >= 0) {
       const NetworkStep &message = network.stages[s][wait];
       int64_t partner = stage.partner[wait];
-      std::string what = fmt::format("{} waits for its step {} ({})", place(network, s, stage.next), wait,
-                                     network.describe(s, wait));
+      std::string what =
+          fmt::format("{} waits for its step {} ({})", place(network, s, stage.next), wait, network.describe(s, wait));
       if (partner < 0)
         return {-1, what + fmt::format(", which nothing on stage {} matches", message.peer)};
       return {message.peer, what + fmt::format(", which needs {}", place(network, message.peer, partner))};
@@ -237,9 +235,8 @@ private:
     for (size_t i = 0; i < network.groups[group].size(); ++i)
       if (arrivals[group][i].size() <= met) {
         int64_t member = network.groups[group][i];
-        return {isStuck(member) ? member : -1,
-                fmt::format("{} waits for stage {} to come to the same collective",
-                            place(network, s, stage.next), member)};
+        return {isStuck(member) ? member : -1, fmt::format("{} waits for stage {} to come to the same collective",
+                                                           place(network, s, stage.next), member)};
       }
     return {-1, place(network, s, stage.next)};
   }

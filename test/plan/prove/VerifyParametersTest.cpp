@@ -18,8 +18,7 @@ void mergeTensor(Plan &plan, const std::vector<int64_t> &shape) {
 }
 
 const Broken kParameters[] = {
-    {"None", [](Plan &plan) { plan.parameters.clear(); },
-     "stages[0].buckets[0]: has 32 elements and no parameter"},
+    {"None", [](Plan &plan) { plan.parameters.clear(); }, "stages[0].buckets[0]: has 32 elements and no parameter"},
     {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
      "parameters[3].dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
@@ -79,8 +78,7 @@ const Broken kParameters[] = {
      "parameters[1]: tensor 'x' of a stack of 4"},
     {"StackOfNone", [](Plan &plan) { plan.parameters[3].tensor = "ln_f.{#}"; },
      "parameters[3]: tensor 'ln_f.{#}' of a stack of 0"},
-    {"StackNegative", [](Plan &plan) { plan.parameters[3].stacked = -1; },
-     "parameters[3]: a stack of -1 tensors"},
+    {"StackNegative", [](Plan &plan) { plan.parameters[3].stacked = -1; }, "parameters[3]: a stack of -1 tensors"},
     {"StackSize",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
@@ -113,12 +111,11 @@ const Broken kParameters[] = {
     {"StackOfMillions",
      [](Plan &plan) {
        plan.parameters[3].tensor = "ln_f.{#}";
-       plan.parameters[3].stacked = plan.parameters[3].fileShape[0] = plan.parameters[3].dims[0].size =
-           int64_t(1) << 31;
+       plan.parameters[3].stacked = plan.parameters[3].fileShape[0] = plan.parameters[3].dims[0].size = int64_t(1)
+                                                                                                        << 31;
      },
      "parameters: have more than 1048576 instances and tensors of stacks"},
-    {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
-     "parameters[0]: 'wte.weight' names no tensor"},
+    {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; }, "parameters[0]: 'wte.weight' names no tensor"},
     {"Padding",
      [](Plan &plan) {
        for (Parameter::Place &place : plan.parameters[0].places)
@@ -162,8 +159,7 @@ const Broken kParameters[] = {
        plan.parameters[3].grouping = {2};
      },
      "parameters[3].dims: the sizes multiply to more than 64 bits hold"},
-    {"NoPlace", [](Plan &plan) { plan.parameters[3].places.clear(); },
-     "parameters[3]: 'ln_f.weight' has no place"},
+    {"NoPlace", [](Plan &plan) { plan.parameters[3].places.clear(); }, "parameters[3]: 'ln_f.weight' has no place"},
     {"PlaceStage", [](Plan &plan) { plan.parameters[3].places[0].stage = 2; },
      "parameters[3].places[0]: stage 2 is not one of 2"},
     {"PlaceTwice", [](Plan &plan) { plan.parameters[0].places[1].stage = 0; },

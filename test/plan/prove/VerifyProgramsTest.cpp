@@ -151,16 +151,13 @@ const Broken kPrograms[] = {
     {"AttentionSpan", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).qStride = 86; },
      "programs[0].instructions[3].operands[0]: operand q (1040 bytes from 0 on) is not inside segment 'x' of "
      "1024 bytes"},
-    {"AttentionInterleaved",
-     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[10].offset = 4; },
+    {"AttentionInterleaved", [](Plan &plan) { instruction(plan, kAttentionBackward).operands[10].offset = 4; },
      "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
-    {"AttentionInterleavedBehind",
-     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[11].offset = 20; },
+    {"AttentionInterleavedBehind", [](Plan &plan) { instruction(plan, kAttentionBackward).operands[11].offset = 20; },
      "programs[0].instructions[3]: operand dv is written and overlaps operand dq (block.fwd/3)"},
     {"AttentionOtherStrides", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).dkStride = 12; },
      "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
-    {"AttentionScalar",
-     [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
+    {"AttentionScalar", [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionAxes", [](Plan &plan) { body<Attention>(plan, kAttention).queryAxes = {"xp"}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
@@ -209,8 +206,7 @@ const Broken kPrograms[] = {
      },
      "programs[0].instructions[2]: bias of 9223372036854775807 buckets up to a distance of "
      "9223372036854775807; expected"},
-    {"AttentionDistanceWithoutABias",
-     [](Plan &plan) { body<Attention>(plan, kAttention).biasMaxDistance = 128; },
+    {"AttentionDistanceWithoutABias", [](Plan &plan) { body<Attention>(plan, kAttention).biasMaxDistance = 128; },
      "programs[0].instructions[2]: biasMaxDistance = 128 without biasBuckets; expected 0"},
     {"AttentionEnds", [](Plan &plan) { body<Attention>(plan, kAttention).ends = true; },
      "programs[0].instructions[2]: found 8 operands, expected 9"},
@@ -272,8 +268,7 @@ const Broken kCollectives[] = {
      "programs[0].instructions[5]: axis 'xp' is not in the mesh"},
     {"AxesAndStages", [](Plan &plan) { body<Collective>(plan, kAllGather).stages = {0, 1}; },
      "programs[0].instructions[5]: a collective goes along axes or over stages, not both"},
-    {"Stages",
-     [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0, 5}; },
+    {"Stages", [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0, 5}; },
      "programs[1].instructions[0]: [0, 5] must list stages below 2, each once"},
     {"Member", [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0}; },
      "stages[1].chunks[1].calls[0]: stage 1 runs 'tied/sum', a collective of stages [0]"},
@@ -308,9 +303,8 @@ Plan makeGpuPlan() {
   Instruction &product = plan.programs[0].instructions[kGemm];
   std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
   product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
-  plan.programs[0].instructions.erase(
-      plan.programs[0].instructions.begin() + kGroupedGemm,
-      plan.programs[0].instructions.end()); // GPUs have none of those behind it
+  plan.programs[0].instructions.erase(plan.programs[0].instructions.begin() + kGroupedGemm,
+                                      plan.programs[0].instructions.end()); // GPUs have none of those behind it
   body<Collective>(plan, kAllToAll).workspaceBytes = 256;
   plan.programs[0].instructions[kAllToAll].operands.push_back({0, 512});
   return plan;

@@ -36,11 +36,11 @@ private:
   void run(const ExpandedStep &step) {
     const auto [next, isFirst] = next_.try_emplace({step.chunk, step.microbatch}, 0);
     const Chunk &chunk = stage_.chunks[step.chunk];
-    problems_.expect(isFirst || step.callCount >= 0, "stage {}: chunk '{}' runs twice for microbatch {}",
-                     index_, chunk.name(), step.microbatch);
+    problems_.expect(isFirst || step.callCount >= 0, "stage {}: chunk '{}' runs twice for microbatch {}", index_,
+                     chunk.name(), step.microbatch);
     problems_.expect(step.firstCall == next->second,
-                     "stage {}: chunk '{}' runs from call {} on for microbatch {}, expected {}", index_,
-                     chunk.name(), step.firstCall, step.microbatch, next->second);
+                     "stage {}: chunk '{}' runs from call {} on for microbatch {}, expected {}", index_, chunk.name(),
+                     step.firstCall, step.microbatch, next->second);
     next->second = step.endCall(callsOf(step.chunk));
   }
 
@@ -61,8 +61,7 @@ private:
 
 } // namespace
 
-void checkRuns(const plan::Plan &plan, const std::vector<std::vector<ExpandedStep>> &steps,
-               Problems &problems) {
+void checkRuns(const plan::Plan &plan, const std::vector<std::vector<ExpandedStep>> &steps, Problems &problems) {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     RunsCheck(int64_t(stage), plan.stages[stage], problems).check(steps[stage], plan.microbatches);
 }

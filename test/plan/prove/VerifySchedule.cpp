@@ -26,12 +26,11 @@ bool inside(int64_t value, size_t bound) { return 0 <= value && value < int64_t(
 
 std::string describe(const StagePlan &stage, const ExpandedStep &step) {
   if (step.kind == ExpandedStep::Kind::run)
-    return step.microbatch < 0
-               ? fmt::format("run {}", stage.chunks[step.chunk].name())
-               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
+    return step.microbatch < 0 ? fmt::format("run {}", stage.chunks[step.chunk].name())
+                               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
   bool isSend = step.kind == ExpandedStep::Kind::send;
-  return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
-                     step.microbatch, isSend ? "to" : "from", step.peer);
+  return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value, step.microbatch,
+                     isSend ? "to" : "from", step.peer);
 }
 
 // The lists of all stages and the calls of their chunks, with repeats run.
@@ -64,19 +63,12 @@ public:
         meetings.push_back(meetingsOf(plan.stages[s].chunks[chunk], lists.calls[s][chunk], s, problems));
       std::vector<NetworkStep> &steps = network.stages.emplace_back();
       for (const ExpandedStep &step : lists.steps[s]) {
-        NetworkStep out{NetworkStep::Kind(step.kind),
-                        step.peer,
-                        step.value,
-                        step.microbatch,
-                        step.bytes,
-                        &step.waits,
-                        {},
-                        0};
+        NetworkStep out{
+            NetworkStep::Kind(step.kind), step.peer, step.value, step.microbatch, step.bytes, &step.waits, {}, 0};
         if (step.kind == ExpandedStep::Kind::run) {
           const Chunk &chunk = plan.stages[s].chunks[step.chunk];
           out.ofGradients = chunk.task == plan::Task::gradients;
-          for (int64_t call = step.firstCall; call < step.endCall(int64_t(lists.calls[s][step.chunk].size()));
-               ++call)
+          for (int64_t call = step.firstCall; call < step.endCall(int64_t(lists.calls[s][step.chunk].size())); ++call)
             out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(),
                                 meetings[step.chunk][call].end());
           if (out.ofGradients && !out.meetings.empty())
@@ -96,8 +88,8 @@ public:
   }
 
 private:
-  std::vector<std::vector<NetworkStep::Meeting>>
-  meetingsOf(const Chunk &chunk, const std::vector<plan::Call> &calls, int64_t stage, Problems &problems) {
+  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk, const std::vector<plan::Call> &calls,
+                                                            int64_t stage, Problems &problems) {
     std::vector<std::vector<NetworkStep::Meeting>> all; // by call
     for (const plan::Call &call : calls) {
       std::vector<NetworkStep::Meeting> &meetings = all.emplace_back();
@@ -106,8 +98,7 @@ private:
         std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
         if (stages.empty())
           continue;
-        if (!std::all_of(stages.begin(), stages.end(),
-                         [&](int64_t s) { return inside(s, plan.stages.size()); }) ||
+        if (!std::all_of(stages.begin(), stages.end(), [&](int64_t s) { return inside(s, plan.stages.size()); }) ||
             std::find(stages.begin(), stages.end(), stage) == stages.end()) {
           problems.add("stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
                        "this one",
@@ -132,9 +123,8 @@ private:
   }
 
   static std::string what(const Collective &c) {
-    return fmt::format("{} {} of {} x {} x {} {}{} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
-                       c.middle, c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "",
-                       fmt::join(c.axes, ", "));
+    return fmt::format("{} {} of {} x {} x {} {}{} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer, c.middle,
+                       c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "", fmt::join(c.axes, ", "));
   }
 
   // Text like " of the gradients of wte.weight" for a collective on a bucket of gradients; otherwise empty. Stages that
@@ -178,15 +168,14 @@ struct MemoryRange {
 class FlightCheck {
 public:
   FlightCheck(const Plan &plan, const Lists &lists, int64_t index, Problems &problems)
-      : plan(plan), stage(plan.stages[index]), steps(lists.steps[index]), calls(lists.calls[index]),
-        index(index), problems(problems), memory(cuts()) {}
+      : plan(plan), stage(plan.stages[index]), steps(lists.steps[index]), calls(lists.calls[index]), index(index),
+        problems(problems), memory(cuts()) {}
 
   void check() {
     for (current = 0; current < int64_t(steps.size()); ++current) {
       const ExpandedStep &step = steps[current];
       bool isRun = step.kind == ExpandedStep::Kind::run, isSend = step.kind == ExpandedStep::Kind::send;
-      happens.append(isRun ? HappensBefore::runs(isOfGradients(step))
-                           : HappensBefore::messages(step.peer, isSend),
+      happens.append(isRun ? HappensBefore::runs(isOfGradients(step)) : HappensBefore::messages(step.peer, isSend),
                      step.waits, step.paired);
       if (!isRun)
         touch({step.offset, step.bytes}, isSend);
@@ -223,8 +212,7 @@ private:
     std::vector<MemoryRange> ranges;
     for (size_t i = 0; i < step.slots.size(); ++i)
       ranges.push_back({step.slots[i], stage.rings[chunk.slots[i]].bytes});
-    for (int64_t number = step.firstCall; number < step.endCall(int64_t(calls[step.chunk].size()));
-         ++number) {
+    for (int64_t number = step.firstCall; number < step.endCall(int64_t(calls[step.chunk].size())); ++number) {
       const plan::Call &call = calls[step.chunk][number];
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0) {

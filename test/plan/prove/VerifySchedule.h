@@ -15,7 +15,6 @@ namespace mgc::schedule {
 Status verifySchedule(const plan::Plan &plan);
 
 // One part of it. `steps`: of each stage.
-void checkRuns(const plan::Plan &plan, const std::vector<std::vector<plan::ExpandedStep>> &steps,
-               Problems &problems);
+void checkRuns(const plan::Plan &plan, const std::vector<std::vector<plan::ExpandedStep>> &steps, Problems &problems);
 
 } // namespace mgc::schedule

@@ -19,14 +19,12 @@ const Broken kStages[] = {
      "stages[1].regions[3]: begins at 896, but the regions before it end at 960"},
     {"LeastBytes", [](Plan &plan) { plan.stages[0].leastBytes = 3201; },
      "stages[0].leastBytes: 3201 is not in [0, 3200]"},
-    {"LeastBytesNegative", [](Plan &plan) { plan.stages[1].leastBytes = -1; },
-     "stages[1].leastBytes: -1 is not"},
+    {"LeastBytesNegative", [](Plan &plan) { plan.stages[1].leastBytes = -1; }, "stages[1].leastBytes: -1 is not"},
     {"RegionEnd", [](Plan &plan) { plan.stages[1].regions.pop_back(); },
      "stages[1].regions: end at 3136, but the allocation has 3200 bytes"},
     {"StepScalars", [](Plan &plan) { plan.stages[1].stepScalarsOffset = 3172; },
      "stages[1].stepScalarsOffset: 36 bytes from 3172"},
-    {"Results", [](Plan &plan) { plan.stages[1].resultsOffset = -4; },
-     "stages[1].resultsOffset: 28 bytes from -4 on"},
+    {"Results", [](Plan &plan) { plan.stages[1].resultsOffset = -4; }, "stages[1].resultsOffset: 28 bytes from -4 on"},
     {"ResultsAligned", [](Plan &plan) { plan.stages[1].resultsOffset = 3169; },
      "stages[1].resultsOffset: 28 bytes from 3169 on"},
     {"ResultsElsewhere", [](Plan &plan) { plan.stages[1].resultsOffset = 256; },
@@ -60,12 +58,10 @@ const Broken kStages[] = {
      [](Plan &plan) { plan.stages[0].inputs[1].shift = 1, plan.objective = Objective::masked; },
      "stages[0].inputs[1].shift: 1 positions later; expected 0: with the objective masked a label is that of "
      "the token itself"},
-    {"InputSeesWhatIsPredicted",
-     [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::documentEnds; },
+    {"InputSeesWhatIsPredicted", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::documentEnds; },
      "stages[0].inputs[1].kind: documentEnds: attention up to the end of a document sees the token that the "
      "objective causal predicts; expected the objective masked"},
-    {"InputOfNoEncoder",
-     [](Plan &plan) { plan.stages[1].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
+    {"InputOfNoEncoder", [](Plan &plan) { plan.stages[1].inputs[1].ofEncoder = true, plan.encoderLength = 4; },
      "stages[1].inputs[1].ofEncoder: labels: the encoder's sequence has tokens, positions, ends"},
     {"InputShiftedOfEncoder",
      [](Plan &plan) {
@@ -129,8 +125,7 @@ const Broken kStages[] = {
      "stages[0].inputs[1].dims[0]: axis 'xp' is"},
     {"InputAxesTwice", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].axes = {"dp"}; },
      "stages[0].inputs[1].dims: axis 'dp' comes"},
-    {"InputRing", [](Plan &plan) { plan.stages[0].inputs[1].ring = 6; },
-     "stages[0].inputs[1]: ring 6 is not one of 6"},
+    {"InputRing", [](Plan &plan) { plan.stages[0].inputs[1].ring = 6; }, "stages[0].inputs[1]: ring 6 is not one of 6"},
     {"InputBytes", [](Plan &plan) { plan.stages[0].rings[2].bytes = 12; },
      "stages[0].inputs[1]: ring 'tokens' has slots of 12 bytes, expected 16"},
     {"InputSlots", [](Plan &plan) { plan.stages[0].rings[2].turns = {{}}; },
@@ -144,8 +139,7 @@ const Broken kStages[] = {
 };
 
 const Broken kRings[] = {
-    {"RingBytes", [](Plan &plan) { plan.stages[0].rings[0].bytes = -4; },
-     "stages[0].rings[0]: bytes = -4 is negative"},
+    {"RingBytes", [](Plan &plan) { plan.stages[0].rings[0].bytes = -4; }, "stages[0].rings[0]: bytes = -4 is negative"},
     {"RingTurns", [](Plan &plan) { plan.stages[0].rings[0].turns.clear(); },
      "stages[0].rings[0].turns: 0 turns; expected at least one, and no more than the 2 microbatches"},
     {"RingSlots", [](Plan &plan) { plan.stages[0].rings[0].turns[0].slots = 0; },
@@ -276,9 +270,7 @@ const Broken kSchedules[] = {
     {"RunRing", [](Plan &plan) { plan.stages[0].schedule[0].ring = 1; },
      "stages[0].schedule[0]: ring = 1 of a run; expected -1"},
     {"RunForNone",
-     [](Plan &plan) {
-       plan.stages[0].schedule[0].microbatch = -1, plan.stages[0].schedule[0].microbatchStride = 0;
-     },
+     [](Plan &plan) { plan.stages[0].schedule[0].microbatch = -1, plan.stages[0].schedule[0].microbatchStride = 0; },
      "stages[0].schedule[0]: chunk 'forward.0' runs for microbatch -1"},
     {"RunOnceForOne", [](Plan &plan) { plan.stages[0].schedule.back().microbatch = 0; },
      "stages[0].schedule[3]: chunk 'reduce' runs for microbatch 0"},

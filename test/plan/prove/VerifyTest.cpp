@@ -24,8 +24,7 @@ const Broken kNumbers[] = {
     {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 21"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
-    {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
-     "stages: found 1 stages, but the mesh has 2 along pp"},
+    {"StageCount", [](Plan &plan) { plan.stages.pop_back(); }, "stages: found 1 stages, but the mesh has 2 along pp"},
     {"SequenceLength", [](Plan &plan) { plan.sequenceLength = 0; }, "sequenceLength: found 0"},
     {"MicroBatchSize", [](Plan &plan) { plan.microBatchSize = -1; }, "microBatchSize: found -1"},
     {"MicroBatchSizeOfInputs", [](Plan &plan) { plan.microBatchSize += 1; },
@@ -68,9 +67,7 @@ const Broken kNumbers[] = {
     {"EncoderOfNobody", [](Plan &plan) { plan.encoderLength = 4; },
      "encoderLength: found 4, expected 0, for no stage reads an encoder's sequence"},
     {"EncoderLengthMissing",
-     [](Plan &plan) {
-       plan.stages[0].inputs[0].kind = Input::Kind::tokens, plan.stages[0].inputs[0].ofEncoder = true;
-     },
+     [](Plan &plan) { plan.stages[0].inputs[0].kind = Input::Kind::tokens, plan.stages[0].inputs[0].ofEncoder = true; },
      "encoderLength: found 0, expected a positive number, for a stage reads the encoder's sequence"},
     {"StartTokenOfNoEncoder", [](Plan &plan) { plan.startToken = 0; },
      "startToken: found 0, expected -1 without an encoder"},
@@ -99,8 +96,7 @@ const Broken kNumbers[] = {
     {"LibraryUnnamed", [](Plan &plan) { plan.kernels[0].path = ""; }, "kernels[0].path: '' must be a path"},
     {"LibraryTwice", [](Plan &plan) { plan.kernels[1].level = KernelLevel::v3; },
      "kernels[1].level: x86-64-v3 comes twice"},
-    {"LibraryMissing", [](Plan &plan) { plan.kernels.clear(); },
-     "kernels: is empty, but programs run row kernels"},
+    {"LibraryMissing", [](Plan &plan) { plan.kernels.clear(); }, "kernels: is empty, but programs run row kernels"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Numbers, Verify, testing::ValuesIn(kNumbers), ruleName);

@@ -41,16 +41,14 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   EXPECT_EQ(reason([](auto &a) { a.t = 100; }), "64 queries are no part of 100 keys in the order of 1 ranks");
   EXPECT_EQ(reason([](auto &a) { a.t = 256, a.zigzag = 2; }),
             "64 queries are no part of 256 keys in the order of 2 ranks");
-  EXPECT_EQ(reason([](auto &a) { a.zigzag = 5; }),
-            "64 queries are no part of 64 keys in the order of 5 ranks");
+  EXPECT_EQ(reason([](auto &a) { a.zigzag = 5; }), "64 queries are no part of 64 keys in the order of 5 ranks");
   EXPECT_EQ(reason([](auto &a) { a.s = a.t = 0; }), "there are no elements");
   EXPECT_EQ(reason([](auto &a) { a.dropout = 0.1; }), "dropout is 0.1: cuDNN would draw another mask");
   EXPECT_EQ(reason([](auto &a) { a.d = 60; }), "d = 60; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.d = 264; }), "d = 264; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.w = 60; }), "w = 60; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.d = 192, a.w = 128; }), "");
-  EXPECT_EQ(reason([](auto &a) { a.kStride = 68; }),
-            "groups are 68 elements apart; cuDNN takes multiples of 8");
+  EXPECT_EQ(reason([](auto &a) { a.kStride = 68; }), "groups are 68 elements apart; cuDNN takes multiples of 8");
 }
 
 TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
@@ -64,8 +62,7 @@ TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
 static void checkRuns(bool causal) {
   for (const int64_t window : {0, 1, 5, 40, 500})
     for (const auto &[parts, zigzag] : kOrders) {
-      const plan::Attention a = {
-          .s = 96 / parts, .t = 96, .window = window, .causal = causal, .zigzag = zigzag};
+      const plan::Attention a = {.s = 96 / parts, .t = 96, .window = window, .causal = causal, .zigzag = zigzag};
       if (!causal && window == 0)
         continue;
       for (int64_t part = 0; part < parts; ++part) {
@@ -174,8 +171,7 @@ TEST(CudaAttentionWorkspaceBytes, valuesHaveTheirOwnSize) {
 }
 
 TEST(CudaAttentionWorkspaceBytes, hugeSizesAreClamped) {
-  plan::Attention a = {
-      .backward = true, .s = int64_t(1) << 40, .t = int64_t(1) << 40, .b = 1, .g = 1, .r = 1, .d = 64};
+  plan::Attention a = {.backward = true, .s = int64_t(1) << 40, .t = int64_t(1) << 40, .b = 1, .g = 1, .r = 1, .d = 64};
   a.type = plan::DType::bf16, a.zigzag = 1;
   EXPECT_EQ(cudaAttentionWorkspaceBytes(a), std::numeric_limits<int64_t>::max());
 }

@@ -15,9 +15,8 @@ std::string checksumOf(std::initializer_list<std::string_view> pieces) {
 // The check value of CRC-32C in the catalogue of CRCs, and RFC 3720, B.4: 32 bytes of zeros.
 TEST(Checksum, isThatOfTheStandard) {
   EXPECT_EQ(checksumOf({"123456789"}), "e3069283");
-  EXPECT_EQ(
-      checksumOf({std::string_view("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32)}),
-      "8a9136aa");
+  EXPECT_EQ(checksumOf({std::string_view("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 32)}),
+            "8a9136aa");
   EXPECT_EQ(checksumOf({}), "00000000");
 }
 

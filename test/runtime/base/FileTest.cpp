@@ -66,10 +66,8 @@ TEST(File, writesPastThePageCache) {
   std::string text(5'000'000, ' ');
   for (size_t i = 0; i < text.size(); ++i)
     text[i] = static_cast<char>(i * 2654435761u >> 24);
-  for (const std::vector<size_t> &pieces : {std::vector<size_t>{0, 4'000'000, 1'000'000 - 8},
-                                            {3, kBlock - 3, 2'000'000, 1'000'001},
-                                            {8 * kBlock},
-                                            {1}}) {
+  for (const std::vector<size_t> &pieces :
+       {std::vector<size_t>{0, 4'000'000, 1'000'000 - 8}, {3, kBlock - 3, 2'000'000, 1'000'001}, {8 * kBlock}, {1}}) {
     Result<AtomicFile> file = AtomicFile::create(dir.path("f"), PageCache::bypass);
     ASSERT_TRUE(isOk(file));
     size_t next = 0;
@@ -113,8 +111,7 @@ TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
   dir.write("f", "old");
   for (size_t size : {size_t(1'000), size_t(5'000'000)}) {
     FileSizeLimit limit(500);
-    EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')),
-                      {dir.path("f") + ": cannot write"}));
+    EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')), {dir.path("f") + ": cannot write"}));
   }
   { // the limit lies within what a write past the page cache has
     FileSizeLimit limit(1'500'000);

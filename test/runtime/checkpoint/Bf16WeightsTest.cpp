@@ -20,8 +20,7 @@ using plan::Plan;
 
 namespace {
 
-constexpr MeshSizes kMeshes[] = {{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1},
-                                 {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
+constexpr MeshSizes kMeshes[] = {{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
 
 // Each sharding and, with it, either layout of the parts of a matrix, on each mesh.
 void forEachPlan(const std::function<void(const Plan &)> &body) {
@@ -47,8 +46,7 @@ void expectAll(const Plan &plan, const Memory &memory, const ExpectedValue &expe
       const int64_t slice = bucket.elements / parts,
                     first = bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0;
       for (int64_t i = 0; i < bucket.elements; ++i)
-        ASSERT_EQ(bf16At(memory, rank, bucket.valueOffset, i), toBf16(contents[i]))
-            << rank << " " << b << " " << i;
+        ASSERT_EQ(bf16At(memory, rank, bucket.valueOffset, i), toBf16(contents[i])) << rank << " " << b << " " << i;
       const std::span<float> masters = memory.floats(plan, rank, bucket.masterOffset, slice);
       for (int64_t i = 0; i < slice; ++i)
         ASSERT_EQ(std::bit_cast<uint32_t>(masters[i]), std::bit_cast<uint32_t>(contents[first + i]))
@@ -86,8 +84,7 @@ Memory initialised(const Plan &plan, uint64_t seed) {
 
 TEST(Bf16Weights, initDrawsMastersAndRoundsThem) {
   forEachPlan([](const Plan &plan) {
-    expectAll(plan, initialised(plan, 77),
-              [](const Parameter &p, int64_t i) { return initialValue(77, p, i); });
+    expectAll(plan, initialised(plan, 77), [](const Parameter &p, int64_t i) { return initialValue(77, p, i); });
   });
 }
 
@@ -96,8 +93,7 @@ TEST(Bf16Weights, mastersTakeThePrecisionOfTheFile) {
   saveInF32(dir.path(), 5);
   forEachPlan([&](const Plan &plan) {
     Memory memory(plan);
-    ASSERT_TRUE(
-        isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas(), {}, {.pieceElements = 7})));
+    ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas(), {}, {.pieceElements = 7})));
     expectAll(plan, memory, [](const Parameter &p, int64_t i) { return initialValue(5, p, i); });
   });
 }
@@ -166,8 +162,7 @@ TEST(Bf16Weights, frozenValuesHaveNoMasters) {
   forEachPlan([&](Plan plan) {
     freezeAll(plan);
     Memory memory(plan);
-    ASSERT_TRUE(
-        isOk(loadWeights(plan, *Checkpoint::open(file.path()), memory.arenas(), {}, {.pieceElements = 7})));
+    ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(file.path()), memory.arenas(), {}, {.pieceElements = 7})));
     TempDir saved;
     ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), saved.path())));
     EXPECT_EQ(saved.read("model.safetensors"), file.read("model.safetensors"));
@@ -179,13 +174,11 @@ TEST(Bf16Weights, shardsOfFilesAreCountedInTheirBytes) {
   const Plan plan = makePlan({}, false, false, DType::bf16);
   TempDir f32, bf16;
   const Memory memory = initialised(plan, 1);
-  ASSERT_TRUE(
-      isOk(saveWeights(plan, memory.arenas(), f32.path(), {.maxShardBytes = 4000, .type = DType::f32})));
+  ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), f32.path(), {.maxShardBytes = 4000, .type = DType::f32})));
   ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), bf16.path(), {.maxShardBytes = 2000})));
   EXPECT_EQ(f32.list(), bf16.list());
   const auto total = [](const TempDir &dir) {
-    return nlohmann::json::parse(dir.read("model.safetensors.index.json"))["metadata"]["total_size"]
-        .get<int64_t>();
+    return nlohmann::json::parse(dir.read("model.safetensors.index.json"))["metadata"]["total_size"].get<int64_t>();
   };
   EXPECT_EQ(total(f32), 2 * total(bf16));
 }
@@ -200,8 +193,7 @@ TEST(Bf16Weights, configSaysTheType) {
     return text.find('\n') == text.size() - 1 ? text : nlohmann::ordered_json::parse(text).dump();
   };
   EXPECT_EQ(saved(R"({"z": 1, "a": 2})", DType::bf16, {}), R"({"z":1,"a":2,"torch_dtype":"bfloat16"})");
-  EXPECT_EQ(saved(R"({"torch_dtype": "float32", "a": 2})", DType::bf16, {}),
-            R"({"torch_dtype":"bfloat16","a":2})");
+  EXPECT_EQ(saved(R"({"torch_dtype": "float32", "a": 2})", DType::bf16, {}), R"({"torch_dtype":"bfloat16","a":2})");
   EXPECT_EQ(saved(R"({"dtype": "bfloat16"})", DType::bf16, DType::f32), R"({"dtype":"float32"})");
   EXPECT_EQ(saved(R"({"dtype": "x", "torch_dtype": "y"})", DType::f32, DType::bf16),
             R"({"dtype":"bfloat16","torch_dtype":"bfloat16"})");
@@ -225,19 +217,18 @@ TEST(Bf16Weights, whatDiffersIsNotSaved) {
       // Ranks are [dp, tp]: rank 1 has the same slice as rank 0.
       const Memory memory = initialised(plan, 1);
       memory.floats(plan, 1, bucket.masterOffset, element + 1)[element] = std::nextafter(1.0f, 2.0f);
-      EXPECT_TRUE(fails(
-          saveWeights(plan, memory.arenas(), dir.path()),
-          {"parameter h.0.ln.weight: ranks 1 differ from rank 0: element 2 is 1 on rank 0 and 1.0000001 "
-           "on rank 1"}));
+      EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
+                        {"parameter h.0.ln.weight: ranks 1 differ from rank 0: element 2 is 1 on rank 0 and 1.0000001 "
+                         "on rank 1"}));
     }
     {
       const Memory memory = initialised(plan, 1);
       for (int64_t rank : {0, 1, 2, 3})
         if (rank < 2 || !zero)
           memory.floats(plan, rank, bucket.masterOffset, element + 1)[element] = 1.25f;
-      EXPECT_TRUE(fails(
-          saveWeights(plan, memory.arenas(), dir.path()),
-          {"parameter h.0.ln.weight: element 2 on rank 0 is 1, expected the rounding of its master 1.25"}));
+      EXPECT_TRUE(
+          fails(saveWeights(plan, memory.arenas(), dir.path()),
+                {"parameter h.0.ln.weight: element 2 on rank 0 is 1, expected the rounding of its master 1.25"}));
     }
     {
       const Memory memory = initialised(plan, 1);
@@ -261,8 +252,7 @@ TEST(Bf16Weights, gradientsAreWrittenInF32) {
           std::vector<Bf16> rounded(twos.size());
           narrow(twos.data(), count, rounded.data());
           const void *from = type == DType::f32 ? static_cast<const void *>(twos.data()) : rounded.data();
-          std::memcpy(memory.arenas()[rank] + bucket.gradientShardOffset, from,
-                      size_t(count * sizeInBytes(type)));
+          std::memcpy(memory.arenas()[rank] + bucket.gradientShardOffset, from, size_t(count * sizeInBytes(type)));
         }
       TempDir dir;
       ASSERT_TRUE(isOk(saveGradients(plan, memory.arenas(), 0.5f, dir.path("g.safetensors"))));

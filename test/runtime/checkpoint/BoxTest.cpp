@@ -25,8 +25,7 @@ TEST(Box, aStretchBeginsAndEndsWithinRows) {
 
 // Every stretch of every tensor: the boxes have its elements, in order.
 TEST(Box, everyStretchIsItsBoxes) {
-  for (const std::vector<int64_t> &shape :
-       {std::vector<int64_t>{7}, {3, 4}, {2, 3, 4}, {1, 5, 1, 3}, {4, 1, 2}}) {
+  for (const std::vector<int64_t> &shape : {std::vector<int64_t>{7}, {3, 4}, {2, 3, 4}, {1, 5, 1, 3}, {4, 1, 2}}) {
     const int64_t all = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
     for (int64_t begin = 0; begin < all; ++begin)
       for (int64_t end = begin + 1; end <= all; ++end) {

@@ -75,8 +75,7 @@ TEST_F(FolderTest, saysThatMoreGoThanBefore) {
   EXPECT_NE(notes_[0].find("--save-retain 2: the next save removes 2 older checkpoints"), std::string::npos)
       << notes_[0];
   ASSERT_TRUE(isOk(save(second, 40)));
-  EXPECT_EQ(dir_.list(),
-            (std::set<std::string>{"iter_0000015", "iter_0000030", "iter_0000040", kLatestFile}));
+  EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_0000015", "iter_0000030", "iter_0000040", kLatestFile}));
 }
 
 TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
@@ -129,8 +128,7 @@ TEST_F(FolderTest, filesThatRank0DoesNotSeeAreRefused) {
   CheckpointRecord record;
   record.step = 10;
   record.files = {{kFile, 7, ""}};
-  EXPECT_TRUE(
-      fails(folder.complete(record, ""), {kFile, "No such file", "reports 7 bytes", "all processes share"}));
+  EXPECT_TRUE(fails(folder.complete(record, ""), {kFile, "No such file", "reports 7 bytes", "all processes share"}));
   EXPECT_TRUE(steps().empty());
   folder.discard(10);
   EXPECT_TRUE(dir_.list().empty());
@@ -150,8 +148,7 @@ TEST_F(FolderTest, findsTheLatest) {
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
   for (const char *wrong : {"30", "release", "-1", ""}) {
     dir_.write(kLatestFile, wrong);
-    EXPECT_TRUE(fails(findCheckpoint(dir_.path()),
-                      {kLatestFile, "possible for --load: " + dir_.path("iter_0000010")}))
+    EXPECT_TRUE(fails(findCheckpoint(dir_.path()), {kLatestFile, "possible for --load: " + dir_.path("iter_0000010")}))
         << wrong;
   }
 }

@@ -44,8 +44,7 @@ TEST(SaveApart, weightsAreTheSameFiles) {
         ASSERT_TRUE(isOk(initWeights(plan, 3, memory.arenas())));
         ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), together.path(), {.maxShardBytes = shard})));
         for (const Status &status : saveApart(plan, memory, [&](Arenas arenas, Communicator &communicator) {
-               return saveWeights(plan, arenas, apart.path(),
-                                  {.maxShardBytes = shard, .communicator = &communicator});
+               return saveWeights(plan, arenas, apart.path(), {.maxShardBytes = shard, .communicator = &communicator});
              }))
           ASSERT_TRUE(isOk(status));
         ASSERT_EQ(together.list(), apart.list());
@@ -114,12 +113,10 @@ TEST(SaveApart, whatIsNotFitToBeSavedIsFound) {
   };
   const plan::Parameter &norm = plan.parameters[7];
   memory.value(plan, 3, norm)[4] = 1.5f;
-  EXPECT_TRUE(
-      fails(saveApart(plan, memory, save)[0], {"parameter h.0.ln.weight: ranks 3 differ from rank 0"}));
+  EXPECT_TRUE(fails(saveApart(plan, memory, save)[0], {"parameter h.0.ln.weight: ranks 3 differ from rank 0"}));
   for (int64_t rank = 0; rank < 4; ++rank)
     memory.value(plan, rank, norm)[4] = NAN;
-  EXPECT_TRUE(
-      fails(saveApart(plan, memory, save)[0], {"parameter h.0.ln.weight: element 4 on rank 0 is nan"}));
+  EXPECT_TRUE(fails(saveApart(plan, memory, save)[0], {"parameter h.0.ln.weight: element 4 on rank 0 is nan"}));
   EXPECT_TRUE(dir.list().empty());
 }
 

@@ -21,8 +21,7 @@ namespace {
 const std::vector<MeshSizes> kMeshes = {{1, 1, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {1, 1, 2, 2},
                                         {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
 
-void initAndSave(const Plan &plan, uint64_t seed, const std::string &directory,
-                 const SaveOptions &options = {}) {
+void initAndSave(const Plan &plan, uint64_t seed, const std::string &directory, const SaveOptions &options = {}) {
   Memory memory(plan);
   ASSERT_TRUE(isOk(initWeights(plan, seed, memory.arenas())));
   ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), directory, options)));
@@ -115,8 +114,7 @@ TEST(SaveWeights, replacesOneFormByTheOther) {
   SaveOptions shards{.maxShardBytes = 4000};
   Plan plan = makePlan({});
   uint64_t seed = 1;
-  for (const SaveOptions &options :
-       {SaveOptions{}, shards, shards, shards, SaveOptions{}, SaveOptions{}, shards}) {
+  for (const SaveOptions &options : {SaveOptions{}, shards, shards, shards, SaveOptions{}, SaveOptions{}, shards}) {
     initAndSave(plan, ++seed, dir.path(), options);
     EXPECT_EQ(sample(dir.path()), sampleOf(seed));
     EXPECT_EQ(dir.list().size(), options.maxShardBytes == 4000 ? 9u : 4u);
@@ -141,8 +139,7 @@ TEST(SaveWeights, newShardsHaveOtherNamesThanOldOnes) {
 TEST(SaveWeights, deletesNothingButWeightsThatAnOldIndexNames) {
   TempDir dir;
   dir.write("tokenizer.json", "kept");
-  dir.write("model.safetensors.index.json",
-            R"({"weight_map": {"a": "tokenizer.json", "b": "old.safetensors"}})");
+  dir.write("model.safetensors.index.json", R"({"weight_map": {"a": "tokenizer.json", "b": "old.safetensors"}})");
   dir.write("old.safetensors", "");
   initAndSave(makePlan({}), 1, dir.path());
   EXPECT_EQ(dir.list(), (std::set<std::string>{"config.json", "model.safetensors", "tokenizer.json"}));
@@ -159,8 +156,7 @@ TEST(SaveWeights, aFullDiskLeavesTheOldCheckpoint) {
       ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
       {
         FileSizeLimit limit(3500); // some shards fit, one does not
-        EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = after}),
-                          {"cannot write"}));
+        EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = after}), {"cannot write"}));
       }
       EXPECT_EQ(dir.list(), files);
       EXPECT_EQ(sample(dir.path()), sampleOf(1));
@@ -175,8 +171,7 @@ TEST(SaveWeights, aDirectoryInTheWayIsRefusedBeforeAnythingIsReplaced) {
   std::set<std::string> files = dir.list();
   Memory memory(plan);
   ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
-  EXPECT_TRUE(
-      fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = 4000}), {"is a directory"}));
+  EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = 4000}), {"is a directory"}));
   EXPECT_EQ(dir.list(), files);
   EXPECT_EQ(sample(dir.path()), sampleOf(1));
 }
@@ -191,8 +186,8 @@ TEST(SaveWeights, refusesValuesThatAreNotFinite) {
     for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
       if (plan::stageOf(plan.mesh, rank) == 0)
         memory.value(plan, rank, plan.parameters[7])[4] = value;
-    EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
-                      {"parameter h.0.ln.weight: element 4 on rank 0 is"}));
+    EXPECT_TRUE(
+        fails(saveWeights(plan, memory.arenas(), dir.path()), {"parameter h.0.ln.weight: element 4 on rank 0 is"}));
     EXPECT_EQ(sample(dir.path()), sampleOf(1));
   }
 }
@@ -210,8 +205,7 @@ TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
     std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
     EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors.index.json", "cannot rename"}));
   }
-  EXPECT_EQ(dir.list(),
-            (std::set<std::string>{"config.json", "model.safetensors", "model.safetensors.index.json"}));
+  EXPECT_EQ(dir.list(), (std::set<std::string>{"config.json", "model.safetensors", "model.safetensors.index.json"}));
   EXPECT_EQ(dir.read("model.safetensors"), "old");
   EXPECT_EQ(dir.read("config.json"), "old");
 }
@@ -235,15 +229,14 @@ TEST(SaveWeights, refusesReplicasThatDiffer) {
   const Parameter &norm = plan.parameters[7], &embedding = plan.parameters[0];
   ASSERT_EQ(norm.name, "h.0.ln.weight");
   memory.value(plan, 3, norm)[4] = 1.5f; // stage 0 holds it on ranks 0 to 3
-  EXPECT_TRUE(fails(
-      saveWeights(plan, memory.arenas(), dir.path()),
-      {"parameter h.0.ln.weight: ranks 3 differ from rank 0: element 4 is 1 on rank 0 and 1.5 on rank 3"}));
+  EXPECT_TRUE(
+      fails(saveWeights(plan, memory.arenas(), dir.path()),
+            {"parameter h.0.ln.weight: ranks 3 differ from rank 0: element 4 is 1 on rank 0 and 1.5 on rank 3"}));
   memory.value(plan, 3, norm)[4] = 1.0f;
   EXPECT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("good"))));
   float &tied = memory.value(plan, 7, embedding, 1)[2]; // the other stage's copy of what rank 1 holds
   tied = std::nextafter(tied, 1.0f);
-  EXPECT_TRUE(
-      fails(saveWeights(plan, memory.arenas(), dir.path()), {"parameter wte: ranks 7 differ from rank 1"}));
+  EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()), {"parameter wte: ranks 7 differ from rank 1"}));
   EXPECT_EQ(dir.list(), (std::set<std::string>{"good"}));
 }
 

@@ -36,8 +36,7 @@ struct RankBucket {
 };
 
 // Calls visit(rank, bucket) with what each bucket should have of a part of the state: masters, first or second moments.
-void forEachBucket(const Plan &plan, int part,
-                   const std::function<void(int64_t, const RankBucket &)> &visit) {
+void forEachBucket(const Plan &plan, int part, const std::function<void(int64_t, const RankBucket &)> &visit) {
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
     const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank)];
     for (size_t b = 0; b < stage.buckets.size(); ++b) {
@@ -45,8 +44,8 @@ void forEachBucket(const Plan &plan, int part,
       const std::vector<float> whole = bucketContents(plan, rank, int64_t(b), stateValue(part));
       const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
       const int64_t slice = bucket.elements / parts;
-      visit(rank, {bucket, whole,
-                   bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0, slice});
+      visit(rank,
+            {bucket, whole, bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0, slice});
     }
   }
 }
@@ -74,8 +73,7 @@ void forEachElement(const Plan &plan, const Memory &memory,
 void fillAll(const Plan &plan, const Memory &memory) {
   forEachElement(plan, memory, [](int64_t, DType type, std::byte *at, float value) {
     const Bf16 rounded = toBf16(value);
-    std::memcpy(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value,
-                size_t(sizeInBytes(type)));
+    std::memcpy(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value, size_t(sizeInBytes(type)));
   });
 }
 
@@ -183,8 +181,7 @@ TEST(State, chunksOfRandomParametersAreTheirElements) {
         for (const StateChunk &chunk : tensor.chunks)
           forEachElementOf(plan, rank, tensor.tensor, chunk, [&](int64_t index, float found) {
             ASSERT_EQ(found, stateValue(0)(parameter, first + index)) << parameter.tensor << " " << index;
-            EXPECT_TRUE(seen[parameter.tensor].insert(first + index).second)
-                << parameter.tensor << " " << index;
+            EXPECT_TRUE(seen[parameter.tensor].insert(first + index).second) << parameter.tensor << " " << index;
             ++elements;
           });
       }
@@ -306,10 +303,9 @@ std::string fileOfOneTensor(const std::vector<int64_t> &shape) {
   for (const int64_t size : shape)
     bytes *= size;
   const nlohmann::json info = {{"x", {{"saved_offsets", std::vector<int64_t>(shape.size(), 0)}}}};
-  const std::string header =
-      nlohmann::json{{"__metadata__", {{"format", "pt"}, {kShardingInfo, info.dump()}}},
-                     {"x", {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, bytes}}}}}
-          .dump();
+  const std::string header = nlohmann::json{{"__metadata__", {{"format", "pt"}, {kShardingInfo, info.dump()}}},
+                                            {"x", {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {0, bytes}}}}}
+                                 .dump();
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char *>(&length), sizeof length) + header +
          std::string(static_cast<size_t>(bytes), '\0');
@@ -332,9 +328,8 @@ TEST(State, filesThatDisagreeAboutDimensionsAreRefused) {
         dir.write(name, text);
         record.files.push_back({name, std::ssize(text), checksum.text()});
       }
-      EXPECT_TRUE(fails(
-          StateReader::open(dir.path(), record),
-          {fmt::format("tensor \"x\" has {} dimensions, in another file {}", other.size(), one.size())}));
+      EXPECT_TRUE(fails(StateReader::open(dir.path(), record),
+                        {fmt::format("tensor \"x\" has {} dimensions, in another file {}", other.size(), one.size())}));
     }
 }
 
@@ -346,10 +341,10 @@ TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
       parameter.tensor += ".other";
   const Result<StateReader> reader = open();
   ASSERT_TRUE(isOk(reader));
-  EXPECT_TRUE(fails(verifyStateFits(other, *reader, StatePart::all),
-                    {"6 tensors do not fit the plan", last + ".other: missing, expected F32",
-                     last + ".other.exp_avg: missing", last + ": not in the plan",
-                     last + ".exp_avg_sq: not in the plan"}));
+  EXPECT_TRUE(
+      fails(verifyStateFits(other, *reader, StatePart::all),
+            {"6 tensors do not fit the plan", last + ".other: missing, expected F32", last + ".other.exp_avg: missing",
+             last + ": not in the plan", last + ".exp_avg_sq: not in the plan"}));
   EXPECT_TRUE(fails(verifyStateFits(other, *reader, StatePart::weights), {"2 tensors do not fit the plan"}));
 }
 
@@ -370,8 +365,8 @@ TEST(StateFiles, haveFiniteNumbersAlone) {
     value = other;
     ASSERT_TRUE(isOk(files.copy(1)));
     for (const auto source : {StateFiles::Source::memory, StateFiles::Source::copy})
-      EXPECT_TRUE(fails(files.write(dir.path(), source).status(),
-                        {parameter.tensor + " has values that are not finite"}));
+      EXPECT_TRUE(
+          fails(files.write(dir.path(), source).status(), {parameter.tensor + " has values that are not finite"}));
   }
 }
 
@@ -446,10 +441,9 @@ TEST(CheckpointRecord, keepsWhatChecksRemember) {
 
 // Names of files reach nothing outside of the folder.
 TEST(CheckpointRecord, filesAreInItsFolder) {
-  EXPECT_TRUE(
-      fails(parseRecord(printRecord(
-                {0, 0, "", "", 0, 0, {}, {}, {{"../shard-00001-model-00001-of-00001.safetensors", 1, ""}}})),
-            {"\"files\" is", "expected a list of [\"shard-..safetensors\", bytes, checksum]"}));
+  EXPECT_TRUE(fails(parseRecord(printRecord(
+                        {0, 0, "", "", 0, 0, {}, {}, {{"../shard-00001-model-00001-of-00001.safetensors", 1, ""}}})),
+                    {"\"files\" is", "expected a list of [\"shard-..safetensors\", bytes, checksum]"}));
 }
 
 } // namespace

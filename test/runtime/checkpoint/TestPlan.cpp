@@ -59,8 +59,7 @@ static void layOut(Plan &plan, bool zero) {
   for (plan::StagePlan &stage : plan.stages) {
     auto take = [&](int64_t elements, plan::DType type) {
       int64_t offset = stage.bytes;
-      stage.bytes +=
-          (elements * sizeInBytes(type) + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+      stage.bytes += (elements * sizeInBytes(type) + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
       return offset;
     };
     stage.bytes = plan::kAlignment;
@@ -99,8 +98,7 @@ static Parameter makeParameter(std::string name, std::string tensor, std::vector
 
 static std::vector<Parameter> layerParameters(int64_t layer) {
   const int64_t h = 16, q = 24, kv = 12, f = 20; // q = 4 g * 2 r * 3 d, kv = 4 g * 3 d
-  ParameterDim H{"h", h, h, {}}, G{"g", 4, 4, {"tpg"}}, R{"r", 2, 2, {"tpr"}}, D{"d", 3, 3, {}},
-      F{"f", f, f, {"tp"}};
+  ParameterDim H{"h", h, h, {}}, G{"g", 4, 4, {"tpg"}}, R{"r", 2, 2, {"tpr"}}, D{"d", 3, 3, {}}, F{"f", f, f, {"tp"}};
   std::string attention = fmt::format("h.{}.attn.c_attn.weight", layer);
   std::string bias = fmt::format("h.{}.attn.c_attn.bias", layer);
   std::vector<int64_t> shape = {h, q + 2 * kv}, biasShape = {q + 2 * kv};
@@ -111,12 +109,12 @@ static std::vector<Parameter> layerParameters(int64_t layer) {
       makeParameter(bias + "[q]", bias, biasShape, {3}, {0}, {G, R, D}, InitKind::zeros),
       makeParameter(bias + "[k]", bias, biasShape, {2}, {q}, {G, D}, InitKind::zeros),
       makeParameter(bias + "[v]", bias, biasShape, {2}, {q + kv}, {G, D}, InitKind::zeros),
-      makeParameter(fmt::format("h.{}.ln.weight", layer), fmt::format("h.{}.ln.weight", layer), {h}, {1}, {0},
-                    {H}, InitKind::ones),
-      makeParameter(fmt::format("h.{}.fc", layer), fmt::format("h.{}.mlp.c_fc.weight", layer), {h, f}, {1, 1},
-                    {0, 0}, {H, F}),
-      makeParameter(fmt::format("h.{}.proj", layer), fmt::format("h.{}.mlp.c_proj.weight", layer), {f, h},
-                    {1, 1}, {0, 0}, {F, H}),
+      makeParameter(fmt::format("h.{}.ln.weight", layer), fmt::format("h.{}.ln.weight", layer), {h}, {1}, {0}, {H},
+                    InitKind::ones),
+      makeParameter(fmt::format("h.{}.fc", layer), fmt::format("h.{}.mlp.c_fc.weight", layer), {h, f}, {1, 1}, {0, 0},
+                    {H, F}),
+      makeParameter(fmt::format("h.{}.proj", layer), fmt::format("h.{}.mlp.c_proj.weight", layer), {f, h}, {1, 1},
+                    {0, 0}, {F, H}),
   };
 }
 
@@ -148,8 +146,8 @@ Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype,
   setMesh(plan, sizes);
   plan.modelConfig = "{\"model_type\": \"gpt2\"}\n";
   plan.sequenceLength = 8, plan.globalBatchSize = 4, plan.vocabulary = 37;
-  Parameter embedding = makeParameter("wte", "wte.weight", {37, 16}, {1, 1}, {0, 0},
-                                      {{"v", 40, 37, {"tp"}}, {"h", 16, 16, {}}});
+  Parameter embedding =
+      makeParameter("wte", "wte.weight", {37, 16}, {1, 1}, {0, 0}, {{"v", 40, 37, {"tp"}}, {"h", 16, 16, {}}});
   place(plan, embedding, 0, 0);
   if (sizes.pp > 1)
     place(plan, embedding, sizes.pp - 1, 0);
@@ -291,8 +289,7 @@ std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const Parameter &p
   return indices;
 }
 
-std::vector<float> bucketContents(const Plan &plan, int64_t rank, int64_t bucket,
-                                  const ExpectedValue &expected) {
+std::vector<float> bucketContents(const Plan &plan, int64_t rank, int64_t bucket, const ExpectedValue &expected) {
   const int64_t stage = plan::stageOf(plan.mesh, rank);
   std::vector<float> values(size_t(plan.stages[stage].buckets[bucket].elements), 0.0f);
   for (const Parameter &parameter : plan.parameters)

@@ -35,8 +35,7 @@ public:
   explicit Memory(const plan::Plan &plan);
   std::span<std::byte *const> arenas() const { return pointers_; }
   // The values of a parameter on a rank, in a plan of f32.
-  float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter,
-               size_t place = 0) const;
+  float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter, size_t place = 0) const;
   std::span<float> floats(const plan::Plan &plan, int64_t rank, int64_t byteOffset, int64_t count) const;
 
 private:
@@ -54,8 +53,7 @@ int64_t positionInBucket(const plan::Mesh &mesh, const plan::Parameter &paramete
 // Contents of a rank's bucket where every element is `expected` of its file index: 0 where the file has none, which is
 // padding of dimensions, the rest of a matrix, and the bucket between and after parameters.
 using ExpectedValue = std::function<float(const plan::Parameter &, int64_t index)>;
-std::vector<float> bucketContents(const plan::Plan &plan, int64_t rank, int64_t bucket,
-                                  const ExpectedValue &expected);
+std::vector<float> bucketContents(const plan::Plan &plan, int64_t rank, int64_t bucket, const ExpectedValue &expected);
 
 int64_t product(std::span<const int64_t> sizes);
 

@@ -22,9 +22,7 @@ namespace {
 uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 
 // The value every element of a file tensor has in these tests.
-float fileValue(const std::string &tensor, int64_t index) {
-  return float(hashName(tensor) % 97) + float(index) / 8;
-}
+float fileValue(const std::string &tensor, int64_t index) { return float(hashName(tensor) % 97) + float(index) / 8; }
 
 std::map<std::string, std::vector<int64_t>> tensorShapes(const Plan &plan) {
   std::map<std::string, std::vector<int64_t>> shapes;
@@ -55,8 +53,7 @@ void writeCheckpoint(const std::string &path, const std::map<std::string, std::v
     for (const TensorSpec &spec : specsOf(prefix + name, shape))
       specs.push_back(spec);
     for (int64_t i = 0; i < product(shape); ++i)
-      values.push_back(
-          name == broken && i == 2 ? NAN : fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
+      values.push_back(name == broken && i == 2 ? NAN : fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
   }
   Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
   ASSERT_TRUE(isOk(writer));
@@ -122,10 +119,8 @@ template <typename Check> void forRandomPlans(uint32_t count, Check &&check) {
 TEST(LoadWeights, slicesRandomParametersAsDefined) {
   int64_t elements = 0, merged = 0;
   forRandomPlans(300, [&](const TempDir &, const Plan &plan, const Checkpoint &, const Memory &memory) {
-    expectAll(plan, memory,
-              [&](const Parameter &p, int64_t i) { return ++elements, fileValue(p.tensor, i); });
-    merged +=
-        std::ranges::count_if(plan.parameters, [](const Parameter &p) { return !p.tensorShape.empty(); });
+    expectAll(plan, memory, [&](const Parameter &p, int64_t i) { return ++elements, fileValue(p.tensor, i); });
+    merged += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return !p.tensorShape.empty(); });
   });
   EXPECT_GT(elements, 10'000);
   EXPECT_GT(merged, 50);
@@ -134,17 +129,16 @@ TEST(LoadWeights, slicesRandomParametersAsDefined) {
 // A saved checkpoint has the tensors of the one that was loaded, and each element of each rank comes back.
 TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
   int64_t stacks = 0;
-  forRandomPlans(
-      200, [&](const TempDir &dir, const Plan &plan, const Checkpoint &checkpoint, const Memory &memory) {
-        ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"))));
-        const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
-        ASSERT_TRUE(isOk(saved));
-        ASSERT_EQ(saved->names(), checkpoint.names());
-        Memory again(plan);
-        ASSERT_TRUE(isOk(loadWeights(plan, *saved, again.arenas())));
-        expectAll(plan, again, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
-        stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
-      });
+  forRandomPlans(200, [&](const TempDir &dir, const Plan &plan, const Checkpoint &checkpoint, const Memory &memory) {
+    ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"))));
+    const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
+    ASSERT_TRUE(isOk(saved));
+    ASSERT_EQ(saved->names(), checkpoint.names());
+    Memory again(plan);
+    ASSERT_TRUE(isOk(loadWeights(plan, *saved, again.arenas())));
+    expectAll(plan, again, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+    stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
+  });
   EXPECT_GT(stacks, 20);
 }
 
@@ -204,9 +198,8 @@ TEST(LoadWeights, aMissingTensorOfAStackIsNamed) {
   --shapes[stack.tensor][0];
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   Memory memory(plan);
-  EXPECT_TRUE(
-      fails(loadWeights(plan, Checkpoint::open(dir.path()).take(), memory.arenas()),
-            {"1 tensors do not fit", plan::nameInStack(stack.tensor, stack.stacked - 1) + ": missing"}));
+  EXPECT_TRUE(fails(loadWeights(plan, Checkpoint::open(dir.path()).take(), memory.arenas()),
+                    {"1 tensors do not fit", plan::nameInStack(stack.tensor, stack.stacked - 1) + ": missing"}));
 }
 
 TEST(LoadWeights, takesTensorsByTheirAliases) {
@@ -258,18 +251,18 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
   shapes["h.0.attn.bias"] = shapes["h.12.attn.bias"] = {1, 1, 4, 4};
   shapes["frequencies"] = shapes["e1.23"] = shapes["tower.x.1"] = {2};
   writeCheckpoint(dir.path("buffers.safetensors"), shapes);
-  for (const char *name : {"h.7.mlp.c_fc.bias", "h..attn.bias", "h.x.attn.bias", "h.0.attn.bias2",
-                           "g.0.attn.bias", "e1.", "towers"})
+  for (const char *name :
+       {"h.7.mlp.c_fc.bias", "h..attn.bias", "h.x.attn.bias", "h.0.attn.bias2", "g.0.attn.bias", "e1.", "towers"})
     shapes[name] = {3};
   writeCheckpoint(dir.path("more.safetensors"), shapes);
   Result<Checkpoint> buffers = Checkpoint::open(dir.path("buffers.safetensors")),
                      more = Checkpoint::open(dir.path("more.safetensors"));
   Memory memory(plan);
   EXPECT_TRUE(isOk(loadWeights(plan, *buffers, memory.arenas())));
-  EXPECT_TRUE(fails(loadWeights(plan, *more, memory.arenas()),
-                    {"7 tensors do not fit", "towers: not", "e1.: not in the model", "g.0.attn.bias: not",
-                     "h..attn.bias: not", "h.0.attn.bias2: not", "h.7.mlp.c_fc.bias: not",
-                     "h.x.attn.bias: not", "--ignore-extra-weights"}));
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *more, memory.arenas()),
+            {"7 tensors do not fit", "towers: not", "e1.: not in the model", "g.0.attn.bias: not", "h..attn.bias: not",
+             "h.0.attn.bias2: not", "h.7.mlp.c_fc.bias: not", "h.x.attn.bias: not", "--ignore-extra-weights"}));
   EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
 }
 
@@ -281,10 +274,9 @@ TEST(LoadWeights, namesTensorsThatAreQuantized) {
   shapes["wte.weight_blocks"] = shapes["wte.weight_scales"] = {2};
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   Memory memory(plan);
-  EXPECT_TRUE(
-      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
-            {"wte.weight: quantized to MXFP4 (.._blocks and .._scales), expected F32, BF16, F16 or F64",
-             "the model's files of bf16 have it"}));
+  EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+                    {"wte.weight: quantized to MXFP4 (.._blocks and .._scales), expected F32, BF16, F16 or F64",
+                     "the model's files of bf16 have it"}));
   shapes.erase("wte.weight_scales");
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
@@ -301,9 +293,8 @@ TEST(LoadWeights, aBiasThatLoadMovesIsFinite) {
   EXPECT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
   const Parameter::Place &place = bias.places[0];
   plan.stages[place.stage].buckets[place.bucket].meanLoad = 4;
-  EXPECT_TRUE(
-      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
-            {bias.tensor + ": element 2 is nan, expected finite numbers: experts are chosen by this bias"}));
+  EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+                    {bias.tensor + ": element 2 is nan, expected finite numbers: experts are chosen by this bias"}));
 }
 
 TEST(LoadWeights, skipsRanksOfOtherProcesses) {
@@ -325,10 +316,9 @@ TEST(LoadWeights, reportsAllProblemsAtOnceAndWritesNothing) {
   shapes["h.1.mlp.c_fc.weight"] = {20, 16};
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   Memory memory(plan);
-  EXPECT_TRUE(
-      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
-            {dir.path(), "2 tensors do not fit", "h.0.mlp.c_fc.weight: missing, expected shape [16, 20]",
-             "h.1.mlp.c_fc.weight: found shape [20, 16], expected [16, 20]"}));
+  EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+                    {dir.path(), "2 tensors do not fit", "h.0.mlp.c_fc.weight: missing, expected shape [16, 20]",
+                     "h.1.mlp.c_fc.weight: found shape [20, 16], expected [16, 20]"}));
   EXPECT_EQ(bits(memory.value(plan, 0, plan.parameters[0])[0]), 0x7f7f7f7fu);
 }
 
@@ -378,8 +368,7 @@ TEST(LoadWeights, convertsHalfAndRefusesIntegers) {
   };
   EXPECT_EQ(load(ElementType::BF16).second, 1.0078125f);
   EXPECT_EQ(load(ElementType::F16).second, 1.8759765625f);
-  EXPECT_TRUE(fails(load(ElementType::I16).first,
-                    {"wte.weight: found I16 [37, 16], expected F32, BF16, F16 or F64"}));
+  EXPECT_TRUE(fails(load(ElementType::I16).first, {"wte.weight: found I16 [37, 16], expected F32, BF16, F16 or F64"}));
 }
 
 TEST(LoadWeights, refusesAnotherNumberOfRanks) {
@@ -427,12 +416,10 @@ TEST(InitWeights, isTheSameFromAnyThreads) {
         work(rank);
     };
     Memory found(plan);
-    ASSERT_TRUE(
-        isOk(initWeights(plan, 7, found.arenas(), {.onRanks = onRanks, .threads = 3, .pieceElements = 7})));
+    ASSERT_TRUE(isOk(initWeights(plan, 7, found.arenas(), {.onRanks = onRanks, .threads = 3, .pieceElements = 7})));
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank)].bytes;
-      EXPECT_EQ(std::memcmp(found.arenas()[rank], expected.arenas()[rank], size_t(bytes)), 0)
-          << "rank " << rank;
+      EXPECT_EQ(std::memcmp(found.arenas()[rank], expected.arenas()[rank], size_t(bytes)), 0) << "rank " << rank;
     }
   }
 }

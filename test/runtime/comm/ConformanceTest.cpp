@@ -34,9 +34,8 @@ Buffers makeSources(int64_t ranks, int64_t elements, bool isOrdered = true) {
   for (std::vector<float> &source : sources)
     for (float &value : source) {
       state = state * 1664525u + 1013904223u;
-      value = isOrdered
-                  ? std::ldexp(static_cast<float>(state >> 8) - (1 << 23), static_cast<int>(state % 23) - 30)
-                  : static_cast<float>(state >> 16) - (1 << 15);
+      value = isOrdered ? std::ldexp(static_cast<float>(state >> 8) - (1 << 23), static_cast<int>(state % 23) - 30)
+                        : static_cast<float>(state >> 16) - (1 << 15);
     }
   return sources;
 }
@@ -44,8 +43,7 @@ Buffers makeSources(int64_t ranks, int64_t elements, bool isOrdered = true) {
 float reduceAt(const Buffers &sources, int64_t index, plan::ReduceKind kind) {
   float result = sources[0][index];
   for (size_t rank = 1; rank < sources.size(); ++rank)
-    result = kind == plan::ReduceKind::sum ? result + sources[rank][index]
-                                           : std::max(result, sources[rank][index]);
+    result = kind == plan::ReduceKind::sum ? result + sources[rank][index] : std::max(result, sources[rank][index]);
   return result;
 }
 
@@ -144,8 +142,7 @@ TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
   });
   for (size_t i = 0; i < all.size(); ++i)
     for (int64_t rank : ranksHere())
-      EXPECT_EQ(results[i][rank], reference(all[i], sources[i], rank))
-          << nameOf(all[i], ranks()) << " rank " << rank;
+      EXPECT_EQ(results[i][rank], reference(all[i], sources[i], rank)) << nameOf(all[i], ranks()) << " rank " << rank;
 }
 
 std::vector<Bf16> rounded(const std::vector<float> &values) {
@@ -344,10 +341,10 @@ TEST_P(Conformance, transfersThatDoNotAgreeAreReportedByBothEnds) {
       if (communicator.rank() < 2)
         results[communicator.rank()] = postAndWait(communicator, transfer, communicator.rank() == 0);
     });
-    const std::string expected = fmt::format(
-        "rank 0 sends value 5 of microbatch 2 (8 bytes) where rank 1 receives value {} of microbatch {} "
-        "({} bytes)",
-        received.value, received.microbatch, received.bytes);
+    const std::string expected =
+        fmt::format("rank 0 sends value 5 of microbatch 2 (8 bytes) where rank 1 receives value {} of microbatch {} "
+                    "({} bytes)",
+                    received.value, received.microbatch, received.bytes);
     for (int64_t rank : ranksHere()) {
       if (rank > 1)
         continue;
@@ -374,10 +371,9 @@ TEST_P(Conformance, collectivesThatDoNotAgreeAreReportedByAll) {
   for (int64_t rank : ranksHere()) {
     const Status &result = results[rank];
     ASSERT_FALSE(result.isOk());
-    EXPECT_NE(
-        result.message().find("rank 0 in all_reduce (sum of f32, outer 1, middle 1, chunk 17), rank 1 in "
-                              "all_reduce (sum of f32, outer 1, middle 1, chunk 16)"),
-        std::string::npos)
+    EXPECT_NE(result.message().find("rank 0 in all_reduce (sum of f32, outer 1, middle 1, chunk 17), rank 1 in "
+                                    "all_reduce (sum of f32, outer 1, middle 1, chunk 16)"),
+              std::string::npos)
         << result.message();
   }
 }
@@ -400,8 +396,7 @@ TEST_P(Conformance, abortWakesEveryWait) {
         results[communicator.rank()] = communicator.barrier(*group);
       } else {
         int64_t data = 0;
-        results[communicator.rank()] =
-            postAndWait(communicator, {ranks() - 1, 0, 0, addressOf(&data), 8}, false);
+        results[communicator.rank()] = postAndWait(communicator, {ranks() - 1, 0, 0, addressOf(&data), 8}, false);
       }
     });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
@@ -510,10 +505,8 @@ TEST_P(Conformance, concurrentCollectivesMeetInTheirOwnGroup) {
       for (int round = 0; round < 50; ++round) {
         std::vector<float> buffer(what.chunk, 2 * own);
         std::this_thread::sleep_for(std::chrono::microseconds(37 * communicator.rank()));
-        EXPECT_TRUE(
-            communicator
-                .concurrentCollective(*second, what, addressOf(buffer.data()), addressOf(buffer.data()))
-                .isOk());
+        EXPECT_TRUE(communicator.concurrentCollective(*second, what, addressOf(buffer.data()), addressOf(buffer.data()))
+                        .isOk());
         EXPECT_EQ(buffer[999], 2 * sum);
         ++done;
         communicator.wake();
@@ -543,8 +536,7 @@ TEST_P(Conformance, groupsAreChecked) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
-                         testing::Combine(testing::ValuesIn(backends()), testing::Range<int64_t>(1, 6)),
-                         parameterName);
+                         testing::Combine(testing::ValuesIn(backends()), testing::Range<int64_t>(1, 6)), parameterName);
 
 } // namespace
 } // namespace mgc::test

@@ -56,8 +56,7 @@ public:
   using Communicator::collective;
   Status collective(const Stream &, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address) override;
-  Status exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what,
-                      const RowBuffers &rows) override;
+  Status exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what, const RowBuffers &rows) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const Stream &, const Transfer &transfer, const plugin::Event &) override {
     return post(transfer, true);
@@ -158,8 +157,7 @@ Status HostedRank::collective(const Stream &, GroupId group, const plan::Collect
   plan::Collective packed = what;
   packed.workspaceBytes = what.kind == plan::Collective::Kind::allToAll ? in : 0;
   MGC_ASSIGN(workspace, allocate(packed.workspaceBytes));
-  Status status =
-      inner_.collective(stream_, group, packed, from.device.address(), target, workspace.device.address());
+  Status status = inner_.collective(stream_, group, packed, from.device.address(), target, workspace.device.address());
   if (status.isOk() && out > 0)
     status = stream_.copyOut(to.pinned.data(), target, out);
   const Status finished = awaitDevice(stream_, {&from, &to, &workspace});
@@ -177,16 +175,14 @@ Result<Mirrored> HostedRank::uploaded(mgc_address source, int64_t bytes) const {
   return memory;
 }
 
-Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what,
-                                const RowBuffers &rows) {
+Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what, const RowBuffers &rows) {
   const int64_t row = what.width * plan::sizeInBytes(what.type), ranks = sizes_[group];
   const int64_t out = (what.back ? what.rows : what.places) * row;
   MGC_ASSIGN(numbers, uploaded(rows.counts, ranks * ranks * what.groups * int64_t(sizeof(int32_t))));
   MGC_ASSIGN(from, uploaded(rows.source, (what.back ? what.places : what.rows) * row));
   MGC_ASSIGN(to, uploaded(rows.destination, out)); // bytes that the exchange does not write show
   Status status = inner_.exchangeRows(
-      stream_, group, what,
-      {numbers.device.address(), from.device.address(), to.device.address(), rows.sameCounts});
+      stream_, group, what, {numbers.device.address(), from.device.address(), to.device.address(), rows.sameCounts});
   if (status.isOk())
     status = stream_.copyOut(to.pinned.data(), to.device.address(), out);
   const Status finished = awaitDevice(stream_, {&numbers, &from, &to});
@@ -229,8 +225,7 @@ Result<Ticket> HostedRank::post(const Transfer &transfer, bool isSend) {
   }
   const Transfer what{transfer.peer, transfer.value, transfer.microbatch, pending.memory.device.address(),
                       transfer.bytes};
-  MGC_ASSIGN(ticket,
-             isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
+  MGC_ASSIGN(ticket, isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
   pending.inner = ticket;
   return static_cast<Ticket>(pending_.size()) - 1;
 }
@@ -243,8 +238,7 @@ Result<const plugin::Event *> HostedRank::finish(Ticket ticket) {
   pending.isFinished = true;
   MGC_TRY(stream_.wait(*event));
   if (!pending.isSend)
-    MGC_TRY(
-        stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
+    MGC_TRY(stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
   MGC_TRY(awaitDevice(stream_));
   if (!pending.isSend)
     std::memcpy(hostData(pending.what.data), pending.memory.pinned.data(), size_t(pending.what.bytes));
@@ -285,9 +279,8 @@ public:
   DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}), left_(size_t(ranks)) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       devices_.push_back(openTestDevice(rank));
-      inner_.push_back(
-          makeNcclRank(devices_[rank], {rank, ranks, timeout, ids_.share(), [] { return Status::ok(); },
-                                        [this, rank] { return hosts_.communicator(rank).cause(); }}));
+      inner_.push_back(makeNcclRank(devices_[rank], {rank, ranks, timeout, ids_.share(), [] { return Status::ok(); },
+                                                     [this, rank] { return hosts_.communicator(rank).cause(); }}));
       ranks_.emplace_back(devices_[rank], *inner_[rank], timeout, left_[rank]);
     }
   }

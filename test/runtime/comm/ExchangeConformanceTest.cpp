@@ -144,16 +144,14 @@ TEST_P(ExchangeConformance, concurrentExchangesMeetInTheirOwnGroup) {
     const auto exchangeAll = [&](const OwnRows &one, const auto &exchange) {
       const int64_t rank = communicator.rank();
       for (int round = 0; round < 50; ++round) {
-        std::vector<float> mine = one.own[rank], there(what.places * kWidth, kLeft),
-                           back(what.rows * kWidth, kLeft), wanted = one.hosted[rank];
+        std::vector<float> mine = one.own[rank], there(what.places * kWidth, kLeft), back(what.rows * kWidth, kLeft),
+                           wanted = one.hosted[rank];
         mine.resize(what.rows * kWidth, kLeft), wanted.resize(what.places * kWidth, kLeft);
         plan::ExchangeRows home = what;
         home.back = true;
         const mgc_address counts = addressOf(one.counts.data());
-        EXPECT_TRUE(
-            exchange(what, RowBuffers{counts, addressOf(mine.data()), addressOf(there.data())}).isOk());
-        EXPECT_TRUE(
-            exchange(home, RowBuffers{counts, addressOf(there.data()), addressOf(back.data())}).isOk());
+        EXPECT_TRUE(exchange(what, RowBuffers{counts, addressOf(mine.data()), addressOf(there.data())}).isOk());
+        EXPECT_TRUE(exchange(home, RowBuffers{counts, addressOf(there.data()), addressOf(back.data())}).isOk());
         EXPECT_EQ(there, wanted);
         EXPECT_EQ(back, mine);
       }
@@ -189,16 +187,14 @@ TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
     if (!group.isOk()) // another has found the mistake while this one was still opening
       return;
     std::vector<float> from(4, 1), to(static_cast<size_t>(what.places), 2);
-    statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what,
-                                               {.counts = addressOf(counts.data()),
-                                                .source = addressOf(from.data()),
-                                                .destination = addressOf(to.data())});
+    statuses[rank] = communicator.exchangeRows(
+        plugin::Stream(), *group, what,
+        {.counts = addressOf(counts.data()), .source = addressOf(from.data()), .destination = addressOf(to.data())});
     if (!statuses[rank].isOk()) // one that finds a device failed before it meets the others is not waited for
       communicator.abort(statuses[rank]);
     EXPECT_EQ(to, std::vector<float>(to.size(), 2));
   });
-  const std::string wanted =
-      fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
+  const std::string wanted = fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
   bool isNamed = false;
   for (int64_t rank : ranksHere()) {
     EXPECT_FALSE(statuses[rank].isOk());
@@ -208,8 +204,7 @@ TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExchangeConformance,
-                         testing::Combine(testing::ValuesIn(backends()), testing::Range<int64_t>(1, 6)),
-                         parameterName);
+                         testing::Combine(testing::ValuesIn(backends()), testing::Range<int64_t>(1, 6)), parameterName);
 
 } // namespace
 } // namespace mgc::test

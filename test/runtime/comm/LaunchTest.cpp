@@ -50,8 +50,7 @@ TEST(Launch, nothingSetIsOneProcess) {
 
 // The script of a job, which no srun started: it holds all ranks.
 TEST(Launch, aScriptOfSlurmIsNoTask) {
-  const Set script = {
-      {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "5"}};
+  const Set script = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "5"}};
   for (const Set &set :
        {script, with(script, {{"SLURM_STEP_ID", "4294967291"}}), with(script, {{"SLURM_STEPID", "batch"}})}) {
     const Result<Launch> launch = launchWith(set);
@@ -62,16 +61,15 @@ TEST(Launch, aScriptOfSlurmIsNoTask) {
 
 TEST(Launch, launchersAreUnderstood) {
   expect(launchWith(kTorchrun), 3, 8, 1, "node1:4321");
-  expect(launchWith(with(kMaster, {{"OMPI_COMM_WORLD_RANK", "1"},
-                                   {"OMPI_COMM_WORLD_SIZE", "2"},
-                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}})),
+  expect(launchWith(
+             with(kMaster,
+                  {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}})),
          1, 2, 0, "node1:4321");
   expect(launchWith(with(kMaster, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), 1, 2, {}, "node1:4321");
   expect(launchWith(kSrun), 2, 4, 0, "gpu007:23456");
   expect(launchWith(with(kTorchrun, {{"SLURM_JOB_ID", "of no use to torchrun"}})), 3, 8, 1, "node1:4321");
-  expect(launchWith(
-             with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, {{"SLURM_JOB_ID", "x"}})),
-         1, 2, {}, ":0");
+  expect(launchWith(with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, {{"SLURM_JOB_ID", "x"}})), 1,
+         2, {}, ":0");
   expect(launchWith(with(kSrun, kMaster)), 2, 4, 0, "node1:4321");
   expect(launchWith(with(kSrun, {{"SLURM_STEP_NODELIST", "other"}})), 2, 4, 0, "other:23456");
   expect(launchWith({{"SLURM_PROCID", "0"},
@@ -115,8 +113,7 @@ TEST(Launch, withAnMpiTheMasterNeedNotBeSaid) {
 TEST(Launch, theInnermostLauncherCounts) {
   const Set torchrunInSrun = with(with(kSrun, kTorchrun), {{"TORCHELASTIC_RUN_ID", "x"}});
   expect(launchWith(torchrunInSrun), 3, 8, 1, "node1:4321");
-  const Set mpirunInBatch =
-      with(with(kSrun, kMaster), {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  const Set mpirunInBatch = with(with(kSrun, kMaster), {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
   expect(launchWith(mpirunInBatch), 3, 4, {}, "node1:4321");
 }
 
@@ -145,27 +142,26 @@ TEST(Launch, noneMeansNoVariables) {
   const Result<Launch> launch = launchWith(kTorchrun, {.mode = Mode::none});
   ASSERT_TRUE(isOk(launch));
   EXPECT_TRUE(launch->isAlone());
-  EXPECT_TRUE(fails(launchWith(kTorchrun, {Mode::none, 1, 2, {}, {}, {}}).status(),
-                    {"expected both, or --master-addr"}));
+  EXPECT_TRUE(
+      fails(launchWith(kTorchrun, {Mode::none, 1, 2, {}, {}, {}}).status(), {"expected both, or --master-addr"}));
 }
 
 TEST(Launch, whatIsMissingIsListed) {
-  EXPECT_TRUE(fails(
-      launchWith({{"RANK", "1"}}).status(),
-      {"torchrun's variables are half set: found RANK = 1, no WORLD_SIZE, no LOCAL_RANK; expected RANK and "
-       "WORLD_SIZE, or --rank and --world-size, or --launch none"}));
-  EXPECT_TRUE(fails(launchWith({{"LOCAL_RANK", "0"}}).status(), {"no RANK, no WORLD_SIZE, LOCAL_RANK = 0"}));
   EXPECT_TRUE(
-      fails(launchWith({{"PMI_SIZE", "2"}}).status(), {"MPICH's variables are half set: found no PMI_RANK"}));
+      fails(launchWith({{"RANK", "1"}}).status(),
+            {"torchrun's variables are half set: found RANK = 1, no WORLD_SIZE, no LOCAL_RANK; expected RANK and "
+             "WORLD_SIZE, or --rank and --world-size, or --launch none"}));
+  EXPECT_TRUE(fails(launchWith({{"LOCAL_RANK", "0"}}).status(), {"no RANK, no WORLD_SIZE, LOCAL_RANK = 0"}));
+  EXPECT_TRUE(fails(launchWith({{"PMI_SIZE", "2"}}).status(), {"MPICH's variables are half set: found no PMI_RANK"}));
   EXPECT_TRUE(fails(launchWith({}, {.rank = 1}).status(), {"--rank without --world-size"}));
-  EXPECT_TRUE(fails(launchWith({}, {.mode = Mode::env}).status(),
-                    {"--launch env: found no RANK, no WORLD_SIZE, no OMPI"}));
+  EXPECT_TRUE(
+      fails(launchWith({}, {.mode = Mode::env}).status(), {"--launch env: found no RANK, no WORLD_SIZE, no OMPI"}));
   EXPECT_TRUE(fails(launchWith({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}}).status(),
                     {"where rank 0 of 2 processes (torchrun's variables) listens is not said: found "
                      "MASTER_ADDR = node1, no "
                      "MASTER_PORT; expected both, or --master-addr and --master-port; torchrun sets them"}));
-  EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_ADDR", ""}})).status(),
-                    {"found MASTER_ADDR = , MASTER_PORT"}));
+  EXPECT_TRUE(
+      fails(launchWith(with(kTorchrun, {{"MASTER_ADDR", ""}})).status(), {"found MASTER_ADDR = , MASTER_PORT"}));
 }
 
 TEST(Launch, whatIsNoNumberIsNamed) {
@@ -174,30 +170,28 @@ TEST(Launch, whatIsNoNumberIsNamed) {
                       {fmt::format("RANK = '{}', expected a whole number from 0", bad)}));
   EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_PORT", "70000"}})).status(),
                     {"MASTER_PORT = '70000', expected a whole number from 1 to 65535"}));
-  EXPECT_TRUE(
-      fails(launchWith(with(kTorchrun, {{"WORLD_SIZE", "0"}})).status(), {"WORLD_SIZE = '0', expected"}));
+  EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"WORLD_SIZE", "0"}})).status(), {"WORLD_SIZE = '0', expected"}));
   EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"RANK", "8"}})).status(),
                     {"rank 8 (on this machine 1) of 8 processes", "expected ranks from 0 to 7"}));
 }
 
 TEST(Launch, contradictionsAreListed) {
   const Set both = with(kTorchrun, {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "0"}});
-  EXPECT_TRUE(fails(launchWith(both).status(),
-                    {"torchrun's variables contradict srun's: found RANK = 3, WORLD_SIZE = 8, "
-                     "SLURM_PROCID = 2, SLURM_NTASKS = 8; expected one of them"}));
+  EXPECT_TRUE(
+      fails(launchWith(both).status(), {"torchrun's variables contradict srun's: found RANK = 3, WORLD_SIZE = 8, "
+                                        "SLURM_PROCID = 2, SLURM_NTASKS = 8; expected one of them"}));
   expect(launchWith(with(both, {{"SLURM_PROCID", "3"}})), 3, 8, 1, "node1:4321");
 }
 
 TEST(Launch, theFirstHostOfALIst) {
-  for (const auto &[list, host] :
-       std::vector<std::pair<std::string, std::string>>{{"node1", "node1"},
-                                                        {"node1,node2", "node1"},
-                                                        {"node[003-005,9]", "node003"},
-                                                        {"a[7]b[1-2],c", "a7b1"},
-                                                        {"n[1,3]x", "n1x"},
-                                                        {"n[", "n"},
-                                                        {"[]", ""},
-                                                        {"", ""}})
+  for (const auto &[list, host] : std::vector<std::pair<std::string, std::string>>{{"node1", "node1"},
+                                                                                   {"node1,node2", "node1"},
+                                                                                   {"node[003-005,9]", "node003"},
+                                                                                   {"a[7]b[1-2],c", "a7b1"},
+                                                                                   {"n[1,3]x", "n1x"},
+                                                                                   {"n[", "n"},
+                                                                                   {"[]", ""},
+                                                                                   {"", ""}})
     EXPECT_EQ(firstHost(list), host) << list;
 }
 

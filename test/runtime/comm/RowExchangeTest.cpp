@@ -25,8 +25,7 @@ TEST(RowExchange, byHand) {
     EXPECT_EQ(std::tie(found.count, found.own, found.there), std::tie(wanted.count, wanted.own, wanted.there))
         << owner << " " << host << " " << group;
   };
-  expect(0, 0, 0, {3, 0, 0}),
-      expect(1, 0, 0, {2, 0, 3}); // expert 0: three rows of rank 4, then two of rank 7
+  expect(0, 0, 0, {3, 0, 0}), expect(1, 0, 0, {2, 0, 3}); // expert 0: three rows of rank 4, then two of rank 7
   expect(0, 0, 1, {0, 3, 5}), expect(1, 0, 1, {1, 2, 5});
   expect(0, 1, 0, {1, 3, 0}), expect(1, 1, 0, {0, 3, 1});
   expect(0, 1, 1, {1, 4, 1}), expect(1, 1, 1, {2, 3, 2});
@@ -41,8 +40,7 @@ TEST(RowExchange, refusesCountsThatCannotBe) {
             "rank 4 has 2147483647 rows for expert 0 of 4, 2147483647 with those before it; expected from 0 "
             "to 5 in "
             "all");
-  EXPECT_EQ(
-      errorOf({5, 0, 0, 0, 1, 1, 0, 0}),
-      "rank 4 gets 7 rows up to expert 1 of 4; expected at most 6, as rows of one token are of different "
-      "experts");
+  EXPECT_EQ(errorOf({5, 0, 0, 0, 1, 1, 0, 0}),
+            "rank 4 gets 7 rows up to expert 1 of 4; expected at most 6, as rows of one token are of different "
+            "experts");
 }

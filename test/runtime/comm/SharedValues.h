@@ -16,8 +16,7 @@ public:
   }
 
 private:
-  Result<std::string> valueOf(const std::string &key, bool isMaker,
-                              const std::function<Result<std::string>()> &make) {
+  Result<std::string> valueOf(const std::string &key, bool isMaker, const std::function<Result<std::string>()> &make) {
     std::unique_lock lock(mutex_);
     if (isMaker) {
       MGC_ASSIGN(made, make());

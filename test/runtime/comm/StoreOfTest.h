@@ -12,7 +12,8 @@ class StoreOfTest {
 public:
   explicit StoreOfTest(int64_t ranks, std::chrono::milliseconds timeout = std::chrono::milliseconds(60'000))
       : timeout_(timeout), run_{ranks, 5, 0xabcd, {"--seed = 1", "--lr = 0.5"}} {
-    Result<std::unique_ptr<StoreServer>> server = StoreServer::start({"127.0.0.1", 0}, {0, "the test", run_}, {}, std::chrono::milliseconds(200));
+    Result<std::unique_ptr<StoreServer>> server =
+        StoreServer::start({"127.0.0.1", 0}, {0, "the test", run_}, {}, std::chrono::milliseconds(200));
     EXPECT_TRUE(server.isOk()) << server.status().message();
     server_ = server.take();
   }

@@ -29,8 +29,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
   StorePeers(int64_t count, const std::string &value)
-      : deadline_(Clock::now() + std::chrono::seconds(60)), value_(value), epoll_(epoll_create1(0)),
-        count_(count) {
+      : deadline_(Clock::now() + std::chrono::seconds(60)), value_(value), epoll_(epoll_create1(0)), count_(count) {
     Message answer = Message().with(kEndOfRun);
     for (int64_t rank = 0; rank < count; ++rank)
       (void)std::move(answer).with(value); // in place
@@ -69,8 +68,7 @@ private:
   Status receiveAll(StoreKind kind) {
     std::array<epoll_event, 256> events;
     for (int64_t left = count_; left > 0;) {
-      const int ready =
-          epoll_wait(epoll_.number(), events.data(), int(events.size()), untilDeadline(deadline_));
+      const int ready = epoll_wait(epoll_.number(), events.data(), int(events.size()), untilDeadline(deadline_));
       if (ready == 0)
         return errorf("{} of {} peers have no answer", left, count_);
       for (int i = 0; i < ready; ++i) {

@@ -44,8 +44,8 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
       ++made;
       return std::string(128, static_cast<char>('a' + rank));
     };
-    const Result<std::string> bytes = joined[rank]->store().share(fmt::format("id/{}", rank % 2),
-                                                                  group[0] == rank, make, Clock::now() + 30s);
+    const Result<std::string> bytes =
+        joined[rank]->store().share(fmt::format("id/{}", rank % 2), group[0] == rank, make, Clock::now() + 30s);
     ASSERT_TRUE(isOk(bytes));
     EXPECT_EQ(*bytes, std::string(128, static_cast<char>('a' + rank % 2)));
   });
@@ -58,12 +58,11 @@ TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
   onThreads(3, [&](int64_t rank) {
     for (int round = 0; round < 30; ++round) {
       std::this_thread::sleep_for(1ms * ((rank + round) % 3));
-      const auto values = joined[rank]->store().gather("all", rank, 3, fmt::format("{} of {}", rank, round),
-                                                       Clock::now() + 30s);
+      const auto values =
+          joined[rank]->store().gather("all", rank, 3, fmt::format("{} of {}", rank, round), Clock::now() + 30s);
       ASSERT_TRUE(isOk(values));
-      EXPECT_EQ(*values,
-                (std::vector<std::string>{fmt::format("0 of {}", round), fmt::format("1 of {}", round),
-                                          fmt::format("2 of {}", round)}));
+      EXPECT_EQ(*values, (std::vector<std::string>{fmt::format("0 of {}", round), fmt::format("1 of {}", round),
+                                                   fmt::format("2 of {}", round)}));
     }
   });
 }
@@ -72,10 +71,9 @@ TEST(Store, onlyTheFirstPlaceWaitsForAGatherToIt) {
   const StoreOfTest store(3);
   const Joined joined = joinAll(store, 3);
   for (int64_t rank : {2, 1})
-    EXPECT_TRUE(isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank),
-                                                         Clock::now() + 30s)));
-  const auto values =
-      joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
+    EXPECT_TRUE(
+        isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank), Clock::now() + 30s)));
+  const auto values = joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
   ASSERT_TRUE(isOk(values));
   EXPECT_EQ(*values, (std::vector<std::string>{std::string("a\0b", 3), "of 1", "of 2"}));
 }
@@ -97,8 +95,8 @@ TEST(Store, anAnswerMayBeLong) {
   const StoreOfTest store(3);
   const Joined joined = joinAll(store, 3);
   onThreads(3, [&](int64_t rank) {
-    const auto values = joined[rank]->store().gather(
-        "long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
+    const auto values =
+        joined[rank]->store().gather("long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
     ASSERT_TRUE(isOk(values));
     for (int64_t place = 0; place < 3; ++place)
       EXPECT_EQ((*values)[place], std::string(1'000'000, char('a' + place)));
@@ -108,8 +106,7 @@ TEST(Store, anAnswerMayBeLong) {
 TEST(Store, manyProcessesGather) {
   constexpr int64_t kMany = 256;
   const StoreOfTest store(kMany);
-  const Result<StorePeers::Times> times =
-      StorePeers::gather(store.endpoint(), store.run(), std::string(64, 'x'));
+  const Result<StorePeers::Times> times = StorePeers::gather(store.endpoint(), store.run(), std::string(64, 'x'));
   EXPECT_TRUE(isOk(times));
 }
 
@@ -118,8 +115,7 @@ TEST(Store, aGatherThatIsNotCompleteSaysWhoIsMissing) {
   const Joined joined = joinAll(store, 2);
   Store &mine = joined[1]->store();
   EXPECT_TRUE(fails(mine.gather("reports", 1, 3, "", Clock::now()).status(), {"the number of processes"}));
-  EXPECT_TRUE(
-      fails(mine.gather("reports", 2, 2, "", Clock::now()).status(), {"place 2 of 2; expected one of them"}));
+  EXPECT_TRUE(fails(mine.gather("reports", 2, 2, "", Clock::now()).status(), {"place 2 of 2; expected one of them"}));
   EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(),
                     {"waited 0.05 s for members [0] to join reports"}));
   EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(), {"expected each once"}));
@@ -182,16 +178,15 @@ TEST(Store, whatIsTooLargeIsRefused) {
   const StoreOfTest store(1);
   const Joined joined = joinAll(store, 1);
   Store &mine = joined[0]->store();
-  EXPECT_TRUE(
-      fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
+  EXPECT_TRUE(fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
   const std::string large(1'000'000, 'v');
   Status status;
   for (int i = 0; i < 100 && status.isOk(); ++i)
     status = share(mine, fmt::format("key {}", i), large);
   EXPECT_TRUE(fails(status, {"the store is full: 'key 67'", "expected at most 67108864"}));
   EXPECT_TRUE(isOk(share(mine, "key 68", "small")));
-  EXPECT_TRUE(fails(share(mine, "larger", std::string(2 << 20, 'v')),
-                    {"a message of 2097", "expected fewer than 1048576"}));
+  EXPECT_TRUE(
+      fails(share(mine, "larger", std::string(2 << 20, 'v')), {"a message of 2097", "expected fewer than 1048576"}));
 }
 
 // The status that the waiting process is told, and the one that the newcomer is told.
@@ -213,8 +208,7 @@ TEST(Store, processesThatDoNotBelongTogetherAreToldSo) {
   otherVersion.planVersion = 4;
   otherSettings.settings = {"--seed = 1", "--lr = 0.25"};
   for (const auto &[rank, run, message] : std::vector<std::tuple<int64_t, RunIdentity, std::string>>{
-           {1, three,
-            "says that there are 3 processes, rank 0 (the test) that there are 2; expected one WORLD_SIZE"},
+           {1, three, "says that there are 3 processes, rank 0 (the test) that there are 2; expected one WORLD_SIZE"},
            {1, otherPlan,
             "another plan: version 5, hash 0000000000000007; rank 0 (the test) runs version 5, hash "
             "000000000000abcd; expected the same plan.json"},
@@ -340,15 +334,14 @@ TEST(Store, anotherProtocolIsNamed) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 5s;
   Connection connection(connectTo(store.endpoint(), deadline).take());
-  ASSERT_TRUE(
-      isOk(connection.send(Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
+  ASSERT_TRUE(isOk(connection.send(Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
   const Result<Message> answer = connection.receive(deadline);
   ASSERT_TRUE(answer.isOk());
   EXPECT_TRUE(answer->is(StoreKind::notice));
   MessageReader reader(*answer);
   EXPECT_EQ(reader.number(), -1);
-  EXPECT_NE(reader.text().find(fmt::format(
-                "speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)),
+  EXPECT_NE(reader.text().find(
+                fmt::format("speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)),
             std::string::npos);
 }
 
@@ -361,9 +354,8 @@ Status tryJoin(const Endpoint &at, std::chrono::milliseconds timeout, int64_t ra
 }
 
 TEST(Store, anAddressThatIsNoneIsNamed) {
-  EXPECT_TRUE(
-      fails(tryJoin({"no..host", 1234}, 500ms), {"rank 1 of 2 processes: no..host:1234: the address of "
-                                                 "'no..host' is not known"}));
+  EXPECT_TRUE(fails(tryJoin({"no..host", 1234}, 500ms), {"rank 1 of 2 processes: no..host:1234: the address of "
+                                                         "'no..host' is not known"}));
 }
 
 TEST(Store, nobodyListens) {
@@ -373,21 +365,19 @@ TEST(Store, nobodyListens) {
     port = portOf(*listening);
   }
   const auto start = Clock::now();
-  EXPECT_TRUE(
-      fails(tryJoin({"127.0.0.1", port}, 300ms), {fmt::format("no connection to 127.0.0.1:{} in 0.", port),
-                                                  "Connection refused; is rank 0 running"}));
+  EXPECT_TRUE(fails(tryJoin({"127.0.0.1", port}, 300ms), {fmt::format("no connection to 127.0.0.1:{} in 0.", port),
+                                                          "Connection refused; is rank 0 running"}));
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
 TEST(Store, aPortThatIsTakenNamesWhoHasIt) {
   const StoreOfTest other(3);
-  EXPECT_TRUE(fails(tryJoin(other.endpoint(), 500ms, 0),
-                    {"cannot listen on 127.0.0.1:", "Address already in use",
-                     "belongs to another run: mgrun, the test, with a plan of 3 ranks",
-                     "MASTER_PORT, or --master-port"}));
-  const Result<Descriptor> mute = listenOn({"127.0.0.1", 0});
   EXPECT_TRUE(
-      fails(tryJoin({"127.0.0.1", portOf(*mute)}, 500ms, 0), {"Address already in use", "it is not mgrun"}));
+      fails(tryJoin(other.endpoint(), 500ms, 0),
+            {"cannot listen on 127.0.0.1:", "Address already in use",
+             "belongs to another run: mgrun, the test, with a plan of 3 ranks", "MASTER_PORT, or --master-port"}));
+  const Result<Descriptor> mute = listenOn({"127.0.0.1", 0});
+  EXPECT_TRUE(fails(tryJoin({"127.0.0.1", portOf(*mute)}, 500ms, 0), {"Address already in use", "it is not mgrun"}));
 }
 
 TEST(Store, anotherProgramThatAnswersIsTold) {
@@ -416,10 +406,9 @@ TEST(Store, anotherProgramThatSaysNothingIsGivenUpAtTheDeadline) {
 TEST(Store, rank0FindsAtOnceThatTheAddressIsAnotherMachines) {
   const auto start = Clock::now();
   for (const char *address : {"192.0.2.7", "2001:db8::7"}) // for examples, so nobody's
-    EXPECT_TRUE(
-        fails(tryJoin({address, 1234}, 60s, 0),
-              {"rank 0 cannot listen where MASTER_ADDR",
-               fmt::format("'{}' is no address of this machine", address), "does not reach itself by it"}));
+    EXPECT_TRUE(fails(tryJoin({address, 1234}, 60s, 0),
+                      {"rank 0 cannot listen where MASTER_ADDR",
+                       fmt::format("'{}' is no address of this machine", address), "does not reach itself by it"}));
   EXPECT_LT(Clock::now() - start, 30s);
   for (const char *address : {"127.0.0.1", "127.0.0.2", "localhost", "0.0.0.0"})
     EXPECT_TRUE(isOk(verifyIsHere(address))) << address;
@@ -471,11 +460,9 @@ TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
 TEST(Store, aProcessThatDiesBeforeAllHaveComeIsNamed) {
   const StoreOfTest store(3);
   Connection dying(connectTo(store.endpoint(), Clock::now() + 5s).take());
-  ASSERT_TRUE(
-      isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
+  ASSERT_TRUE(isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
   std::jthread waiting([&] {
-    EXPECT_TRUE(
-        fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
+    EXPECT_TRUE(fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
   });
   std::this_thread::sleep_for(100ms);
   {
@@ -531,8 +518,7 @@ TEST(Processes, oneThatGoesWithoutAWordEndsAll) {
   const auto start = Clock::now();
   joined[2].reset();
   for (int64_t rank : {0, 1})
-    EXPECT_TRUE(
-        fails(joined[rank]->awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
+    EXPECT_TRUE(fails(joined[rank]->awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
   EXPECT_LT(Clock::now() - start, 5s);
   EXPECT_TRUE(fails(share(joined[1]->store(), "key", "value"), {"ended without a word"}));
   EXPECT_TRUE(fails(joined[0]->end(Status::ok()), {"rank 0: rank 2 (process "}));
@@ -546,8 +532,8 @@ TEST(Processes, theStoresEndEndsAll) {
   StoreOfTest store(2);
   Joined joined = joinAll(store, 2);
   std::jthread stopping([&] { store.stop(); });
-  EXPECT_TRUE(fails(joined[1]->awaitCause(10s),
-                    {"rank 0, which holds the store at 127.0.0.1:", "ended without a word"}));
+  EXPECT_TRUE(
+      fails(joined[1]->awaitCause(10s), {"rank 0, which holds the store at 127.0.0.1:", "ended without a word"}));
   joined.clear();
 }
 

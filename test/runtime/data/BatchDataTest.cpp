@@ -84,8 +84,7 @@ TEST(BatchData, paddingEndsADocument) {
 TEST(BatchData, thatSayNothingHaveNoPaddingAndOneType) {
   const TempDir folder;
   const std::string path = write(folder, tensors({}));
-  GlobalBatch batch =
-      read(write(folder, tensors({{"attention_mask", kMask}, {"token_type_ids", kTypes}})), encoder());
+  GlobalBatch batch = read(write(folder, tensors({{"attention_mask", kMask}, {"token_type_ids", kTypes}})), encoder());
   const auto data = openData(write(folder, tensors({})), encoder(), 1).take();
   ASSERT_TRUE(isOk(data->batch(0, batch))); // in the place of one with padding
   EXPECT_EQ(batch.ends, Numbers(8, 4));
@@ -94,8 +93,8 @@ TEST(BatchData, thatSayNothingHaveNoPaddingAndOneType) {
 
 TEST(BatchData, documentsEndWhereTheNextBeginsOrTheirPadding) {
   const TempDir folder;
-  const std::string path = write(folder, tensors({{"attention_mask", {1, 1, 1, 0, 1, 1, 0, 0}},
-                                                  {"position_ids", {0, 0, 1, 2, 0, 1, 0, 1}}}));
+  const std::string path = write(
+      folder, tensors({{"attention_mask", {1, 1, 1, 0, 1, 1, 0, 0}}, {"position_ids", {0, 0, 1, 2, 0, 1, 0, 1}}}));
   const plan::Plan plan =
       planOf(plan::Objective::masked, {Kind::positionIds, Kind::documentStarts, Kind::documentEnds});
   const GlobalBatch batch = read(path, plan);
@@ -136,10 +135,9 @@ TEST(BatchData, paddingMayBeWhereItChangesNothing) {
   const TempDir folder;
   const std::string path = write(folder, tensors({{"attention_mask", kMask}}));
   EXPECT_EQ(read(path, decoder()).ends, Numbers());
-  EXPECT_EQ(
-      errorOf(path, planOf(plan::Objective::masked, {})),
-      "attention_mask: step 0, sample 1: padding from position 2 on, but attention of the plan does not "
-      "end where padding begins, so tokens would see it; expected ones alone");
+  EXPECT_EQ(errorOf(path, planOf(plan::Objective::masked, {})),
+            "attention_mask: step 0, sample 1: padding from position 2 on, but attention of the plan does not "
+            "end where padding begins, so tokens would see it; expected ones alone");
   plan::Plan experts = decoder();
   experts.stages[0].buckets.resize(1);
   experts.stages[0].buckets[0].meanLoad = 2;
@@ -154,8 +152,7 @@ TEST(BatchData, paddingMayBeWhereItChangesNothing) {
 TEST(BatchData, typesOfTokensThatThePlanDoesNotHave) {
   const TempDir folder;
   const std::string path = write(folder, tensors({{"token_type_ids", kTypes}}));
-  EXPECT_EQ(errorOf(path, decoder()),
-            "token_type_ids: 1 at position 2, expected 0: the plan reads no types of tokens");
+  EXPECT_EQ(errorOf(path, decoder()), "token_type_ids: 1 at position 2, expected 0: the plan reads no types of tokens");
   EXPECT_EQ(errorOf(path, planOf(plan::Objective::masked, {Kind::tokenTypes}, 1)),
             "token_type_ids: 1 at position 2, expected 0: the model has 1 type of tokens");
   std::vector<int64_t> types = kTypes;
@@ -176,10 +173,9 @@ TEST(BatchData, withoutLabelsIsMasked) {
   EXPECT_EQ(batch.tokens[0], 1);
   EXPECT_EQ(batch.tokens[3], 4);
   EXPECT_EQ(batch.tokens[6], 0); // padding
-  EXPECT_EQ(
-      errorOf(path, encoder()),
-      "labels: missing, expected the labels of masked tokens, or --mlm-probability and --mask-token-id, "
-      "which mask input_ids");
+  EXPECT_EQ(errorOf(path, encoder()),
+            "labels: missing, expected the labels of masked tokens, or --mlm-probability and --mask-token-id, "
+            "which mask input_ids");
   EXPECT_TRUE(errorOf(path, encoder(), {.masking = {.probability = 1}})
                   .starts_with("the plan of the bert model predicts masked tokens, but nothing says which"));
   EXPECT_EQ(errorOf(path, decoder()), "labels: missing, expected integers [steps, 2, 4]");

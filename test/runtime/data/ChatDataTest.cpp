@@ -36,8 +36,7 @@ std::string lineOf(std::string_view question, std::string_view answer) {
       question, answer);
 }
 
-GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataOptions &options,
-                    int64_t step = 0) {
+GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataOptions &options, int64_t step = 0) {
   auto data = openData(path, plan, 1, options);
   EXPECT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
@@ -49,8 +48,7 @@ GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataO
 
 TEST(ChatData, learnsAnswersAlone) {
   const TempDir dir;
-  const GlobalBatch batch =
-      batchOf(dir.write("a.jsonl", lineOf("the cat", "sat on")), planOf(40, false), chats());
+  const GlobalBatch batch = batchOf(dir.write("a.jsonl", lineOf("the cat", "sat on")), planOf(40, false), chats());
   const auto whole = idsOf("<|im_start|>user\nthe cat<|im_end|>\n<|im_start|>assistant\nsat on<|im_end|>\n");
   const auto answer = idsOf("sat on<|im_end|>\n");
   ASSERT_TRUE(std::equal(whole.begin(), whole.end(), batch.tokens.begin()));
@@ -77,20 +75,19 @@ TEST(ChatData, pairsNeedNoTemplate) {
 TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
   const TempDir dir;
   DataOptions options;
-  options.tokenizerFiles.model = dir.write(
-      "tokenizer.json",
-      R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"},
+  options.tokenizerFiles.model =
+      dir.write("tokenizer.json",
+                R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x+x+)+y"}, "behavior": "Isolated"},
                             "model": {"type": "WordLevel", "vocab": {"x": 0, "[UNK]": 1}, "unk_token": "[UNK]"}})");
   const std::string slow = std::string(40, 'x') + "!y";
   EXPECT_TRUE(fails(openData(dir.write("texts.jsonl", "{\"text\": \"x\"}\n{\"text\": \"" + slow + "\"}\n"),
                              planOf(16, false), 1, options),
                     {"texts.jsonl: line 2: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
-  options.areChats = true,
-  options.chatTemplate = dir.write("t.json", R"({"roles": {"user": {"learn": true}}})");
-  EXPECT_TRUE(fails(openData(dir.write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"" +
-                                                          slow + "\"}]}\n"),
-                             planOf(16, false), 1, options),
-                    {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
+  options.areChats = true, options.chatTemplate = dir.write("t.json", R"({"roles": {"user": {"learn": true}}})");
+  EXPECT_TRUE(fails(
+      openData(dir.write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"" + slow + "\"}]}\n"),
+               planOf(16, false), 1, options),
+      {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
 }
 
 TEST(ChatData, aRequestToEndIsHeard) {
@@ -100,8 +97,7 @@ TEST(ChatData, aRequestToEndIsHeard) {
   options.reading.stop = &stop;
   for (const bool areChats : {true, false}) {
     options.areChats = areChats;
-    const std::string path =
-        dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
+    const std::string path = dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
     EXPECT_TRUE(fails(openData(path, planOf(40, false), 1, options), {"a.jsonl: a request to end came"}));
   }
 }
@@ -109,8 +105,7 @@ TEST(ChatData, aRequestToEndIsHeard) {
 TEST(TokenizedLines, aFileIsReadOnce) {
   const TempDir dir;
   const plan::Plan plan = planOf(4, false);
-  const std::string path =
-      dir.write("a.jsonl", "{\"text\": \"the cat sat on the mat the cat sat on the mat\"}\n");
+  const std::string path = dir.write("a.jsonl", "{\"text\": \"the cat sat on the mat the cat sat on the mat\"}\n");
   TokenizedLines texts;
   DataOptions options = chats();
   options.areChats = false, options.reading.texts = &texts;
@@ -136,15 +131,9 @@ TEST(ChatData, packsWhereDocumentsAreSeparate) {
     EXPECT_EQ(packed.labels[last], kIgnoredLabel); // nothing predicts the next conversation
   EXPECT_EQ(std::ranges::count_if(packed.labels, [](int32_t label) { return label >= 0; }),
             3 * std::ssize(idsOf("b<|im_end|>\n")));
-  EXPECT_NE(openData(path, planOf(length, true), 1, chats())
-                .take()
-                ->describe()
-                .find("20 conversations in 7 samples"),
+  EXPECT_NE(openData(path, planOf(length, true), 1, chats()).take()->describe().find("20 conversations in 7 samples"),
             std::string::npos);
-  EXPECT_NE(openData(path, planOf(length, false), 1, chats())
-                .take()
-                ->describe()
-                .find("20 conversations in 20 samples"),
+  EXPECT_NE(openData(path, planOf(length, false), 1, chats()).take()->describe().find("20 conversations in 20 samples"),
             std::string::npos);
 }
 
@@ -154,9 +143,8 @@ TEST(ChatData, cutsAndLeavesOut) {
   const std::string text = openData(path, planOf(24, false), 1, chats()).take()->describe();
   EXPECT_NE(text.find("1 conversations in 1 samples"), std::string::npos) << text;
   EXPECT_NE(text.find("1 of them cut off at 24; 1 left out"), std::string::npos) << text;
-  EXPECT_TRUE(
-      fails(openData(dir.write("b.jsonl", lineOf(std::string(400, 'x'), "b")), planOf(24, false), 1, chats()),
-            {"b.jsonl: has no conversation with a token to be learned within 24 tokens"}));
+  EXPECT_TRUE(fails(openData(dir.write("b.jsonl", lineOf(std::string(400, 'x'), "b")), planOf(24, false), 1, chats()),
+                    {"b.jsonl: has no conversation with a token to be learned within 24 tokens"}));
 }
 
 TEST(ChatData, readsATemplate) {
@@ -173,17 +161,15 @@ TEST(ChatData, readsATemplate) {
     std::ranges::copy(idsOf(part), std::back_inserter(ids));
   EXPECT_TRUE(std::equal(ids.begin(), ids.end(), batch.tokens.begin()));
   EXPECT_TRUE(fails(open("{}"), {"t.json: \"roles\""}));
-  EXPECT_TRUE(fails(open(R"({"roles": {"user": {"before": 1}}})"),
-                    {"t.json: roles.user: \"before\": expected a text"}));
   EXPECT_TRUE(
-      fails(open(R"({"roles": {"user": {"learn": 1}}})"), {"roles.user.learn: expected true or false"}));
+      fails(open(R"({"roles": {"user": {"before": 1}}})"), {"t.json: roles.user: \"before\": expected a text"}));
+  EXPECT_TRUE(fails(open(R"({"roles": {"user": {"learn": 1}}})"), {"roles.user.learn: expected true or false"}));
   EXPECT_TRUE(fails(open(R"({"roles": {"user": {"learn": true}}})"),
                     {"a.jsonl: line 1: message 1: the role assistant", "one of user"}));
   EXPECT_TRUE(fails(open(R"({"roles": {"user": {}}})"), {"t.json: roles: none has \"learn\": true"}));
   EXPECT_TRUE(fails(open(R"({"roles": {"user": {"befor": ""}}})"),
                     {"t.json: roles.user: \"befor\" is unknown, expected before, after, learn"}));
-  EXPECT_TRUE(
-      fails(open(R"({"role": 1, "roles": {}})"), {"t.json: \"role\" is unknown, expected begin, roles"}));
+  EXPECT_TRUE(fails(open(R"({"role": 1, "roles": {}})"), {"t.json: \"role\" is unknown, expected begin, roles"}));
 }
 
 // Without an end token the model would never learn to stop.
@@ -193,9 +179,9 @@ TEST(ChatData, aCompletionNeedsAnEnd) {
   options.tokenizerFiles.model = dir.write(
       "tokenizer.json",
       R"({"pre_tokenizer": {"type": "Whitespace"}, "model": {"type": "WordLevel", "vocab": {"a": 0, "u": 1}, "unk_token": "u"}})");
-  EXPECT_TRUE(fails(
-      openData(dir.write("p.jsonl", R"({"prompt": "a", "completion": "a"})"), planOf(8, false), 1, options),
-      {"p.jsonl: line 1: ", "names none", "eos_token"}));
+  EXPECT_TRUE(
+      fails(openData(dir.write("p.jsonl", R"({"prompt": "a", "completion": "a"})"), planOf(8, false), 1, options),
+            {"p.jsonl: line 1: ", "names none", "eos_token"}));
 }
 
 TEST(ChatData, refusesWhatIsNone) {
@@ -204,15 +190,14 @@ TEST(ChatData, refusesWhatIsNone) {
     return openData(dir.write("a.jsonl", lines), plan, 1, options);
   };
   const plan::Plan plan = planOf(24, false);
-  EXPECT_TRUE(fails(open(lineOf("a", "b") + "{}\n", plan, chats()),
-                    {"a.jsonl: line 2: expected an object with \"messages\""}));
-  EXPECT_TRUE(fails(open("{\"messages\": [{\"role\": \"user\"}]}\n", plan, chats()),
-                    {"line 1: message 0: \"content\""}));
+  EXPECT_TRUE(
+      fails(open(lineOf("a", "b") + "{}\n", plan, chats()), {"a.jsonl: line 2: expected an object with \"messages\""}));
+  EXPECT_TRUE(
+      fails(open("{\"messages\": [{\"role\": \"user\"}]}\n", plan, chats()), {"line 1: message 0: \"content\""}));
   EXPECT_TRUE(fails(open("{\n", plan, chats()), {"a.jsonl: line 1"}));
   plan::Plan small = plan;
   small.vocabulary = 100;
-  EXPECT_TRUE(
-      fails(open(lineOf("a", "b"), small, chats()), {"has 1005 tokens, but the model's vocabulary has 100"}));
+  EXPECT_TRUE(fails(open(lineOf("a", "b"), small, chats()), {"has 1005 tokens, but the model's vocabulary has 100"}));
   plan::Plan masked = plan;
   masked.objective = plan::Objective::masked;
   EXPECT_TRUE(fails(open(lineOf("a", "b"), masked, chats()), {"--sft: the plan predicts masked tokens"}));

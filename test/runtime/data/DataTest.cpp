@@ -25,8 +25,7 @@ template <typename T> std::string bytesOf(const std::vector<T> &values) {
 }
 
 std::string npy(const char *descr, const std::string &shape, const std::string &data) {
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}\n", descr, shape);
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}\n", descr, shape);
   std::string bytes("\x93NUMPY\x01\x00", 8);
   return bytes + char(header.size()) + '\0' + header + data;
 }
@@ -168,8 +167,7 @@ TEST(Data, aLargeVocabularyReadsBinAsI32) {
   TempDir dir;
   std::vector<int32_t> tokens = {70000, 70001, 70002};
   Plan plan = planFor(1, 2, 100000);
-  EXPECT_EQ(firstTokens(*openOk(dir.write("a.bin", bytesOf(tokens)), plan), plan, 1),
-            (std::vector<int32_t>{70000}));
+  EXPECT_EQ(firstTokens(*openOk(dir.write("a.bin", bytesOf(tokens)), plan), plan, 1), (std::vector<int32_t>{70000}));
 }
 
 TEST(Data, rowsOfAnArrayAreSeparateStreams) {
@@ -206,8 +204,8 @@ TEST(Data, refusesTokensOutsideTheVocabulary) {
   TempDir dir;
   std::vector<int32_t> tokens(5000, 1);
   Plan plan = planFor(1, 4, 100);
-  for (auto [value, text] : {std::pair(100, ": 100 at position 4321, expected 0 to 99"),
-                             std::pair(-1, ": -1 at"), std::pair(-100, ": -100 at")}) {
+  for (auto [value, text] : {std::pair(100, ": 100 at position 4321, expected 0 to 99"), std::pair(-1, ": -1 at"),
+                             std::pair(-100, ": -100 at")}) {
     tokens[4321] = value;
     EXPECT_TRUE(fails(openData(dir.write("a.npy", npy("<i4", "(5000,)", bytesOf(tokens))), plan, 1),
                       {dir.path("a.npy"), text, "vocabulary has 100"}));
@@ -226,13 +224,11 @@ TEST(Data, refusesFilesThatAreNotWhatTheySay) {
   EXPECT_TRUE(fails(open(dir.write("a.txt", "abcd")), {"has 4 tokens, expected at least 5"}));
   EXPECT_TRUE(fails(open(dir.write("a.txt", "")), {"has 0 tokens"}));
   EXPECT_TRUE(fails(open(dir.write("a.txt", "abc\xff")), {"byte 0xff at position 3 is not UTF-8"}));
-  EXPECT_TRUE(
-      fails(open(dir.write("a.bin", "abc"), {"u16"}), {"has 3 bytes, expected a multiple of 2", "U16"}));
+  EXPECT_TRUE(fails(open(dir.write("a.bin", "abc"), {"u16"}), {"has 3 bytes, expected a multiple of 2", "U16"}));
   EXPECT_TRUE(fails(open(dir.write("a.bin", "abcd"), {"f32"}), {"\"f32\" is unknown, expected u8"}));
   EXPECT_TRUE(fails(open(dir.write("a.npy", npy("<i4", "(0, 4)", ""))), {"has 0 tokens"}));
   EXPECT_TRUE(fails(open(dir.write("a.npy", npy("|u1", "(2, 4)", "abcdefgh"))), {"has 4 tokens in a row"}));
-  EXPECT_TRUE(
-      fails(openData(dir.write("a.txt", "abcdefgh"), planFor(0, 4, 256), 1), {"global batch size 0"}));
+  EXPECT_TRUE(fails(openData(dir.write("a.txt", "abcdefgh"), planFor(0, 4, 256), 1), {"global batch size 0"}));
 }
 
 TEST(Data, wholeBatchesComeInOrderAndWrapAround) {
@@ -258,8 +254,7 @@ TEST(Data, wholeBatchesMustFitThePlan) {
   bad[7] = 20;
   auto open = [&](const Plan &plan) { return openData(path, plan, 1); };
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, ones}}});
-  EXPECT_TRUE(
-      fails(open(planFor(4, 3, 20)), {"input_ids: found I64 [2, 2, 3], expected integers [steps, 4, 3]"}));
+  EXPECT_TRUE(fails(open(planFor(4, 3, 20)), {"input_ids: found I64 [2, 2, 3], expected integers [steps, 4, 3]"}));
   EXPECT_TRUE(fails(open(planFor(2, 6, 20)), {"expected integers [steps, 2, 6]"}));
   EXPECT_TRUE(isOk(open(planFor(2, 3, 20))));
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}});
@@ -269,8 +264,7 @@ TEST(Data, wholeBatchesMustFitThePlan) {
   writeBatches(path, {{"input_ids", {{2, 2, 3}, bad}}, {"labels", {{2, 2, 3}, ones}}});
   EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids: 20 at position 7, expected 0 to 19"}));
   writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, bad}}});
-  EXPECT_TRUE(
-      fails(open(planFor(2, 3, 20)), {"labels: 20 at position 7, expected -100 (ignored) or 0 to 19"}));
+  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels: 20 at position 7, expected -100 (ignored) or 0 to 19"}));
   bad[7] = -100;
   writeBatches(path, {{"input_ids", {{2, 2, 3}, bad}}, {"labels", {{2, 2, 3}, ones}}});
   EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids: -100 at position 7"}));
@@ -282,8 +276,7 @@ TEST(Data, wholeBatchesMustFitThePlan) {
 
 TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
   Plan plan = planFor(16, 128, 50257);
-  auto one = batches(*makeMockData(plan, 1).take(), plan, 2),
-       same = batches(*makeMockData(plan, 1).take(), plan, 2),
+  auto one = batches(*makeMockData(plan, 1).take(), plan, 2), same = batches(*makeMockData(plan, 1).take(), plan, 2),
        other = batches(*makeMockData(plan, 2).take(), plan, 2);
   EXPECT_EQ(one[1].tokens, same[1].tokens);
   EXPECT_NE(one[0].tokens, one[1].tokens);
@@ -315,18 +308,15 @@ TEST(Data, aFileTruncatedMeanwhileIsAnError) {
   dir.write("a.npy", npy("<i4", "(40,)", bytesOf(counting)));
   dir.write("a.txt", std::string(40, 'a'));
   const std::vector<int64_t> tokens(16, 1);
-  writeBatches(dir.path("a.safetensors"),
-               {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});
+  writeBatches(dir.path("a.safetensors"), {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});
   for (const char *name : {"a.bin", "a.npy", "a.txt", "a.safetensors"}) {
     const std::string path = dir.path(name);
     const auto size = std::filesystem::file_size(path);
-    const std::unique_ptr<DataSource> source =
-        openOk(path, plan, 1, {.binType = path.ends_with(".bin") ? "i32" : ""});
+    const std::unique_ptr<DataSource> source = openOk(path, plan, 1, {.binType = path.ends_with(".bin") ? "i32" : ""});
     GlobalBatch batch = GlobalBatch::create(plan).take();
     ASSERT_TRUE(isOk(source->batch(0, batch)));
     std::filesystem::resize_file(path, 0);
-    EXPECT_TRUE(
-        fails(source->batch(plan.globalBatchSize, batch),
-              {path + ": ends before byte ", fmt::format("expected {} bytes as when it was opened", size)}));
+    EXPECT_TRUE(fails(source->batch(plan.globalBatchSize, batch),
+                      {path + ": ends before byte ", fmt::format("expected {} bytes as when it was opened", size)}));
   }
 }

@@ -33,8 +33,7 @@ std::string errorOf(const std::vector<int64_t> &positions, const PositionRule &r
 }
 
 // input_ids count up from 0 modulo 10, labels from 1.
-std::string writeBatch(const TempDir &folder, const std::vector<int64_t> &positions,
-                       std::vector<int64_t> shape) {
+std::string writeBatch(const TempDir &folder, const std::vector<int64_t> &positions, std::vector<int64_t> shape) {
   const std::string path = folder.path("batch.safetensors");
   std::vector<int64_t> ids(12), labels(12);
   for (size_t i = 0; i < ids.size(); ++i)
@@ -50,8 +49,7 @@ std::string writeBatch(const TempDir &folder, const std::vector<int64_t> &positi
   return path;
 }
 
-std::string errorOfOpening(const std::string &path, const plan::Plan &plan,
-                           const DocumentOptions &documents = {}) {
+std::string errorOfOpening(const std::string &path, const plan::Plan &plan, const DocumentOptions &documents = {}) {
   Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = documents});
   return data.isOk() ? "" : data.status().message();
 }
@@ -87,8 +85,7 @@ TEST(Documents, endsThatNoSequenceHas) {
   const std::string where = "sample 0 of the batch, position ";
   EXPECT_EQ(errorOfEnds({0, 4, 4, 4}), where + "0: its document ends at 0, expected 1 to 4");
   EXPECT_EQ(errorOfEnds({5, 5, 5, 5}), where + "0: its document ends at 5, expected 1 to 4");
-  EXPECT_EQ(errorOfEnds({3, 4, 4, 4}),
-            where + "1: its document ends at 4, expected 3, as of the token before");
+  EXPECT_EQ(errorOfEnds({3, 4, 4, 4}), where + "1: its document ends at 4, expected 3, as of the token before");
   EXPECT_EQ(errorOfEnds({2, 2, 1, 1}), where + "2: its document ends at 1, expected 3 to 4");
   EXPECT_EQ(errorOfEnds({2, 2, 2, 2}, {0, 0, 2, 2}), where + "2: its document ends at 2, expected 3 to 4");
   EXPECT_EQ(errorOfEnds({2, 2, 2, 2}, {0, 0, 0, 0}), "");
@@ -106,10 +103,9 @@ TEST(Documents, positionsThatAreNone) {
   EXPECT_EQ(errorOf({1, 2}), "position 0: found 1, expected 0: a document begins");
   EXPECT_EQ(errorOf({0, 1, 3}), "position 2: found 3, expected 2, or 0 where a document begins");
   EXPECT_EQ(errorOf({0, 1, -1}), "position 2: found -1, expected 2, or 0 where a document begins");
-  EXPECT_EQ(
-      errorOf({0, 1, 2}, {.longest = 2}),
-      "position 2: the document has more than 2 tokens, for which the model has learned positions; expected "
-      "shorter documents");
+  EXPECT_EQ(errorOf({0, 1, 2}, {.longest = 2}),
+            "position 2: the document has more than 2 tokens, for which the model has learned positions; expected "
+            "shorter documents");
   EXPECT_EQ(errorOf({0, 0}, {.mayRestart = false}), "position 1: a document begins, but the plan reads a "
                                                     "sequence as one document; expected a plan compiled "
                                                     "with --reset-position-ids --reset-attention-mask");
@@ -127,29 +123,24 @@ TEST(Documents, ofAFileOfBatches) {
   EXPECT_EQ(batch.labels, Numbers({1, 2, 3, -100, 5, 6, /**/ -100, 8, 9, 0, 1, 2}));
   plan::Plan plain = plan;
   plain.stages.clear();
-  EXPECT_EQ(
-      errorOfOpening(path, plain),
-      path + ": position_ids: step 0, sample 0: position 4: a document begins, but the plan reads a sequence "
-             "as one document; expected a plan compiled with --reset-position-ids --reset-attention-mask");
+  EXPECT_EQ(errorOfOpening(path, plain),
+            path + ": position_ids: step 0, sample 0: position 4: a document begins, but the plan reads a sequence "
+                   "as one document; expected a plan compiled with --reset-position-ids --reset-attention-mask");
   EXPECT_EQ(errorOfOpening(path, plan, {.endToken = 3}),
             path + ": position_ids say where documents begin; expected no --eod-token-id");
-  EXPECT_EQ(
-      errorOfOpening(path, packedPlan(3)),
-      path +
-          ": position_ids: step 0, sample 0: position 3: the document has more than 3 tokens, for which the "
-          "model has learned positions; expected shorter documents");
+  EXPECT_EQ(errorOfOpening(path, packedPlan(3)),
+            path + ": position_ids: step 0, sample 0: position 3: the document has more than 3 tokens, for which the "
+                   "model has learned positions; expected shorter documents");
 }
 
 TEST(Documents, positionsOfAnotherShape) {
   const TempDir folder;
   const std::string path = writeBatch(folder, std::vector<int64_t>(12), {2, 1, 6});
   EXPECT_EQ(errorOfOpening(path, packedPlan()),
-            path +
-                ": position_ids: found I64 [2, 1, 6], expected integers [steps, 2, 6]: global batch size and "
-                "sequence length of the plan");
+            path + ": position_ids: found I64 [2, 1, 6], expected integers [steps, 2, 6]: global batch size and "
+                   "sequence length of the plan");
   const std::string longer = writeBatch(folder, std::vector<int64_t>(24), {2, 2, 6});
-  EXPECT_EQ(errorOfOpening(longer, packedPlan()),
-            longer + ": position_ids has 2 steps, input_ids 1, expected equal");
+  EXPECT_EQ(errorOfOpening(longer, packedPlan()), longer + ": position_ids has 2 steps, input_ids 1, expected equal");
 }
 
 TEST(Documents, nothingSaysWhereTheyEnd) {
@@ -180,17 +171,15 @@ TEST(Documents, tooLongOnesShowBeforeTraining) {
     const std::string error = errorOfOpening(folder.write("text.txt", text), packedPlan(4), {.endToken = 3});
     return error.empty() ? error : error.substr(error.find(": token ") + 2);
   };
-  const std::string rest =
-      ": the document has more than 4 tokens, for which the model has learned positions; "
-      "expected shorter documents, each with token 3 at its end";
+  const std::string rest = ": the document has more than 4 tokens, for which the model has learned positions; "
+                           "expected shorter documents, each with token 3 at its end";
   EXPECT_EQ(errorOfText("\1\1\1\1\1\3\1\1\1\3\1\1\1"), "token 4" + rest);
   EXPECT_EQ(errorOfText("\1\1\1\3\1\1\1\1\3\1\1\1\1"), ""); // the boundary of samples cuts one of 5
   EXPECT_EQ(errorOfText("\1\1\1\3\1\1\1\1\1\1\3\1\1"), "token 10" + rest);
   EXPECT_EQ(errorOfText("\1\1\1\3\1\3\1\1\1\3\1\1\1\1\1\1\1"), ""); // in no sample
-  EXPECT_EQ(
-      makeMockData(packedPlan(4), 1, {.documents = {.endToken = 3}}).status().message(),
-      "--eod-token-id 3: made-up documents that end at a token may be longer than the 4 tokens for which the "
-      "model has learned positions; expected none, so that their lengths are drawn");
+  EXPECT_EQ(makeMockData(packedPlan(4), 1, {.documents = {.endToken = 3}}).status().message(),
+            "--eod-token-id 3: made-up documents that end at a token may be longer than the 4 tokens for which the "
+            "model has learned positions; expected none, so that their lengths are drawn");
 }
 
 TEST(Documents, thatNobodyReadsEndWhereATokenSays) {

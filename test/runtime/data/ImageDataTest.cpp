@@ -22,13 +22,8 @@ using Numbers = std::vector<int32_t>;
 plan::Plan planOf() {
   plan::Plan plan = emptyPlan({}, {.sequence = 5, .microBatch = 2, .microbatches = 1});
   plan.vocabulary = 10, plan.encoderLength = 4;
-  plan.images = {.channels = 2,
-                 .patchSize = 2,
-                 .rows = 1,
-                 .columns = 2,
-                 .classTokens = 1,
-                 .token = 9,
-                 .firstFeature = 1};
+  plan.images = {
+      .channels = 2, .patchSize = 2, .rows = 1, .columns = 2, .classTokens = 1, .token = 9, .firstFeature = 1};
   return plan;
 }
 
@@ -112,13 +107,11 @@ TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
 
 TEST(ImageData, ImagesMustBeThoseOfTheTokens) {
   const TempDir folder;
-  EXPECT_EQ(
-      errorOf(write(folder, {1, 2, 3, 4, 5, /**/ 9, 9, 7, 9, 8}), planOf()),
-      "input_ids: step 0: sample 1: 3 image tokens 9; expected 2, as many as an image has features, or none: "
-      "a sample has one image at most");
-  EXPECT_EQ(
-      errorOf(write(folder, kTokens, 2), planOf()),
-      "input_ids: step 0: 1 samples have image tokens, but pixel_values has 2 images; expected as many");
+  EXPECT_EQ(errorOf(write(folder, {1, 2, 3, 4, 5, /**/ 9, 9, 7, 9, 8}), planOf()),
+            "input_ids: step 0: sample 1: 3 image tokens 9; expected 2, as many as an image has features, or none: "
+            "a sample has one image at most");
+  EXPECT_EQ(errorOf(write(folder, kTokens, 2), planOf()),
+            "input_ids: step 0: 1 samples have image tokens, but pixel_values has 2 images; expected as many");
   EXPECT_EQ(errorOf(write(folder, kTokens, 3), planOf()),
             "pixel_values: found F32 [1, 3, 2, 2, 4], expected floats [1 steps, 1 to 2 images, 2, 2, 4]");
 }
@@ -137,11 +130,9 @@ TEST(ImageData, PixelsAreFinite) {
 
 TEST(ImageData, OtherFormatsAreRefused) {
   const TempDir folder;
-  EXPECT_NE(
-      errorOf(folder.path("tokens.npy"), planOf()).find("holds tokens alone, but the model reads images"),
-      std::string::npos);
-  EXPECT_NE(errorOf(write(folder, kTokens), planOf(), {.documents = {.endToken = 2}})
-                .find("are no packed documents"),
+  EXPECT_NE(errorOf(folder.path("tokens.npy"), planOf()).find("holds tokens alone, but the model reads images"),
+            std::string::npos);
+  EXPECT_NE(errorOf(write(folder, kTokens), planOf(), {.documents = {.endToken = 2}}).find("are no packed documents"),
             std::string::npos);
 }
 
@@ -164,8 +155,7 @@ TEST(ImageData, PlacesThatAreNoInverseAreRefused) {
   GlobalBatch batch = GlobalBatch::create(plan).take();
   ASSERT_TRUE(isOk(data->batch(0, batch)));
   batch.imageSources[1] = 3;
-  EXPECT_EQ(checkBatch(plan, batch).message(),
-            "the batch's places of images are not the inverse of their sources");
+  EXPECT_EQ(checkBatch(plan, batch).message(), "the batch's places of images are not the inverse of their sources");
 }
 
 } // namespace

@@ -15,9 +15,7 @@ namespace {
 struct CaseRun {
   const nlohmann::json &row;
   const Safetensors &arrays;
-  bool option(const char *name, bool otherwise = false) const {
-    return row["options"].value(name, otherwise);
-  }
+  bool option(const char *name, bool otherwise = false) const { return row["options"].value(name, otherwise); }
   bool isPacked() const {
     return option("inter_document_masking") || option("reset_position_ids") || option("reset_attention_mask");
   }
@@ -161,8 +159,7 @@ TEST(IndexedData, cyclicFollowsTheRanks) {
   const auto single = openCorpus(corpus, {Split::train}, planOfData(64, 4096, false), 1).take();
   corpus.schedule = SampleOrderKind::cyclic;
   const auto cyclic = openCorpus(corpus, {Split::train}, plan, 1).take();
-  GlobalBatch batch = GlobalBatch::create(plan).take(),
-              one = GlobalBatch::create(planOfData(64, 4096, false)).take();
+  GlobalBatch batch = GlobalBatch::create(plan).take(), one = GlobalBatch::create(planOfData(64, 4096, false)).take();
   ASSERT_TRUE(isOk(cyclic->batch(8, batch)));
   std::vector<int64_t> numbers(8);
   CyclicOrder(346, {2, 2}, true).fill(8, numbers);
@@ -174,8 +171,7 @@ TEST(IndexedData, cyclicFollowsTheRanks) {
 
 TEST(IndexedData, refusesWhatDoesNotFit) {
   const plan::Plan plan = planOfData(64, 4096, false);
-  EXPECT_TRUE(
-      fails(openCorpus(docsAlone(), {}, plan, uint64_t(1) << 32), {"--seed 4294967296", "4294967295"}));
+  EXPECT_TRUE(fails(openCorpus(docsAlone(), {}, plan, uint64_t(1) << 32), {"--seed 4294967296", "4294967295"}));
   EXPECT_TRUE(fails(openCorpus(docsAlone(), {}, planOfData(64, 4096, true), 1), {"--eod-token-id"}));
   CorpusOptions corpus = docsAlone();
   corpus.separatesSequences = true;

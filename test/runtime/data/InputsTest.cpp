@@ -11,8 +11,8 @@ using Kind = plan::Input::Kind;
 
 // Mesh dp = 2, cp = 2 (fastest); 4 positions; 2 samples per rank and microbatch, 2 microbatches: 8 samples.
 plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t stride) {
-  plan::Plan plan = emptyPlan({{"dp", 2, plan::AxisRole::data}, {"cp", 2}},
-                              {.sequence = 4, .microBatch = 2, .microbatches = 2});
+  plan::Plan plan =
+      emptyPlan({{"dp", 2, plan::AxisRole::data}, {"cp", 2}}, {.sequence = 4, .microBatch = 2, .microbatches = 2});
   plan::Input input;
   input.kind = kind;
   input.type = plan::typeOf(kind);
@@ -22,8 +22,7 @@ plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t strid
   return plan;
 }
 
-template <typename T = int32_t>
-std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
+template <typename T = int32_t> std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
   GlobalBatch batch = GlobalBatch::create(plan).take();
   for (size_t i = 0; i < batch.tokens.size(); ++i) {
     batch.tokens[i] = static_cast<int32_t>(10 * (i / 4) + i % 4); // 10 * sample + position
@@ -60,10 +59,7 @@ TEST(Inputs, theEncodersAreOfItsOwnSequence) {
   plan::Plan plan = emptyPlan({}, {.sequence = 2, .microBatch = 2, .microbatches = 1});
   plan.encoderLength = 3;
   plan.stages[0].inputs = {
-      {.kind = Kind::tokens,
-       .dims = {{"s", 3, {}}, {"b", 2, {}}},
-       .ring = addRing(plan, 0, 0, 24),
-       .ofEncoder = true},
+      {.kind = Kind::tokens, .dims = {{"s", 3, {}}, {"b", 2, {}}}, .ring = addRing(plan, 0, 0, 24), .ofEncoder = true},
       {.kind = Kind::encoderEnds, .dims = {{"s", 2, {}}, {"b", 2, {}}}, .ring = addRing(plan, 0, 32, 16)}};
   GlobalBatch batch = GlobalBatch::create(plan).take();
   batch.encoderTokens = {1, 2, 3, /**/ 4, 5, 6};
@@ -78,8 +74,7 @@ TEST(Inputs, theEncodersAreOfItsOwnSequence) {
 
 TEST(Inputs, wholeSequencesWhereNothingSplitsThem) {
   const plan::Plan plan = makePlan(Kind::tokens, {{"t", 4, {}}, kSamples}, 32);
-  EXPECT_EQ(inputOf(plan, 3),
-            (std::vector<int32_t>{20, 30, 21, 31, 22, 32, 23, 33, 60, 70, 61, 71, 62, 72, 63, 73}));
+  EXPECT_EQ(inputOf(plan, 3), (std::vector<int32_t>{20, 30, 21, 31, 22, 32, 23, 33, 60, 70, 61, 71, 62, 72, 63, 73}));
 }
 
 TEST(Inputs, theOrderOfTheDimsIsTheOrderInMemory) {
@@ -137,13 +132,11 @@ TEST(Inputs, laterTokensEndWithTheDocument) {
   starts.ring = addRing(plan, 0, 264, 16, 2);
   plan.stages[0].inputs.push_back(starts);
   const std::vector<int32_t> found = inputOf(plan, 0);
-  EXPECT_EQ(std::vector(found.begin(), found.begin() + 8),
-            (std::vector<int32_t>{1, 0, 2, 12, 41, 0, 42, 52}));
+  EXPECT_EQ(std::vector(found.begin(), found.begin() + 8), (std::vector<int32_t>{1, 0, 2, 12, 41, 0, 42, 52}));
 }
 
 TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {
-  EXPECT_EQ(inputOf(makePlan(Kind::positions, {kPositions, kSamples}, 0), 1),
-            (std::vector<int32_t>{2, 2, 3, 3}));
+  EXPECT_EQ(inputOf(makePlan(Kind::positions, {kPositions, kSamples}, 0), 1), (std::vector<int32_t>{2, 2, 3, 3}));
   EXPECT_EQ(inputOf(makePlan(Kind::keyPositions, {{"t", 4, {}}, kSamples}, 0), 1),
             (std::vector<int32_t>{0, 0, 1, 1, 2, 2, 3, 3}));
 }
@@ -172,8 +165,7 @@ TEST(Inputs, typesAndEndsThatNoPlanHas) {
   GlobalBatch batch = GlobalBatch::create(types).take();
   EXPECT_TRUE(checkBatch(types, batch).isOk());
   batch.types[6] = 2;
-  EXPECT_EQ(checkBatch(types, batch).message(),
-            "sample 1 of the batch, position 2: token type 2, expected 0 to 1");
+  EXPECT_EQ(checkBatch(types, batch).message(), "sample 1 of the batch, position 2: token type 2, expected 0 to 1");
   batch.types.clear();
   EXPECT_EQ(checkBatch(types, batch).message(), "the batch has the types of 0 tokens, expected those of 32");
   plan::Plan ends = makePlan(Kind::keyDocumentEnds, {{"t", 4, {}}, kSamples}, 32);
@@ -195,16 +187,14 @@ TEST(Inputs, documentsThatNoSequenceHas) {
   GlobalBatch batch = GlobalBatch::create(vocabulary).take();
   EXPECT_TRUE(checkBatch(vocabulary, batch).isOk());
   batch.starts[6] = 1; // sample 1, position 2
-  EXPECT_EQ(checkBatch(vocabulary, batch).message(),
-            "sample 1 of the batch, position 2: its document begins at 1");
+  EXPECT_EQ(checkBatch(vocabulary, batch).message(), "sample 1 of the batch, position 2: its document begins at 1");
   batch.starts[6] = 0;
   vocabulary.longestDocument = 3;
   EXPECT_EQ(checkBatch(vocabulary, batch).message(),
             "sample 0 of the batch: position 3: the document has more than 3 tokens, for which the model has "
             "learned positions; expected shorter documents");
   batch.starts.clear();
-  EXPECT_EQ(checkBatch(vocabulary, batch).message(),
-            "the batch has the documents of 0 tokens, expected those of 32");
+  EXPECT_EQ(checkBatch(vocabulary, batch).message(), "the batch has the documents of 0 tokens, expected those of 32");
 }
 
 TEST(Inputs, samplesAreNumberedOverTheWholeTraining) {

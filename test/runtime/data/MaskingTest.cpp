@@ -33,10 +33,9 @@ std::string counting(int64_t tokens) {
   return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t)};
 }
 
-GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const MaskingOptions &options,
-                    int64_t step = 0, uint64_t seed = 1) {
-  Result<std::unique_ptr<DataSource>> data =
-      openData(path, plan, seed, {.binType = "i32", .masking = options});
+GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const MaskingOptions &options, int64_t step = 0,
+                    uint64_t seed = 1) {
+  Result<std::unique_ptr<DataSource>> data = openData(path, plan, seed, {.binType = "i32", .masking = options});
   EXPECT_TRUE(isOk(data));
   GlobalBatch batch = GlobalBatch::create(plan).take();
   if (data.isOk())
@@ -86,9 +85,8 @@ TEST(Masking, hasTheDistributionOfBert) {
       }
     }
     const double all = kSamples * kLength, chosen = probability * all, each = 0.1 * chosen / kVocabulary;
-    EXPECT_LT(
-        chiSquare({all - chosen, 0.8 * chosen + each, 0.1 * chosen + each, 0.1 * chosen - 2 * each}, fates),
-        16.3); // 3 degrees of freedom, one in a thousand
+    EXPECT_LT(chiSquare({all - chosen, 0.8 * chosen + each, 0.1 * chosen + each, 0.1 * chosen - 2 * each}, fates),
+              16.3); // 3 degrees of freedom, one in a thousand
     random.erase(random.begin() + 7);
     random.erase(random.begin() + kMaskToken);
     EXPECT_LT(chiSquare(std::vector<double>(kVocabulary - 2, each), random), 83); // 47 degrees
@@ -185,8 +183,7 @@ TEST(Masking, ofMadeUpData) {
 TEST(Masking, endsOfDocumentsAreFoundBeforeTheyAreMasked) {
   plan::Plan plan = maskedPlan(8, 64);
   plan.stages.resize(1);
-  plan.stages[0].inputs = {{.kind = plan::Input::Kind::documentStarts},
-                           {.kind = plan::Input::Kind::documentEnds}};
+  plan.stages[0].inputs = {{.kind = plan::Input::Kind::documentStarts}, {.kind = plan::Input::Kind::documentEnds}};
   MaskingOptions options = masking();
   options.probability = 1;
   const auto data = makeMockData(plan, 5, {.documents = {.endToken = 12}, .masking = options}).take();
@@ -215,8 +212,7 @@ TEST(Masking, optionsThatAreNone) {
             "--mlm-probability, --special-token-ids: the plan of the bert model predicts the next token and "
             "masks none; expected the plan of a model that predicts masked tokens, or no such flag");
   EXPECT_EQ(errorOf({}, plan), "") << "made-up tokens are masked by the last";
-  EXPECT_EQ(errorOf({.probability = 0, .maskToken = 3}, plan),
-            "--mlm-probability 0: expected more than 0, at most 1");
+  EXPECT_EQ(errorOf({.probability = 0, .maskToken = 3}, plan), "--mlm-probability 0: expected more than 0, at most 1");
   EXPECT_EQ(errorOf({.probability = NAN, .maskToken = 3}, plan),
             "--mlm-probability nan: expected more than 0, at most 1");
   EXPECT_EQ(errorOf({.maskToken = 1000}, plan),

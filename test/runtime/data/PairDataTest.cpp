@@ -74,28 +74,25 @@ TEST(PairData, labelsAreWhatTheDecoderReadsNext) {
 
 TEST(PairData, theDecodersTokensAndTheMaskMayBeGiven) {
   const TempDir folder;
-  const GlobalBatch batch = read(
-      write(folder, {{"decoder_input_ids", {2, {0, 6, 0, 3}}}, {"attention_mask", {3, {1, 1, 1, 1, 1, 0}}}}),
-      planOf(-1, -1));
+  const GlobalBatch batch =
+      read(write(folder, {{"decoder_input_ids", {2, {0, 6, 0, 3}}}, {"attention_mask", {3, {1, 1, 1, 1, 1, 0}}}}),
+           planOf(-1, -1));
   EXPECT_EQ(batch.tokens, (Numbers{0, 6, 0, 3}));
   EXPECT_EQ(batch.encoderEnds, (Numbers{3, 3, 3, 2, 2, 2}));
 }
 
 TEST(PairData, whatIsMissingOrWrongIsSaid) {
   const TempDir folder;
-  EXPECT_EQ(
-      errorOf(write(folder, {}), planOf(-1)),
-      "decoder_input_ids: missing, and the plan does not say what they would be: its config.json has no "
-      "decoder_start_token_id; expected decoder_input_ids, or a plan of a config.json with "
-      "decoder_start_token_id and pad_token_id");
-  EXPECT_EQ(
-      errorOf(write(folder, {{"input_ids", {2, {1, 2, 3, 4}}}}), planOf()),
-      "input_ids: found I64 [1, 2, 2], expected integers [steps, 2, 3]: global batch size and the encoder's "
-      "sequence length of the plan");
-  EXPECT_EQ(
-      errorOf(write(folder, {{"labels", {3, {1, 2, 3, 4, 5, 6}}}}), planOf()),
-      "labels: found I64 [1, 2, 3], expected integers [steps, 2, 2]: global batch size and the decoder's "
-      "sequence length of the plan");
+  EXPECT_EQ(errorOf(write(folder, {}), planOf(-1)),
+            "decoder_input_ids: missing, and the plan does not say what they would be: its config.json has no "
+            "decoder_start_token_id; expected decoder_input_ids, or a plan of a config.json with "
+            "decoder_start_token_id and pad_token_id");
+  EXPECT_EQ(errorOf(write(folder, {{"input_ids", {2, {1, 2, 3, 4}}}}), planOf()),
+            "input_ids: found I64 [1, 2, 2], expected integers [steps, 2, 3]: global batch size and the encoder's "
+            "sequence length of the plan");
+  EXPECT_EQ(errorOf(write(folder, {{"labels", {3, {1, 2, 3, 4, 5, 6}}}}), planOf()),
+            "labels: found I64 [1, 2, 3], expected integers [steps, 2, 2]: global batch size and the decoder's "
+            "sequence length of the plan");
   EXPECT_EQ(errorOf(write(folder, {{"position_ids", {2, {0, 1, 0, 1}}}}), planOf()),
             "position_ids: found, expected none: positions of both sequences count from 0");
   EXPECT_EQ(openData(write(folder, {}), planOf(), 1, {.documents = {.endToken = 3}}).status().message(),
@@ -104,9 +101,7 @@ TEST(PairData, whatIsMissingOrWrongIsSaid) {
 }
 
 TEST(PairData, streamsAreRefused) {
-  EXPECT_EQ(
-      errorOf("corpus.bin", planOf()).find("holds one stream of tokens, but the model reads two sequences"),
-      0u);
+  EXPECT_EQ(errorOf("corpus.bin", planOf()).find("holds one stream of tokens, but the model reads two sequences"), 0u);
 }
 
 TEST(PairData, madeUpPairsFollowFromTheEncodersTokens) {

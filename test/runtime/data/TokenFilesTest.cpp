@@ -68,14 +68,13 @@ TEST(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
   EXPECT_EQ(*typeOf(counting<int32_t>(1000), 50257, "i32"), ElementType::I32);
   EXPECT_EQ(*typeOf(counting<uint16_t>(1000), 50257), ElementType::U16);
   EXPECT_EQ(*typeOf(counting<int32_t>(1000), 100'000), ElementType::I32); // uint16 cannot hold such tokens
-  EXPECT_TRUE(fails(typeOf(std::string(9, 'a'), 50257),
-                    {"tokens of u16, but 9 bytes", "is it cut off?", "--bin-type u16"}));
+  EXPECT_TRUE(
+      fails(typeOf(std::string(9, 'a'), 50257), {"tokens of u16, but 9 bytes", "is it cut off?", "--bin-type u16"}));
 }
 
 TEST(TokenFiles, aTextIsForModelsOfBytes) {
   const TempDir dir;
-  const std::string text = dir.write("a.txt", "to be or not to be"),
-                    lines = dir.write("a.jsonl", "{\"text\": \"a\"}");
+  const std::string text = dir.write("a.txt", "to be or not to be"), lines = dir.write("a.jsonl", "{\"text\": \"a\"}");
   const auto open = [](const std::string &path, int64_t vocabulary, const DataOptions &options = {}) {
     plan::Plan plan;
     plan.globalBatchSize = 1, plan.sequenceLength = 4, plan.vocabulary = vocabulary;
@@ -90,8 +89,7 @@ TEST(TokenFiles, aTextIsForModelsOfBytes) {
   EXPECT_TRUE(fails(open(lines, 256), {"is JSON", "docs/data.md"}));
   EXPECT_TRUE(fails(open(dir.write("a.JSON", "[]"), 256), {"is JSON"}));
   EXPECT_TRUE(fails(open(dir.write("a.idx", indexOf(8, {3})), 256), {"index of a data set", "a.bin"}));
-  EXPECT_TRUE(
-      fails(open(dir.write("a.bin", "abcdef"), 256, {.textBytes = true}), {"--text-bytes is for text"}));
+  EXPECT_TRUE(fails(open(dir.write("a.bin", "abcdef"), 256, {.textBytes = true}), {"--text-bytes is for text"}));
 }
 
 TEST(TokenFiles, findsTheTokenizerOfWeights) {

@@ -133,8 +133,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
 TEST(Allocation, noneInProductsAndAttentionOfBf16) {
   setBf16Product(Bf16Product::panels);
   plan::Attention shape;
-  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16,
-  shape.type = plan::DType::bf16;
+  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16, shape.type = plan::DType::bf16;
   AttentionProblem x(shape);
   const auto product = [&] {
     gemm({.m = 50,

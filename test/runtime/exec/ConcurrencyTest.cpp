@@ -15,8 +15,7 @@ constexpr int64_t kBytes = kScalarsBytes;
 // Sleeps now and then, up to a tenth of a millisecond: `seed` says when.
 std::function<Status(const ExecutionPlace &)> delays(uint32_t seed) {
   return [seed](const ExecutionPlace &place) {
-    const size_t key =
-        std::hash<std::string_view>()(place.instruction) + place.rank * 31 + seed * 2654435761u;
+    const size_t key = std::hash<std::string_view>()(place.instruction) + place.rank * 31 + seed * 2654435761u;
     if (key % 5 == 0)
       std::this_thread::sleep_for(std::chrono::microseconds(key / 5 % 100));
     return Status::ok();
@@ -66,8 +65,7 @@ TEST(Concurrency, aProductIsMadeWhileACollectiveWaitsForAnotherRank) {
       behindTheProduct.await();
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine =
-      makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
+  const std::unique_ptr<Engine> engine = makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
   EXPECT_EQ(engine->whereRanksAre(), "1 thread each; 2 of 2 collectives of a step beside products");
   const std::array<double, 3> values = valuesOf(*engine);
   EXPECT_TRUE(behindTheProduct.isReached());
@@ -83,9 +81,8 @@ TEST(Concurrency, aCollectiveThatWaitsInVainIsNamedAtTheDeadline) {
   const std::unique_ptr<Engine> engine =
       makeEngine(sumAndProductPlan(), {.isConcurrent = true, .timeout = milliseconds(200), .inject = inject});
   const Result<StepResult> result = engine->step(5, makeBatch(engine->plan(), 5), StepScalars{});
-  EXPECT_TRUE(
-      fails(result, {"rank 0 (stage 0), step 5, microbatch 0, forward.0, work/2: waited 0.2 s for ranks [1] "
-                     "to join a collective of ranks [0, 1]"}));
+  EXPECT_TRUE(fails(result, {"rank 0 (stage 0), step 5, microbatch 0, forward.0, work/2: waited 0.2 s for ranks [1] "
+                             "to join a collective of ranks [0, 1]"}));
 }
 
 TEST(Concurrency, gradientsAreCompletedWhileTheNextRunsAreAtWork) {
@@ -121,8 +118,8 @@ TEST(Concurrency, aTransferWaitsForGradients) {
       return ProgramBuilder(name, {kBytes, kBytes}).add(copyOf(kBytes), {0, 1});
     };
     if (index == 0) {
-      const int64_t forward = addChunk(plan, 0, plan::Task::forward, copying("results.0"),
-                                       {stage.stepScalarsOffset, stage.resultsOffset});
+      const int64_t forward =
+          addChunk(plan, 0, plan::Task::forward, copying("results.0"), {stage.stepScalarsOffset, stage.resultsOffset});
       const int64_t gradients =
           addChunk(plan, 0, plan::Task::gradients, copying("gradients"), {stage.stepScalarsOffset, value});
       stage.schedule = {runStep(forward, 0), runStep(gradients), sendStep(ring, 0, {1})};
@@ -149,8 +146,7 @@ TEST(Concurrency, anErrorOfGradientsEndsTheStepAndNamesItsPlace) {
     const std::unique_ptr<Engine> engine =
         makeEngine(concurrentGradientsPlan(), {.isConcurrent = true, .inject = inject});
     const Result<StepResult> result = engine->step(3, makeBatch(engine->plan(), 3), StepScalars{});
-    EXPECT_TRUE(
-        fails(result, {fmt::format("rank {} (stage 0), step 3, gradients.0, gradients/0: injected", rank)}));
+    EXPECT_TRUE(fails(result, {fmt::format("rank {} (stage 0), step 3, gradients.0, gradients/0: injected", rank)}));
   }
 }
 
@@ -167,11 +163,10 @@ TEST(Concurrency, beforeUpdateFindsGradientsComplete) {
   };
   const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true, .inject = inject});
   float found = 0;
-  const Result<StepResult> result =
-      engine->step(0, makeBatch(plan, 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8}, [&] {
-        found = inArena<float>(*engine, 1, sum)[2];
-        return Status::ok();
-      });
+  const Result<StepResult> result = engine->step(0, makeBatch(plan, 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8}, [&] {
+    found = inArena<float>(*engine, 1, sum)[2];
+    return Status::ok();
+  });
   EXPECT_TRUE(result.isOk()) << result.status().message();
   EXPECT_EQ(found, 6);
 }
@@ -179,14 +174,12 @@ TEST(Concurrency, beforeUpdateFindsGradientsComplete) {
 TEST(Concurrency, anAbortEndsWhatWaitsOnEveryThread) {
   std::atomic<bool> isThere{false}, leave{false};
   const auto inject = [&](const ExecutionPlace &place) {
-    while (place.rank == 1 && place.instruction == "work/2" &&
-           !leave) // rank 0 waits for it, with both its threads
+    while (place.rank == 1 && place.instruction == "work/2" && !leave) // rank 0 waits for it, with both its threads
       std::this_thread::sleep_for(milliseconds(1));
     isThere = isThere || (place.rank == 0 && place.instruction == "work/5");
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine =
-      makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
+  const std::unique_ptr<Engine> engine = makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
   std::thread killer([&] {
     while (!isThere)
       std::this_thread::sleep_for(milliseconds(1));

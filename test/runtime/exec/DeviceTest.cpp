@@ -127,8 +127,7 @@ TEST(Device, aFileThatIsNoLibraryIsRefused) {
   const TempDir folder;
   const std::string text = "not an object file";
   ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), text).isOk());
-  const std::string error =
-      loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(text)}}), {}, folder.path(""));
+  const std::string error = loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(text)}}), {}, folder.path(""));
   EXPECT_NE(error.find("kernels.so: cannot be loaded"), std::string::npos) << error;
   EXPECT_NE(loadError(planWith({{KernelLevel::v3, "absent.so", 0}}), {}, folder.path("")), "");
 }
@@ -139,15 +138,13 @@ TEST(Device, aFileThatIsCutIsRefused) {
   ASSERT_TRUE(whole.isOk());
   const std::string half(whole->text().substr(0, whole->text().size() / 2));
   ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), half).isOk());
-  const std::string error =
-      loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(half)}}), {}, folder.path(""));
+  const std::string error = loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(half)}}), {}, folder.path(""));
   EXPECT_NE(error.find("was it copied whole?"), std::string::npos) << error;
 }
 
 // A file that is not chosen is not opened: the other file does not exist.
 TEST(Device, theHighestLevelOfTheCpuIsChosen) {
-  const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()},
-                         absent = {KernelLevel::v4, "absent.so", 0};
+  const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()}, absent = {KernelLevel::v4, "absent.so", 0};
   for (const auto &files : {std::vector{there, absent}, std::vector{absent, there}}) {
     EXPECT_EQ(loadError(planWith(files), {.level = KernelLevel::v3}), "");
     const std::string error = loadError(planWith(files), {.level = KernelLevel::v4});
@@ -157,12 +154,10 @@ TEST(Device, theHighestLevelOfTheCpuIsChosen) {
 }
 
 TEST(Device, aCpuThatLacksWhatTheKernelsNeedIsRefused) {
-  const plan::KernelFile v3 = {KernelLevel::v3, kFile, hashOfKernels()},
-                         v4 = {KernelLevel::v4, kFile, v3.hash};
-  EXPECT_EQ(
-      loadError(planWith({v4}), {.level = KernelLevel::v3}),
-      "the plan's kernels need a CPU with x86-64-v4 (AVX-512), this one has x86-64-v3 (AVX2, FMA); compile "
-      "the plan without --target-cpu, or for this CPU with --target-cpu native");
+  const plan::KernelFile v3 = {KernelLevel::v3, kFile, hashOfKernels()}, v4 = {KernelLevel::v4, kFile, v3.hash};
+  EXPECT_EQ(loadError(planWith({v4}), {.level = KernelLevel::v3}),
+            "the plan's kernels need a CPU with x86-64-v4 (AVX-512), this one has x86-64-v3 (AVX2, FMA); compile "
+            "the plan without --target-cpu, or for this CPU with --target-cpu native");
   EXPECT_EQ(loadError(planWith({v4, v3}), {.level = std::nullopt}),
             "the plan's kernels need a CPU with x86-64-v3 (AVX2, FMA), this one has less; no kernels can be "
             "compiled for it: run the plan on another machine");

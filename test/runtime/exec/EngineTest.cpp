@@ -126,8 +126,7 @@ TEST(Engine, trainsInBf16WithF32Masters) {
   using plan::DType;
   for (int64_t dp : {1, 2})
     for (DType gradientType : {DType::f32, DType::bf16}) {
-      const PipelinePlan pipeline =
-          makePipelinePlan(dp, {.dtype = DType::bf16, .gradientType = gradientType});
+      const PipelinePlan pipeline = makePipelinePlan(dp, {.dtype = DType::bf16, .gradientType = gradientType});
       const plan::Plan &plan = pipeline.plan;
       const auto elements = static_cast<size_t>(plan.sequenceLength);
       std::unique_ptr<Engine> engine = makeEngine(plan);
@@ -238,8 +237,7 @@ TEST(Engine, aRefusedStepUpdatesNothing) {
   const std::unique_ptr<Engine> skipping = makeEngine(pipeline.plan), plain = makeEngine(pipeline.plan);
   const auto weights = [&](Engine &engine, int64_t rank) {
     return std::vector<float>(inArena<float>(engine, rank, pipeline.valueOffset),
-                              inArena<float>(engine, rank, pipeline.valueOffset) +
-                                  pipeline.plan.sequenceLength);
+                              inArena<float>(engine, rank, pipeline.valueOffset) + pipeline.plan.sequenceLength);
   };
   setWeights(pipeline, *skipping);
   setWeights(pipeline, *plain);
@@ -249,16 +247,14 @@ TEST(Engine, aRefusedStepUpdatesNothing) {
     asked = result.gradientNorm;
     return false;
   };
-  const Result<StepResult> refused =
-      skipping->step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, refuses);
+  const Result<StepResult> refused = skipping->step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, refuses);
   ASSERT_TRUE(refused.isOk()) << refused.status().message();
   EXPECT_FALSE(refused->isUpdated);
   EXPECT_EQ(asked, refused->gradientNorm);
   for (int64_t rank : {0, 1})
     EXPECT_EQ(weights(*skipping, rank), before);
   const Accepts accepts = [](const StepResult &) { return true; };
-  const Result<StepResult> next =
-      skipping->step(1, makeBatch(pipeline.plan, 1), scalarsOf(0), nullptr, accepts);
+  const Result<StepResult> next = skipping->step(1, makeBatch(pipeline.plan, 1), scalarsOf(0), nullptr, accepts);
   const Result<StepResult> expected = plain->step(1, makeBatch(pipeline.plan, 1), scalarsOf(0));
   ASSERT_TRUE(next.isOk()) << next.status().message();
   ASSERT_TRUE(expected.isOk()) << expected.status().message();
@@ -276,8 +272,8 @@ TEST(Engine, writesTheStepScalarsToEveryRank) {
   const StepScalars scalars = scalarsOf(6);
   ASSERT_TRUE(engine->step(0, makeBatch(pipeline.plan, 0), scalars).isOk());
   for (int64_t rank : {0, 1})
-    EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset),
-                          scalars.data(), sizeof scalars),
+    EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset), scalars.data(),
+                          sizeof scalars),
               0);
 }
 
@@ -326,8 +322,8 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
     plan::Collective collective;
     collective.chunk = 16;
     collective.stages = {0, 1};
-    meet[stage] = addChunk(plan, stage, plan::Task::forward,
-                           ProgramBuilder("meet", {64}).add(collective, {0, 0}), {to.resultsOffset});
+    meet[stage] = addChunk(plan, stage, plan::Task::forward, ProgramBuilder("meet", {64}).add(collective, {0, 0}),
+                           {to.resultsOffset});
   }
   const int64_t a = buffers[0], b = buffers[1];
   const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {

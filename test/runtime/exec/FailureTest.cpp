@@ -50,11 +50,9 @@ TEST(Failure, aRankThatHangsIsNamedAtTheDeadline) {
       std::this_thread::sleep_for(milliseconds(1500));
     return Status::ok();
   };
-  std::unique_ptr<Engine> engine =
-      makeEngine(pipeline.plan, {.timeout = milliseconds(200), .inject = inject});
-  EXPECT_EQ(failureOf(*engine),
-            "rank 0 (stage 0), step 5, microbatch 2, backward.0: waited 0.2 s for rank 1 to send "
-            "value 2 of microbatch 2 (128 bytes)");
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.timeout = milliseconds(200), .inject = inject});
+  EXPECT_EQ(failureOf(*engine), "rank 0 (stage 0), step 5, microbatch 2, backward.0: waited 0.2 s for rank 1 to send "
+                                "value 2 of microbatch 2 (128 bytes)");
 }
 
 TEST(Failure, transfersThatDoNotAgreeNameBothEnds) {
@@ -113,14 +111,12 @@ TEST(Failure, aBatchOutsideTheVocabularyIsRefused) {
   batch.tokens[16 + 3] = 100;
   Result<StepResult> result = engine->step(0, batch, StepScalars{});
   ASSERT_FALSE(result.isOk());
-  EXPECT_EQ(result.status().message(),
-            "sample 1 of the batch, position 3: token 100 is not in the vocabulary of 100");
+  EXPECT_EQ(result.status().message(), "sample 1 of the batch, position 3: token 100 is not in the vocabulary of 100");
   batch.tokens[16 + 3] = 99;
   batch.labels[0] = -2;
   result = engine->step(0, batch, StepScalars{});
   ASSERT_FALSE(result.isOk());
-  EXPECT_EQ(result.status().message(),
-            "sample 0 of the batch, position 0: label -2 is not in the vocabulary of 100");
+  EXPECT_EQ(result.status().message(), "sample 0 of the batch, position 0: label -2 is not in the vocabulary of 100");
   batch.labels[0] = 0;
   EXPECT_TRUE(engine->step(0, batch, StepScalars{}).isOk()) << "a refused batch leaves the engine usable";
 }

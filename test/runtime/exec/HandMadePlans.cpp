@@ -60,8 +60,7 @@ ProgramBuilder::ProgramBuilder(std::string name, std::vector<int64_t> segmentByt
   program.segmentBytes = std::move(segmentBytes);
 }
 
-ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body,
-                                    const std::vector<int64_t> &segments) {
+ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments) {
   plan::Instruction instruction;
   instruction.body = std::move(body);
   for (int64_t segment : segments)
@@ -139,17 +138,11 @@ plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch, std::vector<int64_
 }
 
 plan::ScheduleStep sendStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
-  return {.kind = plan::ScheduleStep::Kind::send,
-          .ring = ring,
-          .microbatch = microbatch,
-          .waits = std::move(waits)};
+  return {.kind = plan::ScheduleStep::Kind::send, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
 }
 
 plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
-  return {.kind = plan::ScheduleStep::Kind::recv,
-          .ring = ring,
-          .microbatch = microbatch,
-          .waits = std::move(waits)};
+  return {.kind = plan::ScheduleStep::Kind::recv, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
 }
 
 namespace {
@@ -245,8 +238,7 @@ ProgramBuilder PipelineBuilder::updateProgram() const {
   if (!isBf16())
     return ProgramBuilder("update", {wBytes, gradientBytes, kScalarBytes, kLine, masterBytes, masterBytes})
         .add(rowKernel("descend", plan.sequenceLength), {0, 1, 2, 3, 4, 5});
-  return ProgramBuilder("update",
-                        {wBytes, gradientBytes, kScalarBytes, kLine, masterBytes, masterBytes, masterBytes})
+  return ProgramBuilder("update", {wBytes, gradientBytes, kScalarBytes, kLine, masterBytes, masterBytes, masterBytes})
       .add(rowKernel(ofGradients("descendMasters"), plan.sequenceLength), {0, 1, 2, 3, 4, 5, 6});
 }
 
@@ -270,25 +262,23 @@ void PipelineBuilder::buildFirstStage() {
   addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
-  const int64_t begin = addChunk(
-      plan, 0, plan::Task::begin,
-      ProgramBuilder("begin", {gradientBytes, kLine}).add(fill(gradientBytes), {0}).add(fill(kLine), {1}),
-      {wGradient, stage.resultsOffset});
+  const int64_t begin =
+      addChunk(plan, 0, plan::Task::begin,
+               ProgramBuilder("begin", {gradientBytes, kLine}).add(fill(gradientBytes), {0}).add(fill(kLine), {1}),
+               {wGradient, stage.resultsOffset});
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("forward", {inputBytes, wBytes, activationBytes})
                                        .add(rowKernel(ofValues("scaleForward"), s, {b}), {0, 1, 2}),
                                    {inRing(tokensRing), w, inRing(activations)});
-  const int64_t backward =
-      addChunk(plan, 0, plan::Task::backward,
-               ProgramBuilder("backward", {inputBytes, activationBytes, gradientBytes})
-                   .add(rowKernel(ofGradients(ofValues("scaleBackward")), s, {b}), {0, 1, 2}),
-               {inRing(tokensRing), inRing(gradients), wGradient});
+  const int64_t backward = addChunk(plan, 0, plan::Task::backward,
+                                    ProgramBuilder("backward", {inputBytes, activationBytes, gradientBytes})
+                                        .add(rowKernel(ofGradients(ofValues("scaleBackward")), s, {b}), {0, 1, 2}),
+                                    {inRing(tokensRing), inRing(gradients), wGradient});
   ProgramBuilder reduceProgram("reduce.first", {kLine, gradientBytes});
   reduceProgram.add(allReduce(s, {"dp"}, {}, plan.gradientType), {1, 1})
       .add(rowKernel(ofGradients("norm"), 1, {s}), {1, 0});
   reduceResults(reduceProgram);
-  const int64_t reduce =
-      addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
+  const int64_t reduce = addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
   std::vector<int64_t> updated = {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset};
   if (isBf16())
     updated.push_back(result.masterOffset);
@@ -318,15 +308,13 @@ void PipelineBuilder::buildLastStage() {
   const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
   const int64_t weightsRing = addRing(plan, 1, weights, inputBytes, plan.microbatches),
-                activationsRing =
-                    addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
+                activationsRing = addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
                 gradientsRing = addRing(plan, 1, gradients, activationBytes, plan.microbatches, 0, kGradient);
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weightsRing)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
-  const int64_t begin =
-      addChunk(plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
-               {stage.resultsOffset});
+  const int64_t begin = addChunk(plan, 1, plan::Task::begin,
+                                 ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}), {stage.resultsOffset});
   const int64_t loss =
       addChunk(plan, 1, plan::Task::forward,
                ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
@@ -350,14 +338,11 @@ void PipelineBuilder::buildLastStage() {
 
 } // namespace
 
-PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) {
-  return PipelineBuilder(dp, sizes).result;
-}
+PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) { return PipelineBuilder(dp, sizes).result; }
 
 plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes) {
   using Kind = plan::Input::Kind;
-  plan::Plan plan =
-      emptyPlan({{"dp", dp, plan::AxisRole::data}, {"cp", cp, plan::AxisRole::sequence}}, sizes);
+  plan::Plan plan = emptyPlan({{"dp", dp, plan::AxisRole::data}, {"cp", cp, plan::AxisRole::sequence}}, sizes);
   plan.objective = plan::Objective::masked, plan.tokenTypes = 3;
   plan::StagePlan &stage = plan.stages[0];
   const int64_t s = plan.sequenceLength / cp, t = plan.sequenceLength, b = plan.microBatchSize;
@@ -376,15 +361,14 @@ plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes) {
   }
   layout.finish(stage);
   bytes.push_back(kLine), offsets.push_back(stage.resultsOffset);
-  const int64_t begin =
-      addChunk(plan, 0, plan::Task::begin, ProgramBuilder("begin", {kLine}).add(fill(kLine), {0}),
+  const int64_t begin = addChunk(plan, 0, plan::Task::begin, ProgramBuilder("begin", {kLine}).add(fill(kLine), {0}),
+                                 {stage.resultsOffset});
+  const int64_t forward =
+      addChunk(plan, 0, plan::Task::forward,
+               ProgramBuilder("loss", bytes).add(rowKernel("encoderLoss", 1, {s, t, b}), {0, 1, 2, 3, 4}), offsets);
+  const int64_t reduce =
+      addChunk(plan, 0, plan::Task::reduce, ProgramBuilder("reduce", {kLine}).add(allReduce(2, {"dp", "cp"}), {0, 0}),
                {stage.resultsOffset});
-  const int64_t forward = addChunk(
-      plan, 0, plan::Task::forward,
-      ProgramBuilder("loss", bytes).add(rowKernel("encoderLoss", 1, {s, t, b}), {0, 1, 2, 3, 4}), offsets);
-  const int64_t reduce = addChunk(plan, 0, plan::Task::reduce,
-                                  ProgramBuilder("reduce", {kLine}).add(allReduce(2, {"dp", "cp"}), {0, 0}),
-                                  {stage.resultsOffset});
   const int64_t update = addChunk(plan, 0, plan::Task::update, ProgramBuilder("update", {}), {});
   stage.schedule = {runStep(begin)};
   for (int64_t m = 0; m < plan.microbatches; ++m)

@@ -38,9 +38,7 @@ public:
     Result<StepResult> result = engine_->step(0, makeBatch(plan_, 0), StepScalars{});
     ASSERT_TRUE(result.isOk()) << result.status().message();
   }
-  template <typename T> T *segment(int64_t rank, int64_t index) {
-    return inArena<T>(*engine_, rank, offsets_[index]);
-  }
+  template <typename T> T *segment(int64_t rank, int64_t index) { return inArena<T>(*engine_, rank, offsets_[index]); }
   void set(int64_t rank, int64_t index, const std::vector<float> &values) {
     std::copy(values.begin(), values.end(), segment<float>(rank, index));
   }
@@ -68,9 +66,8 @@ TEST(Instructions, gemmThenAllReduceIsTheWholeProduct) { // k split over tp
   plan::Collective sum;
   sum.axes = {"tp"};
   sum.chunk = m * n;
-  OneProgram program(
-      {{"tp", 2}},
-      ProgramBuilder("p", {m * k * 4, n * k * 4, m * n * 4}).add(gemm, {0, 1, 2}).add(sum, {2, 2}));
+  OneProgram program({{"tp", 2}},
+                     ProgramBuilder("p", {m * k * 4, n * k * 4, m * n * 4}).add(gemm, {0, 1, 2}).add(sum, {2, 2}));
   program.load();
   const auto a = [](int64_t i, int64_t p) { return static_cast<float>(i * 3 - p); };
   const auto b = [](int64_t j, int64_t p) { return static_cast<float>(j + p % 3); };
@@ -126,15 +123,12 @@ TEST(Instructions, sliceTakesThePartOfTheCoordinate) {
 
 TEST(Instructions, copyFillAndDemote) {
   plan::Move copy, fill, demote;
-  copy.kind = plan::Move::Kind::copy, fill.kind = plan::Move::Kind::fill,
-  demote.kind = plan::Move::Kind::demote;
+  copy.kind = plan::Move::Kind::copy, fill.kind = plan::Move::Kind::fill, demote.kind = plan::Move::Kind::demote;
   copy.bytes = fill.bytes = demote.bytes = 12;
   demote.axes = {"y"};
-  OneProgram program({{"x", 2}, {"y", 2}}, ProgramBuilder("p", {16, 16, 16, 16})
-                                               .add(copy, {0, 1})
-                                               .add(fill, {2})
-                                               .add(demote, {0, 3})
-                                               .add(demote, {0, 0}));
+  OneProgram program(
+      {{"x", 2}, {"y", 2}},
+      ProgramBuilder("p", {16, 16, 16, 16}).add(copy, {0, 1}).add(fill, {2}).add(demote, {0, 3}).add(demote, {0, 0}));
   program.load();
   for (int64_t rank = 0; rank < 4; ++rank) {
     program.set(rank, 0, {1, 2, 3, 9});
@@ -144,12 +138,10 @@ TEST(Instructions, copyFillAndDemote) {
   program.run();
   for (int64_t rank = 0; rank < 4; ++rank) {
     const bool first = rank % 2 == 0;
-    EXPECT_EQ(program.get(rank, 0, 4),
-              first ? std::vector<float>({1, 2, 3, 9}) : std::vector<float>({0, 0, 0, 9}));
+    EXPECT_EQ(program.get(rank, 0, 4), first ? std::vector<float>({1, 2, 3, 9}) : std::vector<float>({0, 0, 0, 9}));
     EXPECT_EQ(program.get(rank, 1, 4), (std::vector<float>{1, 2, 3, 5}));
     EXPECT_EQ(program.get(rank, 2, 4), (std::vector<float>{0, 0, 0, 5}));
-    EXPECT_EQ(program.get(rank, 3, 4),
-              first ? std::vector<float>({1, 2, 3, 5}) : std::vector<float>({0, 0, 0, 5}));
+    EXPECT_EQ(program.get(rank, 3, 4), first ? std::vector<float>({1, 2, 3, 5}) : std::vector<float>({0, 0, 0, 5}));
   }
 }
 
@@ -195,24 +187,20 @@ TEST(Instructions, attentionGetsItsOperandsAndScalars) {
     const int64_t lse = attention.s * attention.b * attention.g * attention.r * 4;
     // segments: q k v do queryPositions keyPositions samples o lse dq dk dv workspace
     ProgramBuilder builder("p", {bytesOf(direct.q), bytesOf(direct.k), bytesOf(direct.v), bytesOf(direct.q),
-                                 bytesOf(direct.queryPositions), bytesOf(direct.keyPositions),
-                                 bytesOf(direct.samples), bytesOf(direct.q), lse, bytesOf(direct.q),
-                                 bytesOf(direct.k), bytesOf(direct.v), workspace});
+                                 bytesOf(direct.queryPositions), bytesOf(direct.keyPositions), bytesOf(direct.samples),
+                                 bytesOf(direct.q), lse, bytesOf(direct.q), bytesOf(direct.k), bytesOf(direct.v),
+                                 workspace});
     if (dropout > 0)
-      builder.add(attention, {0, 1, 2, 4, 5, 6, 7, 8, 12})
-          .add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 6, 9, 10, 11, 12});
+      builder.add(attention, {0, 1, 2, 4, 5, 6, 7, 8, 12}).add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 6, 9, 10, 11, 12});
     else
-      builder.add(attention, {0, 1, 2, 4, 5, 7, 8, 12})
-          .add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 9, 10, 11, 12});
+      builder.add(attention, {0, 1, 2, 4, 5, 7, 8, 12}).add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 9, 10, 11, 12});
     OneProgram program({{"tp", 2}}, builder, 17);
     program.load({.seed = 99});
     for (int64_t rank : {0, 1}) {
       program.set(rank, 0, direct.q), program.set(rank, 1, direct.k), program.set(rank, 2, direct.v);
       program.set(rank, 3, direct.outputGradient);
-      std::memcpy(program.segment<int32_t>(rank, 4), direct.queryPositions.data(),
-                  bytesOf(direct.queryPositions));
-      std::memcpy(program.segment<int32_t>(rank, 5), direct.keyPositions.data(),
-                  bytesOf(direct.keyPositions));
+      std::memcpy(program.segment<int32_t>(rank, 4), direct.queryPositions.data(), bytesOf(direct.queryPositions));
+      std::memcpy(program.segment<int32_t>(rank, 5), direct.keyPositions.data(), bytesOf(direct.keyPositions));
       std::memcpy(program.segment<int32_t>(rank, 6), direct.samples.data(), bytesOf(direct.samples));
     }
     program.run();

@@ -18,8 +18,7 @@ constexpr int64_t kSteps = 3;
 StepScalars scalarsOf(int64_t step) { return stepScalars({}, 0.5, step); }
 
 // body(engine) on a thread for each rank of the plan.
-void runApart(const plan::Plan &plan, EngineOptions options,
-              const std::function<void(int64_t, Engine &)> &body) {
+void runApart(const plan::Plan &plan, EngineOptions options, const std::function<void(int64_t, Engine &)> &body) {
   const int64_t ranks = plan.mesh.worldSize();
   ThreadWorld world(ranks, {options.timeout});
   std::vector<std::jthread> threads;
@@ -95,8 +94,7 @@ TEST(ProcessEngine, noRankUpdatesWhereOneRefuses) {
                                      rank < 2 ? pipeline.plan.sequenceLength : 0);
       std::ranges::fill(weights, 1.0F);
       const Accepts accepts = [&](const StepResult &) { return !refuses || rank != 3; };
-      const Result<StepResult> result =
-          engine.step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, accepts);
+      const Result<StepResult> result = engine.step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), nullptr, accepts);
       ASSERT_TRUE(isOk(result));
       EXPECT_EQ(result->isUpdated, !refuses);
       for (const float weight : weights)

@@ -22,8 +22,7 @@ plan::Move move(plan::Move::Kind kind) {
 // results: numbers of experts for both, counts of a rank, of all ranks, sources and places.
 constexpr int64_t kRows = 2, kWidth = 2;
 constexpr int64_t kAllOfFirst = kBuffers + 1, kOneOfEach = kBuffers + 2, kCounts = kBuffers + 3,
-                  kAllCounts = kBuffers + 4, kSources = kBuffers + 5, kPlaces = kBuffers + 6,
-                  kSegments = kBuffers + 7;
+                  kAllCounts = kBuffers + 4, kSources = kBuffers + 5, kPlaces = kBuffers + 6, kSegments = kBuffers + 7;
 constexpr int64_t kRowNumbersBytes = kRows * 4, kAllCountsBytes = 2 * kRowNumbersBytes;
 
 // Segments: buffers, results, and those of rows.
@@ -44,9 +43,7 @@ public:
 
 private:
   int64_t below(int64_t limit) { return static_cast<int64_t>(random_()) % limit; }
-  void add(decltype(plan::Instruction::body) body, int64_t from, int64_t to) {
-    program_.add(body, {from, to});
-  }
+  void add(decltype(plan::Instruction::body) body, int64_t from, int64_t to) { program_.add(body, {from, to}); }
 
   static plan::Collective collective(Kind kind) {
     plan::Collective collective;
@@ -63,8 +60,7 @@ private:
   }
 
   void addCounts(int64_t numbers, int64_t places) {
-    program_.add(plan::GroupRows{.groups = 2, .rows = kRows, .places = kRows},
-                 {numbers, kCounts, places, kSources});
+    program_.add(plan::GroupRows{.groups = 2, .rows = kRows, .places = kRows}, {numbers, kCounts, places, kSources});
     plan::Collective gather = collective(Kind::allGather);
     gather.type = plan::DType::i32;
     gather.chunk = kRows;
@@ -73,12 +69,8 @@ private:
 
   // Half of a buffer has a rank's rows, all of it those of its expert.
   void addExchange(int64_t from, int64_t to) {
-    plan::ExchangeRows exchange{.back = below(2) == 0,
-                                .groups = 1,
-                                .rows = kRows,
-                                .places = 2 * kRows,
-                                .width = kWidth,
-                                .axes = {"tp"}};
+    plan::ExchangeRows exchange{
+        .back = below(2) == 0, .groups = 1, .rows = kRows, .places = 2 * kRows, .width = kWidth, .axes = {"tp"}};
     program_.add(exchange, {kAllCounts, from, to});
   }
 
@@ -178,8 +170,7 @@ plan::Collective sumOver(const char *axis) {
 
 plan::Plan randomPlan(uint32_t seed) {
   RandomPlan plan;
-  const int64_t work =
-      plan.add(plan::Task::forward, RandomProgram(seed).program(), plan.stage().resultsOffset);
+  const int64_t work = plan.add(plan::Task::forward, RandomProgram(seed).program(), plan.stage().resultsOffset);
   const int64_t first = plan.addBegin();
   plan.stage().schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};
   return plan.finish();
@@ -189,14 +180,13 @@ plan::Plan randomPairPlan(uint32_t seed) {
   RandomPlan plan;
   const int64_t forwardResult = plan.place(), backwardResult = plan.place();
   const int64_t forward = plan.add(plan::Task::forward, RandomProgram(2 * seed).program(), forwardResult),
-                backward =
-                    plan.add(plan::Task::backward, RandomProgram(2 * seed + 1).program(), backwardResult);
+                backward = plan.add(plan::Task::backward, RandomProgram(2 * seed + 1).program(), backwardResult);
   const int64_t first = plan.addBegin();
   ProgramBuilder reduce("reduce", {kBytes, kBytes, kBytes});
   reduce.add(copyOf(kBytes), {0, 2}).add(copyOf(4), {1, 2});
   plan::Plan made = plan.finish();
-  const int64_t last = addChunk(made, 0, plan::Task::reduce, reduce,
-                                {forwardResult, backwardResult, made.stages[0].resultsOffset});
+  const int64_t last =
+      addChunk(made, 0, plan::Task::reduce, reduce, {forwardResult, backwardResult, made.stages[0].resultsOffset});
   made.stages[0].schedule = {runStep(first),       runStep(forward, 0),  runStep(forward, 1),
                              runStep(backward, 0), runStep(backward, 1), runStep(last)};
   made.stages[0].schedule[3].paired = true;
@@ -241,10 +231,10 @@ plan::Plan concurrentGradientsPlan() {
               {stage.stepScalarsOffset, a});
   const int64_t gradients =
       chunkOf(plan::Task::gradients, ProgramBuilder("gradients", {kBytes}).add(sumOver("dp"), {0, 0}), {a});
-  const int64_t forward = chunkOf(
-      plan::Task::forward,
-      ProgramBuilder("forward", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}).add(copyOf(kBytes), {0, 1}),
-      {stage.stepScalarsOffset, b});
+  const int64_t forward =
+      chunkOf(plan::Task::forward,
+              ProgramBuilder("forward", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}).add(copyOf(kBytes), {0, 1}),
+              {stage.stepScalarsOffset, b});
   const int64_t reduce =
       chunkOf(plan::Task::reduce, ProgramBuilder("reduce", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}),
               {a, stage.resultsOffset});
@@ -260,11 +250,9 @@ plan::Move copyOf(int64_t bytes) {
 }
 
 std::array<double, 3> valuesOf(Engine &engine) {
-  const Result<StepResult> result =
-      engine.step(0, makeBatch(engine.plan(), 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8});
+  const Result<StepResult> result = engine.step(0, makeBatch(engine.plan(), 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_TRUE(result.isOk()) << result.status().message();
-  return result.isOk() ? std::array{result->loss, result->tokens, result->gradientNorm}
-                       : std::array<double, 3>{};
+  return result.isOk() ? std::array{result->loss, result->tokens, result->gradientNorm} : std::array<double, 3>{};
 }
 
 } // namespace mgc::test

@@ -16,8 +16,7 @@ void assign(float &to, float value) { to = value; }
 void assign(Bf16 &to, float value) { to = mgc::toBf16(value); }
 
 // activation[s,b] = token[s,b] * w[s]
-template <typename T>
-void scaleForwardOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+template <typename T> void scaleForwardOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
   const auto *tokens = at<const int32_t>(operands, 0);
   const auto *w = at<const T>(operands, 1);
   auto *activation = at<T>(operands, 2);
@@ -41,8 +40,7 @@ void scaleBackwardOf(void *const *operands, const int64_t *scalars, int64_t begi
 }
 
 // Adds to results (loss_sum, tokens) and gives the gradient; one row, scalar 0 = elements.
-template <typename T>
-void linearLossOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+template <typename T> void linearLossOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
   const auto *activation = at<const T>(operands, 0);
   const auto *weight = at<const float>(operands, 1);
   auto *gradient = at<T>(operands, 2);

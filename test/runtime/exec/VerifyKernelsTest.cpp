@@ -7,8 +7,7 @@
 namespace mgc {
 namespace {
 
-const std::vector<plan::RowKernel::Operand> kUses = {{plan::OperandUse::read, 64},
-                                                     {plan::OperandUse::written, 32}};
+const std::vector<plan::RowKernel::Operand> kUses = {{plan::OperandUse::read, 64}, {plan::OperandUse::written, 32}};
 
 // Knows one kernel, `half`: 8 rows, a scalar, 64 bytes read and 32 written.
 class OneKernel final : public KernelFacts {
@@ -40,9 +39,7 @@ TEST(VerifyKernels, whatItWasCompiledForIsRight) {
 }
 
 TEST(VerifyKernels, whatIsNotKnownIsNotChecked) {
-  EXPECT_EQ(
-      messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.symbol = "other", kernel.range = 9; }),
-      "");
+  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.symbol = "other", kernel.range = 9; }), "");
 }
 
 TEST(VerifyKernels, anythingElseIsRefused) {
@@ -53,18 +50,12 @@ TEST(VerifyKernels, anythingElseIsRefused) {
             place + "range = 7, but the kernel was compiled for 8; compile the plan again");
   EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.scalars.clear(); }),
             place + "scalars = 0, but the kernel was compiled for 1; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &program, plan::RowKernel &) {
-              program.instructions[0].operands.pop_back();
-            }),
+  EXPECT_EQ(messageOf([](plan::Program &program, plan::RowKernel &) { program.instructions[0].operands.pop_back(); }),
             place + "operands = 1, but the kernel was compiled for 2; compile the plan again");
-  EXPECT_EQ(
-      messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
-      place +
-          "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
-          "bytes in rows of 0, 0 apart, written; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) {
-              kernel.uses[1].use = plan::OperandUse::read;
-            }),
+  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
+            place + "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
+                    "bytes in rows of 0, 0 apart, written; compile the plan again");
+  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].use = plan::OperandUse::read; }),
             place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled "
                     "for 32 bytes "
                     "in rows of 0, 0 apart, written; compile the plan again");

@@ -33,10 +33,10 @@ Status verify(const std::vector<RankHere> &here, const MemoryLimit &limit) {
 
 TEST(VerifyMemory, allRanksOfTheMachineCount) {
   EXPECT_TRUE(isOk(verify(ranks(4), {Of::machine, "", "MemAvailable", 10 * kGib})));
-  EXPECT_TRUE(fails(verify(ranks(4), {Of::machine, "", "MemAvailable", 10 * kGib - 1}),
-                    {"4 of the plan's ranks here need 10737418240 bytes (10.00 GiB)", "(MemAvailable)",
-                     "nothing was allocated", "need 1 bytes (0.00 GiB) less",
-                     "2 machines like this one with at most 3 of the ranks each"}));
+  EXPECT_TRUE(
+      fails(verify(ranks(4), {Of::machine, "", "MemAvailable", 10 * kGib - 1}),
+            {"4 of the plan's ranks here need 10737418240 bytes (10.00 GiB)", "(MemAvailable)", "nothing was allocated",
+             "need 1 bytes (0.00 GiB) less", "2 machines like this one with at most 3 of the ranks each"}));
   EXPECT_TRUE(isOk(verify(ranks(1), {Of::machine, "", "MemAvailable", 3 * kGib})));
   EXPECT_TRUE(fails(verify(ranks(1), {Of::machine, "", "MemAvailable", kGib}),
                     {"1 of the plan's ranks here need", "3.0 times less"}));
@@ -44,11 +44,9 @@ TEST(VerifyMemory, allRanksOfTheMachineCount) {
 
 TEST(VerifyMemory, ranksOfAGroupCountForItsLimit) {
   EXPECT_TRUE(isOk(verify(ranks(4), {Of::group, "/job/1", "memory.max", 4 * kGib})));
-  EXPECT_TRUE(
-      fails(verify(ranks(4), {Of::group, "/job/1", "memory.max", 3 * kGib}),
-            {"2 of the plan's ranks here need", "a limit that is 1073741824 bytes (1.00 GiB) higher"}));
-  EXPECT_TRUE(
-      fails(verify(ranks(4), {Of::group, "/job", "memory.max", 9 * kGib}), {"4 of the plan's ranks"}));
+  EXPECT_TRUE(fails(verify(ranks(4), {Of::group, "/job/1", "memory.max", 3 * kGib}),
+                    {"2 of the plan's ranks here need", "a limit that is 1073741824 bytes (1.00 GiB) higher"}));
+  EXPECT_TRUE(fails(verify(ranks(4), {Of::group, "/job", "memory.max", 9 * kGib}), {"4 of the plan's ranks"}));
 }
 
 TEST(VerifyMemory, ofAProcessItsOwnRanksAndThreadsCount) {

@@ -87,6 +87,5 @@ TEST(Checkpoint, refusesBadIndexes) {
   EXPECT_TRUE(fails(open(R"({"weight_map":{"a":""}})"), {"beside the index"}));
   EXPECT_TRUE(fails(open(R"({"weight_map":{"a":"one.safetensors\u0000x"}})"), {"beside the index"}));
   EXPECT_TRUE(fails(open(R"({"weight_map":{"a":"two.safetensors"}})"), {"two.safetensors", "cannot open"}));
-  EXPECT_TRUE(
-      fails(open(R"({"weight_map":{"b":"one.safetensors"}})"), {"\"b\" is said to be in one.safetensors"}));
+  EXPECT_TRUE(fails(open(R"({"weight_map":{"b":"one.safetensors"}})"), {"\"b\" is said to be in one.safetensors"}));
 }

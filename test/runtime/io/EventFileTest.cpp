@@ -45,8 +45,7 @@ TEST(EventFile, startRecordHasTheBytesOfTensorBoard) {
 // TensorBoard reads files in the order of their names.
 TEST(EventFile, namesStandInTheOrderOfRuns) {
   const TempDir dir;
-  std::vector<std::string> names = {
-      dir.write("events.out.tfevents.4000000000.z.9", "of a clock that is ahead")};
+  std::vector<std::string> names = {dir.write("events.out.tfevents.4000000000.z.9", "of a clock that is ahead")};
   dir.write("events.out.tfevents.old", "of another name");
   for (int run = 0; run < 3; ++run) {
     const Result<EventFile> file = EventFile::create(dir.path(""));

@@ -21,8 +21,8 @@ static std::string npy(std::string header, size_t dataBytes, int version = 1) {
 TEST(Npy, readsVersionsAndTypes) {
   TempDir dir;
   for (int version : {1, 2, 3}) {
-    Result<Npy> file = Npy::open(dir.write(
-        "a.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3), }   \n", 12, version)));
+    Result<Npy> file = Npy::open(
+        dir.write("a.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3), }   \n", 12, version)));
     ASSERT_TRUE(isOk(file));
     EXPECT_EQ(file->tensor().type, ElementType::U16);
     EXPECT_EQ(file->tensor().shape, (std::vector<int64_t>{2, 3}));
@@ -30,8 +30,7 @@ TEST(Npy, readsVersionsAndTypes) {
     convertToI64(file->tensor(), 5, 1, &last);
     EXPECT_EQ(last, 0x0b0a);
   }
-  Result<Npy> one =
-      Npy::open(dir.write("b.npy", npy("{'shape': (4,), 'fortran_order': False, 'descr': '|i1'}", 4)));
+  Result<Npy> one = Npy::open(dir.write("b.npy", npy("{'shape': (4,), 'fortran_order': False, 'descr': '|i1'}", 4)));
   ASSERT_TRUE(isOk(one));
   EXPECT_EQ(one->tensor().type, ElementType::I8);
 }

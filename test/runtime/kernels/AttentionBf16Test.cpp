@@ -78,22 +78,21 @@ public:
     std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
                       v = spread(narrowed(x_.v), value_), outputGradient = narrowed(x_.outputGradient),
                       sinks = narrowed(x_.sinks), bias = narrowed(x_.bias);
-    std::vector<T> made(x_.outputGradient.size(), unset<T>()), dq(q.size(), unset<T>()),
-        dk(k.size(), unset<T>()), dv(v.size(), unset<T>());
+    std::vector<T> made(x_.outputGradient.size(), unset<T>()), dq(q.size(), unset<T>()), dk(k.size(), unset<T>()),
+        dv(v.size(), unset<T>());
     std::vector<Bf16> o;
     Tensor lse(a_.s * a_.b * a_.g * a_.r), dbias(bias.size(), unset<float>());
     for (bool backward : {false, true}) {
       a_.backward = backward;
       o = kept(made);
-      Tensor workspace((attentionWorkspaceBytes(a_) + plan::kAlignment) / 4,
-                       std::numeric_limits<float>::quiet_NaN());
+      Tensor workspace((attentionWorkspaceBytes(a_) + plan::kAlignment) / 4, std::numeric_limits<float>::quiet_NaN());
       auto *aligned = reinterpret_cast<char *>(workspace.data());
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
-                {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.starts.data(), x_.ends.data(), x_.samples.data(), sinks.data(), bias.data(),
-                 backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(),
-                 dq.data(), dk.data(), dv.data(), dbias.data(), aligned},
+                {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(), x_.starts.data(),
+                 x_.ends.data(), x_.samples.data(), sinks.data(), bias.data(),
+                 backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(), dq.data(),
+                 dk.data(), dv.data(), dbias.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
     return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse, dbias};

@@ -76,8 +76,8 @@ TEST(AttentionDropout, drawsFollowSeedSiteAndInstance) {
 
 // The part [b0, b0 + part.b) x groups [g0, ..) x members [r0, ..) of a problem, as the rank that holds it
 // computes it.
-static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int64_t g0, int64_t gs,
-                            int64_t r0, int64_t rs) {
+static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int64_t g0, int64_t gs, int64_t r0,
+                            int64_t rs) {
   const plan::Attention &w = whole.a;
   plan::Attention sizes = w;
   sizes.b = bs, sizes.g = gs, sizes.r = rs;
@@ -99,9 +99,7 @@ static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int
             body(row++ * w.d, wholeRow(s, b, g, r) * w.d);
   };
   eachRow([&](int64_t to, int64_t from) { std::copy_n(&whole.q[from], w.d, &part.q[to]); });
-  eachRow([&](int64_t to, int64_t from) {
-    std::copy_n(&whole.outputGradient[from], w.d, &part.outputGradient[to]);
-  });
+  eachRow([&](int64_t to, int64_t from) { std::copy_n(&whole.outputGradient[from], w.d, &part.outputGradient[to]); });
   for (int64_t t = 0; t < w.t; ++t)
     for (int64_t b = 0; b < bs; ++b)
       for (int64_t g = 0; g < gs; ++g) {

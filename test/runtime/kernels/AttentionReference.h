@@ -116,9 +116,8 @@ struct AttentionProblem {
   }
 
   void takeJoinedGradients() {
-    eachRow(
-        &AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
-        [&](float *row, int64_t at, int64_t size) { std::copy_n(joinedGradients.data() + at, size, row); });
+    eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
+            [&](float *row, int64_t at, int64_t size) { std::copy_n(joinedGradients.data() + at, size, row); });
   }
 
   void pass(bool backward, int threads) {
@@ -195,13 +194,11 @@ inline int64_t referenceBucket(const plan::Attention &a, int64_t distance) {
                 away = std::abs(a.causal ? std::min<int64_t>(distance, 0) : distance);
   if (away < exact)
     return first + away;
-  const float share =
-      std::log(float(away) / float(exact)) / float(std::log(double(a.biasMaxDistance) / double(exact)));
+  const float share = std::log(float(away) / float(exact)) / float(std::log(double(a.biasMaxDistance) / double(exact)));
   return first + std::min<int64_t>(side - 1, exact + static_cast<int64_t>(share * float(side - exact)));
 }
 
-inline int64_t referenceBias(const AttentionProblem &x, int64_t s, int64_t t, int64_t b, int64_t g,
-                             int64_t r) {
+inline int64_t referenceBias(const AttentionProblem &x, int64_t s, int64_t t, int64_t b, int64_t g, int64_t r) {
   const plan::Attention &a = x.a;
   const int64_t distance = int64_t(x.keyPositions[t * a.b + b]) - x.queryPositions[s * a.b + b];
   return (referenceBucket(a, distance) * a.g + g) * a.r + r;
@@ -231,9 +228,8 @@ inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b
       row.p[t] += x.bias[referenceBias(x, s, t, b, g, r)];
     maximum = std::max(maximum, row.p[t]);
     if (a.dropout > 0) {
-      const PhiloxWords words =
-          philox({uint32_t(x.samples[b]), uint32_t(head), uint32_t(query), uint32_t(key)},
-                 dropoutKey(x.scalars.seed, a.site, x.scalars.instance));
+      const PhiloxWords words = philox({uint32_t(x.samples[b]), uint32_t(head), uint32_t(query), uint32_t(key)},
+                                       dropoutKey(x.scalars.seed, a.site, x.scalars.instance));
       row.dropped[t] = words[0] >= a.dropout * 4294967296.0 ? 1 / (1 - a.dropout) : 0;
     }
   }
@@ -290,8 +286,7 @@ inline AttentionExpected reference(const AttentionProblem &x) {
   const plan::Attention &a = x.a;
   AttentionExpected e;
   e.o.resize(x.outputGradient.size()), e.dq.resize(x.q.size()), e.lse.resize(a.s * a.b * a.g * a.r);
-  e.dk.resize(x.k.size()), e.dv.resize(x.v.size()), e.dbias.resize(x.bias.size()),
-      e.biasTerms.resize(x.bias.size());
+  e.dk.resize(x.k.size()), e.dv.resize(x.v.size()), e.dbias.resize(x.bias.size()), e.biasTerms.resize(x.bias.size());
   for (int64_t s = 0; s < a.s; ++s)
     for (int64_t b = 0; b < a.b; ++b)
       for (int64_t g = 0; g < a.g; ++g)

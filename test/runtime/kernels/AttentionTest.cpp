@@ -8,9 +8,9 @@ using namespace mgc;
 using namespace mgc::test;
 
 static std::string describe(const plan::Attention &a) {
-  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}{} softcap={} {} slopes, {} biases",
-                     a.s, a.t, a.b, a.g, a.r, a.d, a.window, a.dropout, a.causal ? "" : " bidirectional",
-                     a.softcap, a.slopes.size(), a.biasBuckets);
+  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}{} softcap={} {} slopes, {} biases", a.s, a.t,
+                     a.b, a.g, a.r, a.d, a.window, a.dropout, a.causal ? "" : " bidirectional", a.softcap,
+                     a.slopes.size(), a.biasBuckets);
 }
 
 static void expectNear(const std::vector<float> &found, const std::vector<double> &expected, const char *name,
@@ -50,8 +50,7 @@ TEST(Attention, sizesOfValues) {
   for (auto [d, w] : {std::pair<int64_t, int64_t>{16, 8}, {8, 24}, {192, 128}, {1, 33}, {40, 16}})
     for (int64_t s : {1, 7, 129})
       check(AttentionProblem({.s = s, .t = s, .b = 2, .g = 2, .r = 2, .d = d, .w = w}));
-  check(AttentionProblem(
-      {.s = 130, .t = 70, .b = 1, .g = 2, .r = 1, .d = 24, .w = 16, .window = 50, .dropout = 0.3}));
+  check(AttentionProblem({.s = 130, .t = 70, .b = 1, .g = 2, .r = 1, .d = 24, .w = 16, .window = 50, .dropout = 0.3}));
   AttentionProblem named({.s = 60, .t = 60, .b = 2, .g = 1, .r = 2, .d = 16}), same = named;
   named.a.w = 16;
   named.run(2), same.run(2);
@@ -84,8 +83,7 @@ TEST(Attention, sinks) {
       problem.queryPositions[20] = -1;
       check(problem);
     }
-  check(
-      AttentionProblem({.s = 140, .t = 140, .b = 1, .g = 2, .r = 2, .d = 8, .dropout = 0.3, .sinks = true}));
+  check(AttentionProblem({.s = 140, .t = 140, .b = 1, .g = 2, .r = 2, .d = 8, .dropout = 0.3, .sinks = true}));
 }
 
 // Backward reads what o and lse have of them, no more.
@@ -141,8 +139,7 @@ TEST(Attention, softcap) {
 
 // They are no scores of a key.
 TEST(Attention, sinksAreNotCapped) {
-  AttentionProblem problem(
-      {.s = 150, .t = 150, .b = 1, .g = 2, .r = 2, .d = 16, .softcap = 0.5, .sinks = true});
+  AttentionProblem problem({.s = 150, .t = 150, .b = 1, .g = 2, .r = 2, .d = 16, .softcap = 0.5, .sinks = true});
   problem.sinks[0] = 7, problem.queryPositions[20] = -1;
   check(problem);
 }
@@ -303,16 +300,14 @@ TEST(Attention, halvesOfTheKeysAreSummands) {
     AttentionProblem half = whole;
     half.a.t = 45;
     const auto part = [&](auto &values, int64_t size) {
-      values =
-          std::decay_t<decltype(values)>(values.begin() + first * size, values.begin() + (first + 45) * size);
+      values = std::decay_t<decltype(values)>(values.begin() + first * size, values.begin() + (first + 45) * size);
     };
     part(half.k, 8), part(half.v, 8), part(half.keyPositions, 1);
     half.dk.resize(half.k.size()), half.dv.resize(half.v.size());
     half.pass(false, 1);
     for (size_t i = 0; i < o.size(); ++i) {
       ASSERT_FALSE(std::isnan(half.o[i])) << i;
-      o[i] +=
-          std::isinf(half.lse[i / 8]) ? 0 : std::exp(double(half.lse[i / 8]) - whole.lse[i / 8]) * half.o[i];
+      o[i] += std::isinf(half.lse[i / 8]) ? 0 : std::exp(double(half.lse[i / 8]) - whole.lse[i / 8]) * half.o[i];
     }
     half.o = whole.o, half.lse = whole.lse;
     half.pass(true, 1);
@@ -329,16 +324,8 @@ TEST(Attention, halvesOfTheKeysAreSummands) {
 
 // The gradients of the sum of o times do, against its difference quotients: in double, so that they say what the formulas are.
 TEST(Attention, gradientsAreDifferenceQuotients) {
-  AttentionProblem problem({.s = 7,
-                            .t = 7,
-                            .b = 1,
-                            .g = 1,
-                            .r = 2,
-                            .d = 3,
-                            .scale = 1.3,
-                            .window = 5,
-                            .causal = false,
-                            .softcap = 0.8});
+  AttentionProblem problem(
+      {.s = 7, .t = 7, .b = 1, .g = 1, .r = 2, .d = 3, .scale = 1.3, .window = 5, .causal = false, .softcap = 0.8});
   problem.slope(), problem.end(6), problem.addBias(8, 4);
   problem.run(1);
   const auto objective = [&] {
@@ -348,8 +335,7 @@ TEST(Attention, gradientsAreDifferenceQuotients) {
       sum += expected.o[i] * problem.outputGradient[i];
     return sum;
   };
-  const auto compare = [&](std::vector<float> &values, const std::vector<float> &gradients,
-                           const char *name) {
+  const auto compare = [&](std::vector<float> &values, const std::vector<float> &gradients, const char *name) {
     for (size_t i = 0; i < values.size(); ++i) {
       const float value = values[i], step = 1.0f / 1024;
       values[i] = value + step;
@@ -370,8 +356,7 @@ TEST(Attention, zigzagPositions) {
   for (int64_t window : {0, 40}) {
     AttentionProblem problem({.s = 150, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .window = window});
     for (int64_t s = 0; s < 150; ++s) // the first and the last quarter; keys back to front
-      problem.queryPositions[s * 2] = problem.queryPositions[s * 2 + 1] =
-          static_cast<int32_t>(s < 75 ? s : s + 150);
+      problem.queryPositions[s * 2] = problem.queryPositions[s * 2 + 1] = static_cast<int32_t>(s < 75 ? s : s + 150);
     for (int64_t t = 0; t < 300; ++t)
       problem.keyPositions[t * 2 + 1] = static_cast<int32_t>(299 - t);
     check(problem);
@@ -407,8 +392,7 @@ TEST(Attention, queriesThatSeeNothing) {
 }
 
 TEST(Attention, extremePositionsDoNotOverflow) {
-  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
-                    greatest = std::numeric_limits<int32_t>::max();
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
   for (int64_t window : {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
     AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
     problem.queryPositions = {least, 0, greatest, 5};
@@ -455,11 +439,10 @@ TEST(Attention, sameBitsForEveryThreadCount) {
 // Where q, k, v and their gradients lie changes no bit, and nothing between them is written.
 TEST(Attention, sameBitsInOneBuffer) {
   for (int64_t padding : {0, 5})
-    for (const plan::Attention &attention :
-         {plan::Attention{.s = 300, .t = 300, .b = 2, .g = 3, .r = 2, .d = 16},
-          {.s = 300, .t = 300, .b = 1, .g = 2, .r = 4, .d = 24, .window = 70},
-          {.s = 70, .t = 200, .b = 2, .g = 1, .r = 3, .d = 33, .dropout = 0.2},
-          {.s = 130, .t = 7, .b = 2, .g = 2, .r = 1, .d = 8}}) {
+    for (const plan::Attention &attention : {plan::Attention{.s = 300, .t = 300, .b = 2, .g = 3, .r = 2, .d = 16},
+                                             {.s = 300, .t = 300, .b = 1, .g = 2, .r = 4, .d = 24, .window = 70},
+                                             {.s = 70, .t = 200, .b = 2, .g = 1, .r = 3, .d = 33, .dropout = 0.2},
+                                             {.s = 130, .t = 7, .b = 2, .g = 2, .r = 1, .d = 8}}) {
       AttentionProblem apart(attention), joined(attention);
       joined.join(padding);
       apart.run(2), joined.run(2);
@@ -526,8 +509,7 @@ TEST_P(AttentionGeneration, groupedQueriesInAWindow) {
 }
 
 TEST_P(AttentionGeneration, dropout) {
-  checkHere(
-      {.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
+  checkHere({.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
 }
 
 TEST_P(AttentionGeneration, sinks) {
@@ -537,15 +519,8 @@ TEST_P(AttentionGeneration, sinks) {
 TEST_P(AttentionGeneration, shapesOfScores) {
   for (double softcap : {0.0, 1.5})
     for (bool hasSlopes : {false, true}) {
-      AttentionProblem problem({.s = 140,
-                                .t = 140,
-                                .b = 2,
-                                .g = 2,
-                                .r = 3,
-                                .d = 24,
-                                .window = 40,
-                                .causal = false,
-                                .softcap = softcap});
+      AttentionProblem problem(
+          {.s = 140, .t = 140, .b = 2, .g = 2, .r = 3, .d = 24, .window = 40, .causal = false, .softcap = softcap});
       if (hasSlopes)
         problem.slope();
       problem.kernels = kernels;

@@ -81,14 +81,13 @@ void expectSameProductsOfBf16(const char *what, Product product) {
     for (plan::DType output : {plan::DType::f32, plan::DType::bf16})
       for (int threads : {1, 2}) {
         gemm.inputType = plan::DType::bf16, gemm.outputType = output;
-        expectSameBitsAtOnce(fmt::format("{}, {}, {} threads", what, gemm.sizes(), threads),
-                             [&](int64_t caller) {
-                               const std::vector<Bf16> a = randomBf16(gemm.m * gemm.k, 2 * caller),
-                                                       b = randomBf16(gemm.k * gemm.n, 2 * caller + 1);
-                               Bytes c(gemm.m * gemm.n * sizeInBytes(output));
-                               product(gemm, a.data(), b.data(), c.data(), threads);
-                               return c;
-                             });
+        expectSameBitsAtOnce(fmt::format("{}, {}, {} threads", what, gemm.sizes(), threads), [&](int64_t caller) {
+          const std::vector<Bf16> a = randomBf16(gemm.m * gemm.k, 2 * caller),
+                                  b = randomBf16(gemm.k * gemm.n, 2 * caller + 1);
+          Bytes c(gemm.m * gemm.n * sizeInBytes(output));
+          product(gemm, a.data(), b.data(), c.data(), threads);
+          return c;
+        });
       }
 }
 
@@ -118,8 +117,9 @@ TEST(Concurrent, nativeProductsOfBf16) {
   std::vector<float> c(64);
   if (!nativeGemm(one, zeros.data(), zeros.data(), c.data(), 1))
     GTEST_SKIP() << "oneDNN makes no product of bf16 on this processor";
-  expectSameProductsOfBf16("native", [](const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *to,
-                                        int threads) { EXPECT_TRUE(nativeGemm(gemm, a, b, to, threads)); });
+  expectSameProductsOfBf16("native", [](const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *to, int threads) {
+    EXPECT_TRUE(nativeGemm(gemm, a, b, to, threads));
+  });
 }
 
 TEST(Concurrent, attention) {
@@ -127,8 +127,7 @@ TEST(Concurrent, attention) {
     for (double dropout : {0.0, 0.25})
       for (int threads : {1, 2})
         expectSameBitsAtOnce(fmt::format("dropout {}, {} threads", dropout, threads), [&](int64_t caller) {
-          test::AttentionProblem problem(
-              {.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = dropout});
+          test::AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = dropout});
           problem.kernels = kernels;
           problem.scalars.seed = caller;
           problem.q = randomFloats(int64_t(problem.q.size()), caller);

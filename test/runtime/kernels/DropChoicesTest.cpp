@@ -24,8 +24,8 @@ Result<Numbers> run(const DropChoices &what, const Choices &choices) {
   constexpr int32_t untouched = -77;
   const size_t room = size_t(*what.workspaceBytes()) / sizeof(int32_t);
   Numbers kept(choices.experts.size() + 1, untouched), workspace(room + 1, untouched);
-  const Status status = dropChoices(what, choices.experts.data(), choices.weights.data(),
-                                    choices.positions.data(), kept.data(), workspace.data());
+  const Status status = dropChoices(what, choices.experts.data(), choices.weights.data(), choices.positions.data(),
+                                    kept.data(), workspace.data());
   EXPECT_EQ(kept.back(), untouched);
   EXPECT_EQ(workspace.back(), untouched);
   if (!status.isOk()) {
@@ -53,8 +53,7 @@ Numbers slowly(const DropChoices &what, const Choices &choices) {
   for (size_t i = 0; i < kept.size(); ++i) {
     int64_t before = 0;
     for (size_t j = 0; j < kept.size(); ++j)
-      before +=
-          j != i && choices.experts[j] == choices.experts[i] && groupOf(j) == groupOf(i) && isBefore(j, i);
+      before += j != i && choices.experts[j] == choices.experts[i] && groupOf(j) == groupOf(i) && isBefore(j, i);
     if (before >= what.capacity)
       kept[i] = int32_t(what.experts);
   }
@@ -104,14 +103,12 @@ TEST(DropChoices, groupsOfSequencesHaveRoomOfTheirOwn) {
 }
 
 TEST(DropChoices, equalWeightsAreOrderedByPositionAndThenBySequence) {
-  const DropChoices what{
-      .tokens = 2, .sequences = 2, .chosen = 1, .experts = 1, .capacity = 3, .together = 2};
+  const DropChoices what{.tokens = 2, .sequences = 2, .chosen = 1, .experts = 1, .capacity = 3, .together = 2};
   EXPECT_EQ(*run(what, {{0, 0, 0, 0}, {5, 5, 4, 4}, {1, 1, 1, 1}}), (Numbers{0, 1, 0, 0}));
 }
 
 TEST(DropChoices, NanIsLargerThanAnyNumber) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(),
-              infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   const DropChoices what{.tokens = 4, .sequences = 1, .chosen = 1, .experts = 1, .capacity = 2};
   EXPECT_EQ(*run(what, {{0, 0, 0, 0}, {0, 1, 2, 3}, {infinity, nan, 1, -nan}}), (Numbers{1, 0, 1, 0}));
 }

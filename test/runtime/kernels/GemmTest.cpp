@@ -22,9 +22,7 @@ static std::vector<float> randomVector(int64_t count, uint64_t seed) {
   return values;
 }
 
-static std::string describe(const plan::Gemm &g) {
-  return fmt::format("{} by {}", g.sizes(), nameOf(g.path));
-}
+static std::string describe(const plan::Gemm &g) { return fmt::format("{} by {}", g.sizes(), nameOf(g.path)); }
 
 static void check(const plan::Gemm &g, int threads) {
   const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2),
@@ -43,10 +41,9 @@ static void check(const plan::Gemm &g, int threads) {
 }
 
 TEST(Gemm, allShapes) {
-  const int64_t shapes[][3] = {{1, 1, 1},    {1, 1, 1000},  {1, 1, 7},    {1, 17, 33}, {17, 1, 33},
-                               {5, 3, 1},    {2, 2, 2},     {7, 9, 11},   {64, 64, 8}, {1, 64, 64},
-                               {64, 1, 300}, {129, 65, 67}, {3, 200, 4},  {0, 3, 2},   {3, 0, 2},
-                               {3, 2, 0},    {1, 1, 0},     {96, 80, 513}};
+  const int64_t shapes[][3] = {{1, 1, 1},   {1, 1, 1000}, {1, 1, 7},   {1, 17, 33}, {17, 1, 33},  {5, 3, 1},
+                               {2, 2, 2},   {7, 9, 11},   {64, 64, 8}, {1, 64, 64}, {64, 1, 300}, {129, 65, 67},
+                               {3, 200, 4}, {0, 3, 2},    {3, 0, 2},   {3, 2, 0},   {1, 1, 0},    {96, 80, 513}};
   for (const auto &shape : shapes)
     for (int flags = 0; flags < 8; ++flags)
       for (int threads : {1, 4})
@@ -123,8 +120,7 @@ TEST(Gemm, takesMatmulWhereSgemmDoesNotPack) {
     gemm(g, a.data(), b.data(), c.data(), 1);
     gemmOfVaryingSizes(g, a.data(), b.data(), varying.data(), 1);
     ASSERT_TRUE(matmulGemm(g, a.data(), b.data(), matmul.data(), 1));
-    stridedGemm(g, {a.data(), g.transposeA ? g.m : g.k}, {b.data(), g.transposeB ? g.k : g.n}, sgemm.data(),
-                g.n);
+    stridedGemm(g, {a.data(), g.transposeA ? g.m : g.k}, {b.data(), g.transposeB ? g.k : g.n}, sgemm.data(), g.n);
     ASSERT_NE(matmul, sgemm) << describe(g);
     EXPECT_EQ(c, isMatmul ? matmul : sgemm) << describe(g);
     EXPECT_EQ(varying, sgemm) << describe(g);
@@ -207,8 +203,7 @@ static std::vector<Bf16> randomBf16(int64_t count, uint64_t seed) {
 // C, of either type, read as f32.
 class Output {
 public:
-  Output(plan::DType type, const std::vector<Bf16> &values)
-      : type_(type), narrow_(values), wide_(values.size()) {
+  Output(plan::DType type, const std::vector<Bf16> &values) : type_(type), narrow_(values), wide_(values.size()) {
     widen(values.data(), int64_t(values.size()), wide_.data());
   }
   void *data() { return type_ == plan::DType::bf16 ? static_cast<void *>(narrow_.data()) : wide_.data(); }
@@ -228,8 +223,7 @@ using Bf16Product = void (*)(const plan::Gemm &, const void *, const void *, voi
 // large product is checked at every eleventh row and seventh column, and at the last.
 static void checkBf16(plan::Gemm g, int threads, Bf16Product product = gemm) {
   g.inputType = plan::DType::bf16;
-  const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2),
-                          before = randomBf16(g.m * g.n, 3);
+  const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2), before = randomBf16(g.m * g.n, 3);
   Output c(g.outputType, before);
   product(g, a.data(), b.data(), c.data(), threads);
   const bool isLarge = g.m * g.n * g.k > 1 << 24;
@@ -282,12 +276,7 @@ TEST(GemmBf16, sumsInF32AndRoundsOnce) {
   for (int64_t k : {600, 2000}) {
     const std::vector<Bf16> ones(k * 4, toBf16(1));
     std::vector<Bf16> c(16, toBf16(3));
-    gemm({.m = 4,
-          .n = 4,
-          .k = k,
-          .accumulate = true,
-          .inputType = plan::DType::bf16,
-          .outputType = plan::DType::bf16},
+    gemm({.m = 4, .n = 4, .k = k, .accumulate = true, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16},
          ones.data(), ones.data(), c.data(), 1);
     for (Bf16 value : c)
       EXPECT_EQ(value, toBf16(float(k + 3)));
@@ -298,8 +287,8 @@ TEST(GemmBf16, nanAndInfinityComeThrough) {
   std::vector<Bf16> a(9, toBf16(1)), b(9, toBf16(1)), c(9);
   a[0] = toBf16(std::numeric_limits<float>::quiet_NaN());
   b[1] = toBf16(std::numeric_limits<float>::infinity());
-  gemm({.m = 3, .n = 3, .k = 3, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16}, a.data(),
-       b.data(), c.data(), 1);
+  gemm({.m = 3, .n = 3, .k = 3, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16}, a.data(), b.data(),
+       c.data(), 1);
   for (int64_t i = 0; i < 9; ++i) {
     if (i < 3)
       EXPECT_TRUE(std::isnan(toFloat(c[i]))) << i;
@@ -311,12 +300,8 @@ TEST(GemmBf16, nanAndInfinityComeThrough) {
 TEST(GemmBf16, sameBitsEveryTime) {
   for (int threads : {1, 2, 4})
     for (plan::DType output : {plan::DType::f32, plan::DType::bf16}) {
-      const plan::Gemm g = {.m = 70,
-                            .n = 80,
-                            .k = 3000,
-                            .transposeA = true,
-                            .inputType = plan::DType::bf16,
-                            .outputType = output};
+      const plan::Gemm g = {
+          .m = 70, .n = 80, .k = 3000, .transposeA = true, .inputType = plan::DType::bf16, .outputType = output};
       const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2), zeros(g.m * g.n);
       Output first(output, zeros);
       gemm(g, a.data(), b.data(), first.data(), threads);

@@ -15,8 +15,8 @@ struct Order {
   Order(const Numbers &numbers, int64_t groups) : Order(numbers, groups, std::ssize(numbers), {0, groups}) {}
   Order(const Numbers &numbers, int64_t groups, int64_t room, const GroupShare &share)
       : counts(groups, -1), places(numbers.size(), -1), sources(room, -1),
-        status(groupRows({groups, std::ssize(numbers), room}, share, numbers.data(), counts.data(),
-                         places.data(), sources.data())) {}
+        status(groupRows({groups, std::ssize(numbers), room}, share, numbers.data(), counts.data(), places.data(),
+                         sources.data())) {}
   Numbers counts, places, sources;
   Status status;
 };
@@ -70,9 +70,8 @@ TEST(GroupRows, refusesMoreRowsThanPlacesAndWritesNothing) {
 TEST(GroupRows, refusesNumbersThatAreNoGroupAndWritesNothing) {
   for (int32_t wrong : {-1, 4, INT32_MAX, INT32_MIN}) {
     const Order order({0, 2, wrong, 1}, 3);
-    EXPECT_EQ(
-        order.status.message(),
-        fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong));
+    EXPECT_EQ(order.status.message(),
+              fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong));
     EXPECT_EQ(order.counts, Numbers(3, -1));
   }
 }

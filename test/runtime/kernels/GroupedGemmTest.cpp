@@ -87,8 +87,7 @@ TEST(GroupedGemm, sumsOverTheRowsOfAGroup) {
   for (const Counts &counts : kCounts)
     for (bool accumulate : {false, true})
       for (int threads : {1, 4})
-        check({.form = Form::sums, .groups = 3, .rows = 12, .m = 5, .n = 7, .accumulate = accumulate}, counts,
-              threads);
+        check({.form = Form::sums, .groups = 3, .rows = 12, .m = 5, .n = 7, .accumulate = accumulate}, counts, threads);
 }
 
 TEST(GroupedGemm, oneElement) {
@@ -123,11 +122,8 @@ TEST(GroupedGemm, refusesWrongCountsAndWritesNothing) {
     EXPECT_EQ(to.c, before);
     return status.message();
   };
-  EXPECT_EQ(refusal({6, -1, 2}),
-            "group 1 of 3 has -1 rows, 5 with those before it; expected from 0 to 12 in all");
-  EXPECT_EQ(refusal({6, 3, 4}),
-            "group 2 of 3 has 4 rows, 13 with those before it; expected from 0 to 12 in all");
-  EXPECT_EQ(
-      refusal({INT32_MAX, INT32_MAX, 2}),
-      "group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all");
+  EXPECT_EQ(refusal({6, -1, 2}), "group 1 of 3 has -1 rows, 5 with those before it; expected from 0 to 12 in all");
+  EXPECT_EQ(refusal({6, 3, 4}), "group 2 of 3 has 4 rows, 13 with those before it; expected from 0 to 12 in all");
+  EXPECT_EQ(refusal({INT32_MAX, INT32_MAX, 2}),
+            "group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all");
 }

@@ -30,8 +30,7 @@ TEST(Move, fillZero) {
         std::vector<std::byte> memory = numbers(bytes + 2 * kMargin), expected = memory;
         fillZero(threads, memory.data() + kMargin + offset, bytes);
         std::fill_n(expected.begin() + kMargin + offset, bytes, std::byte{0});
-        EXPECT_TRUE(memory == expected)
-            << threads << " threads, offset " << offset << ", " << bytes << " bytes";
+        EXPECT_TRUE(memory == expected) << threads << " threads, offset " << offset << ", " << bytes << " bytes";
       }
 }
 
@@ -43,8 +42,8 @@ static void checkCopy(int threads, int64_t offset, RowCopy copy) {
   for (int64_t row = 0; row < copy.rows; ++row)
     std::copy_n(from.begin() + row * copy.pitchBytes, copy.rowBytes,
                 expected.begin() + kMargin + offset + row * copy.rowBytes);
-  EXPECT_TRUE(memory == expected) << threads << " threads, offset " << offset << ", " << copy.rows
-                                  << " rows of " << copy.rowBytes << " bytes";
+  EXPECT_TRUE(memory == expected) << threads << " threads, offset " << offset << ", " << copy.rows << " rows of "
+                                  << copy.rowBytes << " bytes";
 }
 
 TEST(Move, copyRows) {
@@ -65,8 +64,7 @@ TEST(Move, rowsApartInBoth) {
     std::vector<std::byte> memory(copy.rows * copy.toPitchBytes, std::byte{0}), expected = memory;
     copyRows(threads, memory.data(), from.data(), copy);
     for (int64_t row = 0; row < copy.rows; ++row)
-      std::copy_n(from.begin() + row * copy.pitchBytes, copy.rowBytes,
-                  expected.begin() + row * copy.toPitchBytes);
+      std::copy_n(from.begin() + row * copy.pitchBytes, copy.rowBytes, expected.begin() + row * copy.toPitchBytes);
     EXPECT_TRUE(memory == expected) << threads << " threads";
   }
 }

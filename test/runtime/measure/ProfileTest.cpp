@@ -72,8 +72,7 @@ TEST(Trace, holdsEachInstructionOfEachRankOncePerStepInOrder) {
         found[span["args"]["step"]].emplace_back(span["args"]["chunk"], span["args"].value("microbatch", -1),
                                                  span["name"]);
     const std::vector<ExecutionPlace> expected = instructionsOf(run.bundle.pipeline().plan, rank);
-    EXPECT_EQ(found,
-              (std::map<int64_t, std::vector<ExecutionPlace>>{{1, expected}, {2, expected}, {3, expected}}));
+    EXPECT_EQ(found, (std::map<int64_t, std::vector<ExecutionPlace>>{{1, expected}, {2, expected}, {3, expected}}));
   }
 }
 
@@ -130,10 +129,10 @@ TEST(Trace, namesTheRanks) {
   for (const json &event : trace["traceEvents"])
     if (event["name"] == "thread_name")
       names[event["tid"]] = event["args"]["name"];
-  EXPECT_EQ(names, (std::map<int64_t, std::string>{{0, "rank 0: pp 0 dp 0"},
-                                                   {1, "rank 1: pp 0 dp 1"},
-                                                   {2, "rank 2: pp 1 dp 0"},
-                                                   {3, "rank 3: pp 1 dp 1"}}));
+  EXPECT_EQ(
+      names,
+      (std::map<int64_t, std::string>{
+          {0, "rank 0: pp 0 dp 0"}, {1, "rank 1: pp 0 dp 1"}, {2, "rank 2: pp 1 dp 0"}, {3, "rank 3: pp 1 dp 1"}}));
 }
 
 // Far more steps than any memory holds the spans of.

@@ -53,8 +53,7 @@ TEST(Philox, longRangesEqualSingleDraws) {
     int64_t different = 0;
     for (uint64_t i = 0; i < values.size(); ++i) {
       const double normal = detail::normalBlock(9, name, (begin + i) / 4)[(begin + i) % 4];
-      different +=
-          std::bit_cast<uint32_t>(values[i]) != std::bit_cast<uint32_t>(static_cast<float>(std * normal));
+      different += std::bit_cast<uint32_t>(values[i]) != std::bit_cast<uint32_t>(static_cast<float>(std * normal));
     }
     EXPECT_EQ(different, 0) << std;
   }

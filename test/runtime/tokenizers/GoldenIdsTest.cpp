@@ -78,8 +78,7 @@ TEST(Gpt2Tokenizer, givesTheLibrarysIds) {
     merges << pair[0].get<std::string>() << ' ' << pair[1].get<std::string>() << '\n';
   merges.close();
   const auto folder = openTokenizer({"GPT2BPETokenizer", dir.path("")});
-  const auto files =
-      openTokenizer({"GPT2BPETokenizer", "", 0, dir.path("vocab.json"), dir.path("merges.txt")});
+  const auto files = openTokenizer({"GPT2BPETokenizer", "", 0, dir.path("vocab.json"), dir.path("merges.txt")});
   ASSERT_TRUE(isOk(folder) && isOk(files));
   EXPECT_EQ((*files)->endToken(), (*files)->idOf("<|endoftext|>"));
   EXPECT_TRUE((*files)->endToken());

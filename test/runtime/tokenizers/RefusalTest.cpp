@@ -12,8 +12,7 @@ namespace {
 // A tokenizer.json of the words "x", "y" and "[UNK]", with `fields` besides.
 std::string write(const TempDir &dir, const nlohmann::json &fields) {
   nlohmann::json json = {
-      {"model",
-       {{"type", "WordLevel"}, {"vocab", {{"x", 0}, {"y", 1}, {"[UNK]", 2}}}, {"unk_token", "[UNK]"}}}};
+      {"model", {{"type", "WordLevel"}, {"vocab", {{"x", 0}, {"y", 1}, {"[UNK]", 2}}}, {"unk_token", "[UNK]"}}}};
   json.update(fields);
   return dir.write("tokenizer.json", json.dump());
 }
@@ -37,8 +36,8 @@ TEST(Refusal, aSearchThatIsGivenUpIsAnError) {
   const TempDir dir;
   for (const char *behavior : {"Isolated", "Removed"}) {
     const nlohmann::json fields = {{"pre_tokenizer", slowSplit(behavior)}};
-    EXPECT_TRUE(fails(encoded(dir, fields, kSlowText), {"tokenizer.json.pre_tokenizer: ", "(?:x+x+)+y",
-                                                        "44 bytes", "from byte 0", "x!y", "retry"}))
+    EXPECT_TRUE(fails(encoded(dir, fields, kSlowText),
+                      {"tokenizer.json.pre_tokenizer: ", "(?:x+x+)+y", "44 bytes", "from byte 0", "x!y", "retry"}))
         << behavior;
     EXPECT_TRUE(isOk(encoded(dir, fields, "x xxxx!y")));
   }
@@ -62,8 +61,8 @@ TEST(Refusal, aNormalizersSearchToo) {
   EXPECT_TRUE(fails(encoded(dir, normalizer, kSlowText), {"tokenizer.json.normalizer: ", "retry"}));
   nlohmann::json added = normalizer;
   added["added_tokens"] = {{{"content", kSlowText}, {"id", 3}, {"normalized", true}}};
-  EXPECT_TRUE(fails(openTokenizer({"", write(dir, added)}),
-                    {"added_tokens[0].content", "tokenizer.json.normalizer: "}));
+  EXPECT_TRUE(
+      fails(openTokenizer({"", write(dir, added)}), {"added_tokens[0].content", "tokenizer.json.normalizer: "}));
 }
 
 TEST(Refusal, idsAroundATextAreOfTokens) {
@@ -79,22 +78,19 @@ TEST(Refusal, idsAroundATextAreOfTokens) {
   };
   const auto withIds = [&](const nlohmann::json &ids) { return templateOf({{"<s>", {{"ids", ids}}}}); };
   EXPECT_TRUE(isOk(open(withIds({7, 0}))));
-  for (const nlohmann::json &bad : {nlohmann::json(3), nlohmann::json(-1), nlohmann::json("<s>"),
-                                    nlohmann::json(), nlohmann::json(int64_t(1) << 32)})
-    EXPECT_TRUE(
-        fails(open(withIds(nlohmann::json::array({7, bad}))),
-              {"tokenizer.json.post_processor.special_tokens.<s>.ids[1]: is ", "expected the id of a token"}))
+  for (const nlohmann::json &bad : {nlohmann::json(3), nlohmann::json(-1), nlohmann::json("<s>"), nlohmann::json(),
+                                    nlohmann::json(int64_t(1) << 32)})
+    EXPECT_TRUE(fails(open(withIds(nlohmann::json::array({7, bad}))),
+                      {"tokenizer.json.post_processor.special_tokens.<s>.ids[1]: is ", "expected the id of a token"}))
         << bad;
-  EXPECT_TRUE(
-      fails(open(templateOf(nlohmann::json::object())), {"special_tokens.<s>.ids: is missing", "<s>"}));
+  EXPECT_TRUE(fails(open(templateOf(nlohmann::json::object())), {"special_tokens.<s>.ids: is missing", "<s>"}));
   const auto bert = [](int64_t id) {
     return nlohmann::json{{"type", "BertProcessing"},
                           {"cls", nlohmann::json::array({"<s>", 7})},
                           {"sep", nlohmann::json::array({"y", id})}};
   };
   EXPECT_TRUE(isOk(open(bert(1))));
-  EXPECT_TRUE(
-      fails(open(bert(102)), {"tokenizer.json.post_processor.sep[1]: is 102, expected the id of a token"}));
+  EXPECT_TRUE(fails(open(bert(102)), {"tokenizer.json.post_processor.sep[1]: is 102, expected the id of a token"}));
   EXPECT_TRUE(fails(open({{"type", "Sequence"}, {"processors", nlohmann::json::array({bert(102)})}}),
                     {"post_processor.processors[0].sep[1]: is 102"}));
 }
@@ -111,8 +107,7 @@ TEST(Refusal, theEndTokenIsOne) {
     EXPECT_EQ(open(R"({"eos_token": null})", good).take()->endToken(), 1);
   }
   EXPECT_FALSE(open("{}", "{}").take()->endToken());
-  EXPECT_TRUE(fails(open(R"({"eos_token": "</s>"})", "{}"),
-                    {"tokenizer_config.json: eos_token is </s>", "no token"}));
+  EXPECT_TRUE(fails(open(R"({"eos_token": "</s>"})", "{}"), {"tokenizer_config.json: eos_token is </s>", "no token"}));
   EXPECT_TRUE(fails(open("{}", R"({"eos_token": "</s>"})"), {"special_tokens_map.json: eos_token is </s>"}));
   for (const char *bad : {R"({"eos_token": 2})", R"({"eos_token": {"id": 1}})", R"({"eos_token": ["y"]})"})
     EXPECT_TRUE(fails(open(bad, "{}"), {"tokenizer_config.json: eos_token is ", "expected a token"})) << bad;

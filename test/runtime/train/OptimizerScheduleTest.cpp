@@ -90,8 +90,8 @@ TEST(Optimizer, reportsEveryContradiction) {
   options.clipGrad = -1;
   const Status status = checkOptimizer(options, 30, 30);
   ASSERT_FALSE(status.isOk());
-  for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
-                           "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"})
+  for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0", "--adam-beta1 = 1",
+                           "--adam-eps = 0", "--clip-grad = -1"})
     EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
   EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30, 30).isOk());
   OptimizerOptions tiny = makeOptions("linear");
@@ -137,10 +137,8 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
     change(options);
     return checkOptimizer(options, 10, 10).message();
   };
-  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"),
-            std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"),
-            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);

@@ -21,9 +21,7 @@ protected:
     options.save = bundle_.path(save);
     return options;
   }
-  Result<TrainingSummary> run(const TrainingOptions &options) {
-    return train(options, listener_, interrupt_);
-  }
+  Result<TrainingSummary> run(const TrainingOptions &options) { return train(options, listener_, interrupt_); }
   // Names and contents of the files of a checkpoint.
   std::map<std::string, std::string> filesOf(const std::string &save, int64_t step) const {
     std::map<std::string, std::string> files;
@@ -42,8 +40,7 @@ protected:
     return losses;
   }
   bool isNoted(std::string_view text) const {
-    return std::ranges::any_of(listener_.notes,
-                               [&](const std::string &note) { return note.find(text) != note.npos; });
+    return std::ranges::any_of(listener_.notes, [&](const std::string &note) { return note.find(text) != note.npos; });
   }
 
   const Bundle bundle_;
@@ -138,9 +135,9 @@ TEST_F(ResumeTest, otherSettingsAreRefused) {
   other.load = bundle_.path("first");
   other.optimizer.beta1 = 0.8;
   other.seed = 5;
-  EXPECT_TRUE(fails(run(other),
-                    {"first/iter_0000003: this run would not go on", "--adam-beta1: found 0.8, expected 0.9",
-                     "--override-opt-param-scheduler", "--seed: found 5, expected 1234", "--finetune"}));
+  EXPECT_TRUE(
+      fails(run(other), {"first/iter_0000003: this run would not go on", "--adam-beta1: found 0.8, expected 0.9",
+                         "--override-opt-param-scheduler", "--seed: found 5, expected 1234", "--finetune"}));
   other.seed = 1234;
   other.overridesOptimizer = true;
   EXPECT_TRUE(isOk(run(other)));

@@ -39,8 +39,7 @@ TEST(Training, theLogHasALinePerStep) {
 }
 
 TEST(LossLog, evaluationsHaveLinesOfTheirOwn) {
-  EvaluationResult evaluation{
-      .step = 9, .what = "validation", .loss = 0, .tokens = 64, .seconds = 0.5, .batches = 2};
+  EvaluationResult evaluation{.step = 9, .what = "validation", .loss = 0, .tokens = 64, .seconds = 0.5, .batches = 2};
   EXPECT_EQ(lineOf(evaluation),
             "{\"step\":9,\"validation_loss\":0.0,\"validation_perplexity\":1.0,\"validation_tokens\":64,"
             "\"seconds\":0.5}");
@@ -83,8 +82,7 @@ TEST(Training, aLogIsGoneOnWith) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":7}\n{\"step\":0,\"loss\":"), 0u);
   write(bundle.path("log.jsonl"), "my notes\n");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt),
-                    {"log.jsonl: holds something else than the lines of a log"}));
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"log.jsonl: holds something else than the lines of a log"}));
   EXPECT_EQ(bundle.read("log.jsonl"), "my notes\n");
 }
 
@@ -194,8 +192,7 @@ TEST(Training, logsThroughputIfAsked) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   for (const TrainingStep &step : recorder.steps) {
     ASSERT_TRUE(step.throughput);
-    EXPECT_DOUBLE_EQ(step.throughput->flops,
-                     1e9 / (step.seconds * double(bundle.pipeline().plan.mesh.worldSize())));
+    EXPECT_DOUBLE_EQ(step.throughput->flops, 1e9 / (step.seconds * double(bundle.pipeline().plan.mesh.worldSize())));
   }
 }
 

@@ -13,9 +13,7 @@ namespace {
 using Line = std::map<std::string, std::vector<std::string>>; // flags and their values
 using Kind = OptionRange::Kind;
 
-const RunOption &rowOf(const std::string &flag) {
-  return *std::ranges::find(runOptions(), flag, &RunOption::flag);
-}
+const RunOption &rowOf(const std::string &flag) { return *std::ranges::find(runOptions(), flag, &RunOption::flag); }
 
 class RunOptions : public ::testing::Test {
 protected:
@@ -33,10 +31,8 @@ protected:
     if (row.flag() == "--log-interval") // it counts where there are timers
       give(rowOf("--timing-log-level"), line);
     if (row.group == "Processes")
-      line.merge(Line{{"--rank", {"0"}},
-                      {"--world-size", {"9"}},
-                      {"--master-addr", {"there"}},
-                      {"--master-port", {"9"}}});
+      line.merge(
+          Line{{"--rank", {"0"}}, {"--world-size", {"9"}}, {"--master-addr", {"there"}}, {"--master-port", {"9"}}});
     for (const std::string &flag : row.details.needs) {
       line.merge(lineFor(rowOf(flag)));
       give(rowOf(flag), line);
@@ -113,8 +109,7 @@ TEST_F(RunOptions, EachNameIsOfOne) {
     for (const std::string &name : splitAtCommas(row.names))
       EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_FALSE(row.help.ends_with('.') && !row.help.ends_with("..")) << row.flag();
-    EXPECT_TRUE(!row.isCompared() || !std::holds_alternative<SetWord>(row.member) || row.details.text)
-        << row.flag();
+    EXPECT_TRUE(!row.isCompared() || !std::holds_alternative<SetWord>(row.member) || row.details.text) << row.flag();
   }
   EXPECT_GT(names.size(), 100u);
 }
@@ -172,9 +167,8 @@ TEST_F(RunOptions, RatesOfACheckpointAreThoseDone) {
 
 TEST_F(RunOptions, IdleOnesAreRefusedTogether) {
   const TrainingOptions options = parsed({{"plan", {"folder"}}});
-  const Status effect = verifyEffect(options, [](const std::string &flag) {
-    return flag == "--eval-iters" || flag == "--no-data-sharding";
-  });
+  const Status effect = verifyEffect(
+      options, [](const std::string &flag) { return flag == "--eval-iters" || flag == "--no-data-sharding"; });
   EXPECT_EQ(effect.message(), "--no-data-sharding: would do nothing: there is no --data-path and no "
                               "--train-data-path; leave it out\n--eval-iters: would do nothing: there is no "
                               "--eval-interval; leave it out");

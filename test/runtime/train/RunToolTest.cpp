@@ -52,14 +52,13 @@ int run(const Bundle &bundle, std::vector<std::string> arguments) {
 TEST(RunTool, trainsAndSums) {
   const Bundle bundle;
   const std::string log = bundle.path("log.jsonl"), out = bundle.path("out");
-  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "3", "--lr", "0.01", "--log", log,
-                         "--save", out, "--log-interval", "1"}),
+  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "3", "--lr", "0.01", "--log", log, "--save",
+                         out, "--log-interval", "1"}),
             0)
       << bundle.read("stderr");
   const std::string summary = bundle.read("stdout"), progress = bundle.read("stderr");
   EXPECT_EQ(summary.find("3 steps: loss "), 0u) << summary;
-  EXPECT_NE(summary.find("tokens/s\nlog       " + log + "\nweights   " + out + "\n"), std::string::npos)
-      << summary;
+  EXPECT_NE(summary.find("tokens/s\nlog       " + log + "\nweights   " + out + "\n"), std::string::npos) << summary;
   for (const char *line : {"step 0: loss ", "step 1: loss ", "step 2: loss "})
     EXPECT_NE(progress.find(line), std::string::npos) << progress;
   EXPECT_EQ(progress.find('\r'), std::string::npos) << "no progress bar without a terminal";
@@ -70,9 +69,7 @@ TEST(RunTool, readsTheRatesFromAList) {
   const Bundle bundle;
   const std::string rates = bundle.path("rates.json"), log = bundle.path("log.jsonl");
   std::ofstream(rates) << "[0.125, 0.5]";
-  ASSERT_EQ(
-      run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "2", "--lr-list", rates, "--log", log}),
-      0)
+  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "2", "--lr-list", rates, "--log", log}), 0)
       << bundle.read("stderr");
   EXPECT_NE(bundle.read("log.jsonl").find("\"lr\":0.125"), std::string::npos);
   EXPECT_NE(bundle.read("log.jsonl").find("\"lr\":0.5"), std::string::npos);
@@ -91,11 +88,10 @@ TEST(RunTool, printsTheProfile) {
             0)
       << bundle.read("stderr");
   const std::string out = bundle.read("stdout");
-  for (const char *text :
-       {"\ntrace     ", "profile of 2 steps after the first, of one step and one of 4 ranks with ",
-        "calls        ms   share            rate  bound  waits ms  kind        kernel\n", "  row kernel  ",
-        "  collective  ", "  transfer    send and receive\n", "\nbetween instructions ", "\nidle ",
-        " GFLOP/s, memory ", " of the bound\n"})
+  for (const char *text : {"\ntrace     ", "profile of 2 steps after the first, of one step and one of 4 ranks with ",
+                           "calls        ms   share            rate  bound  waits ms  kind        kernel\n",
+                           "  row kernel  ", "  collective  ", "  transfer    send and receive\n",
+                           "\nbetween instructions ", "\nidle ", " GFLOP/s, memory ", " of the bound\n"})
     EXPECT_NE(out.find(text), std::string::npos) << text << " in:\n" << out;
   EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--trace-steps", "1"}), 2) << "needs --trace";
 }
@@ -108,15 +104,14 @@ TEST(RunTool, exitCodesTellErrorsFromUsage) {
   EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--no-such-flag"}), 2);
   EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "many"}), 2);
   EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--adam-beta1", "2"}), 1);
-  EXPECT_NE(bundle.read("stderr").find("mgrun: --adam-beta1 = 2"), std::string::npos)
-      << bundle.read("stderr");
+  EXPECT_NE(bundle.read("stderr").find("mgrun: --adam-beta1 = 2"), std::string::npos) << bundle.read("stderr");
 }
 
 TEST(RunTool, interruptFinishesTheStepAndSaves) {
   const Bundle bundle;
   const std::string out = bundle.path("out");
-  const Tool tool(bundle, {bundle.folder(), "--mock-data", "--train-iters", "1000000000", "--lr", "0",
-                           "--save", out, "--log-interval", "1000"});
+  const Tool tool(bundle, {bundle.folder(), "--mock-data", "--train-iters", "1000000000", "--lr", "0", "--save", out,
+                           "--log-interval", "1000"});
   ASSERT_TRUE(tool.waitForError("step 0: ")) << bundle.read("stderr");
   tool.interrupt();
   EXPECT_EQ(tool.exitCode(), 130) << bundle.read("stderr");

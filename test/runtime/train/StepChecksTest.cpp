@@ -104,8 +104,8 @@ protected:
 TEST_F(SkipTest, aSpikeEndsTheRunAndNamesItsData) {
   const std::string data = writeData("data.safetensors", kSteps, 50);
   EXPECT_TRUE(fails(run(makeOptions(data, kSteps, "out")),
-                    {"step 101: loss 4", "at least 10 times the largest of the first 100 steps",
-                     "--skip-bad-steps", "\nthe step's data: " + data + ": batch 101"}));
+                    {"step 101: loss 4", "at least 10 times the largest of the first 100 steps", "--skip-bad-steps",
+                     "\nthe step's data: " + data + ": batch 101"}));
   EXPECT_TRUE(std::filesystem::is_empty(bundle_.path("out")));
   EXPECT_EQ(std::ssize(notes_.steps), kBadStep + 1);
 }
@@ -121,8 +121,7 @@ TEST_F(SkipTest, aSkippedStepLeavesNoTrace) {
   EXPECT_EQ(summary->steps, kSteps);
   EXPECT_EQ(summary->skipped, 1);
   ASSERT_EQ(notes_.notes.size(), 1u);
-  EXPECT_NE(notes_.notes[0].find("its update is skipped\nthe step's data: " + data + ": batch 101"),
-            std::string::npos)
+  EXPECT_NE(notes_.notes[0].find("its update is skipped\nthe step's data: " + data + ": batch 101"), std::string::npos)
       << notes_.notes[0];
   EXPECT_FALSE(notes_.steps[kBadStep].result.isUpdated);
   const std::string log = bundle_.read("log.jsonl");
@@ -153,8 +152,7 @@ TEST_F(SkipTest, aSpikeIsFoundByARunThatGoesOn) {
   ASSERT_TRUE(isOk(run(options)));
   options.exitInterval = 0;
   options.load = options.save;
-  EXPECT_TRUE(
-      fails(run(options), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps"}));
+  EXPECT_TRUE(fails(run(options), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps"}));
 }
 
 // All steps are bad: the next one after those that may be skipped ends the run.

@@ -15,9 +15,7 @@ struct Recorder final : TrainingObserver {
   std::function<void(const TrainingStep &)> onStep;
   void noted(const std::string &note) override { notes.push_back(note); }
   const Engine *engine = nullptr; // while the training runs
-  void began(const TrainingOptions &, const Engine &running, const std::string &) override {
-    engine = &running;
-  }
+  void began(const TrainingOptions &, const Engine &running, const std::string &) override { engine = &running; }
   void stepped(const TrainingStep &step) override {
     steps.push_back(step);
     if (onStep)

@@ -48,8 +48,7 @@ TEST(Training, startsFromSavedWeights) {
   options.save = bundle.path("second");
   options.saveGradients = bundle.path("gradients.safetensors");
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  const std::vector<float> first = tensorOf(bundle.path("first"), "w"),
-                           second = tensorOf(bundle.path("second"), "w"),
+  const std::vector<float> first = tensorOf(bundle.path("first"), "w"), second = tensorOf(bundle.path("second"), "w"),
                            gradient = tensorOf(*options.saveGradients, "w");
   for (size_t i = 0; i < first.size(); ++i)
     EXPECT_NEAR(second[i], first[i] - 0.01f * gradient[i], 1e-4);
@@ -105,14 +104,13 @@ TEST(Training, outputsReplaceFilesOfTheirKindOnly) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
   TrainingOptions wrong = makeOptions(bundle);
   wrong.load = options.saveGradients;
-  EXPECT_TRUE(fails(train(wrong, recorder, interrupt),
-                    {"holds gradients, as --save-gradients writes them, expected weights"}));
+  EXPECT_TRUE(
+      fails(train(wrong, recorder, interrupt), {"holds gradients, as --save-gradients writes them, expected weights"}));
   const auto refused = [&](std::optional<std::string> TrainingOptions::*flag, const std::string &path,
                            const char *name) {
     TrainingOptions other = makeOptions(bundle);
     other.*flag = path;
-    EXPECT_TRUE(
-        fails(train(other, recorder, interrupt), {path + ": holds something else than", name, "--force"}));
+    EXPECT_TRUE(fails(train(other, recorder, interrupt), {path + ": holds something else than", name, "--force"}));
     other.force = true;
     EXPECT_TRUE(isOk(train(other, recorder, interrupt))) << name;
   };
@@ -129,8 +127,7 @@ TEST(Training, aBatchWithoutALossEndsIt) {
   const Result<plan::Plan> plan = plan::readPlan(bundle.folder());
   ASSERT_TRUE(isOk(plan));
   const std::vector<int64_t> shape = {1, plan->globalBatchSize, plan->sequenceLength};
-  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I32, shape},
-                                         {"labels", ElementType::I32, shape}};
+  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I32, shape}, {"labels", ElementType::I32, shape}};
   const std::vector<int32_t> tokens(size_t(shape[1] * shape[2]), 0), labels(tokens.size(), kIgnoredLabel);
   options.data = bundle.path("data.safetensors");
   Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.data, specs, {});
@@ -140,8 +137,8 @@ TEST(Training, aBatchWithoutALossEndsIt) {
   ASSERT_TRUE(isOk(writer->commit()));
   Recorder recorder;
   Interrupt interrupt;
-  EXPECT_TRUE(fails(train(options, recorder, interrupt),
-                    {"step 0: all", "labels of the batch are -100", "has no loss"}));
+  EXPECT_TRUE(
+      fails(train(options, recorder, interrupt), {"step 0: all", "labels of the batch are -100", "has no loss"}));
 }
 
 TEST(Training, aSaveReplacesNoOtherModel) {
@@ -154,14 +151,12 @@ TEST(Training, aSaveReplacesNoOtherModel) {
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
   const std::vector<TensorSpec> specs = {{"other", ElementType::F32, {1}}};
-  Result<SafetensorsWriter> writer =
-      SafetensorsWriter::create(bundle.path("out/model.safetensors"), specs, {});
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(bundle.path("out/model.safetensors"), specs, {});
   ASSERT_TRUE(isOk(writer));
   const float one = 1;
   ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(&one, 1)))));
   ASSERT_TRUE(isOk(writer->commit()));
-  EXPECT_TRUE(
-      fails(train(options, recorder, interrupt), {"--save: ", "checkpoint of another model", "--force"}));
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"--save: ", "checkpoint of another model", "--force"}));
   options.force = true;
   EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
 }
@@ -173,9 +168,8 @@ TEST(Training, leftoversOfKilledSavesAreRemoved) {
   options.save = bundle.path("out");
   std::filesystem::create_directory(*options.save);
   std::vector<std::string> leftovers, foreign;
-  for (const char *name :
-       {"model.safetensors.tmp-999999999-3", "config.json.tmp-999999998-1",
-        "latest_checkpointed_iteration.txt.tmp-1-1", "model.safetensors.replaced-999999999"})
+  for (const char *name : {"model.safetensors.tmp-999999999-3", "config.json.tmp-999999998-1",
+                           "latest_checkpointed_iteration.txt.tmp-1-1", "model.safetensors.replaced-999999999"})
     leftovers.push_back(write(bundle.path(std::string("out/") + name), "x"));
   const std::string shard = write(bundle.path("out/model-v2-00001-of-00002.safetensors"), "x");
   for (const char *name :
@@ -326,8 +320,7 @@ TEST(Training, weightsThatMustNotBeSavedEndIt) {
   Interrupt interrupt;
   recorder.onStep = [&](const TrainingStep &step) {
     if (step.step == 1) // a replica that is not the same any more
-      std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1,
-                  4);
+      std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1, 4);
   };
   EXPECT_TRUE(fails(train(options, recorder, interrupt), {"parameter w: ranks 1 differ from rank 0"}));
   EXPECT_EQ(recorder.steps.size(), 2u);
@@ -378,9 +371,8 @@ TEST(Training, weightsThatAreNotFiniteAreNamed) {
     Recorder recorder;
     Interrupt interrupt;
     const Status failure = train(options, recorder, interrupt).status();
-    EXPECT_TRUE(fails(failure,
-                      {"step 0: ", "not finite; --load " + *options.load + " has weights that are not finite",
-                       fmt::format("\n  w: element 3 is {}", bad)}));
+    EXPECT_TRUE(fails(failure, {"step 0: ", "not finite; --load " + *options.load + " has weights that are not finite",
+                                fmt::format("\n  w: element 3 is {}", bad)}));
     EXPECT_EQ(failure.message().find("--lr"), std::string::npos);
   }
 }

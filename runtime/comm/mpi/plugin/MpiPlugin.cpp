@@ -22,8 +22,7 @@ constexpr const char *kKind = "Open MPI";
 #else
 constexpr const char *kKind = "MPICH";
 #endif
-constexpr int64_t kBlock = int64_t(1)
-                           << 20; // a large region is so many of these, and a rest: MPI counts in int
+constexpr int64_t kBlock = int64_t(1) << 20; // a large region is so many of these, and a rest: MPI counts in int
 
 Status check(int code, const char *call) {
   if (code == MPI_SUCCESS)
@@ -57,11 +56,10 @@ World &of(mgc_mpi_world *world) { return *reinterpret_cast<World *>(world); }
 
 Status makeRows(const mgc_mpi_region &region, MPI_Datatype *type) {
   if (region.rows > INT_MAX || region.row_bytes > INT_MAX)
-    return errorf("a region of {} rows of {} bytes; expected at most {} of each", region.rows,
-                  region.row_bytes, INT_MAX);
-  return check(
-      MPI_Type_create_hvector(int(region.rows), int(region.row_bytes), region.stride, MPI_BYTE, type),
-      "MPI_Type_create_hvector");
+    return errorf("a region of {} rows of {} bytes; expected at most {} of each", region.rows, region.row_bytes,
+                  INT_MAX);
+  return check(MPI_Type_create_hvector(int(region.rows), int(region.row_bytes), region.stride, MPI_BYTE, type),
+               "MPI_Type_create_hvector");
 }
 
 // The pieces of one row of more than INT_MAX bytes.
@@ -103,8 +101,7 @@ Status start(mgc_mpi_facts *facts) {
   int given = 0;
   MGC_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread"));
   if (given < MPI_THREAD_SERIALIZED)
-    return errorf("this {} lets the thread alone that started it call it; expected MPI_THREAD_SERIALIZED",
-                  kKind);
+    return errorf("this {} lets the thread alone that started it call it; expected MPI_THREAD_SERIALIZED", kKind);
   MPI_Comm machine = MPI_COMM_NULL;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MGC_TRY(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
@@ -118,8 +115,7 @@ Status start(mgc_mpi_facts *facts) {
   *facts = {rank, ranks, localRank, localRanks, {}};
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   MPI_Get_library_version(version, &length);
-  version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] =
-      0; // drops the description of the build
+  version[std::min(std::strcspn(version, "\n,"), sizeof facts->version - 1)] = 0; // drops the description of the build
   std::replace(version, version + std::strlen(version), '\t', ' ');
   std::strcpy(facts->version, version);
   return Status::ok();
@@ -154,13 +150,12 @@ void dropWorld(mgc_mpi_world *dropped) {
     MPI_Type_free(&type);
 }
 
-Status send(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token,
-            int32_t *done) {
+Status send(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t to, int32_t tag, uint64_t token, int32_t *done) {
   World &world = of(into);
   MGC_ASSIGN(elements, elementsOf(world, *region));
   MPI_Request request = MPI_REQUEST_NULL;
-  MGC_TRY(check(MPI_Isend(region->base, elements.count, elements.type, int(to), tag, world.comm, &request),
-                "MPI_Isend"));
+  MGC_TRY(
+      check(MPI_Isend(region->base, elements.count, elements.type, int(to), tag, world.comm, &request), "MPI_Isend"));
   int isDone = 0;
   if (done)
     MGC_TRY(check(MPI_Test(&request, &isDone, MPI_STATUS_IGNORE), "MPI_Test"));
@@ -176,8 +171,8 @@ Status receive(mgc_mpi_world *into, const mgc_mpi_region *region, int64_t from, 
   MGC_ASSIGN(elements, elementsOf(world, *region));
   MPI_Request request = MPI_REQUEST_NULL;
   const int source = from == MGC_MPI_ANY_RANK ? MPI_ANY_SOURCE : int(from);
-  MGC_TRY(check(MPI_Irecv(region->base, elements.count, elements.type, source, tag, world.comm, &request),
-                "MPI_Irecv"));
+  MGC_TRY(
+      check(MPI_Irecv(region->base, elements.count, elements.type, source, tag, world.comm, &request), "MPI_Irecv"));
   world.add(request, token, true);
   return Status::ok();
 }
@@ -204,8 +199,7 @@ Status poll(mgc_mpi_world *from, const mgc_mpi_completion **completions, int64_t
   world.indices.resize(std::max(begun, world.indices.size()));
   world.statuses.resize(std::max(begun, world.statuses.size()));
   int found = 0;
-  const int code =
-      MPI_Testsome(int(begun), world.requests.data(), &found, world.indices.data(), world.statuses.data());
+  const int code = MPI_Testsome(int(begun), world.requests.data(), &found, world.indices.data(), world.statuses.data());
   if (code == MPI_ERR_IN_STATUS)
     for (int i = 0; i < found; ++i)
       MGC_TRY(check(world.statuses[i].MPI_ERROR, "a message"));
@@ -216,8 +210,7 @@ Status poll(mgc_mpi_world *from, const mgc_mpi_completion **completions, int64_t
   for (int i = 0; i < found; ++i) {
     MPI_Count bytes = 0;
     MPI_Get_elements_x(&world.statuses[i], MPI_BYTE, &bytes);
-    world.completions.push_back(
-        {world.tokens[world.indices[i]], world.statuses[i].MPI_SOURCE, int64_t(bytes)});
+    world.completions.push_back({world.tokens[world.indices[i]], world.statuses[i].MPI_SOURCE, int64_t(bytes)});
   }
   dropCompleted(world);
   *completions = world.completions.data();

@@ -62,8 +62,7 @@ TEST(Memory, RandomSweepIsValidAndNearTheLowerBound) {
         ++cases;
       }
   RecordProperty("meanRatio", std::to_string(sum / double(cases)));
-  std::printf("peak / lower bound over %ld cases: mean %.4f, worst %.4f\n", long(cases), sum / double(cases),
-              worst);
+  std::printf("peak / lower bound over %ld cases: mean %.4f, worst %.4f\n", long(cases), sum / double(cases), worst);
   EXPECT_LT(sum / double(cases), 1.003);
   EXPECT_LT(worst, 1.14);
 }
@@ -85,8 +84,7 @@ TEST(Memory, FiveThousandBuffersAreFast) {
 }
 
 TEST(Memory, SizesNeedMoreThan32Bits) {
-  std::vector<LiveBuffer> buffers = {
-      {int64_t(5) << 32, 0, 2}, {int64_t(3) << 32, 1, 3}, {int64_t(4) << 32, 2, 4}};
+  std::vector<LiveBuffer> buffers = {{int64_t(5) << 32, 0, 2}, {int64_t(3) << 32, 1, 3}, {int64_t(4) << 32, 2, 4}};
   Result<Assignment> found = solve(buffers);
   ASSERT_TRUE(found.isOk());
   EXPECT_TRUE(verify(buffers, *found).isOk());
@@ -104,10 +102,9 @@ TEST(Memory, VerifyRefusesBrokenAssignments) {
   std::vector<LiveBuffer> buffers = {{100, 0, 2}, {100, 1, 3}, {100, 2, 4}};
   Assignment good{{0, 128, 0}, 256};
   EXPECT_TRUE(verify(buffers, good).isOk());
-  for (Assignment bad :
-       {Assignment{{0, 64, 0}, 256}, Assignment{{0, 128, 64}, 256}, Assignment{{0, 0, 128}, 256},
-        Assignment{{0, 130, 0}, 256}, Assignment{{0, -128, 0}, 256}, Assignment{{0, 256, 0}, 256},
-        Assignment{{0, 128}, 256}})
+  for (Assignment bad : {Assignment{{0, 64, 0}, 256}, Assignment{{0, 128, 64}, 256}, Assignment{{0, 0, 128}, 256},
+                         Assignment{{0, 130, 0}, 256}, Assignment{{0, -128, 0}, 256}, Assignment{{0, 256, 0}, 256},
+                         Assignment{{0, 128}, 256}})
     EXPECT_FALSE(verify(buffers, bad).isOk());
 }
 

@@ -56,8 +56,7 @@ Matrix matrixOf(cublasLtMatrixLayout_t layout) {
   matrix.rows = attributes.get(CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t(0));
   matrix.columns = attributes.get(CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t(0));
   matrix.leading = attributes.get(CUBLASLT_MATRIX_LAYOUT_LD, int64_t(0));
-  matrix.isRowMajor =
-      attributes.get(CUBLASLT_MATRIX_LAYOUT_ORDER, int32_t(CUBLASLT_ORDER_COL)) == CUBLASLT_ORDER_ROW;
+  matrix.isRowMajor = attributes.get(CUBLASLT_MATRIX_LAYOUT_ORDER, int32_t(CUBLASLT_ORDER_COL)) == CUBLASLT_ORDER_ROW;
   matrix.batch = attributes.get(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(1));
   matrix.batchOffset = attributes.get(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, int64_t(0));
   return matrix;
@@ -82,11 +81,10 @@ Product productOf(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a, cu
 
 cublasStatus_t checkTypes(cublasLtMatmulDesc_t description) {
   const Attributes &attributes = of(description);
-  const bool isKnown =
-      attributes.get(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F) == CUBLAS_COMPUTE_32F &&
-      attributes.get(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F) == CUDA_R_32F &&
-      attributes.get(CUBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(CUBLASLT_POINTER_MODE_HOST)) ==
-          CUBLASLT_POINTER_MODE_HOST;
+  const bool isKnown = attributes.get(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F) == CUBLAS_COMPUTE_32F &&
+                       attributes.get(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F) == CUDA_R_32F &&
+                       attributes.get(CUBLASLT_MATMUL_DESC_POINTER_MODE, int32_t(CUBLASLT_POINTER_MODE_HOST)) ==
+                           CUBLASLT_POINTER_MODE_HOST;
   return isKnown ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -164,8 +162,8 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 }
 
 cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t attribute, void *data,
-                                                size_t bytes, size_t *written) {
+                                                cublasLtMatrixLayoutAttribute_t attribute, void *data, size_t bytes,
+                                                size_t *written) {
   return of(layout).read(attribute, data, bytes, written);
 }
 
@@ -186,8 +184,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
 }
 
 cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t description,
-                                              cublasLtMatmulDescAttributes_t attribute, void *data,
-                                              size_t bytes, size_t *written) {
+                                              cublasLtMatmulDescAttributes_t attribute, void *data, size_t bytes,
+                                              size_t *written) {
   return of(description).read(attribute, data, bytes, written);
 }
 
@@ -196,19 +194,17 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  return destroy(preference);
-}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy(preference); }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void *data, size_t bytes) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void *data,
+                                                    size_t bytes) {
   return of(preference).set(attribute, data, bytes);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    void *data, size_t bytes, size_t *written) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, void *data,
+                                                    size_t bytes, size_t *written) {
   return of(preference).read(attribute, data, bytes, written);
 }
 
@@ -244,12 +240,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void *alpha,
-                              const void *a, cublasLtMatrixLayout_t layoutA, const void *b,
-                              cublasLtMatrixLayout_t layoutB, const void *beta, const void *c,
-                              cublasLtMatrixLayout_t layoutC, void *d, cublasLtMatrixLayout_t layoutD,
-                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspaceBytes,
-                              cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t layoutA, const void *b, cublasLtMatrixLayout_t layoutB,
+                              const void *beta, const void *c, cublasLtMatrixLayout_t layoutC, void *d,
+                              cublasLtMatrixLayout_t layoutD, const cublasLtMatmulAlgo_t *algorithm, void *workspace,
+                              size_t workspaceBytes, cudaStream_t stream) {
   if (cublasStatus_t status = checkTypes(description); status != CUBLAS_STATUS_SUCCESS)
     return status;
   Product product = productOf(description, layoutA, layoutB, layoutC, layoutD);

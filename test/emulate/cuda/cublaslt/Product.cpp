@@ -10,12 +10,11 @@ namespace {
 using ptx::BFloat;
 
 // The bits of the epilogues, of which the enumeration is made.
-constexpr uint32_t kBias = 4, kDerivative = 8, kBiasGradient = 16, kGelu = 32, kGeluDerivative = 64,
-                   kAux = 128, kBiasGradientA = 256, kBiasGradientB = 512;
+constexpr uint32_t kBias = 4, kDerivative = 8, kBiasGradient = 16, kGelu = 32, kGeluDerivative = 64, kAux = 128,
+                   kBiasGradientA = 256, kBiasGradientB = 512;
 
 float read(const void *data, uint64_t index, cudaDataType_t type) {
-  return type == CUDA_R_32F ? static_cast<const float *>(data)[index]
-                            : float(static_cast<const BFloat *>(data)[index]);
+  return type == CUDA_R_32F ? static_cast<const float *>(data)[index] : float(static_cast<const BFloat *>(data)[index]);
 }
 
 void write(void *data, uint64_t index, cudaDataType_t type, float value) {
@@ -33,16 +32,13 @@ uint64_t indexOf(const Matrix &matrix, uint64_t row, uint64_t column) {
 
 // op(matrix) of a batch as f32, row by row.
 std::vector<float> unpacked(const Matrix &matrix, const void *data, int batch, bool transpose) {
-  const uint64_t rows = transpose ? matrix.columns : matrix.rows,
-                 columns = transpose ? matrix.rows : matrix.columns;
+  const uint64_t rows = transpose ? matrix.columns : matrix.rows, columns = transpose ? matrix.rows : matrix.columns;
   std::vector<float> values(rows * columns);
   for (uint64_t row = 0; row < rows; ++row)
     for (uint64_t column = 0; column < columns; ++column)
-      values[row * columns + column] =
-          read(data,
-               batch * matrix.batchOffset +
-                   (transpose ? indexOf(matrix, column, row) : indexOf(matrix, row, column)),
-               matrix.type);
+      values[row * columns + column] = read(
+          data, batch * matrix.batchOffset + (transpose ? indexOf(matrix, column, row) : indexOf(matrix, row, column)),
+          matrix.type);
   return values;
 }
 
@@ -78,8 +74,8 @@ uint64_t Matrix::bytes() const {
 }
 
 bool Matrix::isValid() const {
-  return rows > 0 && columns > 0 && batch > 0 &&
-         leading >= static_cast<int64_t>(isRowMajor ? columns : rows) && (batch == 1 || batchOffset >= 0);
+  return rows > 0 && columns > 0 && batch > 0 && leading >= static_cast<int64_t>(isRowMajor ? columns : rows) &&
+         (batch == 1 || batchOffset >= 0);
 }
 
 cublasStatus_t Product::check() const {
@@ -93,8 +89,8 @@ cublasStatus_t Product::check() const {
   if (rowsOfA != m() || columnsOfB != n() || rowsOfB != k() || c.rows != m() || c.columns != n())
     return CUBLAS_STATUS_INVALID_VALUE;
   const bool isWidening = a.type == CUDA_R_32F && d.type == CUDA_R_16BF;
-  constexpr uint32_t known = 1 | kBias | kDerivative | kBiasGradient | kGelu | kGeluDerivative | kAux |
-                             kBiasGradientA | kBiasGradientB;
+  constexpr uint32_t known =
+      1 | kBias | kDerivative | kBiasGradient | kGelu | kGeluDerivative | kAux | kBiasGradientA | kBiasGradientB;
   const bool isRelu = epilogue.has(2) || epilogue.has(kDerivative);
   if (a.type != b.type || c.type != d.type || isWidening || (epilogue.kind & ~known) || isRelu)
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -131,20 +127,19 @@ struct Places {
                            ((product.n() - 1) * epilogue.auxLeading + product.m()) * sizeOf(epilogue.auxType),
                            "auxiliary matrix of a product");
     if (product.parts > 1)
-      workspace = static_cast<float *>(
-          mgcEmulateHost(product.workspace, product.workspaceBytes(), "workspace of a product"));
+      workspace =
+          static_cast<float *>(mgcEmulateHost(product.workspace, product.workspaceBytes(), "workspace of a product"));
     areFound = mgcEmulateState() == CUDA_SUCCESS;
   }
 };
 
 // The element of D, from the sum of products.
-float finished(const Product &product, const Places &places, uint64_t row, uint64_t column, int batch,
-               float sum) {
+float finished(const Product &product, const Places &places, uint64_t row, uint64_t column, int batch, float sum) {
   const Epilogue &epilogue = product.epilogue;
   float value = product.alpha * sum;
   if (places.c)
-    value += product.beta *
-             read(places.c, batch * product.c.batchOffset + indexOf(product.c, row, column), product.c.type);
+    value +=
+        product.beta * read(places.c, batch * product.c.batchOffset + indexOf(product.c, row, column), product.c.type);
   if (epilogue.has(kBias))
     value += read(places.bias, row, epilogue.biasType);
   const uint64_t auxIndex = row + column * epilogue.auxLeading;

@@ -71,8 +71,7 @@ Operation operationOf(const Descriptor &d) {
   switch (d.type) {
   case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
     o.kind = Operation::Kind::multiply, o.hasB = true;
-    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
-    o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
+    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_ADESC)), o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
     o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
     return o;
   case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
@@ -83,8 +82,7 @@ Operation operationOf(const Descriptor &d) {
     return o;
   case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
     o.kind = Operation::Kind::reshape;
-    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_XDESC)),
-    o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
+    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_XDESC)), o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
     return o;
   default:
     break;
@@ -92,11 +90,9 @@ Operation operationOf(const Descriptor &d) {
   const Descriptor &kind = d.at(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   o.mode = kind.get<int>(CUDNN_ATTR_POINTWISE_MODE), o.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
   const bool isBackward = d.has(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC); // b is then the gradient
-  const auto second =
-      isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_BDESC;
+  const auto second = isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_BDESC;
   o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-  o.to = tensorOf(
-      d.at(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+  o.to = tensorOf(d.at(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
   if ((o.hasB = d.has(second)))
     o.b = tensorOf(d.at(second));
   if ((o.hasPredicate = d.has(CUDNN_ATTR_OPERATION_POINTWISE_TDESC)))
@@ -110,8 +106,7 @@ float constantOf(const Graph &graph, const Operation &user, const void *value) {
     return o.kind == Operation::Kind::apply && o.mode == CUDNN_POINTWISE_GEN_INDEX && o.axis == 2 &&
            user.mode == CUDNN_POINTWISE_ADD && user.x.id == o.to.id;
   });
-  return isShiftOfQuery ? static_cast<float>(*static_cast<const int32_t *>(value))
-                        : *static_cast<const float *>(value);
+  return isShiftOfQuery ? static_cast<float>(*static_cast<const int32_t *>(value)) : *static_cast<const float *>(value);
 }
 
 // Constants are read now, memory when it runs.
@@ -167,8 +162,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
-                                           cudnnBackendDescriptor_t *descriptor) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *descriptor) {
   *descriptor = new Descriptor{type, {}};
   return CUDNN_STATUS_SUCCESS;
 }
@@ -189,8 +183,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STAT
 
 // One configuration for a graph, of the first mode only.
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t *count,
-                                       void *values) {
+                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t *count, void *values) {
   *count = 0;
   const Descriptor &self = of(descriptor);
   if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
@@ -207,17 +200,14 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
-                                  cudnnBackendDescriptor_t pack) {
-  const Descriptor &source =
-      of(plan).at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
+  const Descriptor &source = of(plan).at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
   Graph graph;
   for (void *operation : source.all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS))
     graph.operations.push_back(operationOf(of(operation)));
   if (const cudnnStatus_t status = bind(of(pack), graph); status != CUDNN_STATUS_SUCCESS)
     return status;
-  const auto workspace =
-      reinterpret_cast<CUdeviceptr>(of(pack).get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
+  const auto workspace = reinterpret_cast<CUdeviceptr>(of(pack).get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
   const auto stream = reinterpret_cast<CUstream>(reinterpret_cast<Handle *>(handle)->stream);
   const CUresult result = mgcEmulateEnqueue(stream, [graph, workspace] {
     if (!mgcEmulateHost(workspace, kWorkspaceBytes, "workspace of a graph"))

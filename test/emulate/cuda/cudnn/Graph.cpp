@@ -118,8 +118,7 @@ private:
   static void multiply(const Operation &o, const Values &x, const Values &b, Values &to) {
     const int64_t depth = o.x.shape[3];
     eachIndex(o.to.shape, [&](const Index &at, int64_t flat) {
-      const int64_t left =
-          shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.x) + at[2] * depth;
+      const int64_t left = shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.x) + at[2] * depth;
       const int64_t right = shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.b) + at[3];
       float sum = 0;
       for (int64_t p = 0; p < depth; ++p)
@@ -129,9 +128,7 @@ private:
   }
 
   // As the library's kernels, which share out the depth of a product in memory and add to what is there.
-  static bool isSummedUp(const Tensor &tensor) {
-    return !tensor.isVirtual && tensor.type == CUDNN_DATA_FLOAT;
-  }
+  static bool isSummedUp(const Tensor &tensor) { return !tensor.isVirtual && tensor.type == CUDNN_DATA_FLOAT; }
 
   static void reduce(const Operation &o, const Values &x, Values &to) {
     const bool isMaximum = o.mode == CUDNN_REDUCE_TENSOR_MAX;
@@ -146,19 +143,16 @@ private:
   static void reshape(const Operation &o, const Values &x, Values &to) {
     Values memory(o.x.span());
     eachIndex(o.x.shape, [&](const Index &at, int64_t flat) { memory[place(at, o.x.strides)] = x[flat]; });
-    eachIndex(o.to.shape,
-              [&](const Index &at, int64_t flat) { to[flat] = memory.at(place(at, o.to.strides)); });
+    eachIndex(o.to.shape, [&](const Index &at, int64_t flat) { to[flat] = memory.at(place(at, o.to.strides)); });
   }
 
-  static void apply(const Operation &o, const Values &x, const Values &b, const Values &predicate,
-                    Values &to) {
+  static void apply(const Operation &o, const Values &x, const Values &b, const Values &predicate, Values &to) {
     eachIndex(o.to.shape, [&](const Index &at, int64_t flat) {
       if (o.mode == CUDNN_POINTWISE_GEN_INDEX)
         to[flat] = static_cast<float>(at[o.axis]);
       else
-        to[flat] =
-            pointwise(o.mode, x[shared(at, o.to.shape, o.x)], o.hasB ? b[shared(at, o.to.shape, o.b)] : 0,
-                      o.hasPredicate && predicate[shared(at, o.to.shape, o.predicate)] != 0);
+        to[flat] = pointwise(o.mode, x[shared(at, o.to.shape, o.x)], o.hasB ? b[shared(at, o.to.shape, o.b)] : 0,
+                             o.hasPredicate && predicate[shared(at, o.to.shape, o.predicate)] != 0);
     });
   }
 
@@ -182,8 +176,7 @@ private:
     const void *memory = host(tensor);
     values.resize(tensor.count());
     if (memory)
-      eachIndex(tensor.shape,
-                [&](const Index &at, int64_t flat) { values[flat] = element(memory, tensor, at); });
+      eachIndex(tensor.shape, [&](const Index &at, int64_t flat) { values[flat] = element(memory, tensor, at); });
     return memory != nullptr;
   }
 
@@ -212,8 +205,7 @@ private:
       if (tensor.type == CUDNN_DATA_FLOAT)
         static_cast<float *>(memory)[offset] = values[flat];
       else
-        std::memcpy(static_cast<uint16_t *>(memory) + offset,
-                    reinterpret_cast<const char *>(&values[flat]) + 2, 2);
+        std::memcpy(static_cast<uint16_t *>(memory) + offset, reinterpret_cast<const char *>(&values[flat]) + 2, 2);
     });
     return true;
   }

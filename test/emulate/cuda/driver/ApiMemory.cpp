@@ -53,16 +53,14 @@ Work copyWithin(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   };
 }
 
-CUresult enqueueChecked(CUstream stream, bool isValid, Work work,
-                        const char *function = __builtin_FUNCTION()) {
+CUresult enqueueChecked(CUstream stream, bool isValid, Work work, const char *function = __builtin_FUNCTION()) {
   if (CUresult result = enter(function); result != CUDA_SUCCESS)
     return result;
   return isValid ? enqueue(resolve(stream), std::move(work)) : CUDA_ERROR_INVALID_VALUE;
 }
 
 template <typename T>
-CUresult fill(CUdeviceptr to, T value, size_t count, CUstream stream,
-              const char *function = __builtin_FUNCTION()) {
+CUresult fill(CUdeviceptr to, T value, size_t count, CUstream stream, const char *function = __builtin_FUNCTION()) {
   const bool isValid = count == 0 || (to % sizeof(T) == 0 && isDevice(to, count * sizeof(T)));
   const Work work = [=] {
     if (void *place = count ? mgcEmulateHost(to, count * sizeof(T), "fill") : nullptr)
@@ -82,9 +80,7 @@ struct Rows {
   size_t begin() const { return y * pitch + x; }
   size_t span() const { return count == 0 ? 0 : (count - 1) * pitch + bytes; }
   bool isHost() const { return type == CU_MEMORYTYPE_HOST; }
-  bool isValid() const {
-    return pitch >= bytes && (isHost() || span() == 0 || isDevice(device + begin(), span()));
-  }
+  bool isValid() const { return pitch >= bytes && (isHost() || span() == 0 || isDevice(device + begin(), span())); }
   char *data() const {
     return isHost() ? static_cast<char *>(const_cast<void *>(host)) + begin()
                     : static_cast<char *>(mgcEmulateHost(device + begin(), span(), "copy of rows"));
@@ -157,8 +153,7 @@ CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return isDevice(to, bytes) && isDevice(from, bytes) ? doNow(copyWithin(to, from, bytes))
-                                                      : CUDA_ERROR_INVALID_VALUE;
+  return isDevice(to, bytes) && isDevice(from, bytes) ? doNow(copyWithin(to, from, bytes)) : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Memory that is not pinned is read before the call returns, as by the driver, which copies it aside.

@@ -86,9 +86,8 @@ CUresult launchNow(const ptx::Module &module, const std::string &name, const Sha
 // From the kernelParams of a launch, or the buffer among its extra options.
 mgc::Result<std::vector<std::byte>> parametersOf(const CUfunc_st &function, void **values, void **extra) {
   if (!extra)
-    return function.info->parameters.empty() || values
-               ? mgc::Result(ptx::packParameters(*function.info, values))
-               : mgc::Status::error("no parameters");
+    return function.info->parameters.empty() || values ? mgc::Result(ptx::packParameters(*function.info, values))
+                                                       : mgc::Status::error("no parameters");
   const std::byte *data = nullptr;
   size_t bytes = 0;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -106,8 +105,7 @@ mgc::Result<std::vector<std::byte>> parametersOf(const CUfunc_st &function, void
 
 extern "C" {
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
-                            void **values) {
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
   auto loaded = load(static_cast<const char *>(image));
@@ -208,15 +206,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, uns
   auto parameters = parametersOf(*function, values, extra);
   if (!isPossible(*function, shape) || !parameters.isOk())
     return CUDA_ERROR_INVALID_VALUE;
-  return enqueue(resolve(stream),
-                 [module = function->module, name = function->name, shape, packed = parameters.take()] {
-                   return launchNow(*module, name, shape, packed);
-                 });
+  return enqueue(resolve(stream), [module = function->module, name = function->name, shape,
+                                   packed = parameters.take()] { return launchNow(*module, name, shape, packed); });
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **values, void **extra) {
   return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, values,
-                        extra);
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, values, extra);
 }
 }

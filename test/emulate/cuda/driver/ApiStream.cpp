@@ -13,9 +13,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned, int priority) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-  return cuStreamCreateWithPriority(stream, flags, 0);
-}
+CUresult cuStreamCreate(CUstream *stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
 
 CUresult cuStreamDestroy(CUstream stream) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
@@ -168,9 +166,8 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
   const uint64_t seed = settings().seed;
-  return enqueue(resolve(stream), [nodes = graph->nodes, seed, times = uint64_t(0)]() mutable {
-    return run(*nodes, seed + ++times);
-  });
+  return enqueue(resolve(stream),
+                 [nodes = graph->nodes, seed, times = uint64_t(0)]() mutable { return run(*nodes, seed + ++times); });
 }
 
 CUresult cuGraphUpload(CUgraphExec, CUstream) { return enter(); }

@@ -146,9 +146,8 @@ void *mgcEmulateHost(CUdeviceptr address, size_t bytes, const char *what) {
   auto region = mgc::emulate::memory().find(address);
   if (region && bytes <= region->size - (address - region->begin))
     return region->host + (address - region->begin);
-  mgc::emulate::fail(CUDA_ERROR_ILLEGAL_ADDRESS,
-                     fmt::format("{}: {} bytes at {:#x}, {}", what, bytes, address,
-                                 mgc::emulate::memory().describe(address)));
+  mgc::emulate::fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("{}: {} bytes at {:#x}, {}", what, bytes, address,
+                                                             mgc::emulate::memory().describe(address)));
   return nullptr;
 }
 }

@@ -14,7 +14,7 @@ struct Settings {
   uint64_t failLaunch = 0;      // the kernel launch that fails as by a bad address, counted from 1; 0: none
   uint64_t hangLaunch = 0;      // the kernel launch that never ends
   uint64_t failAllocation = 0;  // the allocation of device memory that finds none left
-  uint64_t calls = 0; // 1: print how often each function was called, and how many kernels ran, at the end
+  uint64_t calls = 0;           // 1: print how often each function was called, and how many kernels ran, at the end
 };
 
 // Read once; an unknown name ends the process with a message.

@@ -58,8 +58,7 @@ CUresult await(CUstream stream, CUevent event);
 
 // This thread is between the begin and the end of a capture that forbids calls which could wait for the device.
 bool forbidsWaiting();
-CUresult
-refuseWhileCapturing(CUstream stream); // an error, and a broken capture, when the stream is being captured
+CUresult refuseWhileCapturing(CUstream stream); // an error, and a broken capture, when the stream is being captured
 
 CUresult beginCapture(CUstream stream, CUstreamCaptureMode mode);
 CUresult endCapture(CUstream stream, CUgraph *graph);

@@ -34,9 +34,7 @@ int libraryVersion() {
   return asked ? std::atoi(asked) : NCCL_VERSION_CODE;
 }
 
-ncclResult_t settled(CUresult result) {
-  return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
-}
+ncclResult_t settled(CUresult result) { return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError; }
 
 Operation operationOf(Kind kind, const void *from, void *to, size_t count, ncclDataType_t type, size_t shares,
                       cudaStream_t stream) {
@@ -160,10 +158,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   return Hub::make(name) ? ncclSuccess : ncclSystemError;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t *config) {
-  return initialise(comm, size, id, rank,
-                    !config || config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank, ncclConfig_t *config) {
+  return initialise(comm, size, id, rank, !config || config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking);
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank) {
@@ -236,8 +232,7 @@ ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int p
   return add(comm, operation);
 }
 
-ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   Operation operation = operationOf(Kind::receive, nullptr, to, count, type, 1, stream);
   operation.header.peer = static_cast<uint32_t>(peer);
   return add(comm, operation);

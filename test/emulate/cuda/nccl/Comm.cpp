@@ -60,8 +60,7 @@ void Comm::noteFailure(const std::string &why) {
 void Comm::join() {
   const int socket = connectTo(name_);
   if (socket < 0)
-    return setState(ncclSystemError,
-                    "no communicator has this identity (or the process that made it has ended)");
+    return setState(ncclSystemError, "no communicator has this identity (or the process that made it has ended)");
   socket_ = socket;
   Message answer;
   write(socket, {{.kind = Kind::join, .peer = uint32_t(rank), .count = uint64_t(size)}, {}});
@@ -96,8 +95,7 @@ std::set<std::pair<uint32_t, Kind>> Comm::unmetOf(const std::vector<Operation> &
   std::lock_guard lock(mutex_);
   std::set<std::pair<uint32_t, Kind>> unmet;
   for (const auto &[header, from, to, stream] : operations)
-    if ((header.kind == Kind::send || header.kind == Kind::receive) &&
-        !met_.count({header.peer, header.kind}))
+    if ((header.kind == Kind::send || header.kind == Kind::receive) && !met_.count({header.peer, header.kind}))
       unmet.insert({header.peer, header.kind});
   return unmet;
 }
@@ -128,8 +126,7 @@ CUresult Comm::enqueue(std::vector<Operation> operations) {
     cuEventCreate(&last_, CU_EVENT_DISABLE_TIMING);
   std::vector<CUstream> others;
   for (const Operation &operation : operations)
-    if (operation.stream != stream &&
-        std::find(others.begin(), others.end(), operation.stream) == others.end())
+    if (operation.stream != stream && std::find(others.begin(), others.end(), operation.stream) == others.end())
       others.push_back(operation.stream);
   CUevent ready = nullptr;
   cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING);
@@ -137,10 +134,8 @@ CUresult Comm::enqueue(std::vector<Operation> operations) {
     cuEventRecord(ready, other);
     cuStreamWaitEvent(stream, ready, 0);
   }
-  const CUresult result =
-      mgcEmulateEnqueueBehind(stream, last_, [self = shared_from_this(), operations = std::move(operations)] {
-        return self->run(operations);
-      });
+  const CUresult result = mgcEmulateEnqueueBehind(
+      stream, last_, [self = shared_from_this(), operations = std::move(operations)] { return self->run(operations); });
   for (CUstream other : others) {
     cuEventRecord(ready, stream);
     cuStreamWaitEvent(other, ready, 0);
@@ -173,8 +168,8 @@ bool Comm::exchange(const std::vector<Operation> &operations) {
   for (const Operation &operation : operations) {
     Message message{operation.header, {}};
     if (operation.from) {
-      const auto *data = static_cast<const char *>(
-          mgcEmulateHost(operation.from, message.header.bytes, nameOf(message.header.kind)));
+      const auto *data =
+          static_cast<const char *>(mgcEmulateHost(operation.from, message.header.bytes, nameOf(message.header.kind)));
       if (!data)
         return false;
       message.data.assign(data, data + message.header.bytes);

@@ -33,8 +33,7 @@ public:
 
   // As NCCL connects: the first transfer with a peer in a direction waits until the peer's host has come to it too.
   bool haveMet(const std::vector<Operation> &operations);
-  bool
-  meet(const std::vector<Operation> &operations); // false: the others have failed, and this has been aborted
+  bool meet(const std::vector<Operation> &operations); // false: the others have failed, and this has been aborted
   // Operations of a group belong together: none waits for another.
   CUresult enqueue(std::vector<Operation> operations);
 

@@ -18,8 +18,8 @@ std::map<std::string, std::shared_ptr<Hub>> &hubs() {
 }
 
 std::string describe(const Header &header) {
-  return fmt::format("{} of {} elements of type {}, operation {}", nameOf(header.kind), header.count,
-                     header.type, header.op);
+  return fmt::format("{} of {} elements of type {}, operation {}", nameOf(header.kind), header.count, header.type,
+                     header.op);
 }
 
 } // namespace
@@ -88,8 +88,7 @@ bool Hub::join(int socket, const Message &message, uint32_t &rank) {
   if (size_ && size != size_)
     wrong = fmt::format("rank {} joins a communicator of {} as one of {}", rank, size_, size);
   else if (rank >= size || ranks_.count(rank))
-    wrong =
-        fmt::format("rank {} joins a communicator of {} {}", rank, size, rank >= size ? "" : "a second time");
+    wrong = fmt::format("rank {} joins a communicator of {} {}", rank, size, rank >= size ? "" : "a second time");
   if (!wrong.empty()) {
     write(socket, {{.bytes = wrong.size()}, {wrong.begin(), wrong.end()}});
     return false;
@@ -173,8 +172,8 @@ void Hub::match(uint32_t from, uint32_t to) {
   pair.sent.pop_front();
   pair.wanted.pop_front();
   if (sent.data.size() != wanted.count * bytesOf(wanted.type))
-    return fail(fmt::format("rank {} sends {} bytes to rank {}, which receives {}", from, sent.data.size(),
-                            to, wanted.count * bytesOf(wanted.type)));
+    return fail(fmt::format("rank {} sends {} bytes to rank {}, which receives {}", from, sent.data.size(), to,
+                            wanted.count * bytesOf(wanted.type)));
   answer(from, {{.kind = Kind::send, .peer = to}, {}});
   answer(to, {{.kind = Kind::receive, .peer = from}, std::move(sent.data)});
 }
@@ -194,8 +193,7 @@ void Hub::finish(Collective &collective) {
   std::vector<const std::vector<char> *> parts;
   for (const auto &[rank, part] : collective.parts) {
     if (describe(part.header) != describe(first))
-      return fail(
-          fmt::format("rank 0 begins an {}, rank {} an {}", describe(first), rank, describe(part.header)));
+      return fail(fmt::format("rank 0 begins an {}, rank {} an {}", describe(first), rank, describe(part.header)));
     parts.push_back(&part.data);
   }
   std::vector<char> result;

@@ -26,8 +26,7 @@ std::vector<char> join(const std::vector<const std::vector<char> *> &parts, Join
   return result;
 }
 
-template <typename T>
-std::vector<char> reduce(uint32_t op, const std::vector<const std::vector<char> *> &parts) {
+template <typename T> std::vector<char> reduce(uint32_t op, const std::vector<const std::vector<char> *> &parts) {
   using S = Sum<T>;
   switch (op) {
   case ncclMax:

@@ -40,8 +40,8 @@ std::string AddressSpace::describe(uint64_t address) const {
   const Region &below = std::prev(next)->second;
   if (address - below.begin < below.size)
     return fmt::format("at byte {} of the {} bytes at {:#x}", address - below.begin, below.size, below.begin);
-  return fmt::format("{} bytes behind the end of the {} bytes at {:#x}", address - below.begin - below.size,
-                     below.size, below.begin);
+  return fmt::format("{} bytes behind the end of the {} bytes at {:#x}", address - below.begin - below.size, below.size,
+                     below.begin);
 }
 
 std::vector<std::byte> packParameters(const KernelInfo &kernel, void *const *values) {

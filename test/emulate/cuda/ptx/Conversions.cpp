@@ -45,8 +45,7 @@ template <typename D, typename S> D toInteger(S from, uint32_t how) {
 
 template <typename D, typename S> D saturated(S value) {
   __int128 wide = value;
-  return static_cast<D>(
-      std::clamp<__int128>(wide, std::numeric_limits<D>::min(), std::numeric_limits<D>::max()));
+  return static_cast<D>(std::clamp<__int128>(wide, std::numeric_limits<D>::min(), std::numeric_limits<D>::max()));
 }
 
 template <typename D, typename S> D toFloat(S from, uint32_t how) {
@@ -93,9 +92,8 @@ void addFrom(Forms &forms, const std::string &name, std::initializer_list<const 
 }
 
 template <typename D> void addTo(Forms &forms, const std::string &name) {
-  addFrom<D, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, Half, BFloat, float,
-          double>(forms, name,
-                  {"s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"});
+  addFrom<D, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, Half, BFloat, float, double>(
+      forms, name, {"s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"});
 }
 
 template <typename T, typename Register> void addWidths(Forms &forms, const std::string &name) {

@@ -10,9 +10,9 @@ namespace {
 // Modifiers of memory instructions that say where a value is cached and who sees it when. One block runs at a time, or the host's
 // memory is coherent, so they change nothing.
 bool isHint(std::string_view part) {
-  for (const char *name : {"weak",    "volatile", "relaxed", "acquire", "release", "acq_rel", "cta",
-                           "cluster", "gpu",      "sys",     "ca",      "cg",      "cs",      "cv",
-                           "lu",      "wb",       "wt",      "nc",      "noftz",   "mmio",    "unified"})
+  for (const char *name :
+       {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu",  "sys",    "ca",
+        "cg",   "cs",       "cv",      "lu",      "wb",      "wt",      "nc",  "noftz",   "mmio", "unified"})
     if (part == name)
       return true;
   return part.find("::") != part.npos;
@@ -85,8 +85,8 @@ Status Encoder::encodeCall(Instruction &instruction) {
   if (operands.size() > 1)
     arguments = operands[1].elements;
   if (arguments.size() != frame.parameters.size() || results.size() != frame.results.size())
-    return error(fmt::format("{} takes {} arguments and returns {} values", callee.name,
-                             frame.parameters.size(), frame.results.size()));
+    return error(fmt::format("{} takes {} arguments and returns {} values", callee.name, frame.parameters.size(),
+                             frame.results.size()));
   auto addressOf = [&](const Operand &operand) -> Result<uint64_t> {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
       if (auto known = scope->addresses.find(operand.token.text); known != scope->addresses.end())
@@ -168,8 +168,7 @@ Status Encoder::encodeWarpWide(Instruction &instruction) {
   std::vector<Operand> &operands = instruction.operands;
   bool isSync = instruction.has("sync");
   if (operands.size() != form->sources.size() + 1 + isSync)
-    return error(
-        fmt::format("{} operands where {} should be", operands.size(), form->sources.size() + 1 + isSync));
+    return error(fmt::format("{} operands where {} should be", operands.size(), form->sources.size() + 1 + isSync));
   Op op;
   op.run = form->run;
   if (isSync) {
@@ -243,8 +242,7 @@ Status Encoder::encodeLoad(Instruction &instruction) {
     return error("a load takes two operands");
   MGC_ASSIGN(op, access(instruction, instruction.operands[1]));
   std::vector<Operand> elements = elementsOf(instruction.operands[0]);
-  size_t count =
-      instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
+  size_t count = instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
   unsigned bits = bitsOf(instruction.type());
   if (instruction.parts.size() != (count > 1 ? 3 : 2) || elements.size() != count || bits < 8)
     return error(fmt::format("the interpreter does not know the load {}", opcode_));
@@ -275,8 +273,7 @@ Status Encoder::encodeStore(Instruction &instruction) {
     return error("a store takes two operands");
   MGC_ASSIGN(op, access(instruction, instruction.operands[0]));
   std::vector<Operand> elements = elementsOf(instruction.operands[1]);
-  size_t count =
-      instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
+  size_t count = instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
   unsigned bits = bitsOf(instruction.type());
   if (instruction.parts.size() != (count > 1 ? 3 : 2) || elements.size() != count || bits < 8)
     return error(fmt::format("the interpreter does not know the store {}", opcode_));
@@ -302,8 +299,7 @@ Status Encoder::encodeAtomic(Instruction &instruction) {
   MGC_ASSIGN(form, find(instruction.joined()));
   size_t values = form->sources.size() - 1;
   if (instruction.operands.size() != 1 + hasResult + values)
-    return error(
-        fmt::format("{} operands where {} should be", instruction.operands.size(), 1 + hasResult + values));
+    return error(fmt::format("{} operands where {} should be", instruction.operands.size(), 1 + hasResult + values));
   MGC_ASSIGN(b, use(instruction.operands[1 + hasResult], form->d));
   op.b = op.c = b;
   if (values == 2) {

@@ -170,8 +170,7 @@ Status Encoder::encodeMad(Instruction &instruction) {
   }
   if (instruction.operands.size() != 4)
     return error("mad takes four operands");
-  bool carries = instruction.take("cc"), wide = instruction.has("wide"),
-       takesCarry = instruction.parts[0] == "madc";
+  bool carries = instruction.take("cc"), wide = instruction.has("wide"), takesCarry = instruction.parts[0] == "madc";
   instruction.take("lo");
   instruction.parts[0] = "mul";
   MGC_ASSIGN(product, find(instruction.joined()));

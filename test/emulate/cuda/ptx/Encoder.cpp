@@ -11,12 +11,11 @@ uint64_t roundUp(uint64_t value, uint64_t align) { return (value + align - 1) / 
 // Width of a special register; 0: there is none of that name.
 unsigned specialBits(std::string_view name) {
   for (const char *vector : {"%tid.", "%ntid.", "%ctaid.", "%nctaid."})
-    if (name.size() == std::string_view(vector).size() + 1 && name.starts_with(vector) &&
-        name.back() >= 'x' && name.back() <= 'z')
+    if (name.size() == std::string_view(vector).size() + 1 && name.starts_with(vector) && name.back() >= 'x' &&
+        name.back() <= 'z')
       return 32;
-  for (const char *scalar :
-       {"%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%lanemask_eq", "%lanemask_lt", "%lanemask_le",
-        "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size", "%total_smem_size"})
+  for (const char *scalar : {"%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%lanemask_eq", "%lanemask_lt",
+                             "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size", "%total_smem_size"})
     if (name == scalar)
       return 32;
   return 0;
@@ -27,9 +26,7 @@ unsigned specialBits(std::string_view name) {
 Encoder::Encoder(const Text &text, const std::map<std::string, Region, std::less<>> &globals)
     : text_(text), globals_(globals) {}
 
-Status Encoder::error(std::string what) const {
-  return errorf("line {}: {} ({})", line_, what, text_.line(line_));
-}
+Status Encoder::error(std::string what) const { return errorf("line {}: {} ({})", line_, what, text_.line(line_)); }
 
 Result<std::unique_ptr<Program>> Encoder::encode(const Function &entry) {
   program_ = std::make_unique<Program>();
@@ -53,8 +50,7 @@ Status Encoder::encodeCallees(const Function &function) {
     Token token = reader.next();
     depth += token.is("{") - token.is("}");
     auto callee = text_.functions.find(token.text);
-    if (token.kind != Token::word || callee == text_.functions.end() || !callee->second.body ||
-        callee->second.isEntry)
+    if (token.kind != Token::word || callee == text_.functions.end() || !callee->second.body || callee->second.isEntry)
       continue;
     line_ = token.line;
     if (open_.count(token.text))

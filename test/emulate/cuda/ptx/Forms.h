@@ -51,8 +51,7 @@ template <auto f, typename D, typename A = D, typename B = A, unsigned per = 1> 
   return {run, kBits<D> * per, {kBits<A> * per, kBits<B> * per}};
 }
 
-template <auto f, typename D, typename A = D, typename B = A, typename C = D, unsigned per = 1>
-Form ternary() {
+template <auto f, typename D, typename A = D, typename B = A, typename C = D, unsigned per = 1> Form ternary() {
   Handler run = [](Warp &warp, const Op &op, uint32_t mask) {
     D *d = warp.at<D>(op.d);
     const A *a = warp.at<A>(op.a);

@@ -10,10 +10,10 @@ namespace mgc::ptx {
 namespace {
 
 template <typename T>
-using Wide = std::conditional_t<
-    sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>,
-    std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
-                       std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>>;
+using Wide =
+    std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>,
+                       std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
+                                          std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>>;
 
 constexpr auto kAdd = [](auto a, auto b) { return a + b; };
 constexpr auto kSub = [](auto a, auto b) { return a - b; };
@@ -47,9 +47,7 @@ constexpr auto kXor = [](auto a, auto b) { return a ^ b; };
 constexpr auto kNot = [](auto a) { return ~a; };
 constexpr auto kLogicalNot = [](auto a) { return a == 0; };
 constexpr auto kNegate = [](auto a) { return decltype(a)(0) - a; };
-constexpr auto kAbsolute = [](auto a) {
-  return a < 0 ? decltype(a)(0 - std::make_unsigned_t<decltype(a)>(a)) : a;
-};
+constexpr auto kAbsolute = [](auto a) { return a < 0 ? decltype(a)(0 - std::make_unsigned_t<decltype(a)>(a)) : a; };
 // Shifts by the width or more give what shifting bit by bit would.
 constexpr auto kShiftLeft = [](auto a, uint32_t by) { return by < kBits<decltype(a)> ? a << by : 0; };
 constexpr auto kShiftRight = [](auto a, uint32_t by) {
@@ -147,8 +145,7 @@ Form logicOfThree() {
       uint32_t result = 0;
       for (unsigned row = 0; row < 8; ++row)
         if (table[lane] >> row & 1)
-          result |= (row & 4 ? a[lane] : ~a[lane]) & (row & 2 ? b[lane] : ~b[lane]) &
-                    (row & 1 ? c[lane] : ~c[lane]);
+          result |= (row & 4 ? a[lane] : ~a[lane]) & (row & 2 ? b[lane] : ~b[lane]) & (row & 1 ? c[lane] : ~c[lane]);
       d[lane] = result;
     });
   };

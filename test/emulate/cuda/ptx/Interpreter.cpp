@@ -28,10 +28,10 @@ void Warp::fault(const Op &op, unsigned lane, std::string what) {
     return;
   uint32_t index = thread(lane);
   const Dim3 &size = block.launch.block;
-  block.fault = fmt::format("kernel {}, line {} ({}), thread ({}, {}, {}) of block ({}, {}, {}): {}",
-                            block.program.name, op.line, block.program.text->line(op.line), index % size.x,
-                            index / size.x % size.y, index / size.x / size.y, block.index[0], block.index[1],
-                            block.index[2], what);
+  block.fault =
+      fmt::format("kernel {}, line {} ({}), thread ({}, {}, {}) of block ({}, {}, {}): {}", block.program.name, op.line,
+                  block.program.text->line(op.line), index % size.x, index / size.x % size.y, index / size.x / size.y,
+                  block.index[0], block.index[1], block.index[2], what);
 }
 
 Interpreter::Interpreter(const Program &program, const Launch &launch, const AddressSpace &space)
@@ -123,8 +123,7 @@ Status Interpreter::runBlock(uint64_t number) {
 void Interpreter::merge(std::vector<Group> &groups) {
   for (size_t i = 0; i < groups.size(); ++i)
     for (size_t j = i + 1; j < groups.size();)
-      if (groups[i].at == groups[j].at && groups[i].state == State::ready &&
-          groups[j].state == State::ready) {
+      if (groups[i].at == groups[j].at && groups[i].state == State::ready && groups[j].state == State::ready) {
         groups[i].mask |= groups[j].mask;
         groups.erase(groups.begin() + j);
       } else {
@@ -221,11 +220,9 @@ bool Interpreter::gather(WarpState &state, Group &group, const Op &op, uint32_t 
     group.mask |= joins ? other.mask : 0;
     return joins;
   });
-  uint32_t named =
-      op.target == kNone ? group.mask : state.warp.at<uint32_t>(op.target)[std::countr_zero(active)];
+  uint32_t named = op.target == kNone ? group.mask : state.warp.at<uint32_t>(op.target)[std::countr_zero(active)];
   if (!(named >> std::countr_zero(active) & 1)) {
-    state.warp.fault(op, std::countr_zero(active),
-                     fmt::format("the lane is not among those of its mask {:#x}", named));
+    state.warp.fault(op, std::countr_zero(active), fmt::format("the lane is not among those of its mask {:#x}", named));
     return false;
   }
   if (named & state.live & ~group.mask) {
@@ -294,8 +291,8 @@ Status Interpreter::deadlock() const {
   for (const WarpState &state : warps_)
     for (const Group &group : state.groups) {
       uint32_t line = program_.ops[group.at].line;
-      places += fmt::format("\n  warp {}, lanes {:#010x} at line {} ({})", state.warp.number, group.mask,
-                            line, program_.text->line(line));
+      places += fmt::format("\n  warp {}, lanes {:#010x} at line {} ({})", state.warp.number, group.mask, line,
+                            program_.text->line(line));
     }
   return errorf("kernel {}, block ({}, {}, {}): threads wait for others that do not come:{}", program_.name,
                 block_.index[0], block_.index[1], block_.index[2], places);

@@ -24,8 +24,7 @@ unsigned pairOf(unsigned lane, unsigned depthHalf) { return lane % 4 * 2 + depth
 // The sum of an element is made in the order of k, each product rounded with it once.
 void multiply(Warp &warp, const Op &op, uint32_t mask) {
   if (mask != kAllLanes)
-    return warp.fault(op, std::countr_zero(mask),
-                      fmt::format("a product of a warp by the lanes {:#x} alone", mask));
+    return warp.fault(op, std::countr_zero(mask), fmt::format("a product of a warp by the lanes {:#x} alone", mask));
   float a[kRows][kDepth], b[kDepth][kColumns];
   const auto wordOf = [&](uint32_t first, unsigned number) {
     return warp.at<uint32_t>(first + number * kRegisterBytes);

@@ -36,9 +36,7 @@ constexpr const char *kSpaceNames[] = {"global", "shared", "local", "param"};
 std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes) {
   const uint32_t access = op.aux & kAccessMask;
   const bool isGeneric = access == accessGeneric;
-  const Space space = access == accessShared   ? inShared
-                      : access == accessGlobal ? inGlobal
-                                               : spaceOf(address);
+  const Space space = access == accessShared ? inShared : access == accessGlobal ? inGlobal : spaceOf(address);
   if (address & (op.align - 1)) {
     warp.fault(op, lane, fmt::format("address {:#x} is no multiple of {}", address, op.align));
     return nullptr;
@@ -54,8 +52,7 @@ std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, uns
                fmt::format("{} bytes at {:#x} of .{} memory, which has {}", bytes,
                            isGeneric ? offsetOf(address) : address, kSpaceNames[space], region.size));
   else
-    warp.fault(op, lane,
-               fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
+    warp.fault(op, lane, fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
   return nullptr;
 }
 
@@ -173,8 +170,8 @@ void addMemory(Forms &forms) {
   addBits<uint64_t>(forms, "b64");
   forms["atom.inc.u32"] =
       atomic<[](uint32_t a, uint32_t b, uint32_t) { return a >= b ? 0 : a + 1; }, uint32_t, uint32_t>();
-  forms["atom.dec.u32"] = atomic<[](uint32_t a, uint32_t b, uint32_t) { return a == 0 || b < a ? b : a - 1; },
-                                 uint32_t, uint32_t>();
+  forms["atom.dec.u32"] =
+      atomic<[](uint32_t a, uint32_t b, uint32_t) { return a == 0 || b < a ? b : a - 1; }, uint32_t, uint32_t>();
   forms["atom.add.f32"] = atomic<[](float a, float b, float) { return canonical(a + b); }, float, uint32_t>();
   forms["atom.add.f64"] = atomic<[](double a, double b, double) { return a + b; }, double, uint64_t>();
   forms["atom.add.bf16x2"] = atomic<[](BFloatPair a, BFloatPair b, BFloatPair) {

@@ -92,8 +92,8 @@ Status check(const Program &program, const Launch &launch) {
   auto volume = [](const Dim3 &size) { return uint64_t(size.x) * size.y * size.z; };
   const uint64_t threads = volume(launch.block);
   if (threads == 0 || threads > program.info.maxThreads || volume(launch.grid) == 0)
-    return errorf("kernel {}: {} blocks of {} threads; expected at least one block of 1 to {} threads",
-                  program.name, volume(launch.grid), threads, program.info.maxThreads);
+    return errorf("kernel {}: {} blocks of {} threads; expected at least one block of 1 to {} threads", program.name,
+                  volume(launch.grid), threads, program.info.maxThreads);
   if (launch.parameters.size() < program.info.parameterBytes)
     return errorf("kernel {}: {} bytes of parameters; it takes {}", program.name, launch.parameters.size(),
                   program.info.parameterBytes);

@@ -23,9 +23,7 @@ Source sourceOf(Shuffle kind, uint32_t lane, uint32_t b, uint32_t c) {
   b &= 31;
   if (kind == Shuffle::up)
     return {lane - b, static_cast<int>(lane - b) >= static_cast<int>(highest)};
-  uint32_t from = kind == Shuffle::down        ? lane + b
-                  : kind == Shuffle::butterfly ? lane ^ b
-                                               : lowest | (b & ~segment);
+  uint32_t from = kind == Shuffle::down ? lane + b : kind == Shuffle::butterfly ? lane ^ b : lowest | (b & ~segment);
   return {from, from <= highest};
 }
 
@@ -132,8 +130,7 @@ void addWarpWide(Forms &forms) {
   forms["shfl.sync.idx.b32"] = shuffle<Shuffle::index>();
   forms["vote.sync.all.pred"] = vote<[](uint32_t votes, uint32_t mask) { return votes == mask; }>();
   forms["vote.sync.any.pred"] = vote<[](uint32_t votes, uint32_t) { return votes != 0; }>();
-  forms["vote.sync.uni.pred"] =
-      vote<[](uint32_t votes, uint32_t mask) { return votes == 0 || votes == mask; }>();
+  forms["vote.sync.uni.pred"] = vote<[](uint32_t votes, uint32_t mask) { return votes == 0 || votes == mask; }>();
   forms["vote.sync.ballot.b32"] = ballot();
   forms["activemask.b32"] = activeMask();
   forms["match.any.sync.b32"] = matchAny<uint32_t>();

@@ -31,8 +31,8 @@ TEST(GptIndex, isThatOfMegatronForManySmallDataSets) {
                   .seed = row["random_seed"]};
     if (!row["num_samples"].is_null())
       cut.samples = row["num_samples"].get<int64_t>();
-    const Result<GptIndex> index = buildGptIndex(UnalignedArray(std::span(lengths)),
-                                                 {row["sequences"][0], row["sequences"][1]}, cut, "sweep");
+    const Result<GptIndex> index =
+        buildGptIndex(UnalignedArray(std::span(lengths)), {row["sequences"][0], row["sequences"][1]}, cut, "sweep");
     if (row["shuffle_index"].empty()) { // here an error says so
       EXPECT_TRUE(fails(index, {"sweep", "expected at least"}));
       continue;
@@ -51,9 +51,8 @@ TEST(GptIndex, countsPartialSamplesAsMegatron) {
   const nlohmann::json file = goldenJson("gpt/large.json");
   for (const nlohmann::json &row : file["rows"]) {
     const std::vector<int32_t> lengths = {row["tokens"]};
-    const Result<GptIndex> index =
-        buildGptIndex(UnalignedArray(std::span(lengths)), {0, 1},
-                      {.length = row["sequence_length"], .keepsPartial = true}, "large");
+    const Result<GptIndex> index = buildGptIndex(UnalignedArray(std::span(lengths)), {0, 1},
+                                                 {.length = row["sequence_length"], .keepsPartial = true}, "large");
     ASSERT_TRUE(isOk(index));
     EXPECT_EQ(index->counts.samples, row["samples"]);
     auto pairs = pairsOf(index->boundaries);
@@ -85,8 +84,8 @@ TEST(GptIndex, refusesWhatTheMemoryCannotHold) {
   ASSERT_EQ(::setrlimit(RLIMIT_DATA, &small), 0);
   const auto built = buildGptIndex(UnalignedArray(std::span(lengths)), {0, 1}, {.length = 1}, "large");
   ::setrlimit(RLIMIT_DATA, &before);
-  EXPECT_TRUE(fails(built, {"large: the order of 1000000000 samples takes 12000000012 bytes",
-                            "of memory, but ", " has ", "expected fewer steps"}));
+  EXPECT_TRUE(fails(built, {"large: the order of 1000000000 samples takes 12000000012 bytes", "of memory, but ",
+                            " has ", "expected fewer steps"}));
 }
 
 TEST(GptIndex, keepsWhatItBuilt) {
@@ -94,8 +93,7 @@ TEST(GptIndex, keepsWhatItBuilt) {
   const std::vector<int32_t> lengths = {5, 9, 4, 7}, other = {5, 9, 4, 8};
   const SampleCut cut{.length = 4, .samples = 20};
   const auto open = [&](const std::vector<int32_t> &values, uint64_t digest, const SampleCut &ofCut) {
-    return cachedGptIndex(UnalignedArray(std::span(values)), digest, {0, 4}, ofCut, "corpus",
-                          dir.path("cache"));
+    return cachedGptIndex(UnalignedArray(std::span(values)), digest, {0, 4}, ofCut, "corpus", dir.path("cache"));
   };
   const auto files = [&] {
     const std::filesystem::directory_iterator all(dir.path("cache"));

@@ -34,8 +34,7 @@ struct GoldenCase {
   bool option(const char *name, bool otherwise) const { return row["options"].value(name, otherwise); }
 };
 
-void expectIndex(const GoldenCase &c, const std::string &at, const GptSamples &samples,
-                 const nlohmann::json &facts) {
+void expectIndex(const GoldenCase &c, const std::string &at, const GptSamples &samples, const nlohmann::json &facts) {
   const GptIndex &index = samples.index();
   EXPECT_EQ(index.counts.tokens, facts["tokens_per_epoch"]);
   EXPECT_EQ(index.counts.epochs, facts["epochs"]);
@@ -127,8 +126,7 @@ TEST(GptSamples, blendsAsMegatron) {
 }
 
 TEST(GptSamples, refusesWhatCannotBeRead) {
-  const auto open = [](const std::vector<std::string> &words, const char *split, Split of,
-                       SampleOptions options) {
+  const auto open = [](const std::vector<std::string> &words, const char *split, Split of, SampleOptions options) {
     CorpusFiles files;
     files.blend = parseBlend("--data-path", inGolden(words)).take();
     files.split = parseSplit(split).take();
@@ -137,9 +135,8 @@ TEST(GptSamples, refusesWhatCannotBeRead) {
   const SampleOptions options{{.length = 16, .samples = 10}};
   EXPECT_FALSE(*open({"indexed/docs_u16"}, "1", Split::test, options));           // no such split
   EXPECT_FALSE(*open({"indexed/dtype_int16"}, "969,30,1", Split::test, options)); // none of its 12 sequences
-  EXPECT_TRUE(
-      fails(open({"1", "indexed/docs_u16", "1", "indexed/dtype_int16"}, "969,30,1", Split::test, options),
-            {"dtype_int16: has no sequences in the split test", "--split"}));
+  EXPECT_TRUE(fails(open({"1", "indexed/docs_u16", "1", "indexed/dtype_int16"}, "969,30,1", Split::test, options),
+                    {"dtype_int16: has no sequences in the split test", "--split"}));
   EXPECT_TRUE(fails(open({"indexed/dtype_float32"}, "1", Split::train, options), {"F32, expected integers"}));
   EXPECT_TRUE(fails(open({"indexed/none"}, "1", Split::train, options), {"none.idx"}));
   SampleOptions small = options;

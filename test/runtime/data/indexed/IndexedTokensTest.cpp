@@ -84,8 +84,7 @@ TEST(IndexedTokens, readsPartsOfSequences) {
   ASSERT_TRUE(isOk(files.read(0, 0, 4096, whole)));
   ASSERT_TRUE(isOk(files.read(0, 2, 4096, part)));
   EXPECT_EQ(part, std::vector<int32_t>(whole.begin() + 2, whole.begin() + 7));
-  EXPECT_TRUE(
-      fails(files.read(0, 0, 3771, whole), {"docs_u16.bin", "sequence 0", "token 0 is 3771", "0 to 3770"}));
+  EXPECT_TRUE(fails(files.read(0, 0, 3771, whole), {"docs_u16.bin", "sequence 0", "token 0 is 3771", "0 to 3770"}));
 }
 
 TEST(IndexedTokens, refusesFilesThatContradictThemselves) {
@@ -102,12 +101,10 @@ TEST(IndexedTokens, refusesFilesThatContradictThemselves) {
   EXPECT_TRUE(fails(open("TNTIDX" + good.substr(6)), {"does not begin with MMIDIDX"}));
   EXPECT_TRUE(fails(open(IndexParts{.type = 9}.bytes()), {"names type 9, expected 1 to 8"}));
   EXPECT_TRUE(fails(open(IndexParts{.lengths = {3, -1}}.bytes()), {"sequence 1 has -1 tokens"}));
-  EXPECT_TRUE(
-      fails(open(IndexParts{.lengths = {3, 5}}.bytes()), {"sequence 1 has 5 tokens of 2 bytes", "14 bytes"}));
+  EXPECT_TRUE(fails(open(IndexParts{.lengths = {3, 5}}.bytes()), {"sequence 1 has 5 tokens of 2 bytes", "14 bytes"}));
   EXPECT_TRUE(fails(open(IndexParts{.offsets = {0, INT64_MAX}}.bytes()), {"sequence 1"}));
   EXPECT_TRUE(fails(open(IndexParts{.offsets = {-2, 6}}.bytes()), {"sequence 0"}));
-  EXPECT_TRUE(
-      fails(open(IndexParts{.documents = {0, 2, 1}}.bytes()), {"document index 2 is 1, expected 2 to 2"}));
+  EXPECT_TRUE(fails(open(IndexParts{.documents = {0, 2, 1}}.bytes()), {"document index 2 is 1, expected 2 to 2"}));
   EXPECT_TRUE(fails(open(IndexParts{.documents = {0, 1}}.bytes()), {"last document index is 1, expected 2"}));
   EXPECT_TRUE(fails(open(IndexParts{.rest = "abc"}.bytes()), {"has 3 bytes behind its 3 document indices"}));
   EXPECT_TRUE(open(IndexParts{.rest = "ab"}.bytes())->hasModes());
@@ -134,8 +131,7 @@ TEST(IndexedTokens, writesTheBytesOfMegatron) {
     ASSERT_TRUE(isOk(writer.commit()));
     for (const char *ending : {".bin", ".idx"}) {
       std::ifstream expected(kIndexed + name + ending, std::ios::binary);
-      EXPECT_EQ(dir.read(std::string(name) + ending),
-                std::string(std::istreambuf_iterator<char>(expected), {}))
+      EXPECT_EQ(dir.read(std::string(name) + ending), std::string(std::istreambuf_iterator<char>(expected), {}))
           << name;
     }
   }
@@ -178,8 +174,7 @@ TEST(IndexedTokens, opensTenMillionDocumentsInASecond) {
   for (int64_t i = 0; i < kMany; ++i)
     offsets[i] = 2 * i, documents[i + 1] = i + 1;
   dir.write("a.idx",
-            IndexParts{.lengths = std::vector<int32_t>(kMany, 1), .offsets = offsets, .documents = documents}
-                .bytes());
+            IndexParts{.lengths = std::vector<int32_t>(kMany, 1), .offsets = offsets, .documents = documents}.bytes());
   dir.write("a.bin", "");
   std::filesystem::resize_file(dir.path("a.bin"), 2 * kMany);
   const auto begin = std::chrono::steady_clock::now();

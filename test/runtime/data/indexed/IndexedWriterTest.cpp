@@ -45,8 +45,7 @@ TEST(IndexedWriter, noIndexIsBesideTokensOfOthers) {
   std::thread reader([&] {
     while (!ends) {
       const int commit = commits;
-      const int64_t before = sizeOf(prefix + ".idx"), bin = sizeOf(prefix + ".bin"),
-                    after = sizeOf(prefix + ".idx");
+      const int64_t before = sizeOf(prefix + ".idx"), bin = sizeOf(prefix + ".bin"), after = sizeOf(prefix + ".idx");
       if (before >= 0 && before == after && commit == commits) // the index stood there all the time
         ++(bin == binOf[before] ? right : wrong);
     }

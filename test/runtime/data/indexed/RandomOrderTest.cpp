@@ -13,8 +13,7 @@ namespace {
 
 template <typename T> void expectOrder(const nlohmann::json &expected, const std::vector<T> &values) {
   ASSERT_EQ(expected["n"], values.size());
-  const auto first =
-      expected[expected.contains("values") ? "values" : "first"].template get<std::vector<T>>();
+  const auto first = expected[expected.contains("values") ? "values" : "first"].template get<std::vector<T>>();
   EXPECT_TRUE(std::equal(first.begin(), first.end(), values.begin()));
   int64_t sum = 0;
   for (size_t i = 0; i < values.size(); ++i)
@@ -44,8 +43,7 @@ TEST(RandomOrder, permutesAsTorch) {
   const nlohmann::json &rows = file["torch_randperm"];
   ASSERT_GT(rows.size(), 5u);
   for (const nlohmann::json &row : rows)
-    expectOrder(row["randperm"],
-                torchPermutation(row["randperm"]["n"].get<int64_t>(), row["seed"].get<uint64_t>()));
+    expectOrder(row["randperm"], torchPermutation(row["randperm"]["n"].get<int64_t>(), row["seed"].get<uint64_t>()));
 }
 
 namespace {
@@ -81,8 +79,7 @@ TEST(SampleSchedule, isThatOfMegatron) {
       CyclicOrder order(row["total_samples"].get<int64_t>(),
                         {row["micro_batch_size"].get<int64_t>(), row["data_parallel_size"].get<int64_t>()},
                         row["data_sharding"].get<bool>());
-      const int64_t left =
-          order.active() - consumed % order.active(); // Megatron's iterator ends with the epoch
+      const int64_t left = order.active() - consumed % order.active(); // Megatron's iterator ends with the epoch
       EXPECT_TRUE(left == std::ssize(expected) || !row["batches_kept"].is_null());
       order.fill(consumed, found);
       ++cyclic;

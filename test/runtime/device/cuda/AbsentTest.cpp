@@ -34,8 +34,7 @@ TEST(Probe, DISABLED_openDevice) {
   const auto plugin = plugin::Plugin::open("cuda");
   ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
   const auto count = plugin->countDevices();
-  puts(count.isOk() ? fmt::format("devices: {}", *count).c_str()
-                    : ("count: " + count.status().message()).c_str());
+  puts(count.isOk() ? fmt::format("devices: {}", *count).c_str() : ("count: " + count.status().message()).c_str());
   const auto device = plugin->openDevice(0);
   puts(device.isOk() ? "opened" : ("open: " + device.status().message()).c_str());
   if (!device.isOk())
@@ -48,15 +47,13 @@ TEST(Absent, noDriver) {
   const std::string text = probe("");
   if (text.find("libcuda.so.1 was not found") == std::string::npos)
     GTEST_SKIP() << "this machine has a driver:\n" << text;
-  expectParts(text,
-              {"count: libcuda.so.1 was not found in the loader's own folders (LD_LIBRARY_PATH is not set)",
-               "open: libcuda.so.1 was not found", "install the driver", "--target cpu"});
+  expectParts(text, {"count: libcuda.so.1 was not found in the loader's own folders (LD_LIBRARY_PATH is not set)",
+                     "open: libcuda.so.1 was not found", "install the driver", "--target cpu"});
 }
 
 TEST(Absent, driverThatIsTooOld) {
-  expectParts(probe(MGC_TEST_old_driver),
-              {std::string("open: ") + MGC_TEST_old_driver + "/libcuda.so.1 lacks ", "cuMemAlloc_v2, ",
-               "it is too old; expected the driver of CUDA 1"});
+  expectParts(probe(MGC_TEST_old_driver), {std::string("open: ") + MGC_TEST_old_driver + "/libcuda.so.1 lacks ",
+                                           "cuMemAlloc_v2, ", "it is too old; expected the driver of CUDA 1"});
 }
 
 TEST(Absent, driverThatDoesNotStart) {
@@ -65,8 +62,7 @@ TEST(Absent, driverThatDoesNotStart) {
 }
 
 TEST(Absent, noGpu) {
-  expectParts(probe(MGC_TEST_EMULATE, "devices=0"),
-              {"open: ", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"});
+  expectParts(probe(MGC_TEST_EMULATE, "devices=0"), {"open: ", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"});
 }
 
 TEST(Absent, gpuThatIsTooOld) {
@@ -76,9 +72,9 @@ TEST(Absent, gpuThatIsTooOld) {
 
 #ifdef MGC_TEST_old_nccl
 TEST(Absent, ncclThatIsTooOld) {
-  expectParts(probe(MGC_TEST_old_nccl ":" MGC_TEST_EMULATE),
-              {"opened", "NCCL: " MGC_TEST_old_nccl
-                         "/libnccl.so.2 is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x"});
+  expectParts(
+      probe(MGC_TEST_old_nccl ":" MGC_TEST_EMULATE),
+      {"opened", "NCCL: " MGC_TEST_old_nccl "/libnccl.so.2 is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x"});
 }
 #endif
 

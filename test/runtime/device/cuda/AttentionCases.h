@@ -52,9 +52,7 @@ TEST(DeviceAttention, documents) {
 TEST(DeviceAttention, softcap) {
   for (const mgc_type type : {MGC_F32, MGC_BF16})
     for (const double softcap : {1000.0, 2.0, 0.3})
-      checkCase(
-          {{.s = 70, .t = 140, .b = 2, .g = 2, .r = 2, .d = 24, .window = 90, .softcap = softcap}, type},
-          run);
+      checkCase({{.s = 70, .t = 140, .b = 2, .g = 2, .r = 2, .d = 24, .window = 90, .softcap = softcap}, type}, run);
 }
 
 TEST(DeviceAttention, bidirectional) {
@@ -81,15 +79,8 @@ TEST(DeviceAttention, ends) {
 TEST(DeviceAttention, biases) {
   for (const bool causal : {true, false})
     for (const double softcap : {0.0, 2.0}) {
-      AttentionProblem problem({.s = 70,
-                                .t = 140,
-                                .b = 2,
-                                .g = 2,
-                                .r = 3,
-                                .d = 16,
-                                .causal = causal,
-                                .softcap = softcap,
-                                .dropout = 0.3});
+      AttentionProblem problem(
+          {.s = 70, .t = 140, .b = 2, .g = 2, .r = 3, .d = 16, .causal = causal, .softcap = softcap, .dropout = 0.3});
       problem.addBias(causal ? 32 : 9, 50);
       for (const mgc_type type : {MGC_F32, MGC_BF16})
         AttentionCheck(problem, type, run).check();
@@ -98,8 +89,7 @@ TEST(DeviceAttention, biases) {
 
 TEST(DeviceAttention, biasesOfExtremePositions) {
   AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .causal = false});
-  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
-                    greatest = std::numeric_limits<int32_t>::max();
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
   problem.queryPositions = {least, 0, greatest, 5};
   problem.keyPositions = {greatest, least, 0, 5};
   problem.addBias(32, 128);
@@ -171,10 +161,8 @@ TEST(DeviceAttention, queriesThatSeeNothing) {
 }
 
 TEST(DeviceAttention, extremePositionsDoNotOverflow) {
-  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
-                    greatest = std::numeric_limits<int32_t>::max();
-  for (const int64_t window :
-       {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
+  for (const int64_t window : {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
     AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
     problem.queryPositions = {least, 0, greatest, 5};
     problem.keyPositions = {greatest, least, 0, 5};
@@ -219,8 +207,8 @@ TEST(DeviceAttention, dropsWhatTheCpuDrops) {
 }
 
 TEST(DeviceAttention, hugeScoresStayFinite) {
-  AttentionCheck check(AttentionProblem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300}),
-                       MGC_F32, run);
+  AttentionCheck check(AttentionProblem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300}), MGC_F32,
+                       run);
   check.forward(), check.backward();
   for (const auto *values : {&check.o, &check.lse, &check.dq, &check.dk, &check.dv})
     for (const float value : *values)

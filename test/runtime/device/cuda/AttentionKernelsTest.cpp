@@ -82,8 +82,7 @@ void run(DeviceAttention &attention) {
     addresses.push_back(memory.empty() ? 0 : space.add(memory.data(), memory.size()));
   mgc_attention_operands operands = {};
   for (const DeviceAttention::Operand &operand : attention.operands)
-    operands.*operand.field =
-        addresses[operand.memory] ? addresses[operand.memory] + uint64_t(operand.offset) : 0;
+    operands.*operand.field = addresses[operand.memory] ? addresses[operand.memory] + uint64_t(operand.offset) : 0;
   const Status status = (*made)->run(stream, operands);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (const uint64_t address : addresses)

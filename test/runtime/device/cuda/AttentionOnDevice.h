@@ -45,9 +45,8 @@ public:
   AttentionCheck(AttentionProblem problem, mgc_type type, RunOnDevice run)
       : problem(std::move(problem)), type_(type), run_(std::move(run)) {
     if (type_ == MGC_BF16)
-      for (auto *values :
-           {&this->problem.q, &this->problem.k, &this->problem.v, &this->problem.outputGradient,
-            &this->problem.joined, &this->problem.sinks, &this->problem.bias})
+      for (auto *values : {&this->problem.q, &this->problem.k, &this->problem.v, &this->problem.outputGradient,
+                           &this->problem.joined, &this->problem.sinks, &this->problem.bias})
         for (float &value : *values)
           value = fromBf16(toBf16(value));
     makeFacts();
@@ -76,8 +75,7 @@ public:
     expectNear(dk, wide(cpu.dk), true, "dk of " + where);
     expectNear(dv, wide(cpu.dv), true, "dv of " + where);
     for (size_t i = 0; i < dbias.size(); ++i)
-      ASSERT_NEAR(dbias[i], cpu.dbias[i], 4e-6 * std::max(expected.biasTerms[i], 1.0))
-          << "dbias of " << where;
+      ASSERT_NEAR(dbias[i], cpu.dbias[i], 4e-6 * std::max(expected.biasTerms[i], 1.0)) << "dbias of " << where;
   }
 
   void forward() {
@@ -97,8 +95,7 @@ public:
       return;
     }
     problem.joinedGradients = read(kDq, problem.joined.size(), resultBytes());
-    problem.dq.resize(problem.q.size()), problem.dk.resize(problem.k.size()),
-        problem.dv.resize(problem.v.size());
+    problem.dq.resize(problem.q.size()), problem.dk.resize(problem.k.size()), problem.dv.resize(problem.v.size());
     problem.takeJoinedGradients();
     dq = problem.dq, dk = problem.dk, dv = problem.dv;
   }
@@ -140,8 +137,8 @@ private:
 
   std::string describe() const {
     const plan::Attention &a = problem.a;
-    return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s,
-                       a.t, a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
+    return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s, a.t, a.b,
+                       a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
                        type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined") +
            (a.resultsInF32 ? " results in f32" : "") + (a.causal ? "" : " bidirectional") +
            (a.documents ? " documents" : "") + (a.ends ? " ends" : "") + (a.slopes.empty() ? "" : " slopes") +
@@ -156,8 +153,7 @@ private:
     f.causal = a.causal, f.ends = a.ends, f.softcap = a.softcap;
     f.bias_buckets = a.biasBuckets, f.bias_max_distance = a.biasMaxDistance;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
-    f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
-    f.group_stride = a.groupStride;
+    f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site, f.group_stride = a.groupStride;
     f.seed = int64_t(problem.scalars.seed), f.instance = problem.scalars.instance,
     f.head_offset = problem.scalars.headOffset;
     f.q_stride = a.qStride, f.k_stride = a.kStride, f.v_stride = a.vStride;
@@ -176,8 +172,7 @@ private:
         write(kSinks, problem.sinks), write(kBias, problem.bias);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
-    unset(kO, problem.outputGradient.size() * resultBytes()), unset(kLse, rows * 4),
-        unset(kWorkspace, workspaceBytes);
+    unset(kO, problem.outputGradient.size() * resultBytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
     unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * resultBytes());
     unset(kDk, problem.k.size() * resultBytes()), unset(kDv, problem.v.size() * resultBytes());
     unset(kDbias, problem.bias.size() * 4);
@@ -251,8 +246,7 @@ private:
       if (std::isinf(expected[i]))
         ASSERT_EQ(found[i], expected[i]) << what << " at " << i;
       else
-        ASSERT_NEAR(found[i], expected[i], 4e-6 * scale + rounding * std::abs(expected[i]))
-            << what << " at " << i;
+        ASSERT_NEAR(found[i], expected[i], 4e-6 * scale + rounding * std::abs(expected[i])) << what << " at " << i;
   }
 };
 

@@ -35,8 +35,7 @@ void run(DeviceAttention &attention) { Upload().run(attention); }
 
 // The library's: q k^T, probabilities and score gradients are rounded to bf16, each by 2^-8 at most and
 // independently, so that what they add up to is off by about that in the norm; 2^-7 of it is let pass.
-void expectNearInNorm(const std::vector<float> &found, const std::vector<double> &expected,
-                      const char *what) {
+void expectNearInNorm(const std::vector<float> &found, const std::vector<double> &expected, const char *what) {
   ASSERT_EQ(found.size(), expected.size());
   double error = 0, norm = 0;
   for (size_t i = 0; i < found.size(); ++i)
@@ -53,12 +52,10 @@ bool hasNoCudnn() {
 int64_t callsOfCudnn(const plugin::PluginDevice &of = device()) {
   const std::string versions = must(of.describe()).versions;
   std::smatch found;
-  return std::regex_search(versions, found, std::regex("(\\d+) attentions by cuDNN")) ? std::stoll(found[1])
-                                                                                      : 0;
+  return std::regex_search(versions, found, std::regex("(\\d+) attentions by cuDNN")) ? std::stoll(found[1]) : 0;
 }
 
-void checkLibrary(AttentionProblem problem, const plugin::PluginDevice &maker = device(),
-                  bool isInOrder = true) {
+void checkLibrary(AttentionProblem problem, const plugin::PluginDevice &maker = device(), bool isInOrder = true) {
   if (hasNoCudnn())
     GTEST_SKIP() << "there is no cuDNN";
   if (isInOrder && problem.a.zigzag == 0)
@@ -82,9 +79,7 @@ TEST(LibraryAttention, groupedHeads) {
   checkLibrary(AttentionProblem({.s = 130, .t = 130, .b = 2, .g = 3, .r = 2, .d = 64}));
 }
 
-TEST(LibraryAttention, oneHead) {
-  checkLibrary(AttentionProblem({.s = 67, .t = 67, .b = 2, .g = 1, .r = 1, .d = 40}));
-}
+TEST(LibraryAttention, oneHead) { checkLibrary(AttentionProblem({.s = 67, .t = 67, .b = 2, .g = 1, .r = 1, .d = 40})); }
 
 TEST(LibraryAttention, window) {
   checkLibrary(AttentionProblem({.s = 100, .t = 100, .b = 1, .g = 2, .r = 2, .d = 16, .window = 30}));
@@ -190,8 +185,7 @@ TEST(LibraryAttention, theChoiceIsSaid) {
   AttentionProblem problem({.s = 8, .t = 8, .b = 1, .g = 1, .r = 1, .d = 8});
   AttentionCheck(problem, MGC_F32, run).forward();
   const auto facts = must(device().describe());
-  EXPECT_NE(std::string(facts.versions).find("own kernels (values are f32"), std::string::npos)
-      << facts.versions;
+  EXPECT_NE(std::string(facts.versions).find("own kernels (values are f32"), std::string::npos) << facts.versions;
 }
 
 #include "test/runtime/device/cuda/AttentionCases.h"

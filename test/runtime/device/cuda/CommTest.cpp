@@ -70,19 +70,14 @@ TEST_F(Comm, allReduce) {
   onAllRanks([](Rank &rank) {
     const auto buffer = rank.uploaded(std::vector<float>(1000, float(rank.index + 1)));
     const auto total = float(rank.count * (rank.count + 1) / 2);
-    ASSERT_EQ(
-        errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(), 1000)),
-        "");
+    ASSERT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(), 1000)),
+              "");
     EXPECT_EQ(rank.download<float>(buffer), std::vector<float>(1000, total));
     const auto other = rank.uploaded(std::vector<int32_t>(10, int32_t(rank.index * 3)));
-    ASSERT_EQ(
-        errorOf(rank.stream.allReduce(rank.comm, MGC_MAX, MGC_I32, other.address(), other.address(), 10)),
-        "");
+    ASSERT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_MAX, MGC_I32, other.address(), other.address(), 10)), "");
     EXPECT_EQ(rank.download<int32_t>(other), std::vector<int32_t>(10, int32_t(rank.count * 3 - 3)));
     const auto narrow = rank.uploaded(std::vector<uint16_t>(10, bf16Of(float(rank.index + 1))));
-    ASSERT_EQ(
-        errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_BF16, narrow.address(), narrow.address(), 10)),
-        "");
+    ASSERT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_BF16, narrow.address(), narrow.address(), 10)), "");
     EXPECT_EQ(rank.download<uint16_t>(narrow), std::vector<uint16_t>(10, bf16Of(total)));
   });
 }
@@ -95,13 +90,10 @@ TEST_F(Comm, gatherAndScatter) {
     const auto gathered = rank.download<int32_t>(all);
     for (int64_t i = 0; i < 5 * rank.count; ++i)
       EXPECT_EQ(gathered[i], i / 5 + 1) << i;
-    ASSERT_EQ(
-        errorOf(rank.stream.reduceScatter(rank.comm, MGC_SUM, MGC_I32, own.address(), all.address(), 5)), "");
+    ASSERT_EQ(errorOf(rank.stream.reduceScatter(rank.comm, MGC_SUM, MGC_I32, own.address(), all.address(), 5)), "");
     EXPECT_EQ(rank.download<int32_t>(own), std::vector<int32_t>(5, int32_t(rank.count * (rank.index + 1))));
     const auto mine = rank.uploaded(std::vector<int32_t>(5 * rank.count, int32_t(rank.index)));
-    ASSERT_EQ(
-        errorOf(rank.stream.reduceScatter(rank.comm, MGC_MAX, MGC_I32, own.address(), mine.address(), 5)),
-        "");
+    ASSERT_EQ(errorOf(rank.stream.reduceScatter(rank.comm, MGC_MAX, MGC_I32, own.address(), mine.address(), 5)), "");
     EXPECT_EQ(rank.download<int32_t>(own), std::vector<int32_t>(5, int32_t(rank.count - 1)));
   });
 }
@@ -112,8 +104,7 @@ TEST_F(Comm, ringOfTransfers) {
     const auto other = rank.uploaded(std::vector<int32_t>(100, -1));
     ASSERT_EQ(errorOf(rank.device.beginGroup()), "");
     ASSERT_EQ(errorOf(rank.stream.send(rank.comm, own.address(), 400, (rank.index + 1) % rank.count)), "");
-    ASSERT_EQ(errorOf(rank.stream.receive(rank.comm, other.address(), 400,
-                                          (rank.index + rank.count - 1) % rank.count)),
+    ASSERT_EQ(errorOf(rank.stream.receive(rank.comm, other.address(), 400, (rank.index + rank.count - 1) % rank.count)),
               "");
     ASSERT_EQ(errorOf(rank.device.endGroup()), "");
     EXPECT_EQ(rank.download<int32_t>(other),
@@ -155,14 +146,12 @@ TEST_F(Comm, abortEndsWhatIsUnderWay) {
   std::barrier<> all(worldSize());
   onAllRanks([&](Rank &rank) {
     const auto buffer = rank.uploaded(std::vector<float>(1000, 1));
-    EXPECT_EQ(
-        errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(), 1000)),
-        "");
+    EXPECT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(), 1000)),
+              "");
     EXPECT_EQ(errorOf(rank.stream.synchronize(60s)), "");
     all.arrive_and_wait();
     if (rank.index > 0) {
-      EXPECT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(),
-                                              1000)),
+      EXPECT_EQ(errorOf(rank.stream.allReduce(rank.comm, MGC_SUM, MGC_F32, buffer.address(), buffer.address(), 1000)),
                 "");
       EXPECT_NE(errorOf(rank.stream.synchronize(50ms)).find("has not finished"), std::string::npos);
     }
@@ -170,8 +159,7 @@ TEST_F(Comm, abortEndsWhatIsUnderWay) {
     rank.device.abort(std::array{rank.comm.raw()});
     EXPECT_EQ(errorOf(rank.stream.synchronize(60s)), "");
     EXPECT_NE(errorOf(rank.comm.check()).find("aborted"), std::string::npos);
-    EXPECT_NE(errorOf(rank.stream.send(rank.comm, buffer.address(), 4, 0)).find("aborted"),
-              std::string::npos);
+    EXPECT_NE(errorOf(rank.stream.send(rank.comm, buffer.address(), 4, 0)).find("aborted"), std::string::npos);
     all.arrive_and_wait();
   });
 }

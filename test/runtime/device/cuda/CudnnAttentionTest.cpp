@@ -12,9 +12,7 @@ using namespace mgc::cuda;
 Status mgc_device::enter() { return Status::ok(); }
 Status cuda::allocate(mgc_device *, int64_t, mgc_address *) { return errorf("there is no device"); }
 void cuda::release(mgc_device *, mgc_address) {}
-Status cuda::copyInNow(mgc_device &, mgc_address, const void *, int64_t) {
-  return errorf("there is no device");
-}
+Status cuda::copyInNow(mgc_device &, mgc_address, const void *, int64_t) { return errorf("there is no device"); }
 Status cuda::fill(mgc_stream *, mgc_address, uint8_t, int64_t) { return errorf("there is no device"); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
   return errorf("there is no device");
@@ -60,9 +58,8 @@ protected:
     facts.workspace_bytes = cudaAttentionWorkspaceBytes(planOf(facts), deterministic);
     for (const CudaAttentionRun &run : cudaAttentionRuns(planOf(facts), facts.part)) {
       const auto graph = makeCudnnGraph(cudnn, facts, run, deterministic);
-      EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={} queries={} keys={}: {}",
-                                               backward, deterministic, run.queries, run.keys,
-                                               graph.status().message());
+      EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={} queries={} keys={}: {}", backward,
+                                               deterministic, run.queries, run.keys, graph.status().message());
     }
   }
   void expectPlans(const mgc_attention_facts &facts) {
@@ -81,8 +78,7 @@ TEST_P(CudnnAttention, groupedHeads) { expectPlans(factsOf(4096, 4, 128)); }
 TEST_P(CudnnAttention, windowsAndPartsOfOneBuffer) {
   mgc_attention_facts facts = factsOf(129, 3, 40);
   facts.window = 64;
-  facts.q_stride = facts.k_stride = facts.v_stride = facts.dq_stride = facts.dk_stride = facts.dv_stride =
-      (3 + 2) * 40;
+  facts.q_stride = facts.k_stride = facts.v_stride = facts.dq_stride = facts.dk_stride = facts.dv_stride = (3 + 2) * 40;
   expectPlans(facts);
 }
 

@@ -13,12 +13,10 @@ class GemmEpilogue : public GemmOnDevice {};
 
 std::vector<mgc_gemm_facts> allFacts(mgc_epilogue epilogue) {
   std::vector<mgc_gemm_facts> all;
-  const int64_t shapes[][3] = {{1, 8, 1},    {7, 24, 40},    {33, 72, 129},
-                               {16, 16, 16}, {128, 64, 256}, {13, 200, 3}};
+  const int64_t shapes[][3] = {{1, 8, 1}, {7, 24, 40}, {33, 72, 129}, {16, 16, 16}, {128, 64, 256}, {13, 200, 3}};
   for (auto [m, n, k] : shapes)
     for (int bits = 0; bits < 4; ++bits)
-      for (const auto &[input, output] :
-           {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
+      for (const auto &[input, output] : {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
         const int64_t workspace = (m + n) % 2 ? 0 : 1 << 18, columns = epilogue == MGC_BIAS ? n + bits : n;
         all.push_back({m, columns, k, bits & 1, bits >> 1, 0, input, output, workspace, 256, 0, epilogue});
       }
@@ -94,8 +92,7 @@ TEST_F(GemmEpilogue, everyAlgorithmComputesIt) {
     const Values seen = run(facts, operands);
     EXPECT_EQ(operands.preactivation, kept) << facts.algorithm << ": integers are exact";
     for (size_t i = 0; i < seen.size(); ++i)
-      ASSERT_NEAR(seen[i], expected[i], std::ldexp(std::max(1.0f, std::abs(expected[i])), -20))
-          << facts.algorithm;
+      ASSERT_NEAR(seen[i], expected[i], std::ldexp(std::max(1.0f, std::abs(expected[i])), -20)) << facts.algorithm;
   }
   EXPECT_GT(facts.algorithm, 1);
 }
@@ -105,8 +102,7 @@ TEST_F(GemmEpilogue, isChosenWithAllItsOperands) {
   Operands operands = operandsOf(facts, smallIntegers);
   const Values expected = run(facts, operands);
   const int64_t needed = must(device().roomToChooseGemm(stream, facts));
-  EXPECT_EQ(needed, 2 * 96 * 512 + 2 * 80 * 512 + 256 + 2 * (2 * 96 * 80) + (1 << 20))
-      << "a bias has 160 bytes";
+  EXPECT_EQ(needed, 2 * 96 * 512 + 2 * 80 * 512 + 256 + 2 * (2 * 96 * 80) + (1 << 20)) << "a bias has 160 bytes";
   const auto room = must(device().allocate(needed));
   ASSERT_EQ(errorOf(stream.fill(room.address(), 0, needed)), "");
   facts.algorithm = must(device().chooseGemm(stream, facts, room.address()));
@@ -124,8 +120,7 @@ TEST_F(GemmEpilogue, operandsThatAreHardlyAligned) {
     at.push_back(arena.address() + (at.size() << 14) + 4 * (2 * at.size() + 1));
     upload(at.back(), values);
   };
-  for (const Values *values :
-       {&operands.a, &operands.b, &operands.bias, &operands.c, &operands.preactivation})
+  for (const Values *values : {&operands.a, &operands.b, &operands.bias, &operands.c, &operands.preactivation})
     place(*values);
   const auto gemm = must(device().makeGemm(facts));
   ASSERT_EQ(errorOf(stream.gemm(gemm, {at[0], at[1], at[2], at[3], at[4], 0})), "");
@@ -144,8 +139,7 @@ TEST_F(GemmEpilogue, callsHaveOperandsOfTheirOwn) {
     const auto place = [&](int64_t count, uint64_t offset) {
       return buffers.emplace_back(uploaded(smallIntegers(count, seed + offset))).address();
     };
-    at.push_back(
-        {place(16 * 32, 1), place(32 * 24, 2), place(24, 3), place(16 * 24, 4), place(16 * 24, 5), 0});
+    at.push_back({place(16 * 32, 1), place(32 * 24, 2), place(24, 3), place(16 * 24, 4), place(16 * 24, 5), 0});
   }
   for (const mgc_gemm_operands &one : at)
     ASSERT_EQ(errorOf(stream.gemm(gemm, one)), "");
@@ -165,8 +159,7 @@ TEST_F(GemmEpilogue, callsHaveOperandsOfTheirOwn) {
 
 TEST_F(GemmEpilogue, impossibleOnesAreRefused) {
   const auto error = [](int64_t n, int accumulate, int64_t k, int epilogue) {
-    return errorOf(
-        device().makeGemm({8, n, k, 0, 0, accumulate, MGC_F32, MGC_F32, 0, 256, 0, mgc_epilogue(epilogue)}));
+    return errorOf(device().makeGemm({8, n, k, 0, 0, accumulate, MGC_F32, MGC_F32, 0, 256, 0, mgc_epilogue(epilogue)}));
   };
   EXPECT_NE(error(12, 0, 8, MGC_BIAS_GELU)
                 .find("gemm m=8 n=12 k=8 f32 -> f32 with bias and GELU: expected n to be a multiple of 8"),

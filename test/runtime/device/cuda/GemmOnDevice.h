@@ -36,14 +36,11 @@ inline Operands operandsOf(const mgc_gemm_facts &f, Values (*make)(int64_t, uint
 
 inline std::string describe(const mgc_gemm_facts &f) {
   return fmt::format("m={} n={} k={} transposed {}{} accumulate {} types {} {} epilogue {}", f.m, f.n, f.k,
-                     f.transpose_a, f.transpose_b, f.accumulate, int(f.input), int(f.output),
-                     int(f.epilogue));
+                     f.transpose_a, f.transpose_b, f.accumulate, int(f.input), int(f.output), int(f.epilogue));
 }
 
 // Half a unit of the type's last place.
-inline double roundingOf(mgc_type type, double value) {
-  return type == MGC_BF16 ? std::ldexp(std::abs(value), -8) : 0;
-}
+inline double roundingOf(mgc_type type, double value) { return type == MGC_BF16 ? std::ldexp(std::abs(value), -8) : 0; }
 
 class GemmOnDevice : public CudaTest {
 protected:
@@ -85,8 +82,7 @@ protected:
                                          .workspace = facts.workspace_bytes ? workspace.address() : 0})),
               "");
     EXPECT_EQ(errorOf(stream.synchronize(std::chrono::seconds(60))), "");
-    operands.preactivation =
-        downloadAs(facts.output, preactivation.address(), int64_t(operands.preactivation.size()));
+    operands.preactivation = downloadAs(facts.output, preactivation.address(), int64_t(operands.preactivation.size()));
     return downloadAs(facts.output, c.address(), facts.m * facts.n);
   }
 };

@@ -19,11 +19,10 @@ std::vector<mgc_gemm_facts> allFacts() {
                                {128, 64, 256}, {64, 200, 1}, {7, 130, 40}, {96, 96, 512}, {256, 32, 24}};
   for (const auto &[m, n, k] : shapes)
     for (int bits = 0; bits < 8; ++bits)
-      for (const auto &[input, output] :
-           {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
+      for (const auto &[input, output] : {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
         const int64_t workspace = (m + n) % 2 ? 0 : 1 << 18;
-        all.push_back({m, n, k, bits & 1, bits >> 1 & 1, bits >> 2 & 1, input, output, workspace, 256, 0,
-                       MGC_NO_EPILOGUE});
+        all.push_back(
+            {m, n, k, bits & 1, bits >> 1 & 1, bits >> 2 & 1, input, output, workspace, 256, 0, MGC_NO_EPILOGUE});
       }
   return all;
 }
@@ -87,8 +86,7 @@ TEST_F(Gemm, operandsThatAreHardlyAligned) {
     const auto arena = must(device().allocate(1 << 20));
     const mgc_address at[] = {arena.address() + bytes, arena.address() + (1 << 16) + 3 * bytes,
                               arena.address() + (1 << 17) + 5 * bytes};
-    const auto a = uploadedAs(type, operands.a), b = uploadedAs(type, operands.b),
-               c = uploadedAs(type, operands.c);
+    const auto a = uploadedAs(type, operands.a), b = uploadedAs(type, operands.b), c = uploadedAs(type, operands.c);
     ASSERT_EQ(errorOf(stream.copy(at[0], a.address(), a.bytes())), "");
     ASSERT_EQ(errorOf(stream.copy(at[1], b.address(), b.bytes())), "");
     ASSERT_EQ(errorOf(stream.copy(at[2], c.address(), c.bytes())), "");
@@ -146,15 +144,12 @@ TEST_F(Gemm, impossibleProductsAreRefused) {
   EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_BF16, 0, 256, 0, MGC_NO_EPILOGUE})
                 .find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
             std::string::npos);
-  EXPECT_NE(
-      error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 2, 0, MGC_NO_EPILOGUE}).find("said to be multiples of 2"),
-      std::string::npos);
-  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 24, 0, MGC_NO_EPILOGUE})
-                .find("said to be multiples of 24"),
+  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 2, 0, MGC_NO_EPILOGUE}).find("said to be multiples of 2"),
             std::string::npos);
-  EXPECT_NE(
-      error({-1, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 256, 0, MGC_NO_EPILOGUE}).find("a number is negative"),
-      std::string::npos);
+  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 24, 0, MGC_NO_EPILOGUE}).find("said to be multiples of 24"),
+            std::string::npos);
+  EXPECT_NE(error({-1, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 256, 0, MGC_NO_EPILOGUE}).find("a number is negative"),
+            std::string::npos);
 }
 
 } // namespace

@@ -25,10 +25,8 @@ TEST_F(Memory, deviceIsDescribed) {
   EXPECT_LE(facts.free_bytes, facts.total_bytes);
   EXPECT_NE(std::string(facts.versions).find("driver "), std::string::npos) << facts.versions;
   EXPECT_NE(std::string(facts.versions).find("cuBLASLt "), std::string::npos) << facts.versions;
-  EXPECT_NE(std::string(facts.products).find("multiprocessors, cuBLASLt "), std::string::npos)
-      << facts.products;
-  EXPECT_EQ(std::string(facts.products).find("GPU 0"), std::string::npos)
-      << "it is of all devices of the kind";
+  EXPECT_NE(std::string(facts.products).find("multiprocessors, cuBLASLt "), std::string::npos) << facts.products;
+  EXPECT_EQ(std::string(facts.products).find("GPU 0"), std::string::npos) << "it is of all devices of the kind";
   EXPECT_EQ(errorOf(device().check()), "");
 }
 
@@ -67,8 +65,7 @@ TEST_F(Memory, copyOfRows) {
   const auto from = uploaded(counting(15));
   const auto to = uploaded(std::vector<int32_t>(12));
   ASSERT_EQ(errorOf(stream.copyRows(to.address() + 4, 16, from.address() + 8, 20, 8, 3)), "");
-  EXPECT_EQ(download<int32_t>(to.address(), 12),
-            (std::vector<int32_t>{0, 3, 4, 0, 0, 8, 9, 0, 0, 13, 14, 0}));
+  EXPECT_EQ(download<int32_t>(to.address(), 12), (std::vector<int32_t>{0, 3, 4, 0, 0, 8, 9, 0, 0, 13, 14, 0}));
   EXPECT_EQ(errorOf(stream.copyRows(to.address(), 16, from.address(), 20, 0, 3)), "");
   EXPECT_EQ(errorOf(stream.copyRows(to.address(), 16, from.address(), 20, 8, 0)), "");
 }
@@ -113,8 +110,7 @@ TEST_F(Memory, freedMemoryIsFreeAgain) {
 }
 
 TEST_F(Memory, otherDeviceIsRefused) {
-  EXPECT_NE(errorOf(cuda().openDevice(1000)).find("there is no GPU 1000: the driver sees "),
-            std::string::npos);
+  EXPECT_NE(errorOf(cuda().openDevice(1000)).find("there is no GPU 1000: the driver sees "), std::string::npos);
   EXPECT_NE(errorOf(cuda().openDevice(-1)).find("there is no GPU -1"), std::string::npos);
 }
 

@@ -41,8 +41,7 @@ TEST_F(Modules, kernelHasTheSharedMemoryThatItAsksFor) {
 }
 
 TEST_F(Modules, moduleSaysWhatItsKernelsNeed) {
-  EXPECT_EQ(must(module.array("add_needs")),
-            (std::vector<int64_t>{1000, 1, 2, 1, 4000, 0, 0, 0, 4000, 0, 0}));
+  EXPECT_EQ(must(module.array("add_needs")), (std::vector<int64_t>{1000, 1, 2, 1, 4000, 0, 0, 0, 4000, 0, 0}));
   EXPECT_EQ(must(module.array("reverse_needs")), std::nullopt);
   const auto add = must(module.find("add"));
   EXPECT_EQ(add.blocks, 4);
@@ -50,19 +49,16 @@ TEST_F(Modules, moduleSaysWhatItsKernelsNeed) {
   EXPECT_EQ(add.sharedBytes, 0);
 }
 
-TEST_F(Modules, sameKernelTwiceIsOne) {
-  EXPECT_EQ(must(module.find("add")).raw, must(module.find("add")).raw);
-}
+TEST_F(Modules, sameKernelTwiceIsOne) { EXPECT_EQ(must(module.find("add")).raw, must(module.find("add")).raw); }
 
 TEST_F(Modules, unknownKernel) {
-  EXPECT_NE(errorOf(module.find("subtract")).find("no kernel 'subtract' in the plan's kernels"),
-            std::string::npos);
+  EXPECT_NE(errorOf(module.find("subtract")).find("no kernel 'subtract' in the plan's kernels"), std::string::npos);
   EXPECT_NE(errorOf(module.find("no_launch")).find("expected an array no_launch_launch"), std::string::npos);
 }
 
 TEST_F(Modules, textThatIsNoPtxIsRefusedWithTheReason) {
-  const std::string error = errorOf(
-      device().loadModule("nonsense.ptx", ".version 7.0\n.target sm_80\n.address_size 64\nnonsense\n"));
+  const std::string error =
+      errorOf(device().loadModule("nonsense.ptx", ".version 7.0\n.target sm_80\n.address_size 64\nnonsense\n"));
   EXPECT_NE(error.find("loading the plan's kernels"), std::string::npos) << error;
   EXPECT_NE(error.find("CUDA_ERROR_INVALID_PTX"), std::string::npos) << error;
   EXPECT_EQ(errorOf(device().check()), "");
@@ -72,9 +68,9 @@ TEST_F(Modules, impossibleLaunchesAreRefused) {
   auto add = must(module.find("add"));
   const mgc_address operands[] = {1, 2};
   add.threads = 2048;
-  EXPECT_NE(errorOf(stream.launch(add, operands, {{int64_t(1)}}))
-                .find("kernel 'add': a launch of 4 blocks of 2048 threads"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(stream.launch(add, operands, {{int64_t(1)}})).find("kernel 'add': a launch of 4 blocks of 2048 threads"),
+      std::string::npos);
   add.threads = 256;
   add.sharedBytes = int64_t(1) << 30;
   EXPECT_NE(errorOf(stream.launch(add, operands, {{int64_t(1)}})).find("1073741824 bytes of shared memory"),

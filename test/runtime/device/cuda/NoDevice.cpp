@@ -17,8 +17,8 @@ template <typename Handle> CUresult give(Handle *handle) {
 
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *, CUjit_option *, void **, unsigned,
-                           CUlibraryOption *, void **, unsigned) {
+CUresult cuLibraryLoadData(CUlibrary *library, const void *, CUjit_option *, void **, unsigned, CUlibraryOption *,
+                           void **, unsigned) {
   return give(library);
 }
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary, const char *) { return give(kernel); }
@@ -30,8 +30,8 @@ CUresult cuGetErrorString(CUresult, const char **text) {
 }
 
 // Looked for, not to be used.
-#define MGC_ABSENT(name)                                                                                     \
-  CUresult mgc_absent_##name() asm(#name);                                                                   \
+#define MGC_ABSENT(name)                                                                                               \
+  CUresult mgc_absent_##name() asm(#name);                                                                             \
   CUresult mgc_absent_##name() { return CUDA_ERROR_NO_DEVICE; }
 MGC_ABSENT(cuCtxGetCurrent)
 MGC_ABSENT(cuCtxGetDevice)

@@ -33,8 +33,7 @@ protected:
               enqueued.isOk() ? errorOf(stream.synchronize(std::chrono::seconds(60))) : enqueued.message();
           const std::string later = errorOf(device().check());
           std::fprintf(stderr, "found: %s\n", found.c_str());
-          std::_Exit(found.find("GPU 0 (") == 0 && found.find(message) != found.npos && later == found ? 0
-                                                                                                       : 1);
+          std::_Exit(found.find("GPU 0 (") == 0 && found.find(message) != found.npos && later == found ? 0 : 1);
         },
         testing::ExitedWithCode(0), "");
   }
@@ -50,12 +49,12 @@ protected:
     const auto rows = std::ssize(numbers);
     const auto given = uploaded(numbers);
     result = uploaded(Numbers(size_t(groups + rows + room), -7));
-    const Status status = stream.groupRows(
-        {.groups = groups, .rows = rows, .places = room, .first = share.first, .all = share.all},
-        {.numbers = given.address(),
-         .counts = result.address(),
-         .places = result.address() + uint64_t(4 * groups),
-         .sources = result.address() + uint64_t(4 * (groups + rows))});
+    const Status status =
+        stream.groupRows({.groups = groups, .rows = rows, .places = room, .first = share.first, .all = share.all},
+                         {.numbers = given.address(),
+                          .counts = result.address(),
+                          .places = result.address() + uint64_t(4 * groups),
+                          .sources = result.address() + uint64_t(4 * (groups + rows))});
     if (status.isOk()) // `given` must live so long
       (void)stream.synchronize(std::chrono::seconds(60));
     return status;
@@ -71,8 +70,8 @@ protected:
   }
   void checkOrder(const Numbers &numbers, int64_t groups, int64_t room, const GroupShare &share) {
     Order cpu{Numbers(groups, -7), Numbers(numbers.size(), -7), Numbers(room, -7)};
-    ASSERT_EQ(errorOf(groupRows({.groups = groups, .rows = std::ssize(numbers), .places = room}, share,
-                                numbers.data(), cpu.counts.data(), cpu.places.data(), cpu.sources.data())),
+    ASSERT_EQ(errorOf(groupRows({.groups = groups, .rows = std::ssize(numbers), .places = room}, share, numbers.data(),
+                                cpu.counts.data(), cpu.places.data(), cpu.sources.data())),
               "");
     const Order found = orderOnDevice(numbers, groups, room, share);
     ASSERT_EQ(found.counts, cpu.counts);
@@ -88,9 +87,7 @@ protected:
     return factsOf(gemm);
   }
   static int64_t widthOf(const mgc_grouped_gemm_facts &f) { return f.sums ? f.m : f.k; }
-  static int64_t results(const mgc_grouped_gemm_facts &f) {
-    return f.sums ? f.groups * f.m * f.n : f.rows * f.n;
-  }
+  static int64_t results(const mgc_grouped_gemm_facts &f) { return f.sums ? f.groups * f.m * f.n : f.rows * f.n; }
 
   struct Product {
     Values a, b, c, found; // c: before
@@ -110,15 +107,12 @@ protected:
       return values;
     };
     Values left = shifted(p.a), right = shifted(p.b), result = shifted(p.c);
-    const auto a = uploadedAs(f.input, left), b = uploadedAs(f.input, right),
-               c = uploadedAs(f.output, result);
+    const auto a = uploadedAs(f.input, left), b = uploadedAs(f.input, right), c = uploadedAs(f.output, result);
     const auto numbers = uploaded(counts);
     const auto at = [&](const plugin::DeviceBuffer &buffer, mgc_type type) {
       return buffer.address() + uint64_t(shift * (type == MGC_BF16 ? 2 : 4));
     };
-    EXPECT_EQ(
-        errorOf(stream.groupedGemm(f, {at(a, f.input), at(b, f.input), numbers.address(), at(c, f.output)})),
-        "");
+    EXPECT_EQ(errorOf(stream.groupedGemm(f, {at(a, f.input), at(b, f.input), numbers.address(), at(c, f.output)})), "");
     EXPECT_EQ(errorOf(stream.synchronize(std::chrono::seconds(60))), "");
     p.a.assign(left.begin() + shift, left.end()), p.b.assign(right.begin() + shift, right.end());
     p.c.assign(result.begin() + shift, result.end());
@@ -126,8 +120,7 @@ protected:
     return p;
   }
 
-  static std::vector<double> expected(const mgc_grouped_gemm_facts &f, const Product &p,
-                                      const Numbers &counts) {
+  static std::vector<double> expected(const mgc_grouped_gemm_facts &f, const Product &p, const Numbers &counts) {
     std::vector<double> c(p.c.begin(), p.c.end());
     if (f.sums && !f.accumulate)
       std::ranges::fill(c, 0);
@@ -139,9 +132,9 @@ protected:
             if (f.sums)
               c[(group * f.m + i) * f.n + j] += double(p.a[row * f.m + i]) * p.b[row * f.n + j];
             else // behind the last row nothing is written
-              c[row * f.n + j] = (i > 0 ? c[row * f.n + j] : 0) +
-                                 double(p.a[row * f.k + i]) *
-                                     p.b[group * f.k * f.n + (f.transpose_b ? j * f.k + i : i * f.n + j)];
+              c[row * f.n + j] =
+                  (i > 0 ? c[row * f.n + j] : 0) +
+                  double(p.a[row * f.k + i]) * p.b[group * f.k * f.n + (f.transpose_b ? j * f.k + i : i * f.n + j)];
     return c;
   }
 
@@ -167,8 +160,7 @@ protected:
       checkProduct(f, counts, shift);
     }
   }
-  void checkAllForms(int64_t groups, int64_t rows, int64_t n, int64_t other, const Numbers &counts,
-                     int64_t shift = 0) {
+  void checkAllForms(int64_t groups, int64_t rows, int64_t n, int64_t other, const Numbers &counts, int64_t shift = 0) {
     for (const bool changes : {false, true}) {
       mgc_grouped_gemm_facts f = factsFor(Form::rows, groups, rows, n, other);
       f.transpose_b = changes;
@@ -193,12 +185,11 @@ protected:
     }
     const int64_t room = (what.back ? what.rows : what.places) * what.width;
     const auto to = uploaded(Values(size_t(room), kLeft));
-    EXPECT_EQ(errorOf(stream.exchangeRows(factsOf(what, std::ssize(given), index),
-                                          {.counts = numbers.address(),
-                                           .other_counts = numbers.address(),
-                                           .sources = sources.data(),
-                                           .names = names.data(),
-                                           .destination = to.address()})),
+    EXPECT_EQ(errorOf(stream.exchangeRows(factsOf(what, std::ssize(given), index), {.counts = numbers.address(),
+                                                                                    .other_counts = numbers.address(),
+                                                                                    .sources = sources.data(),
+                                                                                    .names = names.data(),
+                                                                                    .destination = to.address()})),
               "");
     return download<float>(to.address(), room);
   }
@@ -232,20 +223,18 @@ TEST_F(Rows, ofOtherRanksHaveNoPlace) {
 
 TEST_F(Rows, ofAGroupThatDoesNotExistEndTheDevice) {
   for (const int32_t wrong : {-1, 4, INT32_MAX, INT32_MIN})
-    expectFailure(
-        fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong),
-        [&] {
-          plugin::DeviceBuffer result;
-          return enqueueOrder({0, 2, wrong, 1}, 3, 4, {0, 3}, result);
-        });
+    expectFailure(fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong),
+                  [&] {
+                    plugin::DeviceBuffer result;
+                    return enqueueOrder({0, 2, wrong, 1}, 3, 4, {0, 3}, result);
+                  });
 }
 
 TEST_F(Rows, moreThanPlacesEndTheDevice) {
-  expectFailure("groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups",
-                [&] {
-                  plugin::DeviceBuffer result;
-                  return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
-                });
+  expectFailure("groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups", [&] {
+    plugin::DeviceBuffer result;
+    return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
+  });
 }
 
 // --- dropChoices
@@ -253,10 +242,7 @@ TEST_F(Rows, moreThanPlacesEndTheDevice) {
 TEST_F(Rows, forWhichExpertsHaveRoom) {
   for (const bool byPosition : {false, true})
     for (const auto &[tokens, sequences, chosen, experts, capacity, together] :
-         {std::array<int64_t, 6>{5, 1, 1, 2, 2, 1},
-          {40, 4, 2, 6, 9, 2},
-          {33, 3, 3, 3, 40, 3},
-          {64, 2, 4, 16, 1, 1}}) {
+         {std::array<int64_t, 6>{5, 1, 1, 2, 2, 1}, {40, 4, 2, 6, 9, 2}, {33, 3, 3, 3, 40, 3}, {64, 2, 4, 16, 1, 1}}) {
       const plan::DropChoices what{tokens, sequences, chosen, experts, capacity, together, byPosition};
       const int64_t choices = tokens * sequences * chosen;
       Numbers numbers, positions = randomNumbers(tokens * sequences, int32_t(tokens), 5);
@@ -267,11 +253,9 @@ TEST_F(Rows, forWhichExpertsHaveRoom) {
         weight = std::round(4 * weight) / 4; // ties
       weights[2] = NAN;
       Numbers cpu(numbers.size(), -7), room(size_t(*what.workspaceBytes() / 4));
-      ASSERT_EQ(errorOf(dropChoices(what, numbers.data(), weights.data(), positions.data(), cpu.data(),
-                                    room.data())),
+      ASSERT_EQ(errorOf(dropChoices(what, numbers.data(), weights.data(), positions.data(), cpu.data(), room.data())),
                 "");
-      const auto given = uploaded(numbers), at = uploaded(positions),
-                 kept = uploaded(Numbers(numbers.size(), -7));
+      const auto given = uploaded(numbers), at = uploaded(positions), kept = uploaded(Numbers(numbers.size(), -7));
       const auto by = uploadedAs(MGC_F32, weights);
       ASSERT_EQ(errorOf(stream.dropChoices(factsOf(what), {.experts = given.address(),
                                                            .weights = by.address(),
@@ -286,8 +270,8 @@ TEST_F(Rows, forWhichExpertsHaveRoom) {
 // --- groupedGemm
 
 TEST_F(Rows, areMultipliedByTheMatrixOfTheirGroup) {
-  for (const Numbers &counts : {Numbers{3, 4, 5}, Numbers{0, 12, 0}, Numbers{0, 0, 0}, Numbers{1, 0, 1},
-                                Numbers{12, 0, 0}, Numbers{0, 0, 12}})
+  for (const Numbers &counts :
+       {Numbers{3, 4, 5}, Numbers{0, 12, 0}, Numbers{0, 0, 0}, Numbers{1, 0, 1}, Numbers{12, 0, 0}, Numbers{0, 0, 12}})
     checkAllForms(3, 12, 7, 5, counts);
 }
 
@@ -317,8 +301,7 @@ TEST_F(Rows, wrongCountsEndTheDevice) {
   const auto multiply = [&](const Numbers &counts) {
     const mgc_grouped_gemm_facts f = factsFor(Form::rows, 3, 12, 2, 2);
     const auto memory = uploaded(Values(1000)), c = uploaded(Values(24)), numbers = uploaded(counts);
-    const Status status =
-        stream.groupedGemm(f, {memory.address(), memory.address(), numbers.address(), c.address()});
+    const Status status = stream.groupedGemm(f, {memory.address(), memory.address(), numbers.address(), c.address()});
     (void)stream.synchronize(std::chrono::seconds(60));
     return status;
   };
@@ -326,17 +309,15 @@ TEST_F(Rows, wrongCountsEndTheDevice) {
                 [&] { return multiply({6, -1, 2}); });
   expectFailure("group 2 of 3 has 4 rows, 13 with those before it; expected from 0 to 12 in all",
                 [&] { return multiply({6, 3, 4}); });
-  expectFailure(
-      "group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all",
-      [&] { return multiply({INT32_MAX, INT32_MAX, 2}); });
+  expectFailure("group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all",
+                [&] { return multiply({INT32_MAX, INT32_MAX, 2}); });
 }
 
 TEST_F(Rows, typesThatAreNone) {
   mgc_grouped_gemm_facts f = factsFor(Form::rows, 1, 1, 1, 1);
   f.input = MGC_F32, f.output = MGC_BF16;
-  EXPECT_NE(
-      errorOf(stream.groupedGemm(f, {0, 0, 0, 0})).find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
-      std::string::npos);
+  EXPECT_NE(errorOf(stream.groupedGemm(f, {0, 0, 0, 0})).find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
+            std::string::npos);
 }
 
 // --- exchangeRows
@@ -360,8 +341,7 @@ TEST_F(Rows, goToTheRankOfTheirGroupAndComeBack) {
 TEST_F(Rows, withWrongCountsEndTheDevice) {
   const plan::ExchangeRows what{.groups = 1, .rows = 4, .places = 5, .width = 1};
   const auto exchange = [&](const Numbers &counts, const Numbers &others) {
-    const auto mine = uploaded(counts), theirs = uploaded(others), rows = uploaded(Values(8)),
-               to = uploaded(Values(8));
+    const auto mine = uploaded(counts), theirs = uploaded(others), rows = uploaded(Values(8)), to = uploaded(Values(8));
     const mgc_address sources[] = {rows.address(), rows.address()};
     const int32_t names[] = {10, 11};
     const Status status = stream.exchangeRows(factsOf(what, 2, 0), {.counts = mine.address(),
@@ -379,10 +359,9 @@ TEST_F(Rows, withWrongCountsEndTheDevice) {
               {2, 1, -1, 2});
   expectAlike("rank 10 has 3 rows for expert 1 of 2, 5 with those before it; expected from 0 to 4 in all",
               {2, 3, 0, 0});
-  expectAlike(
-      "rank 11 gets 6 rows up to expert 1 of 2; expected at most 5, as rows of one token are of different "
-      "experts",
-      {0, 3, 0, 3});
+  expectAlike("rank 11 gets 6 rows up to expert 1 of 2; expected at most 5, as rows of one token are of different "
+              "experts",
+              {0, 3, 0, 3});
   expectFailure("rank 10 has other counts of rows than rank 11; expected the same on all ranks",
                 [&] { return exchange({1, 1, 1, 1}, {1, 1, 1, 2}); });
 }

@@ -90,14 +90,12 @@ TEST_F(Streams, timeBetweenEvents) {
   ASSERT_EQ(errorOf(stream.synchronize(60s)), "");
   EXPECT_GT(must(milliseconds(begin, end)), 0.1);
   const auto untimed = must(device().makeEvent());
-  EXPECT_NE(errorOf(milliseconds(begin, untimed)).find("events that were made without one"),
-            std::string::npos);
+  EXPECT_NE(errorOf(milliseconds(begin, untimed)).find("events that were made without one"), std::string::npos);
 }
 
 TEST_F(Streams, hostWaitsNoLongerThanItSays) {
   delay(stream, 1'000'000);
-  EXPECT_NE(errorOf(stream.synchronize(1ms)).find("a stream has not finished within 1 ms"),
-            std::string::npos);
+  EXPECT_NE(errorOf(stream.synchronize(1ms)).find("a stream has not finished within 1 ms"), std::string::npos);
   EXPECT_EQ(errorOf(stream.synchronize(120s)), "") << "the device has not failed";
 }
 

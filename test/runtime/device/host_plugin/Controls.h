@@ -24,8 +24,7 @@ struct HostPluginControls {
   int64_t choosingBytes = 0;                    // more that choosing needs than the operands
   // Counted by the plugin:
   std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0};
-  std::atomic<int64_t> choices{0},
-      otherAlgorithms{0}; // products measured; made with another algorithm than 0
+  std::atomic<int64_t> choices{0}, otherAlgorithms{0}; // products measured; made with another algorithm than 0
 };
 
 inline constexpr const char *kControlsSymbol = "mgc_host_plugin_controls"; // HostPluginControls *(*)()

@@ -102,7 +102,7 @@ struct CommGroup {
   std::mutex mutex;
   std::condition_variable condition;
   bool isAborted = false;
-  std::map<uint64_t, Meeting> meetings; // by number of the collective
+  std::map<uint64_t, Meeting> meetings;                                                 // by number of the collective
   std::map<std::pair<int64_t, int64_t>, std::deque<std::shared_ptr<Message>>> messages; // by (from, to)
 
   template <typename Ready> Status wait(std::unique_lock<std::mutex> &lock, Ready ready) {
@@ -159,8 +159,8 @@ Status HostComm::meet(uint64_t number, Ends mine, const All &all) {
   return status;
 }
 
-Status HostComm::collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from,
-                            int64_t fromBytes, All all) {
+Status HostComm::collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from, int64_t fromBytes,
+                            All all) {
   auto work = [=, this, all = std::move(all)]() -> Status {
     MGC_ASSIGN(target, device_.at(to, toBytes));
     MGC_ASSIGN(source, device_.at(from, fromBytes));
@@ -178,8 +178,8 @@ static std::vector<std::byte> reduceAll(mgc_reduce kind, mgc_type type, const au
   return sum;
 }
 
-Status HostComm::allReduce(HostStream &stream, mgc_reduce kind, mgc_type type, mgc_address to,
-                           mgc_address from, int64_t elements) {
+Status HostComm::allReduce(HostStream &stream, mgc_reduce kind, mgc_type type, mgc_address to, mgc_address from,
+                           int64_t elements) {
   const int64_t bytes = elements * bytesOf(type);
   return collective(stream, to, bytes, from, bytes, [=](const std::vector<Ends> &ends) {
     const std::vector<std::byte> sum = reduceAll(kind, type, ends, elements);
@@ -189,8 +189,7 @@ Status HostComm::allReduce(HostStream &stream, mgc_reduce kind, mgc_type type, m
   });
 }
 
-Status HostComm::allGather(HostStream &stream, mgc_type type, mgc_address to, mgc_address from,
-                           int64_t elements) {
+Status HostComm::allGather(HostStream &stream, mgc_type type, mgc_address to, mgc_address from, int64_t elements) {
   const int64_t bytes = elements * bytesOf(type);
   return collective(stream, to, bytes * ranks_, from, bytes, [=](const std::vector<Ends> &ends) {
     for (const Ends &end : ends)
@@ -201,16 +200,15 @@ Status HostComm::allGather(HostStream &stream, mgc_type type, mgc_address to, mg
   });
 }
 
-Status HostComm::reduceScatter(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to,
-                               mgc_address from, int64_t elements) {
+Status HostComm::reduceScatter(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                               int64_t elements) {
   const int64_t bytes = elements * bytesOf(type);
-  return collective(stream, to, bytes, from, bytes * ranks_,
-                    [=, ranks = ranks_](const std::vector<Ends> &ends) {
-                      const std::vector<std::byte> sum = reduceAll(reduce, type, ends, elements * ranks);
-                      for (size_t i = 0; i < ends.size(); ++i)
-                        std::copy_n(sum.begin() + int64_t(i) * bytes, bytes, ends[i].to);
-                      return Status::ok();
-                    });
+  return collective(stream, to, bytes, from, bytes * ranks_, [=, ranks = ranks_](const std::vector<Ends> &ends) {
+    const std::vector<std::byte> sum = reduceAll(reduce, type, ends, elements * ranks);
+    for (size_t i = 0; i < ends.size(); ++i)
+      std::copy_n(sum.begin() + int64_t(i) * bytes, bytes, ends[i].to);
+    return Status::ok();
+  });
 }
 
 Status HostComm::send(HostStream &stream, mgc_address from, int64_t bytes, int64_t peer) {

@@ -37,8 +37,7 @@ private:
     std::byte *to = nullptr, *from = nullptr;
   };
   using All = std::function<Status(const std::vector<Ends> &)>; // by rank, once all have come
-  Status collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from, int64_t fromBytes,
-                    All all);
+  Status collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from, int64_t fromBytes, All all);
   Status meet(uint64_t number, Ends mine, const All &all);
 
   HostDevice &device_;

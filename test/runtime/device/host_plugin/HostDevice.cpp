@@ -12,8 +12,7 @@ constexpr int kGarbage = 0xA5; // new memory: a number, so that what is read too
 
 void *allocateAligned(int64_t bytes) {
   void *data = nullptr;
-  return posix_memalign(&data, kAlignment, static_cast<size_t>(std::max<int64_t>(bytes, 1))) == 0 ? data
-                                                                                                  : nullptr;
+  return posix_memalign(&data, kAlignment, static_cast<size_t>(std::max<int64_t>(bytes, 1))) == 0 ? data : nullptr;
 }
 
 bool contains(const std::map<uintptr_t, int64_t> &ranges, uintptr_t begin, int64_t bytes) {

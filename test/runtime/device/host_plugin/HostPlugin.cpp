@@ -97,8 +97,8 @@ int milliseconds(mgc_event *begin, mgc_event *end, double *value, mgc_error *err
   return 0;
 }
 
-Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-              int64_t bytes, int64_t rows) {
+Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+              int64_t rows) {
   return [=]() -> Status {
     for (int64_t row = 0; row < rows; ++row) {
       MGC_ASSIGN(target, stream->device().at(to + uint64_t(row * toPitch), bytes));
@@ -151,8 +151,7 @@ int mark(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error) {
 
 // --- Row kernels
 
-int loadModule(mgc_device *, const char *, const char *text, int64_t bytes, mgc_module **module,
-               mgc_error *error) {
+int loadModule(mgc_device *, const char *, const char *text, int64_t bytes, mgc_module **module, mgc_error *error) {
   const int file = memfd_create("row kernels", MFD_CLOEXEC);
   if (file < 0 || ::write(file, text, size_t(bytes)) != bytes)
     return report(errorf("no memory for a module of {} bytes", bytes), error);
@@ -222,9 +221,7 @@ Status faultOf(mgc_kernel *kernel) {
 
 // From an operand's address to the end of its last row.
 int64_t spanOf(const plan::RowKernel::Operand &operand) {
-  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
-      .span()
-      .value();
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}.span().value();
 }
 
 int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, const mgc_address *operands,
@@ -252,8 +249,7 @@ int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room
   const int64_t input = bytesOf(facts->input), output = bytesOf(facts->output);
   const int64_t results = facts->epilogue == MGC_BIAS_GELU ? 2 : 1;
   const int64_t biases = facts->epilogue == MGC_NO_EPILOGUE ? 0 : facts->n;
-  const int64_t bytes =
-      (facts->m + facts->n) * facts->k * input + (results * facts->m * facts->n + biases) * output;
+  const int64_t bytes = (facts->m + facts->n) * facts->k * input + (results * facts->m * facts->n + biases) * output;
   *roomNeeded = bytes + controls().choosingBytes;
   *algorithm = 0;
   if (room == 0)
@@ -284,8 +280,7 @@ Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_add
 }
 
 // Applies the epilogue to the sums in C, in f32 alone.
-Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_gemm_operands &operands,
-                   float *c) {
+Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_gemm_operands &operands, float *c) {
   if (facts.epilogue == MGC_NO_EPILOGUE)
     return Status::ok();
   const bool isGelu = facts.epilogue == MGC_BIAS_GELU;
@@ -316,8 +311,8 @@ int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operand
                 error);
 }
 
-int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
-                   const mgc_grouped_gemm_operands *operands, mgc_error *error) {
+int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts, const mgc_grouped_gemm_operands *operands,
+                   mgc_error *error) {
   return report(stream->submit([stream, facts = *facts, at = *operands]() -> Status {
     const plan::GroupedGemm gemm = planOf(facts);
     std::vector<std::byte *> data;
@@ -332,27 +327,25 @@ int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                 error);
 }
 
-int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
-                 const mgc_group_rows_operands *operands, mgc_error *error) {
+int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands,
+                 mgc_error *error) {
   return report(stream->submit([=, what = *facts, at = *operands]() -> Status {
     std::vector<int32_t *> data;
-    for (const auto &[address, count] :
-         {std::pair(at.numbers, what.rows), std::pair(at.counts, what.groups),
-          std::pair(at.places, what.rows), std::pair(at.sources, what.places)}) {
+    for (const auto &[address, count] : {std::pair(at.numbers, what.rows), std::pair(at.counts, what.groups),
+                                         std::pair(at.places, what.rows), std::pair(at.sources, what.places)}) {
       MGC_ASSIGN(operand, stream->device().at(address, count * 4));
       data.push_back(reinterpret_cast<int32_t *>(operand));
     }
-    return groupRows({.groups = what.groups, .rows = what.rows, .places = what.places},
-                     {what.first, what.all}, data[0], data[1], data[2], data[3]);
+    return groupRows({.groups = what.groups, .rows = what.rows, .places = what.places}, {what.first, what.all}, data[0],
+                     data[1], data[2], data[3]);
   }),
                 error);
 }
 
-int runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
-                   const mgc_drop_choices_operands *operands, mgc_error *error) {
+int runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts, const mgc_drop_choices_operands *operands,
+                   mgc_error *error) {
   return report(stream->submit([=, what = planOf(*facts), at = *operands]() -> Status {
-    const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept,
-                                                  at.workspace};
+    const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept, at.workspace};
     const plan::OperandInfos infos = what.operands({});
     std::vector<int32_t *> data;
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -383,11 +376,9 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
     for (int64_t peer = 0; peer < f.ranks; ++peer) {
       MGC_ASSIGN(from, stream->device().at(sources[peer], given * rowBytes));
       for (int64_t group = 0; group < f.groups; ++group) {
-        const RowExchange::Piece &piece =
-            f.back ? rows.piece(f.index, peer, group) : rows.piece(peer, f.index, group);
+        const RowExchange::Piece &piece = f.back ? rows.piece(f.index, peer, group) : rows.piece(peer, f.index, group);
         const int64_t own = piece.own * rowBytes, there = piece.there * rowBytes;
-        std::memcpy(to + (f.back ? own : there), from + (f.back ? there : own),
-                    size_t(piece.count * rowBytes));
+        std::memcpy(to + (f.back ? own : there), from + (f.back ? there : own), size_t(piece.count * rowBytes));
       }
     }
     return Status::ok();
@@ -395,11 +386,9 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                 error);
 }
 
-int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention,
-                  mgc_error *error) {
+int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error) {
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
-    return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed),
-                  error);
+    return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed), error);
   *attention = new mgc_attention{*facts, planOf(*facts)};
   return 0;
 }
@@ -475,13 +464,11 @@ const mgc_device_api_table kTable = {
     .make_stream = [](mgc_device *device, int32_t, mgc_stream **stream,
                       mgc_error *) { return *stream = new mgc_stream(*device), 0; },
     .drop_stream = [](mgc_stream *stream) { delete stream; },
-    .make_event = [](mgc_device *, int32_t, mgc_event **event,
-                     mgc_error *) { return *event = new mgc_event, 0; },
+    .make_event = [](mgc_device *, int32_t, mgc_event **event, mgc_error *) { return *event = new mgc_event, 0; },
     .drop_event = [](mgc_event *event) { delete event; },
     .record = [](mgc_stream *stream, mgc_event *event,
                  mgc_error *error) { return report(stream->record(*event), error); },
-    .wait = [](mgc_stream *stream, mgc_event *event,
-               mgc_error *error) { return report(stream->wait(*event), error); },
+    .wait = [](mgc_stream *stream, mgc_event *event, mgc_error *error) { return report(stream->wait(*event), error); },
     .query = [](mgc_event *event, int32_t *done,
                 mgc_error *) { return *done = !event->last || event->last->isSet(), 0; },
     .milliseconds = milliseconds,
@@ -490,13 +477,11 @@ const mgc_device_api_table kTable = {
     .mark = mark,
     .copy_in = copyIn,
     .copy_out = copyOut,
-    .copy =
-        [](mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes, mgc_error *error) {
-          return report(stream->submit(copyWork(stream, to, 0, from, 0, bytes, 1)), error);
-        },
+    .copy = [](mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes,
+               mgc_error *error) { return report(stream->submit(copyWork(stream, to, 0, from, 0, bytes, 1)), error); },
     .copy_rows =
-        [](mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-           int64_t bytes, int64_t rows, mgc_error *error) {
+        [](mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+           int64_t rows, mgc_error *error) {
           return report(stream->submit(copyWork(stream, to, toPitch, from, fromPitch, bytes, rows)), error);
         },
     .fill = fill,
@@ -517,8 +502,7 @@ const mgc_device_api_table kTable = {
     .drop_attention = [](mgc_attention *attention) { delete attention; },
     .run_attention = runAttention,
     .combine = combine,
-    .begin_capture = [](mgc_stream *stream,
-                        mgc_error *error) { return report(stream->beginCapture(), error); },
+    .begin_capture = [](mgc_stream *stream, mgc_error *error) { return report(stream->beginCapture(), error); },
     .end_capture =
         [](mgc_stream *stream, mgc_graph **graph, mgc_error *error) {
           auto ended = stream->endCapture();
@@ -529,11 +513,9 @@ const mgc_device_api_table kTable = {
     .drop_graph = [](mgc_graph *graph) { delete graph; },
     .launch_graph = [](mgc_stream *stream, mgc_graph *graph,
                        mgc_error *error) { return report(stream->launch(*graph->graph), error); },
-    .make_comm_id = [](mgc_device *, mgc_comm_id *id,
-                       mgc_error *error) { return give(HostComm::makeId(), id, error); },
-    .make_comm = [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
-                    const mgc_patience *, mgc_comm **comm,
-                    mgc_error *) { return *comm = new mgc_comm(*device, *id, ranks, rank), 0; },
+    .make_comm_id = [](mgc_device *, mgc_comm_id *id, mgc_error *error) { return give(HostComm::makeId(), id, error); },
+    .make_comm = [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, const mgc_patience *,
+                    mgc_comm **comm, mgc_error *) { return *comm = new mgc_comm(*device, *id, ranks, rank), 0; },
     .drop_comm = [](mgc_comm *comm) { delete comm; },
     .abort_comms =
         [](mgc_comm *const *comms, int64_t count) {
@@ -542,19 +524,16 @@ const mgc_device_api_table kTable = {
         },
     .check_comm = [](mgc_comm *comm, mgc_error *error) { return report(comm->check(), error); },
     .all_reduce =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-           mgc_address from, int64_t elements, mgc_error *error) {
-          return report(comm->allReduce(*stream, reduce, type, to, from, elements), error);
-        },
-    .all_gather =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
+        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
            int64_t elements,
-           mgc_error *error) { return report(comm->allGather(*stream, type, to, from, elements), error); },
+           mgc_error *error) { return report(comm->allReduce(*stream, reduce, type, to, from, elements), error); },
+    .all_gather = [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
+                     int64_t elements,
+                     mgc_error *error) { return report(comm->allGather(*stream, type, to, from, elements), error); },
     .reduce_scatter =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
-           mgc_address from, int64_t elements, mgc_error *error) {
-          return report(comm->reduceScatter(*stream, reduce, type, to, from, elements), error);
-        },
+        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+           int64_t elements,
+           mgc_error *error) { return report(comm->reduceScatter(*stream, reduce, type, to, from, elements), error); },
     .send = [](mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
                mgc_error *error) { return report(comm->send(*stream, from, bytes, peer), error); },
     .receive = [](mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,

@@ -57,8 +57,7 @@ bool Signal::isSet() const {
   return set_;
 }
 
-HostStream::HostStream(HostDevice &device)
-    : device_(device), number_(nextNumber++), thread_([this] { main(); }) {}
+HostStream::HostStream(HostDevice &device) : device_(device), number_(nextNumber++), thread_([this] { main(); }) {}
 
 HostStream::~HostStream() {
   {

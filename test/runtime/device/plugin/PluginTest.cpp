@@ -19,14 +19,11 @@ void expectParts(const std::string &text, std::initializer_list<const char *> pa
 }
 
 TEST(Plugin, missingSaysWhereItWasLookedForAndHowItIsBuilt) {
-  expectParts(openError("abacus"),
-              {"the plugin for abacus devices, libmgc_abacus.so, is not at", "/unit/libmgc_abacus.so",
-               "/lib/libmgc_abacus.so", "preset cuda", "beside mgrun"});
+  expectParts(openError("abacus"), {"the plugin for abacus devices, libmgc_abacus.so, is not at",
+                                    "/unit/libmgc_abacus.so", "/lib/libmgc_abacus.so", "preset cuda", "beside mgrun"});
 }
 
-TEST(Plugin, pathThatIsNothing) {
-  expectParts(openError("cuda", "/nowhere/x.so"), {"does not open", "/nowhere/x.so"});
-}
+TEST(Plugin, pathThatIsNothing) { expectParts(openError("cuda", "/nowhere/x.so"), {"does not open", "/nowhere/x.so"}); }
 
 TEST(Plugin, libraryThatIsNoPlugin) {
   expectParts(openError("cuda", MGC_TEST_NO_PLUGIN), {"is no plugin for devices", "mgc_device_api"});
@@ -40,8 +37,8 @@ TEST(Plugin, aFileThatWasNotCopiedWhole) {
 }
 
 TEST(Plugin, otherVersion) {
-  const std::string versions = fmt::format("is of version {}, expected {}", MGC_DEVICE_API_VERSION + 1000,
-                                           int(MGC_DEVICE_API_VERSION));
+  const std::string versions =
+      fmt::format("is of version {}, expected {}", MGC_DEVICE_API_VERSION + 1000, int(MGC_DEVICE_API_VERSION));
   expectParts(openError("cuda", MGC_TEST_OTHER_PLUGIN), {versions.c_str(), "from the same sources"});
 }
 

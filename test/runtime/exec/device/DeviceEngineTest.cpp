@@ -33,8 +33,7 @@ TEST(DeviceEngine, processesTrainAsOnTheCpu) {
         controls->launchedGraphs = 0;
         const Outcome outcome = trainInProcesses(pipeline, graphs);
         EXPECT_EQ(outcome, onCpu) << "dp " << dp << ", graphs " << graphs << ", seed " << seed;
-        EXPECT_EQ(controls->launchedGraphs, graphs ? 3 * 2 * dp : 0)
-            << "of four steps the first is not captured";
+        EXPECT_EQ(controls->launchedGraphs, graphs ? 3 * 2 * dp : 0) << "of four steps the first is not captured";
       }
   }
 }
@@ -121,18 +120,15 @@ plan::Plan forwardingPlan() {
     layout.finish(to);
     runs.push_back(addChunk(plan, stage, plan::Task::begin, ProgramBuilder("meet", {64}).add(meet, {0, 0}),
                             {buffers[stage] + 64}));
-    runs.push_back(addChunk(plan, stage, plan::Task::forward,
-                            ProgramBuilder("keep", {64, 64}).add(copy, {0, 1}),
+    runs.push_back(addChunk(plan, stage, plan::Task::forward, ProgramBuilder("keep", {64, 64}).add(copy, {0, 1}),
                             {buffers[stage], to.resultsOffset}));
   }
   const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {
     return addRing(plan, stage, offset, 64, 1, 1 - stage, value);
   };
-  plan.stages[0].schedule = {receiveStep(ring(0, buffers[0], 10), 0),
-                             sendStep(ring(0, buffers[0], 11), 0, {1}), runStep(runs[0]),
-                             runStep(runs[1], 0, {3})};
-  plan.stages[1].schedule = {runStep(runs[2]),
-                             sendStep(ring(1, plan.stages[1].stepScalarsOffset, 10), 0, {1}),
+  plan.stages[0].schedule = {receiveStep(ring(0, buffers[0], 10), 0), sendStep(ring(0, buffers[0], 11), 0, {1}),
+                             runStep(runs[0]), runStep(runs[1], 0, {3})};
+  plan.stages[1].schedule = {runStep(runs[2]), sendStep(ring(1, plan.stages[1].stepScalarsOffset, 10), 0, {1}),
                              receiveStep(ring(1, buffers[1], 11), 0), runStep(runs[3], 0, {1})};
   return plan;
 }

@@ -28,14 +28,12 @@ TEST(DeviceFailure, tooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
   controls->totalBytes = needed - 1;
   EXPECT_EQ(
       loadError(pipeline.plan),
-      fmt::format(
-          "device 0 (stand-in on the host) has too little memory: 4 of the plan's ranks need {} bytes (0.00 "
-          "GiB), {} bytes (0.00 GiB) are free of {} bytes (0.00 GiB); nothing was allocated; a device for "
-          "each of the 4 ranks would fit, which need {} bytes (0.00 GiB) at most",
-          needed, needed - 1, needed - 1, pipeline.plan.stages[1].bytes));
+      fmt::format("device 0 (stand-in on the host) has too little memory: 4 of the plan's ranks need {} bytes (0.00 "
+                  "GiB), {} bytes (0.00 GiB) are free of {} bytes (0.00 GiB); nothing was allocated; a device for "
+                  "each of the 4 ranks would fit, which need {} bytes (0.00 GiB) at most",
+                  needed, needed - 1, needed - 1, pipeline.plan.stages[1].bytes));
   controls->totalBytes = pipeline.plan.stages[1].bytes / 2;
-  EXPECT_NE(loadError(pipeline.plan).find("a layout whose ranks need 2.0 times less would fit"),
-            std::string::npos);
+  EXPECT_NE(loadError(pipeline.plan).find("a layout whose ranks need 2.0 times less would fit"), std::string::npos);
   EXPECT_EQ(controls->allocations, 0);
   controls->totalBytes = needed;
   EXPECT_NE(engineOnDevice(pipeline.plan), nullptr) << "exactly as much is enough";
@@ -78,8 +76,7 @@ TEST(DeviceFailure, aKernelThatFaultsIsNamedWithItsPlace) {
                     expected = "rank 0 (stage 0), step 5, microbatch 1, backward.0, backward/0";
   EXPECT_NE(failure.find(expected), std::string::npos) << failure;
   EXPECT_NE(failure.find(": an illegal memory access"), std::string::npos) << failure;
-  EXPECT_NE(failureOf(*engine).find("an illegal memory access"), std::string::npos)
-      << "the engine stays failed";
+  EXPECT_NE(failureOf(*engine).find("an illegal memory access"), std::string::npos) << "the engine stays failed";
 }
 
 TEST(DeviceFailure, aKernelThatFaultsInAGraphIsNamedToo) {
@@ -91,8 +88,7 @@ TEST(DeviceFailure, aKernelThatFaultsInAGraphIsNamedToo) {
     ASSERT_TRUE(engine->step(step, makeBatch(alone, step), StepScalars{}).isOk());
   EXPECT_EQ(controls->launchedGraphs, 2);
   controls->faultyKernel = "norm";
-  EXPECT_EQ(failureOf(*engine),
-            "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: an illegal memory access");
+  EXPECT_EQ(failureOf(*engine), "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: an illegal memory access");
 }
 
 TEST(DeviceFailure, aKernelThatHangsIsNamedAtTheDeadline) {
@@ -158,9 +154,8 @@ TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
       ring.value = 77;
   const std::string failure = failureOf(*unverifiedEngineOnDevice(pipeline.plan));
   EXPECT_NE(
-      failure.find(
-          "rank 0 sends value 1 of microbatch 0 (128 bytes) where rank 1 receives value 77 of microbatch 0 "
-          "(128 bytes)"),
+      failure.find("rank 0 sends value 1 of microbatch 0 (128 bytes) where rank 1 receives value 77 of microbatch 0 "
+                   "(128 bytes)"),
       std::string::npos)
       << failure;
 }

@@ -1,10 +1,10 @@
 // The needs of TestKernels.cpp in plans of the default sizes: 16 positions, 2 samples.
 #include <cstdint>
 
-#define MGC_NEEDS(symbol, ...)                                                                               \
-  extern "C" {                                                                                               \
-  extern const int64_t symbol##_needs[];                                                                     \
-  const int64_t symbol##_needs[] = {__VA_ARGS__};                                                            \
+#define MGC_NEEDS(symbol, ...)                                                                                         \
+  extern "C" {                                                                                                         \
+  extern const int64_t symbol##_needs[];                                                                               \
+  const int64_t symbol##_needs[] = {__VA_ARGS__};                                                                      \
   }
 
 #define MGC_READ(bytes) 0, bytes, 0, 0

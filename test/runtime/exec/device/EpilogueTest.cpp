@@ -37,9 +37,7 @@ plan::Plan epiloguePlan(plan::Epilogue epilogue, bool ofKept) {
 }
 
 double sumAt(int64_t i) { return double(kScalars[0]) * kScalars[i] + kScalars[i]; }
-double geluOf(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
+double geluOf(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
 StepResult resultOf(const plan::Plan &plan) {
   const std::unique_ptr<Engine> engine = engineOnDevice(plan);
@@ -93,8 +91,7 @@ TEST(Epilogue, whatTheLibraryHasNotIsRefusedWithWhatHelps) {
 TEST(Epilogue, isRefusedOnTheCpu) {
   const Status status = plan::verifyPlan(epiloguePlan(plan::Epilogue::bias, false));
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("programs[0].instructions[0]: epilogue bias in a plan for cpu"),
-            std::string::npos)
+  EXPECT_NE(status.message().find("programs[0].instructions[0]: epilogue bias in a plan for cpu"), std::string::npos)
       << status.message();
 }
 

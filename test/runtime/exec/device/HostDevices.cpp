@@ -66,8 +66,7 @@ Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, Engine
   return Engine::create(onDevice, bundle, std::move(options));
 }
 
-std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options,
-                                       const DeviceOptions &device) {
+std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
   Result<std::unique_ptr<Engine>> engine = tryEngineOnDevice(plan, std::move(options), device);
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
@@ -92,11 +91,10 @@ plan::Plan onePlan() {
   plan::Move fill;
   fill.kind = plan::Move::Kind::fill;
   fill.bytes = 64;
-  const int64_t forward = addChunk(plan, 0, plan::Task::forward,
-                                   ProgramBuilder("work", {64, 64})
-                                       .add(fill, {1})
-                                       .add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
-                                   {w, stage.resultsOffset});
+  const int64_t forward =
+      addChunk(plan, 0, plan::Task::forward,
+               ProgramBuilder("work", {64, 64}).add(fill, {1}).add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
+               {w, stage.resultsOffset});
   stage.schedule = {runStep(forward, 0)};
   return plan;
 }
@@ -115,8 +113,7 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
   Outcome outcome;
   for (int64_t step = 0; step < steps; ++step) {
     const OptimizerOptions options;
-    Result<StepResult> result =
-        engine.step(step, makeBatch(pipeline.plan, step), stepScalars(options, 0.5, step));
+    Result<StepResult> result = engine.step(step, makeBatch(pipeline.plan, step), stepScalars(options, 0.5, step));
     EXPECT_TRUE(result.isOk()) << result.status().message();
     if (!result.isOk())
       return outcome;

@@ -21,9 +21,8 @@ private:
   HostPluginControls *controls_;
 };
 
-DeviceOptions hostDevice(); // the plugin
-plan::Plan
-forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
+DeviceOptions hostDevice();            // the plugin
+plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
 Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options = {},
                                                   const DeviceOptions &device = hostDevice());
 std::unique_ptr<Engine>

@@ -82,15 +82,14 @@ TEST_F(ProductChoicesTest, areMeasuredOncePerDistinctProductInTheRanksMemory) {
   EXPECT_EQ(controls->choices, 2);
   EXPECT_EQ(controls->otherAlgorithms, 2) << "each is made once";
   EXPECT_EQ(controls->allocations, 1) << "the rank's";
-  EXPECT_TRUE(says(
-      notes, "products: 2 measured here, 0 not; 2 of 2 other than the library's choice; kept in " + cache));
+  EXPECT_TRUE(
+      says(notes, "products: 2 measured here, 0 not; 2 of 2 other than the library's choice; kept in " + cache));
 }
 
 TEST_F(ProductChoicesTest, areKept) {
   run(tuned());
   const std::string kept = folder.read("cache/products.json");
-  EXPECT_NE(kept.find("products of the host, m=4 n=4 k=4 f32 -> f32, workspace 0"), std::string::npos)
-      << kept;
+  EXPECT_NE(kept.find("products of the host, m=4 n=4 k=4 f32 -> f32, workspace 0"), std::string::npos) << kept;
   controls->fastestAlgorithm = 3; // another day
   const auto notes = run(tuned());
   EXPECT_EQ(controls->choices, 0);

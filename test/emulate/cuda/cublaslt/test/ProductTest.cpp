@@ -78,29 +78,28 @@ protected:
 
   cublasLtMatrixLayout_t layout(const Operand &operand) {
     cublasLtMatrixLayout_t layout = nullptr;
-    EXPECT_DONE(
-        cublasLtMatrixLayoutCreate(&layout, operand.type, operand.rows, operand.columns, operand.rows));
+    EXPECT_DONE(cublasLtMatrixLayoutCreate(&layout, operand.type, operand.rows, operand.columns, operand.rows));
     return layout;
   }
 
-  std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Operand &a, const Operand &b,
-                                                          const Operand &d, uint64_t workspace) {
+  std::vector<cublasLtMatmulHeuristicResult_t> algorithms(const Operand &a, const Operand &b, const Operand &d,
+                                                          uint64_t workspace) {
     cublasLtMatmulPreference_t preference = nullptr;
     EXPECT_DONE(cublasLtMatmulPreferenceCreate(&preference));
-    EXPECT_DONE(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                     &workspace, 8));
+    EXPECT_DONE(
+        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, 8));
     std::vector<cublasLtMatmulHeuristicResult_t> found(8);
     int count = 0;
-    EXPECT_DONE(cublasLtMatmulAlgoGetHeuristic(handle_, description_, layout(a), layout(b), layout(d),
-                                               layout(d), preference, 8, found.data(), &count));
+    EXPECT_DONE(cublasLtMatmulAlgoGetHeuristic(handle_, description_, layout(a), layout(b), layout(d), layout(d),
+                                               preference, 8, found.data(), &count));
     found.resize(count);
     return found;
   }
 
-  cublasStatus_t multiply(const Operand &a, const Operand &b, const Operand &d, float alpha = 1,
-                          float beta = 0, const cublasLtMatmulAlgo_t *algorithm = nullptr) {
-    return cublasLtMatmul(handle_, description_, &alpha, a.pointer(), layout(a), b.pointer(), layout(b),
-                          &beta, d.pointer(), layout(d), d.pointer(), layout(d), algorithm,
+  cublasStatus_t multiply(const Operand &a, const Operand &b, const Operand &d, float alpha = 1, float beta = 0,
+                          const cublasLtMatmulAlgo_t *algorithm = nullptr) {
+    return cublasLtMatmul(handle_, description_, &alpha, a.pointer(), layout(a), b.pointer(), layout(b), &beta,
+                          d.pointer(), layout(d), d.pointer(), layout(d), algorithm,
                           reinterpret_cast<void *>(workspace_), kWorkspace, nullptr);
   }
 
@@ -110,8 +109,7 @@ protected:
   CUdeviceptr workspace_ = 0;
 };
 
-double product(const Operand &a, const Operand &b, uint64_t row, uint64_t column, bool transposeA,
-               bool transposeB) {
+double product(const Operand &a, const Operand &b, uint64_t row, uint64_t column, bool transposeA, bool transposeB) {
   double sum = 0;
   for (uint64_t k = 0; k < kK; ++k)
     sum += a.get(row, k, transposeA) * b.get(k, column, transposeB);
@@ -126,11 +124,9 @@ double tolerance(cudaDataType_t output, double value) {
 TEST_F(Products, TransposesAndTypes) {
   for (cudaDataType_t input : {CUDA_R_32F, CUDA_R_16BF})
     for (cudaDataType_t output : {CUDA_R_32F, CUDA_R_16BF})
-      for (int transposes = 0; transposes < 4 && !(input == CUDA_R_32F && output == CUDA_R_16BF);
-           ++transposes) {
+      for (int transposes = 0; transposes < 4 && !(input == CUDA_R_32F && output == CUDA_R_16BF); ++transposes) {
         const bool ta = transposes & 1, tb = transposes & 2;
-        Operand a(input, ta ? kK : kM, ta ? kM : kK, 1), b(input, tb ? kN : kK, tb ? kK : kN, 2),
-            d(output, kM, kN, 3);
+        Operand a(input, ta ? kK : kM, ta ? kM : kK, 1), b(input, tb ? kN : kK, tb ? kK : kN, 2), d(output, kM, kN, 3);
         set(CUBLASLT_MATMUL_DESC_TRANSA, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(CUBLASLT_MATMUL_DESC_TRANSB, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
         EXPECT_DONE(multiply(a, b, d, 0.5f, 2));
@@ -138,8 +134,7 @@ TEST_F(Products, TransposesAndTypes) {
         for (uint64_t row = 0; row < kM; ++row)
           for (uint64_t column = 0; column < kN; ++column) {
             const double expected = 0.5 * product(a, b, row, column, ta, tb) + 2 * d.get(row, column);
-            ASSERT_NEAR(result[row + column * kM], expected, tolerance(output, expected))
-                << row << ", " << column;
+            ASSERT_NEAR(result[row + column * kM], expected, tolerance(output, expected)) << row << ", " << column;
           }
       }
 }
@@ -171,8 +166,8 @@ TEST_F(Products, WithoutBetaNothingIsRead) {
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
 TEST_F(Products, GeluAndItsDerivative) {
-  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3),
-      aux(CUDA_R_32F, kM, kN, 4), bias(CUDA_R_32F, kM, 1, 5);
+  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3), aux(CUDA_R_32F, kM, kN, 4),
+      bias(CUDA_R_32F, kM, 1, 5);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.at);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux.at);
@@ -189,8 +184,7 @@ TEST_F(Products, GeluAndItsDerivative) {
       const double sum = product(a, b, row, column, false, false), x = sum + bias.get(row, 0), step = 1e-4;
       ASSERT_NEAR(before[i], x, 1e-4);
       ASSERT_NEAR(forward[i], gelu(x), 1e-4);
-      ASSERT_NEAR(backward[i], sum * (gelu(x + step) - gelu(x - step)) / (2 * step),
-                  1e-3 + 1e-4 * std::fabs(sum));
+      ASSERT_NEAR(backward[i], sum * (gelu(x + step) - gelu(x - step)) / (2 * step), 1e-3 + 1e-4 * std::fabs(sum));
       rowSum += backward[i];
     }
     EXPECT_NEAR(sums[row], rowSum, 1e-3);
@@ -198,8 +192,7 @@ TEST_F(Products, GeluAndItsDerivative) {
 }
 
 TEST_F(Products, SumsOfInputs) {
-  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3),
-      sums(CUDA_R_32F, kM, 1, 4);
+  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3), sums(CUDA_R_32F, kM, 1, 4);
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, sums.at);
   for (auto epilogue : {CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB}) {
     const bool ofA = epilogue == CUBLASLT_EPILOGUE_BGRADA;
@@ -216,8 +209,7 @@ TEST_F(Products, SumsOfInputs) {
 }
 
 TEST_F(Products, RefusesWhatTheLibraryRefuses) {
-  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3),
-      narrow(CUDA_R_16BF, kM, kN, 3);
+  Operand a(CUDA_R_32F, kM, kK, 1), b(CUDA_R_32F, kK, kN, 2), d(CUDA_R_32F, kM, kN, 3), narrow(CUDA_R_16BF, kM, kN, 3);
   EXPECT_EQ(multiply(b, a, d), CUBLAS_STATUS_INVALID_VALUE);      // shapes
   EXPECT_EQ(multiply(a, b, narrow), CUBLAS_STATUS_NOT_SUPPORTED); // f32 to bf16
   auto found = algorithms(a, b, d, 0);
@@ -244,8 +236,8 @@ TEST(ProductFaults, MemoryOutsideOfAllocationsStopsTheDevice) {
         cuMemAlloc(&at, 60);
         auto *data = reinterpret_cast<void *>(at);
         const float one = 1;
-        cublasLtMatmul(handle, description, &one, data, layout, data, layout, &one, data, layout, data,
-                       layout, nullptr, nullptr, 0, nullptr);
+        cublasLtMatmul(handle, description, &one, data, layout, data, layout, &one, data, layout, data, layout, nullptr,
+                       nullptr, 0, nullptr);
         std::_Exit(cuStreamSynchronize(nullptr) == CUDA_ERROR_ILLEGAL_ADDRESS ? 0 : 1);
       },
       testing::ExitedWithCode(0), "A of a product: 64 bytes at .* of the 60 bytes");

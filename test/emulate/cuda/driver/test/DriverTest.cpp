@@ -14,9 +14,7 @@ namespace {
 constexpr size_t kMemory = 64 << 20;
 
 // Before the first call of the driver.
-const bool isSet = [] {
-  return setenv("MGC_EMULATE_CUDA", "memory=67108864,delay=400,seed=3,devices=2", 0) == 0;
-}();
+const bool isSet = [] { return setenv("MGC_EMULATE_CUDA", "memory=67108864,delay=400,seed=3,devices=2", 0) == 0; }();
 
 #define EXPECT_DONE(call) EXPECT_EQ(call, CUDA_SUCCESS)
 
@@ -215,8 +213,7 @@ TEST_F(Driver, RefusesWrongModules) {
   wrong.replace(wrong.find("mul.f32"), 7, "mul.f99");
   newer.replace(newer.find("sm_80"), 5, "sm_100");
   EXPECT_NE(log(wrong).find("line 18"), std::string::npos) << log(wrong);
-  EXPECT_NE(log(newer).find("the module is for sm_100; the device has compute capability 9.0"),
-            std::string::npos)
+  EXPECT_NE(log(newer).find("the module is for sm_100; the device has compute capability 9.0"), std::string::npos)
       << log(newer);
 }
 
@@ -397,8 +394,7 @@ TEST_F(Faults, ABadAddressStopsTheDevice) {
         good &= cuMemFree(data) == CUDA_ERROR_ILLEGAL_ADDRESS;
         finish(good);
       },
-      testing::ExitedWithCode(0),
-      "kernel scale, line 16.*thread \\(16, 0, 0\\) of block \\(0, 0, 0\\): 4 bytes at");
+      testing::ExitedWithCode(0), "kernel scale, line 16.*thread \\(16, 0, 0\\) of block \\(0, 0, 0\\): 4 bytes at");
 }
 
 TEST_F(Faults, TheNthLaunchFailsOnRequest) {
@@ -409,8 +405,7 @@ TEST_F(Faults, TheNthLaunchFailsOnRequest) {
         CUdeviceptr data = 0;
         cuMemAlloc(&data, 64);
         CUfunction function = scaleFunction();
-        bool good =
-            scale(function, data, 2, 1, nullptr) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS;
+        bool good = scale(function, data, 2, 1, nullptr) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS;
         good &= scale(function, data, 2, 1, nullptr) == CUDA_SUCCESS;
         finish(good && cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
       },

@@ -95,8 +95,7 @@ TEST(Nccl, BFloatSumsRoundOnce) {
 TEST(Nccl, GathersAndScatters) {
   onRanks(3, [](Rank &mine) {
     const int32_t r = mine.rank;
-    void *part = mine.upload(std::vector<int32_t>{10 * r, 10 * r + 1}),
-         *whole = mine.upload(std::vector<int32_t>(6));
+    void *part = mine.upload(std::vector<int32_t>{10 * r, 10 * r + 1}), *whole = mine.upload(std::vector<int32_t>(6));
     EXPECT_DONE(ncclAllGather(part, whole, 2, ncclInt32, mine.comm, mine.stream));
     EXPECT_EQ(mine.download<int32_t>(whole, 6), (std::vector<int32_t>{0, 1, 10, 11, 20, 21}));
     EXPECT_DONE(ncclReduceScatter(whole, part, 2, ncclInt32, ncclSum, mine.comm, mine.stream));

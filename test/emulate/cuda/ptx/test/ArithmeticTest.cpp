@@ -18,8 +18,7 @@ TEST(Integers, WrapAndWiden) {
   EXPECT_EQ(evaluate<uint64_t>("mul.wide.u32 $0, $1, $2", 0xFFFFFFFFu, 2u), 0x1FFFFFFFEu);
   EXPECT_EQ(evaluate<uint32_t>("mul.hi.u32 $0, $1, $2", 0x80000000u, 6u), 3u);
   EXPECT_EQ(evaluate<uint64_t>("mul.hi.s64 $0, $1, $2", int64_t(-1), int64_t(1)), ~uint64_t(0));
-  EXPECT_EQ(evaluate<uint64_t>("mad.wide.u32 $0, $1, $2, $3", 7u, 9u, uint64_t(1) << 40),
-            (uint64_t(1) << 40) + 63);
+  EXPECT_EQ(evaluate<uint64_t>("mad.wide.u32 $0, $1, $2, $3", 7u, 9u, uint64_t(1) << 40), (uint64_t(1) << 40) + 63);
   EXPECT_EQ(evaluate<uint32_t>("mad.lo.s32 $0, $1, $2, $3", 7, -9, 1), uint32_t(-62));
 }
 
@@ -44,8 +43,7 @@ TEST(Integers, Fields) {
   EXPECT_EQ(evaluate<int32_t>("bfe.s32 $0, $1, $2, $3", 0xABCD1234u, 12u, 4u), 1);
   EXPECT_EQ(evaluate<int32_t>("bfe.s32 $0, $1, $2, $3", 0xABCD1234u, 28u, 20u), int32_t(0xFFFFFFFA));
   EXPECT_EQ(evaluate<uint32_t>("bfi.b32 $0, $1, $2, $3, $4", 0xFFu, 0x11111111u, 8u, 4u), 0x11111F11u);
-  EXPECT_EQ(evaluate<uint64_t>("bfi.b64 $0, $1, $2, $3, $4", uint64_t(7), uint64_t(1), 32u, 32u),
-            0x700000001u);
+  EXPECT_EQ(evaluate<uint64_t>("bfi.b64 $0, $1, $2, $3, $4", uint64_t(7), uint64_t(1), 32u, 32u), 0x700000001u);
   EXPECT_EQ(evaluate<uint32_t>("prmt.b32 $0, $1, $2, 0x5410", 0x33221100u, 0x77665544u), 0x55441100u);
   EXPECT_EQ(evaluate<uint32_t>("prmt.b32 $0, $1, $2, 0x000b", 0x80000000u, 0u), 0x000000FFu);
   EXPECT_EQ(evaluate<uint32_t>("lop3.b32 $0, $1, $2, $3, 0x96", 0xF0u, 0xCCu, 0xAAu), 0xF0u ^ 0xCCu ^ 0xAAu);
@@ -97,8 +95,7 @@ TEST(Floats, NaNIsCanonicalOrMissing) {
 
 // 1 where the comparison holds.
 uint32_t holds(const std::string &comparison, float a, float b) {
-  return evaluate<uint32_t>(fmt::format("setp.{}.f32 %q0, $1, $2;\nselp.u32 $0, 1, 0, %q0", comparison), a,
-                            b);
+  return evaluate<uint32_t>(fmt::format("setp.{}.f32 %q0, $1, $2;\nselp.u32 $0, 1, 0, %q0", comparison), a, b);
 }
 
 TEST(Floats, ComparisonsWithNaN) {
@@ -128,8 +125,7 @@ TEST(Floats, SmallOnes) {
   EXPECT_EQ(bits(evaluate<float>("neg.f32 $0, $1", 0.0f)), bits(-0.0f));
   EXPECT_EQ(evaluate<float>("slct.f32.s32 $0, $1, $2, $3", 1.0f, 2.0f, -1), 2.0f);
   EXPECT_EQ(evaluate<uint32_t>("set.lt.u32.f32 $0, $1, $2", 1.0f, 2.0f), ~0u);
-  EXPECT_EQ(evaluate<uint32_t>("testp.subnormal.f32 %q0, $1;\nselp.u32 $0, 1, 0, %q0", Limits::denorm_min()),
-            1u);
+  EXPECT_EQ(evaluate<uint32_t>("testp.subnormal.f32 %q0, $1;\nselp.u32 $0, 1, 0, %q0", Limits::denorm_min()), 1u);
   EXPECT_EQ(evaluate<uint64_t>("add.rn.f32x2 $0, $1, $2", uint64_t(bits(1.0f)) << 32 | bits(2.0f),
                                uint64_t(bits(10.0f)) << 32 | bits(20.0f)),
             uint64_t(bits(11.0f)) << 32 | bits(22.0f));
@@ -152,14 +148,11 @@ TEST(Conversions, BFloatRoundsToNearestEven) {
 
 TEST(Conversions, BFloatArithmeticRoundsOnce) {
   // 1.0078125^2 = 1.01568603515625 lies between 1.015625 and 1.0234375; 2^-20 below a tie must not be lost.
-  EXPECT_EQ(evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3F81), uint16_t(0x3F81), uint16_t(0)),
-            0x3F82);
-  EXPECT_EQ(
-      evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3B80), uint16_t(0x3F80), uint16_t(0x3F80)),
-      0x3F80);
-  EXPECT_EQ(
-      evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3B80), uint16_t(0x3F81), uint16_t(0x3F80)),
-      0x3F81);
+  EXPECT_EQ(evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3F81), uint16_t(0x3F81), uint16_t(0)), 0x3F82);
+  EXPECT_EQ(evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3B80), uint16_t(0x3F80), uint16_t(0x3F80)),
+            0x3F80);
+  EXPECT_EQ(evaluate<uint16_t>("fma.rn.bf16 $0, $1, $2, $3", uint16_t(0x3B80), uint16_t(0x3F81), uint16_t(0x3F80)),
+            0x3F81);
   EXPECT_EQ(evaluate<uint32_t>("add.rn.bf16x2 $0, $1, $2", 0x3F804000u, 0x3F803F80u), 0x40004040u);
 }
 

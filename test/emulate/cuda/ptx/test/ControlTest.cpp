@@ -52,11 +52,10 @@ TEST(Control, LanesMeetAtAShuffle) {
 
 TEST(Control, ShuffleModes) {
   auto shuffle = [](const std::string &mode, const std::string &b, const std::string &c) {
-    return runBody(
-        fmt::format("mov.u32 %r1, 99;\nshfl.sync.{}.b32 %r2|%q0, %r0, {}, {}, -1;\n"
-                    "selp.u32 %r3, 1000, 0, %q0;\nadd.u32 %r2, %r2, %r3;\nst.global.u32 [%d0], %r2;",
-                    mode, b, c),
-        32);
+    return runBody(fmt::format("mov.u32 %r1, 99;\nshfl.sync.{}.b32 %r2|%q0, %r0, {}, {}, -1;\n"
+                               "selp.u32 %r3, 1000, 0, %q0;\nadd.u32 %r2, %r2, %r3;\nst.global.u32 [%d0], %r2;",
+                               mode, b, c),
+                   32);
   };
   auto up = shuffle("up", "3", "0"), down = shuffle("down", "3", "31"), index = shuffle("idx", "5", "31");
   auto segments = shuffle("down", "1", "0x181F"); // segments of eight lanes
@@ -163,8 +162,8 @@ TEST(Control, AMissingBarrierShows) {
 
 TEST(Control, WaitingForeverIsAnError) {
   std::vector<uint32_t> out(64);
-  std::string text = entryOf(
-      "mov.u32 %r0, %tid.x;\nsetp.eq.u32 %q0, %r0, 40;\n@%q0 bra B;\nbar.sync 1;\nret;\nB: bar.sync 2;", 1);
+  std::string text =
+      entryOf("mov.u32 %r0, %tid.x;\nsetp.eq.u32 %q0, %r0, 40;\n@%q0 bra B;\nbar.sync 1;\nret;\nB: bar.sync 2;", 1);
   std::string error = runOn(text, {.block = {64}}, out);
   EXPECT_NE(error.find("threads wait for others that do not come"), error.npos) << error;
   EXPECT_NE(error.find("warp 1, lanes 0x00000100"), error.npos) << error;

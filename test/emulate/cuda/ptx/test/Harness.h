@@ -16,11 +16,10 @@ inline std::string entryOf(const std::string &body, size_t pointers, const std::
     parameters += fmt::format("{}.param .u64 p{}", i ? ", " : "", i);
     loads += fmt::format("ld.param.u64 %p{}, [p{}];\n", i, i);
   }
-  return fmt::format(
-      ".version 8.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry test({}) {{\n"
-      ".reg .pred %q<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %d<9>, %p<9>;\n"
-      "{}{}\nret;\n}}\n",
-      globals, parameters, loads, body);
+  return fmt::format(".version 8.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry test({}) {{\n"
+                     ".reg .pred %q<9>; .reg .b16 %h<9>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %d<9>, %p<9>;\n"
+                     "{}{}\nret;\n}}\n",
+                     globals, parameters, loads, body);
 }
 
 inline std::string errorOf(const std::string &text) {
@@ -61,8 +60,7 @@ template <typename D, typename... Sources> D evaluate(std::string instruction, S
   name(D{});
   (name(sources), ...);
   std::string text = entryOf(
-      fmt::format("{}{};\nst.global.b{} [%p0], {};", loads, instruction, 8 * sizeof(D), registerOf<D>(0)),
-      number);
+      fmt::format("{}{};\nst.global.b{} [%p0], {};", loads, instruction, 8 * sizeof(D), registerOf<D>(0)), number);
   std::vector<D> result(1);
   auto run = [&](auto... arrays) { return runOn(text, {}, result, arrays...); };
   EXPECT_EQ(run(std::vector<Sources>{sources}...), "") << instruction;

@@ -16,8 +16,7 @@ uint32_t pairOf(float low, float high) {
 std::string loads(const char *registers, int count, int pointer) {
   std::string text;
   for (int i = 0; i < count; ++i)
-    text += fmt::format("ld.global.b32 {}, [%p{}+{}];\n", fmt::format(fmt::runtime(registers), i), pointer,
-                        4 * i);
+    text += fmt::format("ld.global.b32 {}, [%p{}+{}];\n", fmt::format(fmt::runtime(registers), i), pointer, 4 * i);
   return text;
 }
 
@@ -27,9 +26,8 @@ std::string bodyOf(const std::string &guard = "") {
   text += loads("%r{}", 10, 1);
   for (int i = 0; i < 4; ++i)
     text += fmt::format("mov.b32 %f{}, %r{};\n", i, 6 + i);
-  text += guard +
-          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, "
-          "{%r4, %r5}, {%f0, %f1, %f2, %f3};\n";
+  text += guard + "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, "
+                  "{%r4, %r5}, {%f0, %f1, %f2, %f3};\n";
   for (int i = 0; i < 4; ++i)
     text += fmt::format("st.global.f32 [%p1+{}], %f{};\n", 24 + 4 * i, i);
   return text;
@@ -40,14 +38,9 @@ TEST(MatrixProducts, AreThoseOfTheirElements) {
   for (uint32_t lane = 0; lane < 32; ++lane) {
     const uint32_t line = lane / 4, pair = lane % 4 * 2;
     uint32_t *of = registers.data() + lane * 10;
-    const auto a = [](uint32_t row, uint32_t k) {
-      return pairOf(valueOf(row, k, 0), valueOf(row, k + 1, 0));
-    };
-    const auto b = [](uint32_t k, uint32_t column) {
-      return pairOf(valueOf(k, column, 1), valueOf(k + 1, column, 1));
-    };
-    of[0] = a(line, pair), of[1] = a(line + 8, pair), of[2] = a(line, pair + 8),
-    of[3] = a(line + 8, pair + 8);
+    const auto a = [](uint32_t row, uint32_t k) { return pairOf(valueOf(row, k, 0), valueOf(row, k + 1, 0)); };
+    const auto b = [](uint32_t k, uint32_t column) { return pairOf(valueOf(k, column, 1), valueOf(k + 1, column, 1)); };
+    of[0] = a(line, pair), of[1] = a(line + 8, pair), of[2] = a(line, pair + 8), of[3] = a(line + 8, pair + 8);
     of[4] = b(pair, line), of[5] = b(pair + 8, line);
     for (uint32_t i = 0; i < 4; ++i)
       of[6 + i] = std::bit_cast<uint32_t>(valueOf(line + i / 2 * 8, pair + i % 2, 2));
@@ -72,11 +65,9 @@ TEST(MatrixProducts, AreOfWholeWarps) {
 
 TEST(MatrixProducts, OfOtherShapesAreNotKnown) {
   EXPECT_NE(
-      errorOf(
-          entryOf(
-              "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, "
-              "{%f0, %f1, %f2, %f3};",
-              0))
+      errorOf(entryOf("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, "
+                      "{%f0, %f1, %f2, %f3};",
+                      0))
           .find("does not know the product mma.sync.aligned.m16n8k8"),
       std::string::npos);
 }

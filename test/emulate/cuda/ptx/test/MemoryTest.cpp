@@ -29,8 +29,7 @@ TEST(Memory, VectorsAndCacheHints) {
 
 TEST(Memory, AccessBehindAnAllocation) {
   std::string text = entryOf(
-      "mov.u32 %r0, %tid.x;\nmul.wide.u32 %d0, %r0, 4;\nadd.u64 %d0, %d0, %p0;\nst.global.u32 [%d0+4], %r0;",
-      1);
+      "mov.u32 %r0, %tid.x;\nmul.wide.u32 %d0, %r0, 4;\nadd.u64 %d0, %d0, %p0;\nst.global.u32 [%d0+4], %r0;", 1);
   std::vector<uint32_t> out(40);
   EXPECT_EQ(runOn(text, {.block = {39}}, out), "");
   expectError(runOn(text, {.grid = {2}, .block = {40}}, out),
@@ -71,9 +70,8 @@ TEST(Memory, GenericAddressesReachEverySpace) {
   std::vector<uint32_t> out(3);
   EXPECT_EQ(runOn(text, {}, out), "");
   EXPECT_EQ(out, (std::vector<uint32_t>{11, 22, 1}));
-  expectError(
-      runOn(entryOf(".local .b8 depot[16]; mov.u64 %d0, depot; ld.local.u32 %r0, [%d0+16];", 1), {}, out),
-      {"of .local memory, which has 16"});
+  expectError(runOn(entryOf(".local .b8 depot[16]; mov.u64 %d0, depot; ld.local.u32 %r0, [%d0+16];", 1), {}, out),
+              {"of .local memory, which has 16"});
 }
 
 TEST(Memory, LocalAndSharedBeginUndefined) {

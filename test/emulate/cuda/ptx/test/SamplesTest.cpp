@@ -57,8 +57,8 @@ TEST_F(Sample, NvccNormalizesRows) {
   load("Nvcc.ptx");
   constexpr int64_t kRows = 6, kColumns = 300;
   std::vector<BFloat> x = narrowed(normal(kRows * kColumns)), y(x.size());
-  launch("normalize", {.grid = {kRows}, .block = {128}, .sharedBytes = kColumns * 4, .workers = 2}, give(x),
-         give(y), kColumns);
+  launch("normalize", {.grid = {kRows}, .block = {128}, .sharedBytes = kColumns * 4, .workers = 2}, give(x), give(y),
+         kColumns);
   for (int64_t row = 0; row < kRows; ++row) {
     double squares = 0;
     for (int64_t i = 0; i < kColumns; ++i)
@@ -133,15 +133,12 @@ TEST_F(Sample, NvccIntegers) {
     uint32_t reversed = 0, bits = a[i];
     for (int bit = 0; bit < 32; ++bit)
       reversed |= (bits >> bit & 1) << (31 - bit);
-    const uint32_t bytes[] = {bits & 0xFF, bits >> 8 & 0xFF, bits >> 16 & 0xFF, bits >> 24,
-                              static_cast<uint32_t>(i)};
+    const uint32_t bytes[] = {bits & 0xFF, bits >> 8 & 0xFF, bits >> 16 & 0xFF, bits >> 24, static_cast<uint32_t>(i)};
     const uint32_t permuted = bytes[4] | bytes[3] << 8 | bytes[2] << 16 | bytes[1] << 24;
-    const uint32_t sum = std::popcount(bits) + std::countl_zero(bits) + reversed + std::countr_zero(bits) +
-                         1 + permuted + a[i] / 7 + a[i] % 13 +
-                         static_cast<uint32_t>(uint64_t(bits) * i >> 32);
+    const uint32_t sum = std::popcount(bits) + std::countl_zero(bits) + reversed + std::countr_zero(bits) + 1 +
+                         permuted + a[i] / 7 + a[i] % 13 + static_cast<uint32_t>(uint64_t(bits) * i >> 32);
     EXPECT_EQ(b[i], sum) << i;
-    int64_t value =
-        before[i] / (i + 1) + before[i] % 1000003 + std::popcount(static_cast<uint64_t>(before[i]));
+    int64_t value = before[i] / (i + 1) + before[i] % 1000003 + std::popcount(static_cast<uint64_t>(before[i]));
     const int64_t chosen[] = {value + 1, value + b[i], value * 3, value ^ 5, 7, value | 8};
     EXPECT_EQ(c[i], chosen[i % 6]) << i;
   }
@@ -184,8 +181,8 @@ TEST_F(Sample, LlvmScalars) {
   launch("scalars", {.block = {96}}, give(x), give(y), int64_t(-7));
   for (int i = 0; i < 96; ++i) {
     const float scaled = x[i] * 1.44269502f, whole = std::nearbyint(scaled);
-    const float value = std::fma(scaled - whole, std::bit_cast<float>(0x3F317218u), 1.0f) *
-                        std::ldexp(1.0f, static_cast<int>(whole));
+    const float value =
+        std::fma(scaled - whole, std::bit_cast<float>(0x3F317218u), 1.0f) * std::ldexp(1.0f, static_cast<int>(whole));
     const float expected = std::copysign(x[i] < 0 ? value : std::sqrt(x[i]), x[i]) + float(i / -7 + i % -7);
     EXPECT_EQ(y[i], expected) << x[i];
   }
