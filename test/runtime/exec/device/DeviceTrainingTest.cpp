@@ -131,7 +131,8 @@ TEST(DeviceTraining, flagsThatMeanNothingAreRefused) {
   onCpu.noGraphs = true;
   EXPECT_EQ(errorOf(onCpu), "--no-graphs: means nothing for a plan whose target is cpu; leave it out");
   onCpu.device = 0;
-  EXPECT_EQ(errorOf(onCpu), "--device: means nothing for a plan whose target is cpu; leave it out");
+  EXPECT_EQ(errorOf(onCpu), "--device: means nothing for a plan whose target is cpu; leave it out\n"
+                            "--no-graphs: means nothing for a plan whose target is cpu; leave it out");
 }
 
 TEST(DeviceTraining, aMachineWithoutThePluginSaysSo) {
