@@ -15,7 +15,7 @@ class SampleForm {
 public:
   SampleForm(const plan::Plan &plan, const MaskingOptions &masking);
 
-  int64_t advance() const { return content_; } // tokens of the stream from one sample to the next
+  int64_t advance() const { return content_; }                     // tokens of the stream from one sample to the next
   int64_t reads() const { return content_ + (isMasked_ ? 0 : 1); } // tokens of the stream that a sample is made of
   void fill(std::span<const int32_t> read, std::span<int32_t> tokens, std::span<int32_t> labels) const;
   std::string describe() const; // the tokens that reads() counts, for messages
