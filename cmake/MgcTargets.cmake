@@ -1,17 +1,16 @@
 # The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
 # targets of others.
-#   mgc_library([HEADER ..] [HEADER_OF ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
-#                                                  folders; a static library, an interface where there are none
-#   mgc_mlir_library(HEADER .. | HEADER_OF .. ..)  the same of code that includes MLIR
-#   mgc_pass(DEPS ..)                              the same of MLIR's passes
-#   mgc_program(NAME [HEADER_OF ..] SOURCES .. DEPS ..)        an executable
-#   mgc_gtest(NAME [MLIR] SOURCES .. [OPTIONS ..] DEPS ..)  a GoogleTest binary and its ctest test; MLIR: it includes MLIR; OPTIONS
-#                                                  of the compiler, with which it shares no precompiled header
-#   mgc_test(NAME ..)                              a ctest test of a script or program
-#   mgc_vectorized(SOURCE ..)                      sources of the folder whose loops are optimised in all builds
-#   mgc_folders(..)                                their CMakeLists.txt, too
-# A precompiled header is a folder's own HEADER. Code without MLIR shares that of plan if it depends on plan, else that of runtime/base;
-# code with MLIR shares that of the folder HEADER_OF; tests share one with GoogleTest.
+#   mgc_library([HEADER ..] [HEADER_OF ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)
+#     this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the folders; a static library, an interface
+#     where there are none. HEADER is precompiled. A library without one shares that of the folder HEADER_OF; by default of
+#     plan, if DEPS have it, or of runtime/base.
+#   mgc_pass(DEPS ..)                                       the same of MLIR's passes
+#   mgc_program(NAME [HEADER_OF ..] SOURCES .. DEPS ..)     an executable
+#   mgc_gtest(NAME [MLIR] SOURCES .. [OPTIONS ..] DEPS ..)  a GoogleTest binary and its ctest test. It shares the precompiled header
+#     of tests, or of tests with MLIR, or with OPTIONS of the compiler none.
+#   mgc_test(NAME ..)                                       a ctest test of a script or program
+#   mgc_vectorized(SOURCE ..)                               sources of the folder whose loops are optimised in all builds
+#   mgc_folders(..)                                         their CMakeLists.txt, too
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -58,9 +57,8 @@ macro(mgc_folders)
   endforeach()
 endmacro()
 
-# The target of this folder, and its name in the variable `out`.
-function(mgc_folder_target out)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+function(mgc_library)
+  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "FOLDERS;EXCEPT;DEPS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   mgc_targets(name "${folder}")
   mgc_targets(deps ${ARG_DEPS})
@@ -70,30 +68,25 @@ function(mgc_folder_target out)
   endforeach()
   file(GLOB sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS ${globs})
   list(REMOVE_ITEM sources ${ARG_EXCEPT} "")
-  if(sources)
-    add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC mgc_options fmt::fmt ${deps})
-  else()
+  if(NOT sources)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE mgc_options fmt::fmt ${deps})
+    return()
   endif()
-  set(${out} ${name} PARENT_SCOPE)
-endfunction()
-
-function(mgc_library)
-  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "FOLDERS;EXCEPT;DEPS" ${ARGN})
-  mgc_targets(owner ${ARG_HEADER_OF})
-  mgc_folder_target(name FOLDERS ${ARG_FOLDERS} EXCEPT ${ARG_EXCEPT} DEPS ${ARG_DEPS})
-  get_target_property(type ${name} TYPE)
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC mgc_options fmt::fmt ${deps})
   if(ARG_HEADER)
     target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
-  elseif(owner)
-    target_precompile_headers(${name} REUSE_FROM ${owner})
-  elseif(plan IN_LIST ARG_DEPS)
-    target_precompile_headers(${name} REUSE_FROM mgc_plan)
-  elseif(NOT type STREQUAL INTERFACE_LIBRARY)
-    target_precompile_headers(${name} REUSE_FROM mgc_runtime_base)
+    return()
   endif()
+  if(NOT ARG_HEADER_OF)
+    set(ARG_HEADER_OF runtime/base)
+    if(plan IN_LIST ARG_DEPS)
+      set(ARG_HEADER_OF plan)
+    endif()
+  endif()
+  mgc_targets(owner ${ARG_HEADER_OF})
+  target_precompile_headers(${name} REUSE_FROM ${owner})
 endfunction()
 
 # A precompiled header is for one level of optimisation.
@@ -101,20 +94,10 @@ function(mgc_vectorized)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-function(mgc_mlir_library)
-  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "" ${ARGN})
-  mgc_folder_target(name ${ARG_UNPARSED_ARGUMENTS})
-  if(ARG_HEADER)
-    target_precompile_headers(${name} PRIVATE <${ARG_HEADER}>)
-  else()
-    mgc_targets(owner ${ARG_HEADER_OF})
-    target_precompile_headers(${name} REUSE_FROM ${owner})
-  endif()
-  set(name ${name} PARENT_SCOPE)
-endfunction()
-
 function(mgc_pass)
-  mgc_mlir_library(HEADER_OF dialects/mg ${ARGN})
+  mgc_library(HEADER_OF dialects/mg ${ARGN})
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  mgc_targets(name "${folder}")
   add_dependencies(${name} MgPassesTableGen)
 endfunction()
 
@@ -135,7 +118,6 @@ if(MGC_SANITIZE)
 endif()
 if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
   add_library(mgc_test_options INTERFACE) # options of tests, whose own code need not be fast
   target_link_libraries(mgc_test_options INTERFACE mgc_options fmt::fmt)
   target_compile_options(mgc_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
@@ -178,6 +160,7 @@ function(mgc_test name)
     cmake_path(ABSOLUTE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     list(REMOVE_AT ARG_COMMAND 0)
     list(PREPEND ARG_COMMAND /usr/bin/python3 "${program}")
+    list(APPEND ARG_USES test/e2e) # helpers of all tests in Python
   endif()
   add_test(NAME ${name} COMMAND ${ARG_COMMAND} CONFIGURATIONS ${ARG_CONFIGURATION})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS} SKIP_RETURN_CODE 77 LABELS "${ARG_USES}")

@@ -11,10 +11,11 @@
 #include "tools/RunScreen.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
-#include "tools/flags/RunFlags.h"
 #include "tools/page/Page.h"
 #include "tools/process/Process.h"
 #include "tools/process/Restarts.h"
+#include "tools/run/RunFlags.h"
+#include "tools/run/RunOptionsPage.h"
 #include "tools/version/Version.h"
 
 #include <csignal>
@@ -166,6 +167,12 @@ int main(int argc, char **argv) {
   app.option_defaults()->always_capture_default();
   TrainingOptions options;
   addRunFlags(app, options);
+  app.add_flag("--list-options")->description("Print the reference of these options (docs/run-options.md), and end");
+  if (argc == 2 && std::string_view(argv[1]) == "--list-options") {
+    say(stdout, "{}", runOptionsPage());
+    const Status printed = checkOutput();
+    return printed.isOk() ? 0 : fail(printed);
+  }
   try {
     Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
     if (!sorted.isOk())

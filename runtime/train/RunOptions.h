@@ -1,5 +1,5 @@
 // The options of a run: what mgrun takes as flags. A row is all that is said of an option besides its use. The command
-// line, its help, docs/options.md, the comparison of ranks, the settings in a checkpoint and the refusal of options that
+// line, its help, docs/run-options.md, the comparison of ranks, the settings in a checkpoint and the refusal of options that
 // would do nothing are made of the rows.
 #pragma once
 
@@ -71,7 +71,7 @@ struct RunOption {
   Agrees agrees;
   std::string help;
   OptionDetails details;
-  std::string group = {}; // heading in docs/options.md
+  std::string group = {}; // heading in docs/run-options.md
 
   std::string flag() const { return names.substr(0, names.find(',')); } // the first name
   bool isCompared() const { return agrees != Agrees::no && agrees != Agrees::elsewhere; }

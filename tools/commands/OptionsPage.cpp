@@ -4,7 +4,7 @@
 #include "model/ModelFlags.h"
 #include "tools/commands/VocabularyPage.h"
 #include "tools/flags/ForeignAnswers.h"
-#include "tools/flags/RunFlags.h"
+#include "tools/flags/Wrapped.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -75,72 +75,6 @@ Json schemaOf(const LayoutOption &option, const frontend::Supported &supported) 
   return schema;
 }
 
-// In lines of 120 columns, those after the first indented.
-std::string wrapped(std::string_view paragraph) {
-  constexpr size_t kColumns = 120;
-  std::string text, line;
-  while (!paragraph.empty()) {
-    const std::string_view word = paragraph.substr(0, paragraph.find(' '));
-    paragraph.remove_prefix(std::min(paragraph.size(), word.size() + 1));
-    if (line.size() + 1 + word.size() > kColumns)
-      text += line + "\n", line = " ";
-    line += line.empty() ? std::string(word) : " " + std::string(word);
-  }
-  return text + line + "\n";
-}
-
-std::string valuesOf(const OptionRange &range) {
-  switch (range.kind) {
-  case OptionRange::Kind::file:
-    return "a file that is there";
-  case OptionRange::Kind::path:
-    return "a path that is there";
-  case OptionRange::Kind::whole:
-    return fmt::format("whole numbers{}{}",
-                       range.least > OptionRange().least ? fmt::format(" from {}", range.least) : "",
-                       range.most < OptionRange().most ? fmt::format(" to {}", range.most) : "");
-  case OptionRange::Kind::number:
-    return range.lowest > OptionRange().lowest ? fmt::format("{} to {}", range.lowest, range.highest) : "numbers";
-  case OptionRange::Kind::words:
-    return fmt::format("{}", fmt::join(range.words, ", "));
-  default:
-    return "";
-  }
-}
-
-// "- `--lr`: Learning rate (values: numbers; default: 0.001; ..)": what the row says.
-std::string lineOf(const RunOption &row) {
-  TrainingOptions standard;
-  std::vector<std::string> facts;
-  if (const std::string values = valuesOf(row.range); !values.empty())
-    facts.push_back("values: " + values);
-  if (const std::string value = row.textIn(standard).value_or("");
-      !row.isSwitch() && !value.empty() && value != row.details.none)
-    facts.push_back("default: " + value);
-  if (!row.details.needs.empty())
-    facts.push_back(fmt::format("with {}", fmt::join(row.details.needs, ", ")));
-  if (!row.details.excludes.empty())
-    facts.push_back(fmt::format("without {}", fmt::join(row.details.excludes, ", ")));
-  if (row.isCompared()) {
-    facts.push_back("the same in all processes");
-    if (row.agrees != Agrees::run)
-      facts.push_back("kept in a checkpoint");
-  }
-  const std::string details = facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, "; "));
-  return wrapped(fmt::format("- `{}`: {}{}", fmt::join(flagsOf(row), "`, `"), row.help, details));
-}
-
-std::string runOptionsPage() {
-  std::string text = "# Options of a run\n\nFlags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
-              group;
-  for (const RunOption &row : runOptions()) {
-    if (row.group != group)
-      text += fmt::format("\n## {}\n\n", group = row.group);
-    text += lineOf(row);
-  }
-  return text + "\n";
-}
-
 // Answers, each with the flags that have it.
 std::string answersPage(const Framework &framework, bool thatGoOn) {
   std::string text;
@@ -179,8 +113,7 @@ std::string optionsPage(const frontend::Supported &supported) {
       text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
     text += "\n";
   }
-  text += runOptionsPage() +
-          "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
+  text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
           "line of\n"
           "`mgc compile`; they are compared with config.json:\n\n";
   for (const frontend::ModelFlag &flag : frontend::modelFlags())

@@ -9,7 +9,7 @@ namespace mgc::tools {
 std::string optionsPage(const frontend::Supported &supported);
 // docs/model.schema.json: what "mgc" of a model.json or config.json may hold (JSON Schema 2020-12).
 std::string optionsSchema(const frontend::Supported &supported);
-// tools/flags/layout-flags.json: the names of all options, for mgrun to know.
+// The names of all options, as JSON: part of tools/flags/tool-flags.json.
 std::string layoutFlagNames();
 
 } // namespace mgc::tools

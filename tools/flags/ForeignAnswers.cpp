@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace mgc::tools {
@@ -46,9 +47,9 @@ const std::vector<Framework> &frameworks() {
   return all;
 }
 
-const std::vector<std::string> &layoutFlags() {
-  static const std::vector<std::string> all = nlohmann::json::parse(kLayoutFlags);
-  return all;
+const std::vector<std::string> &flagsOfTool(const std::string &tool) {
+  static const std::map<std::string, std::vector<std::string>> all = nlohmann::json::parse(kToolFlags);
+  return all.at(tool);
 }
 
 std::string_view nameIn(std::string_view entry) { return entry.substr(0, entry.find(' ')); }

@@ -38,8 +38,8 @@ struct Framework {
   std::vector<ForeignRow> rows;
 };
 const std::vector<Framework> &frameworks();
-// All names of the layout's options, which mgc compile takes.
-const std::vector<std::string> &layoutFlags();
+// All names of the options of "mgc compile" or "mgrun" (tool-flags.json, written by scripts/docs), for the other tool to know.
+const std::vector<std::string> &flagsOfTool(const std::string &tool);
 // Without the word for a value.
 std::string_view nameIn(std::string_view entryOfFlags);
 

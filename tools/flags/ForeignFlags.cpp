@@ -3,7 +3,6 @@
 
 #include "runtime/base/Problems.h"
 #include "tools/flags/ForeignAnswers.h"
-#include "tools/flags/RunFlags.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
@@ -40,16 +39,9 @@ Words namesOf(const CLI::App &app) {
   return names;
 }
 
-bool isOfLayout(const std::string &flag) {
-  const Words &flags = layoutFlags();
+bool isOf(const std::string &tool, const std::string &flag) {
+  const Words &flags = flagsOfTool(tool);
   return std::ranges::find(flags, flag) != flags.end();
-}
-
-bool isOfRun(const std::string &flag) {
-  return std::ranges::any_of(runOptions(), [&](const RunOption &row) {
-    const Words names = flagsOf(row);
-    return std::ranges::find(names, flag) != names.end();
-  });
 }
 
 int64_t editDistance(std::string_view a, std::string_view b) {
@@ -174,7 +166,8 @@ private:
   }
 
   bool isOfOtherTool(const std::string &name) const {
-    return std::ranges::any_of(spellingsOf(name), tool_ == Tool::mgrun ? isOfLayout : isOfRun);
+    const char *other = tool_ == Tool::mgrun ? "mgc compile" : "mgrun";
+    return std::ranges::any_of(spellingsOf(name), [&](const std::string &flag) { return isOf(other, flag); });
   }
 
   // kAll: every word up to the next flag; on a line that is refused it does not matter which are values.
@@ -231,7 +224,7 @@ int leaveWith(const CLI::App &app, const CLI::ParseError &end) {
     const Words words = app.remaining(true);
     say(stderr, "{}: not expected: {}\n", app.get_name(), fmt::join(words, " "));
     for (const std::string &word : words)
-      if (const std::string flag = word.substr(0, word.find('=')); isOfLayout(flag))
+      if (const std::string flag = word.substr(0, word.find('=')); isOf("mgc compile", flag))
         say(stderr, "  {} belongs to mgc compile\n", flag);
     say(stderr, "Run with --help for what is.\n");
     return 2;

@@ -1,5 +1,5 @@
 // See RunFlags.h.
-#include "tools/flags/RunFlags.h"
+#include "tools/run/RunFlags.h"
 
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
