@@ -4,7 +4,6 @@
 #include "plan/mesh/Mesh.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace mgc::plan {
 

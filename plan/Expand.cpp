@@ -3,7 +3,6 @@
 #include "plan/mesh/Mesh.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 #include <utility>

@@ -14,7 +14,7 @@
 
 namespace mgc::tools {
 
-// The time range of the traced steps that all ranks have completed; null where there is none.
+// `trace` above: the traced step of median length; null where no step was completed.
 nlohmann::json measuredStep(const plan::Plan &plan, const Recording &recording);
 
 } // namespace mgc::tools

@@ -3,7 +3,6 @@
 
 #include "tools/process/Process.h"
 
-#include <cmath>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>

@@ -9,11 +9,11 @@
 #include "tools/process/Process.h"
 #include "tools/version/Version.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fmt/ranges.h>
-#include <numeric>
 
 namespace {
 

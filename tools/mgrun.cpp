@@ -9,7 +9,6 @@
 #include "tools/ProfileTable.h"
 #include "tools/RunPage.h"
 #include "tools/RunScreen.h"
-#include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/page/Page.h"
 #include "tools/process/Process.h"

@@ -25,8 +25,8 @@ public:
   // encoder.
   bool isOfEncoder(const plan::Parameter &parameter) const;
 
-  // How many positions of a sample use it. For a parameter of the decoder: the decoder's sequence, unless its matrix
-  // matrix products have the encoder's rows:
+  // How many positions of a sample use it. A parameter of the decoder: the decoder's sequence, unless the rows of its
+  // matrix products are the encoder's:
   //   BART, --encoder-seq-length 64 --seq 16    encoder 64; cross-attention's keys and values 64; all others 16
   //   LLaVA, 577 positions of an image          tower 577; projector 576, the class token is no feature; all others --seq
   int64_t positionsOf(const plan::Parameter &parameter) const;

@@ -11,7 +11,6 @@
 #include "plan/play/Timing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 

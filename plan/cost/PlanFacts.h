@@ -6,7 +6,7 @@
 
 namespace mgc::cost {
 
-// Data that one rank sends in one training step for equal operations over equal axes: bytesSent of Cluster.h; send: the
+// Data that one rank sends in one training step for equal operations over equal axes: bytesSent of plan/instructions/Work.h; send: the
 // bytes of the message.
 struct Traffic {
   std::string operation; // "all_reduce", ..., "send"

@@ -22,7 +22,7 @@
 
 namespace mgc::cost {
 
-inline constexpr size_t kAxisRoles = 4;             // number of plan::AxisRole values
+inline constexpr size_t kAxisRoles = plan::enumNames<plan::AxisRole>.size();
 inline constexpr size_t kRowExchanges = kAxisRoles; // index after the roles
 // Seconds of collectives, by the outermost role of their axes; and of exchanges of rows, whatever their axes.
 using SecondsByUse = std::array<double, kAxisRoles + 1>;

@@ -1,7 +1,7 @@
 // The fields of every plan struct as they stand in plan.json: one `fields` per struct drives reader and
 // writer, so a field is named in one place. In: a visitor and a struct type. Out: visitor.required / optional
 // / alternatives with the name and the member pointer of each field, in the order of the file. A field that
-// is optional and missing has the default of Plan.h.
+// is optional and missing has the default of its struct.
 #pragma once
 
 #include "plan/Plan.h"

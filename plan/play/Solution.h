@@ -49,7 +49,7 @@ inline int64_t groupOf(const Shape &shape) {
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
 // instead. reduce and update hold collectives over all stages, gradients holds none.
 using TaskKind = plan::Task;
-inline constexpr int64_t kTaskKinds = 8;
+inline constexpr int64_t kTaskKinds = plan::enumNames<plan::Task>.size();
 
 struct ScheduledTask {
   TaskKind kind = TaskKind::begin;
@@ -94,7 +94,7 @@ struct BufferUse {
 };
 
 // run: reads and writes name every buffer of its task that has bytes. send reads one buffer, recv writes one.
-// Meaning of the list: plan::ScheduleStep in plan/Plan.h.
+// Meaning of the list: plan::ScheduleStep.
 struct Step {
   enum class Kind { run, send, recv } kind = Kind::run;
   ScheduledTask task;         // run: itself; send: the producer; recv: the consumer, of no part

@@ -168,15 +168,8 @@ Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &o
     return own.status();
   }
   const Result<std::vector<std::string>> reports = report(own);
-  const Status written = reports.isOk() ? collectReports(*reports, record) : explain(reports.status());
+  const Status written = reports.isOk() ? collectReports(*reports, record) : reports.status();
   return completeOrDiscard(record, written);
-}
-
-Status CheckpointSaver::explain(const Status &missing) const {
-  const Status cause = processes_->cause();
-  return cause.isOk() ? errorf("{}, with their files of the checkpoint written; expected --timeout to be longer",
-                               missing.message())
-                      : cause;
 }
 
 Status CheckpointSaver::collectReports(const std::vector<std::string> &reports, CheckpointRecord &record) {

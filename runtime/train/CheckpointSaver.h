@@ -42,7 +42,6 @@ private:
   Status end(CheckpointRecord record, const Files &own);
   Status completeTogether(CheckpointRecord record, const Files &own);
   Status completeOrDiscard(const CheckpointRecord &record, const Status &written);
-  Status explain(const Status &missing) const; // why not all have reported
   Status collectReports(const std::vector<std::string> &reports, CheckpointRecord &record);
   std::string keyOf(std::string_view what) const; // key of this save
   bool isWriter() const { return completes_.has_value(); }

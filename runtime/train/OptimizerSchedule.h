@@ -5,7 +5,6 @@
 #include "runtime/base/Status.h"
 #include "runtime/exec/Engine.h"
 
-#include <array>
 #include <string>
 #include <vector>
 

@@ -319,7 +319,7 @@ Rows stepOptions() {
           {.plans = bf16Cpu,
            .text =
                [](const T &options) {
-                 return std::string(options.bf16Product ? nameOf(*options.bf16Product) : "measured");
+                 return std::string(options.bf16Product ? nameOf(*options.bf16Product) : "auto");
                }}),
       Row("--timeout", atTyped<&Typed::timeoutSeconds>, number(0.001, 1e6), no, "Seconds one rank waits for another"),
       Row("--log-throughput", atTyped<&Typed::logsThroughput>, kAny, no,

@@ -39,22 +39,25 @@ template <typename Value> std::string textOf(const RunOption &option, const std:
 
 } // namespace
 
-std::optional<std::string> RunOption::textIn(TrainingOptions &options) const {
+std::optional<std::string> RunOption::textIn(const TrainingOptions &options) const {
   if (details.absent && details.absent(options))
     return std::nullopt;
-  if (details.text)
-    return details.text(options);
+  return details.text ? details.text(options) : valueIn(options);
+}
+
+// A row has one accessor, for parsing too; here it only reads.
+std::string RunOption::valueIn(const TrainingOptions &options) const {
   return std::visit(
       [&](auto member) -> std::string {
         if constexpr (std::is_same_v<decltype(member), SetWord>)
           return "";
         else
-          return textOf(*this, member(options));
+          return textOf(*this, member(const_cast<TrainingOptions &>(options)));
       },
       member);
 }
 
-Settings settingsOf(TrainingOptions options, std::initializer_list<Agrees> kinds) {
+Settings settingsOf(const TrainingOptions &options, std::initializer_list<Agrees> kinds) {
   Settings settings;
   for (const RunOption &option : runOptions())
     if (std::ranges::find(kinds, option.agrees) != kinds.end())

@@ -77,14 +77,16 @@ struct RunOption {
   bool isCompared() const { return agrees != Agrees::no && agrees != Agrees::elsewhere; }
   bool isSwitch() const { return std::holds_alternative<OptionMember<bool>>(member); }
   // The value, for people and to compare; none where the option is no setting of the run.
-  std::optional<std::string> textIn(TrainingOptions &options) const;
+  std::optional<std::string> textIn(const TrainingOptions &options) const;
+  // The member's value alone; empty if a word sets it.
+  std::string valueIn(const TrainingOptions &options) const;
 };
 
 // In the order of mgrun --help.
 const std::vector<RunOption> &runOptions();
 
 // The options of these kinds that are settings of the run, as flags and values.
-Settings settingsOf(TrainingOptions options, std::initializer_list<Agrees> kinds);
+Settings settingsOf(const TrainingOptions &options, std::initializer_list<Agrees> kinds);
 
 // The first `count` rates of --lr-list.
 std::string textOfRates(const TrainingOptions &options, int64_t count);

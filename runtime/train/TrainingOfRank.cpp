@@ -27,11 +27,10 @@ std::string pathOfRank(const std::string &path, int64_t rank) {
 
 RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash,
                        const std::string &start) {
-  TrainingOptions shown = options;
   std::vector<std::string> lines = {"--load = " + start};
   for (const RunOption &option : runOptions())
     if (option.isCompared())
-      lines.push_back(fmt::format("{} = {}", option.flag(), option.textIn(shown).value_or("none")));
+      lines.push_back(fmt::format("{} = {}", option.flag(), option.textIn(options).value_or("none")));
   return {options.launch.size, plan.version, planHash, std::move(lines)};
 }
 

@@ -53,12 +53,12 @@ Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan)
   const auto isFor = [&](PlanKind kind) {
     return kind == PlanKind::device ? !onCpu : onCpu && (kind == PlanKind::cpu || plan.dtype == plan::DType::bf16);
   };
-  TrainingOptions given = options, standard;
+  const TrainingOptions standard;
   Problems problems;
   for (const RunOption &option : runOptions())
     if (const PlanKind kind = option.details.plans; kind != PlanKind::any && !isFor(kind))
-      problems.expect(option.textIn(given) == option.textIn(standard), "{}: means nothing for a plan {}; leave it out",
-                      option.flag(),
+      problems.expect(option.textIn(options) == option.textIn(standard),
+                      "{}: means nothing for a plan {}; leave it out", option.flag(),
                       kind == PlanKind::bf16Cpu ? fmt::format("of {} for {}", nameOf(plan.dtype), nameOf(plan.target))
                                                 : fmt::format("whose target is {}", nameOf(plan.target)));
   return problems.status();

@@ -86,10 +86,7 @@ std::string answersPage(const Framework &framework, bool thatGoOn) {
       names.push_back(fmt::format("`{}{}`", nameIn(entry), row.onlyValue.empty() ? "" : " " + row.onlyValue));
     for (const std::string &prefix : row.prefixes)
       names.push_back(fmt::format("`{}*`", prefix));
-    std::string answer = row.answer;
-    if (const size_t at = answer.find("{flag}"); at != answer.npos)
-      answer.replace(at, std::string_view("{flag}").size(), "FLAG");
-    text += wrapped(fmt::format("- {}: {}", answer, fmt::join(names, ", ")));
+    text += wrapped(fmt::format("- {}: {}", row.answerTo("FLAG"), fmt::join(names, ", ")));
   }
   return text;
 }

@@ -32,9 +32,7 @@ size_t valuesIn(std::string_view entry) {
 }
 
 ForeignAnswer answer(const Framework &framework, const ForeignRow &row, std::string_view flag, size_t values) {
-  std::string text = row.answer;
-  if (const size_t at = text.find("{flag}"); at != text.npos)
-    text.replace(at, std::string_view("{flag}").size(), flag);
+  std::string text = row.answerTo(flag);
   if (&framework != &frameworks().front())
     text = fmt::format("is {}'s; {}", framework.name, text);
   return {text, row.goesOn, values};
@@ -50,6 +48,13 @@ const std::vector<Framework> &frameworks() {
 const std::vector<std::string> &flagsOfTool(const std::string &tool) {
   static const std::map<std::string, std::vector<std::string>> all = nlohmann::json::parse(kToolFlags);
   return all.at(tool);
+}
+
+std::string ForeignRow::answerTo(std::string_view flag) const {
+  std::string text = answer;
+  if (const size_t at = text.find("{flag}"); at != text.npos)
+    text.replace(at, std::string_view("{flag}").size(), flag);
+  return text;
 }
 
 std::string_view nameIn(std::string_view entry) { return entry.substr(0, entry.find(' ')); }

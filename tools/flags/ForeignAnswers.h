@@ -32,6 +32,7 @@ struct ForeignRow {
   bool goesOn = false;
   std::string onlyValue;
   std::vector<std::string> flags, prefixes;
+  std::string answerTo(std::string_view flag) const; // with the flag in the place of {flag}
 };
 struct Framework {
   std::string name; // "Hugging Face"; the first is Megatron-LM, whose names the flags here have

@@ -31,11 +31,12 @@ std::string valuesOf(const OptionRange &range) {
 
 // "- `--lr`: Learning rate (values: numbers; default: 0.001; ..)": what the row says.
 std::string lineOf(const RunOption &row) {
-  TrainingOptions standard;
+  const TrainingOptions standard;
   std::vector<std::string> facts;
   if (const std::string values = valuesOf(row.range); !values.empty())
     facts.push_back("values: " + values);
-  if (const std::string value = row.textIn(standard).value_or("");
+  const bool isWord = std::holds_alternative<SetWord>(row.member);
+  if (const std::string value = isWord && row.details.text ? row.details.text(standard) : row.valueIn(standard);
       !row.isSwitch() && !value.empty() && value != row.details.none)
     facts.push_back("default: " + value);
   if (!row.details.needs.empty())

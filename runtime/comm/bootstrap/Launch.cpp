@@ -1,7 +1,6 @@
 // See Launch.h.
 #include "runtime/comm/bootstrap/Launch.h"
 
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <fmt/ranges.h>

@@ -18,6 +18,11 @@ void Rendezvous::refuse(int64_t rank, const std::string &key, const std::string 
   send_(rank, bytesOf(Message::of(StoreKind::refused).with(key).with(why)));
 }
 
+// Of a gather to the first place, only that waits.
+static bool isAwaited(const StoreRequest &request) {
+  return request.kind != StoreKind::gatherToFirst || request.place == 0;
+}
+
 Status Rendezvous::verify(const StoreRequest &request) const {
   const std::string key = printable(request.key);
   if (request.key.size() > kMaxKeyBytes)
@@ -26,8 +31,8 @@ Status Rendezvous::verify(const StoreRequest &request) const {
     return errorf("'{}': {} places; expected at most {}, the number of processes", key, request.places, processes_);
   if (request.place < 0 || request.place >= request.places)
     return errorf("'{}': place {} of {}; expected one of them", key, request.place, request.places);
-  if (waits_ >= kMaxWaits * processes_)
-    return errorf("'{}': {} requests wait already; expected at most {} of a process", key, waits_, kMaxWaits);
+  if (isAwaited(request) && waits_[request.rank] >= kMaxWaits)
+    return errorf("'{}': {} requests of this process wait already; expected at most so many", key, kMaxWaits);
   return Status::ok();
 }
 
@@ -50,19 +55,22 @@ Status Rendezvous::give(const StoreRequest &request) {
   return Status::ok();
 }
 
-void Rendezvous::handle(const StoreRequest &request) {
+bool Rendezvous::handle(const StoreRequest &request) {
   Status given = verify(request);
   if (given.isOk() && request.kind != StoreKind::get)
     given = give(request);
-  if (!given.isOk())
-    return refuse(request.rank, request.key, given.message());
-  if (request.kind == StoreKind::gatherToFirst && request.place > 0) {
-    send_(request.rank, bytesOf(Message::of(StoreKind::values).with(request.key)));
-  } else {
+  if (!given.isOk()) {
+    refuse(request.rank, request.key, given.message());
+    return false;
+  }
+  if (isAwaited(request)) {
     meetings_[request.key].waits.push_back({request.rank, request.milliseconds, request.deadline});
-    ++waits_;
+    ++waits_[request.rank];
+  } else {
+    send_(request.rank, bytesOf(Message::of(StoreKind::values).with(request.key)));
   }
   answer(request.key, request.kind == StoreKind::share || request.kind == StoreKind::get);
+  return true;
 }
 
 // A shared value stays for processes that ask later.
@@ -80,30 +88,36 @@ void Rendezvous::answer(const std::string &key, bool isKept) {
     bytes_ -= meeting.bytes;
     meetings_.erase(key);
   }
-  waits_ -= std::ssize(waits);
-  for (const Wait &wait : waits)
+  for (const Wait &wait : waits) {
+    --waits_[wait.rank];
     send_(wait.rank, bytes);
+  }
+}
+
+// What a wait that is over was for.
+std::string Rendezvous::describe(const Meeting &meeting, const std::string &key) {
+  if (meeting.values.empty())
+    return fmt::format("'{}', which nobody has set", printable(key));
+  std::vector<std::string> missing;
+  for (size_t place = 0; place < meeting.values.size(); ++place)
+    if (!meeting.values[place])
+      missing.push_back(std::to_string(place));
+  return fmt::format("members [{}] to join {}", listed(std::move(missing)), printable(key));
 }
 
 Deadline Rendezvous::expire(Deadline now) {
   Deadline next = Deadline::max();
   for (auto meeting = meetings_.begin(); meeting != meetings_.end();) {
     auto &[key, found] = *meeting;
-    std::vector<std::string> missing;
-    for (size_t place = 0; place < found.values.size(); ++place)
-      if (!found.values[place])
-        missing.push_back(std::to_string(place));
     std::erase_if(found.waits, [&](const Wait &wait) {
       if (now < wait.deadline) {
         next = std::min(next, wait.deadline);
         return false;
       }
-      --waits_;
-      const double seconds = static_cast<double>(wait.milliseconds) / 1000;
+      --waits_[wait.rank];
       refuse(wait.rank, key,
-             found.values.empty()
-                 ? fmt::format("waited {} s for '{}', which nobody has set", seconds, printable(key))
-                 : fmt::format("waited {} s for members [{}] to join {}", seconds, listed(missing), printable(key)));
+             fmt::format("waited {} s for {}; expected --timeout to be longer",
+                         static_cast<double>(wait.milliseconds) / 1000, describe(found, key)));
       return true;
     });
     meeting = found.come == 0 && found.waits.empty() ? meetings_.erase(meeting) : std::next(meeting);

@@ -27,11 +27,11 @@ struct StoreRequest {
 class Rendezvous {
 public:
   using Send = std::function<void(int64_t rank, const Connection::Bytes &bytes)>;
-  Rendezvous(int64_t processes, Send send) : processes_(processes), send_(std::move(send)) {}
+  Rendezvous(int64_t processes, Send send) : processes_(processes), send_(std::move(send)), waits_(processes) {}
 
   // Answers at once, or once the last value has come. A request is refused if its place does not exist or has its value, or
-  // if the store would hold more than kMaxStoreBytes.
-  void handle(const StoreRequest &request);
+  // if the store would hold more than kMaxStoreBytes. Whether it was accepted.
+  bool handle(const StoreRequest &request);
   // Refuses what has waited long enough; the deadline of the next wait.
   Deadline expire(Deadline now);
 
@@ -49,12 +49,14 @@ private:
   Status verify(const StoreRequest &request) const;
   Status give(const StoreRequest &request);
   void answer(const std::string &key, bool isKept);
+  static std::string describe(const Meeting &meeting, const std::string &key);
   void refuse(int64_t rank, const std::string &key, const std::string &why) const;
 
   const int64_t processes_;
   const Send send_;
   std::map<std::string, Meeting> meetings_;
-  int64_t waits_ = 0, bytes_ = 0; // totals over all keys
+  std::vector<int64_t> waits_; // number over all keys, by rank
+  int64_t bytes_ = 0;          // total over all keys
 };
 
 } // namespace mgc

@@ -89,12 +89,12 @@ Result<Store::Values> Store::ask(const Message &message, const std::string &key,
     endBecause(-1, isNoStore(endpoint_, "it " + sent.message()).message());
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, latest, [&] { return cause_ || answers_[key]; });
-  const std::optional<Result<Values>> answer = std::move(answers_.extract(key).mapped());
+  std::optional<Result<Values>> answer = std::move(answers_.extract(key).mapped());
   if (!answer)
     return cause_ ? Status::error(cause_->text) : isNoStore(endpoint_, "it does not answer in time");
   if (answer->isOk() && std::ssize(**answer) != values)
     return isNoStore(endpoint_, fmt::format("not {} values of '{}'", values, key));
-  return *answer;
+  return std::move(*answer);
 }
 
 void Store::receiveAll() {
@@ -134,15 +134,16 @@ void Store::endBecause(int64_t rank, const std::string &text) {
     changed_.notify_all();
   }
   const std::lock_guard lock(listenerMutex_);
-  if (listener_)
-    listener_(Status::error(text));
+  if (const AbortListener told = std::exchange(listener_, nullptr))
+    told(Status::error(text));
 }
 
 void Store::setAbortListener(AbortListener listener) {
   const std::lock_guard lock(listenerMutex_);
   listener_ = std::move(listener);
-  if (const auto why = awaitCause(0ms); listener_ && why)
-    listener_(Status::error(why->text));
+  if (const auto why = awaitCause(0ms))
+    if (const AbortListener told = std::exchange(listener_, nullptr))
+      told(Status::error(why->text));
 }
 
 // Where it cannot be sent the store is gone, and all end anyway.

@@ -17,7 +17,7 @@ enum class StoreKind : uint8_t {
   // From the store.
   heard,   // at once after a hello
   welcome, // all have come
-  values,  // key, values by place
+  values,  // key, values by place; of who one text alone
   refused, // key, why
   notice   // rank or -1, cause: why all end
 };

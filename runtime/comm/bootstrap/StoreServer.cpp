@@ -177,22 +177,24 @@ void Server::expire() {
     isPaused_ = false;
     control(EPOLL_CTL_MOD, listening_.number(), EPOLLIN);
   }
-  if (!isComplete() && now >= startBy_)
+  if (!notice_ && !isComplete() && now >= startBy_)
     abortAll(-1, describeMissing(who_, static_cast<double>(startMilliseconds_) / 1000));
-  nextTick_ = std::min(now + (isPaused_ || isStopping_ ? kShortTick : kTick), rendezvous_.expire(now));
+  nextTick_ = std::min(now + (isPaused_ ? kShortTick : kTick), rendezvous_.expire(now));
   if (!isComplete() && !notice_)
     nextTick_ = std::min(nextTick_, startBy_);
 }
 
 void Server::receive(Peer &peer) {
-  const Status received = peer.connection.receiveArrived(peer.rank < 0 ? kMaxHelloBytes : kMaxMessageBytes);
-  if (!received.isOk())
+  if (const Status received = peer.connection.receiveArrived(); !received.isOk())
     return drop(peer, received.message());
   while (!peer.isEnding && !peer.isGone) {
-    const std::optional<Message> message = peer.connection.next();
-    if (!message)
+    const Result<std::optional<Message>> message =
+        peer.connection.next(peer.rank < 0 ? kMaxHelloBytes : kMaxMessageBytes);
+    if (!message.isOk())
+      return drop(peer, message.status().message());
+    if (!*message)
       return;
-    handle(peer, *message);
+    handle(peer, **message);
   }
 }
 
@@ -292,11 +294,11 @@ void Server::handleRequest(Peer &peer, const Message &message) {
   if (!isComplete() || !reader.isWhole() || message.kind < uint8_t(StoreKind::gather) ||
       message.kind > uint8_t(StoreKind::get))
     return drop(peer, kUnknown);
-  peer.hasFinished |= request.key == kEndOfRun;
   request.milliseconds = std::clamp<int64_t>(request.milliseconds, 0, kLongestWait);
   request.deadline = Clock::now() + std::chrono::milliseconds(request.milliseconds);
   nextTick_ = std::min(nextTick_, request.deadline);
-  rendezvous_.handle(request);
+  if (rendezvous_.handle(request) && request.kind == StoreKind::gather && request.key == kEndOfRun)
+    peer.hasFinished = true;
 }
 
 void Server::sendAll(const Message &message) {

@@ -35,9 +35,12 @@ Message &&Message::with(std::string_view text) && {
 }
 
 std::string Message::bytes() const {
-  std::string text(bytesOf(static_cast<Length>(1 + body.size())));
+  std::string text;
+  text.reserve(sizeof(Length) + 1 + body.size());
+  text += bytesOf(static_cast<Length>(1 + body.size()));
   text += static_cast<char>(kind);
-  return text + body;
+  text += body;
+  return text;
 }
 
 std::string_view MessageReader::take(size_t bytes) {
@@ -74,10 +77,11 @@ Status Connection::send(const Message &message, Deadline deadline) {
 
 Result<Message> Connection::receive(Deadline deadline, int64_t mostBytes) {
   while (true) {
-    if (std::optional<Message> message = next())
+    MGC_ASSIGN(message, next(mostBytes));
+    if (message)
       return std::move(*message);
     MGC_TRY(waitFor(socket_, POLLIN, deadline));
-    MGC_TRY(receiveArrived(mostBytes));
+    MGC_TRY(receiveArrived());
   }
 }
 
@@ -96,25 +100,25 @@ Status Connection::sendQueued() {
   return Status::ok();
 }
 
-Status Connection::receiveArrived(int64_t mostBytes) {
+Status Connection::receiveArrived() {
   std::array<std::byte, 65536> piece;
   MGC_ASSIGN(received, receiveSome(socket_, piece));
   received_.append(reinterpret_cast<const char *>(piece.data()), received);
-  if (received_.size() >= sizeof(Length) && (lengthAt(received_) < 1 || lengthAt(received_) > mostBytes))
-    return errorf("sends a message of {} bytes, expected 1 to {}", lengthAt(received_), mostBytes);
-  if (received_.size() >= sizeof(Length))
-    received_.reserve(sizeof(Length) + lengthAt(received_));
   return Status::ok();
 }
 
-std::optional<Message> Connection::next() {
-  if (received_.size() < sizeof(Length) || received_.size() - sizeof(Length) < lengthAt(received_) ||
-      lengthAt(received_) == 0)
-    return std::nullopt;
-  const size_t length = lengthAt(received_);
+Result<std::optional<Message>> Connection::next(int64_t mostBytes) {
+  if (received_.size() < sizeof(Length))
+    return std::optional<Message>();
+  const size_t length = lengthAt(received_), end = sizeof(Length) + length;
+  if (length < 1 || std::cmp_greater(length, mostBytes))
+    return errorf("sends a message of {} bytes, expected 1 to {}", length, mostBytes);
+  received_.reserve(end);
+  if (received_.size() < end)
+    return std::optional<Message>();
   Message message{static_cast<uint8_t>(received_[sizeof(Length)]), received_.substr(sizeof(Length) + 1, length - 1)};
-  received_.erase(0, sizeof(Length) + length);
-  return message;
+  received_.erase(0, end);
+  return std::optional(std::move(message));
 }
 
 } // namespace mgc

@@ -54,12 +54,13 @@ public:
   Status send(const Message &message, Deadline deadline);
   Result<Message> receive(Deadline deadline, int64_t mostBytes = kMaxMessageBytes);
 
-  // For a server: nothing waits. An error: the connection is closed or broken, or a message is longer than allowed.
+  // For a server: nothing waits. An error: the connection is closed or broken.
   void queue(Bytes bytes) { queued_.push_back(std::move(bytes)); }
   bool hasQueued() const { return !queued_.empty(); }
   Status sendQueued();
-  Status receiveArrived(int64_t mostBytes);
-  std::optional<Message> next();
+  Status receiveArrived();
+  // The first message that has arrived whole; an error if one begins that is empty or longer than allowed.
+  Result<std::optional<Message>> next(int64_t mostBytes);
 
 private:
   Descriptor socket_;

@@ -80,8 +80,11 @@ private:
   }
 
   Result<int64_t> receive(std::optional<Connection> &peer, StoreKind kind) const {
-    MGC_TRY(peer->receiveArrived(kMaxAnswerBytes));
-    while (const std::optional<Message> message = peer->next()) {
+    MGC_TRY(peer->receiveArrived());
+    while (true) {
+      MGC_ASSIGN(message, peer->next(kMaxAnswerBytes));
+      if (!message)
+        break;
       if (message->is(StoreKind::heard))
         continue;
       if (!message->is(kind))

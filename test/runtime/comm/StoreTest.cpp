@@ -273,6 +273,10 @@ bool isSentAway(const Endpoint &at, std::string_view bytes) {
   return status.message().starts_with("ended without a word");
 }
 
+Message requestOf(StoreKind kind, std::string_view key) {
+  return Message::of(kind).with(key).with(int64_t(30'000)).with(int64_t(0)).with(int64_t(1)).with(std::string_view());
+}
+
 std::string lengthOf(uint32_t length) { return {reinterpret_cast<const char *>(&length), sizeof length}; }
 
 TEST(Store, garbageIsSentAway) {
@@ -414,7 +418,7 @@ TEST(Store, rank0FindsAtOnceThatTheAddressIsAnotherMachines) {
     EXPECT_TRUE(isOk(verifyIsHere(address))) << address;
 }
 
-// It has shaken hands and gives its values, but reads none of the answers, which are more than the system keeps.
+// It has shaken hands and asks for 20 values, but reads none of the answers, which are more than the system keeps.
 TEST(Store, aProcessThatDoesNotReadHoldsUpNobody) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 30s;
@@ -444,7 +448,9 @@ TEST(Store, aProcessThatDoesNotReadHoldsUpNobody) {
 
 TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
   const Deadline deadline = Clock::now() + 30s;
-  for (const std::string &garbage : {Message::of(StoreKind::notice).bytes(), lengthOf(0xFFFFFFFF) + "x"}) {
+  const std::string share = requestOf(StoreKind::share, "key").bytes();
+  for (const std::string &garbage : {Message::of(StoreKind::notice).bytes(), lengthOf(0xFFFFFFFF) + "x",
+                                     share + lengthOf(0), share + lengthOf(0xFFFFFFFF)}) {
     const StoreOfTest store(2);
     Connection broken(connectTo(store.endpoint(), deadline).take());
     ASSERT_TRUE(isOk(broken.send(helloOf({1, "the broken one", store.run()}, deadline), deadline)));
@@ -454,6 +460,25 @@ TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
     const auto cause = (*joined)->awaitCause(10s);
     ASSERT_TRUE(cause);
     EXPECT_NE(cause->text.find("rank 1 (the broken one) sen"), std::string::npos) << cause->text;
+  }
+}
+
+// Requests of one process that wait are bounded, whatever the others have.
+TEST(Store, aProcessMayWaitForSoManyKeysAtOnce) {
+  const Deadline deadline = Clock::now() + 30s;
+  const StoreOfTest store(2);
+  Connection one(connectTo(store.endpoint(), deadline).take());
+  ASSERT_TRUE(isOk(one.send(helloOf({1, "the greedy one", store.run()}, deadline), deadline)));
+  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
+  ASSERT_TRUE(isOk(joined));
+  for (int64_t i = 0; i < 65; ++i)
+    ASSERT_TRUE(isOk(one.send(requestOf(StoreKind::get, std::to_string(i)), deadline)));
+  for (const StoreKind kind : {StoreKind::heard, StoreKind::welcome, StoreKind::refused}) {
+    const Result<Message> message = one.receive(deadline);
+    ASSERT_TRUE(isOk(message));
+    ASSERT_TRUE(message->is(kind));
+    if (kind == StoreKind::refused)
+      EXPECT_EQ(MessageReader(*message).text(), "64");
   }
 }
 
@@ -525,6 +550,9 @@ TEST(Processes, oneThatGoesWithoutAWordEndsAll) {
   while (!isTold && Clock::now() - start < 30s)
     std::this_thread::sleep_for(1ms); // the cause is there a moment before the listener is called
   EXPECT_TRUE(isTold);
+  bool isLateTold = false; // one that asks afterwards
+  joined[1]->setAbortListener([&](const Status &) { isLateTold = true; });
+  EXPECT_TRUE(isLateTold);
   joined[0]->setAbortListener(nullptr);
 }
 

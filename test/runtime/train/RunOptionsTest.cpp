@@ -3,7 +3,7 @@
 #include "runtime/train/TrainingOfRank.h"
 #include "test/runtime/TempDir.h"
 #include "tools/flags/FlagChecks.h"
-#include "tools/flags/RunFlags.h"
+#include "tools/run/RunFlags.h"
 
 #include <map>
 
