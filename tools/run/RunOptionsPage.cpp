@@ -37,7 +37,7 @@ std::string lineOf(const RunOption &row) {
     facts.push_back("values: " + values);
   const bool isWord = std::holds_alternative<SetWord>(row.member);
   if (const std::string value = isWord && row.details.text ? row.details.text(standard) : row.valueIn(standard);
-      !row.isSwitch() && !value.empty() && value != row.details.none)
+      !row.isSwitch() && !value.empty() && value != "[]" && value != row.details.none)
     facts.push_back("default: " + value);
   if (!row.details.needs.empty())
     facts.push_back(fmt::format("with {}", fmt::join(row.details.needs, ", ")));

@@ -18,7 +18,7 @@ void Rendezvous::refuse(int64_t rank, const std::string &key, const std::string 
   send_(rank, bytesOf(Message::of(StoreKind::refused).with(key).with(why)));
 }
 
-// Of a gather to the first place, only that waits.
+// In a gather to the first place, the first place alone waits.
 static bool isAwaited(const StoreRequest &request) {
   return request.kind != StoreKind::gatherToFirst || request.place == 0;
 }
@@ -94,7 +94,7 @@ void Rendezvous::answer(const std::string &key, bool isKept) {
   }
 }
 
-// What a wait that is over was for.
+// The subject of a wait that is over, for its message.
 std::string Rendezvous::describe(const Meeting &meeting, const std::string &key) {
   if (meeting.values.empty())
     return fmt::format("'{}', which nobody has set", printable(key));
