@@ -1,4 +1,5 @@
 // The models of examples/: all are read, and have as many parameters as examples/README.md says.
+#include "test/Places.h"
 #include "test/frontend/Configs.h"
 #include "test/model/ModelText.h"
 
@@ -32,7 +33,7 @@ std::map<std::string, int64_t> publishedSizes(const std::string &examples) {
 }
 
 TEST(Examples, AllAreReadAndHaveThePublishedSizes) {
-  const std::string examples = MGC_TEST_DIR "/../examples";
+  const std::string examples = testFile("../examples");
   std::map<std::string, int64_t> sizes = publishedSizes(examples);
   for (const auto &entry : std::filesystem::directory_iterator(examples)) {
     std::string name = entry.path().filename().string();

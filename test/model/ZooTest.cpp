@@ -1,6 +1,7 @@
 // Tiny models of every family, as their classes in transformers write them: the parameters of each are the tensors of its
 // checkpoint, by name and shape. The files are of test/e2e/against_transformers.py.
 #include "plan/Expand.h"
+#include "test/Places.h"
 #include "test/frontend/Configs.h"
 #include "test/model/ModelText.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(MGC_TEST_DIR) / "frontend/zoo";
+const fs::path kFolder = testFile("frontend/zoo");
 
 std::vector<std::string> tinyModels() {
   std::vector<std::string> names;

@@ -3,6 +3,7 @@
 
 #include "dialects/mg/View.h"
 #include "mlir/Parser/Parser.h"
+#include "test/Places.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ class FrameTest : public testing::Test {
 protected:
   FrameTest() {
     context_.loadDialect<MgDialect, func::FuncDialect>();
-    module_ = parseSourceFile<ModuleOp>(MGC_TEST_DIR "/compiler/assemble/frames.mlir", &context_);
+    module_ = parseSourceFile<ModuleOp>(testFile("compiler/assemble/frames.mlir"), &context_);
   }
 
   void place(StringRef name) {

@@ -1,5 +1,6 @@
 // unit/comm_test: every backend; those of devices on the stand-in (test/runtime/device/host_plugin), of which there are as many
 // as are asked for.
+#include "test/Places.h"
 #include "test/runtime/comm/Backends.h"
 
 namespace mgc::test {
@@ -11,7 +12,7 @@ std::vector<Backend> backends() {
 }
 
 plugin::PluginDevice openTestDevice(int64_t) {
-  return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take();
+  return plugin::Plugin::open("host", builtFile("test/runtime/device/libhost_plugin.so")).take().openDevice(0).take();
 }
 
 } // namespace mgc::test

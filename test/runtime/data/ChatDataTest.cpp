@@ -2,6 +2,7 @@
 #include "runtime/data/ChatData.h"
 
 #include "runtime/data/TextLines.h"
+#include "test/Places.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/data/DataPlans.h"
 
@@ -12,7 +13,7 @@ using namespace mgc::test;
 
 namespace {
 
-const std::string kTokenizer = MGC_TEST_DIR "/golden/tokenizers/qwen2";
+const std::string kTokenizer = testFile("golden/tokenizers/qwen2");
 
 plan::Plan planOf(int64_t length, bool packed) { return planOfData(length, 1024, packed); }
 
@@ -205,7 +206,7 @@ TEST(ChatData, refusesWhatIsNone) {
   without.tokenizerFiles = {};
   EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, without), {"--sft needs --tokenizer-model"}));
   DataOptions noTemplate = chats();
-  noTemplate.tokenizerFiles.model = MGC_TEST_DIR "/golden/tokenizers/gpt2";
+  noTemplate.tokenizerFiles.model = testFile("golden/tokenizers/gpt2");
   EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, noTemplate), {"no <|im_start|>", "--chat-template"}));
   EXPECT_TRUE(fails(openData(dir.write("a.bin", "ab"), plan, 1, chats()),
                     {"--tokenizer-model is for files that end in .jsonl"}));

@@ -2,6 +2,7 @@
 #include "runtime/data/TokenFiles.h"
 
 #include "runtime/data/Data.h"
+#include "test/Places.h"
 #include "test/runtime/TempDir.h"
 
 #include <numeric>
@@ -11,7 +12,7 @@ using namespace mgc::test;
 
 namespace {
 
-const std::string kIndexed = MGC_TEST_DIR "/golden/indexed/";
+const std::string kIndexed = testFile("golden/indexed/");
 
 template <typename T> std::string bytesOf(const std::vector<T> &values) {
   return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};

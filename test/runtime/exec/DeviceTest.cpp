@@ -17,13 +17,13 @@ using plan::KernelLevel;
 using plugin::PluginDevice;
 
 uint64_t hashOfKernels() {
-  Result<MappedFile> file = MappedFile::open(MGC_TEST_KERNELS);
+  Result<MappedFile> file = MappedFile::open(testKernels());
   EXPECT_TRUE(file.isOk());
   return hashName(file->text());
 }
 
-const std::string kBundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
-const std::string kFile = std::filesystem::path(MGC_TEST_KERNELS).filename();
+const std::string kBundle = std::filesystem::path(testKernels()).parent_path();
+const std::string kFile = std::filesystem::path(testKernels()).filename();
 
 // A plan of these files, with a call of each kernel.
 plan::Plan planWith(std::vector<plan::KernelFile> files, const std::vector<std::string> &symbols = {}) {
@@ -134,7 +134,7 @@ TEST(Device, aFileThatIsNoLibraryIsRefused) {
 
 TEST(Device, aFileThatIsCutIsRefused) {
   const TempDir folder;
-  Result<MappedFile> whole = MappedFile::open(MGC_TEST_KERNELS);
+  Result<MappedFile> whole = MappedFile::open(testKernels());
   ASSERT_TRUE(whole.isOk());
   const std::string half(whole->text().substr(0, whole->text().size() / 2));
   ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), half).isOk());

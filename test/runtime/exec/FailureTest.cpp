@@ -60,7 +60,7 @@ TEST(Failure, transfersThatDoNotAgreeNameBothEnds) {
   for (plan::Ring &ring : pipeline.plan.stages[1].rings)
     if (ring.value == 1) // the ring of the activations, which it receives
       ring.value = 77;
-  const std::string kernels = MGC_TEST_KERNELS;
+  const std::string kernels = testKernels();
   Result<std::unique_ptr<Engine>> engine =
       Engine::create(pipeline.plan, kernels.substr(0, kernels.rfind('/')), {.threadsPerRank = 1});
   ASSERT_TRUE(engine.isOk());

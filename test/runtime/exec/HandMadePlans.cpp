@@ -1,4 +1,5 @@
 #include "test/runtime/exec/HandMadePlans.h"
+#include "test/Places.h"
 
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
@@ -12,6 +13,8 @@
 #include <gtest/gtest.h>
 
 namespace mgc::test {
+
+std::string testKernels() { return builtFile("test/runtime/exec/libexec_test_kernels.so"); }
 
 int64_t StageLayout::place(const std::string &kind, int64_t bytes) {
   const int64_t offset = bytes_;
@@ -45,7 +48,7 @@ plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes
   plan.dtype = sizes.dtype;
   plan.gradientType = sizes.gradientType;
   plan.schedule = "by hand";
-  const std::filesystem::path kernels = MGC_TEST_KERNELS;
+  const std::filesystem::path kernels = testKernels();
   Result<MappedFile> file = MappedFile::open(kernels);
   EXPECT_TRUE(file.isOk());
   plan.kernels = {{plan::KernelLevel::v3, kernels.filename(), file.isOk() ? hashName(file->text()) : 0}};
@@ -383,7 +386,7 @@ std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options
   EXPECT_TRUE(verified.isOk()) << verified.message();
   if (options.threadsPerRank == 0)
     options.threadsPerRank = 1;
-  const std::string bundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
+  const std::string bundle = std::filesystem::path(testKernels()).parent_path();
   options.poison = true;
   Result<std::unique_ptr<Engine>> engine = Engine::create(plan, bundle, std::move(options));
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
@@ -393,7 +396,7 @@ std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options
 Bundle::Bundle(int64_t dp, const PlanSizes &sizes) : pipeline_(makePipelinePlan(dp, sizes)) {
   EXPECT_TRUE(isOk(plan::writePlan(pipeline_.plan, folder())));
   std::error_code error;
-  std::filesystem::copy_file(MGC_TEST_KERNELS, folder() + "/" + pipeline_.plan.kernels[0].path, error);
+  std::filesystem::copy_file(testKernels(), folder() + "/" + pipeline_.plan.kernels[0].path, error);
   EXPECT_FALSE(error) << error.message();
 }
 

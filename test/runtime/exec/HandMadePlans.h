@@ -6,6 +6,9 @@
 
 namespace mgc::test {
 
+/// The library of TestKernels.cpp.
+std::string testKernels();
+
 // Lays buffers of a stage one after another; all of them are one region of their kind.
 class StageLayout {
 public:

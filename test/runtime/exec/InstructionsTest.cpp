@@ -30,7 +30,7 @@ public:
   }
   void load(EngineOptions options = {}) { engine_ = makeEngine(plan_, std::move(options)); }
   std::string loadError() const { // "": none
-    const std::string bundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
+    const std::string bundle = std::filesystem::path(testKernels()).parent_path();
     const Result<std::unique_ptr<Engine>> engine = Engine::create(plan_, bundle);
     return engine.isOk() ? "" : engine.status().message();
   }

@@ -2,6 +2,7 @@
 #include "runtime/tokenizers/Tokenizer.h"
 
 #include "runtime/base/Json.h"
+#include "test/Places.h"
 #include "test/runtime/TempDir.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ using namespace mgc::test;
 
 namespace {
 
-const std::string kTokenizers = MGC_TEST_DIR "/golden/tokenizers/";
+const std::string kTokenizers = testFile("golden/tokenizers/");
 
 nlohmann::json readJson(const std::string &path) {
   std::ifstream file(path);

@@ -1,4 +1,5 @@
 // The mgrun binary: flags, exit codes, output, Ctrl-C.
+#include "test/Places.h"
 #include "test/runtime/exec/Bundle.h"
 
 #include <csignal>
@@ -14,7 +15,7 @@ namespace {
 class Tool {
 public:
   Tool(const Bundle &bundle, std::vector<std::string> arguments) : bundle_(bundle) {
-    arguments.insert(arguments.begin(), MGC_TEST_MGRUN);
+    arguments.insert(arguments.begin(), builtFile("bin/mgrun"));
     std::vector<char *> pointers;
     for (std::string &argument : arguments)
       pointers.push_back(argument.data());

@@ -4,11 +4,12 @@
 #include "runtime/base/Json.h"
 #include "runtime/data/indexed/SplitBounds.h"
 #include "runtime/io/Safetensors.h"
+#include "test/Places.h"
 #include "test/runtime/TempDir.h"
 
 namespace mgc::test {
 
-inline const std::string kGolden = MGC_TEST_DIR "/golden/";
+inline const std::string kGolden = testFile("golden/");
 
 inline nlohmann::json goldenJson(const std::string &name) {
   std::ifstream file(kGolden + name);

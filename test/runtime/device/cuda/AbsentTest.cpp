@@ -1,6 +1,7 @@
 // Messages where there is no driver, one that is too old or broken, no GPU, or one that is too old. Libraries are
 // opened once in a process, where LD_LIBRARY_PATH was when it began: each probe is a process of its own.
 #include "runtime/device/Plugin.h"
+#include "test/Places.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -8,6 +9,11 @@
 using namespace mgc;
 
 namespace {
+
+const std::string kEmulated = builtFile("emulate/cuda");
+
+// The folder of a library that is too old or broken.
+std::string unfit(const std::string &name) { return builtFile("test/runtime/device/cuda/" + name); }
 
 // The output of this program when it runs as the probe, with LD_LIBRARY_PATH and settings of the emulated driver.
 std::string probe(const std::string &libraryPath, const std::string &settings = "") {
@@ -52,29 +58,28 @@ TEST(Absent, noDriver) {
 }
 
 TEST(Absent, driverThatIsTooOld) {
-  expectParts(probe(MGC_TEST_old_driver), {std::string("open: ") + MGC_TEST_old_driver + "/libcuda.so.1 lacks ",
-                                           "cuMemAlloc_v2, ", "it is too old; expected the driver of CUDA 1"});
+  expectParts(probe(unfit("old_driver")), {"open: " + unfit("old_driver") + "/libcuda.so.1 lacks ", "cuMemAlloc_v2, ",
+                                           "it is too old; expected the driver of CUDA 1"});
 }
 
 TEST(Absent, driverThatDoesNotStart) {
-  expectParts(probe(MGC_TEST_mismatched_driver),
+  expectParts(probe(unfit("mismatched_driver")),
               {"open: the NVIDIA driver", "does not start: error 803", "restart the machine"});
 }
 
 TEST(Absent, noGpu) {
-  expectParts(probe(MGC_TEST_EMULATE, "devices=0"), {"open: ", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"});
+  expectParts(probe(kEmulated, "devices=0"), {"open: ", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"});
 }
 
 TEST(Absent, gpuThatIsTooOld) {
-  expectParts(probe(MGC_TEST_EMULATE, "capability=75"),
-              {"devices: 1", "has compute capability 7.5; expected 8.0 or higher"});
+  expectParts(probe(kEmulated, "capability=75"), {"devices: 1", "has compute capability 7.5; expected 8.0 or higher"});
 }
 
-#ifdef MGC_TEST_old_nccl
+#ifdef MGC_TEST_NCCL
 TEST(Absent, ncclThatIsTooOld) {
   expectParts(
-      probe(MGC_TEST_old_nccl ":" MGC_TEST_EMULATE),
-      {"opened", "NCCL: " MGC_TEST_old_nccl "/libnccl.so.2 is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x"});
+      probe(unfit("old_nccl") + ":" + kEmulated),
+      {"opened", "NCCL: " + unfit("old_nccl") + "/libnccl.so.2 is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x"});
 }
 #endif
 

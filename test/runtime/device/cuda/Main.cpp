@@ -2,6 +2,7 @@
 #include "CudaTest.h"
 
 #include "runtime/base/File.h"
+#include "test/Places.h"
 #include "test/runtime/device/cuda/RunOnDevices.h"
 
 namespace mgc::test {
@@ -25,7 +26,7 @@ const plugin::Plugin &cuda() { return *openedPlugin; }
 const plugin::PluginDevice &device() { return *openedDevice; }
 
 plugin::Module testModule() {
-  const std::string text = must(readFile(MGC_TEST_PTX, 1 << 20));
+  const std::string text = must(readFile(testFile("runtime/device/cuda/TestKernels.ptx"), 1 << 20));
   return must(device().loadModule("test kernels", text));
 }
 

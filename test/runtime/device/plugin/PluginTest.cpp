@@ -1,5 +1,6 @@
 // Plugins that cannot be used, and what is said of them.
 #include "runtime/device/Plugin.h"
+#include "test/Places.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -7,6 +8,9 @@
 using namespace mgc;
 
 namespace {
+
+const std::string kNoPlugin = builtFile("test/runtime/device/plugin/libno_plugin.so"),
+                  kOtherPlugin = builtFile("test/runtime/device/plugin/libother_plugin.so");
 
 std::string openError(const std::string &name, const std::string &path = {}) {
   const auto opened = plugin::Plugin::open(name, path);
@@ -26,12 +30,12 @@ TEST(Plugin, missingSaysWhereItWasLookedForAndHowItIsBuilt) {
 TEST(Plugin, pathThatIsNothing) { expectParts(openError("cuda", "/nowhere/x.so"), {"does not open", "/nowhere/x.so"}); }
 
 TEST(Plugin, libraryThatIsNoPlugin) {
-  expectParts(openError("cuda", MGC_TEST_NO_PLUGIN), {"is no plugin for devices", "mgc_device_api"});
+  expectParts(openError("cuda", kNoPlugin), {"is no plugin for devices", "mgc_device_api"});
 }
 
 TEST(Plugin, aFileThatWasNotCopiedWhole) {
   const std::string path = testing::TempDir() + "short_plugin.so";
-  std::filesystem::copy_file(MGC_TEST_OTHER_PLUGIN, path, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(kOtherPlugin, path, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   expectParts(openError("cuda", path), {path.c_str(), "ends after", "was it copied whole?"});
 }
@@ -39,7 +43,7 @@ TEST(Plugin, aFileThatWasNotCopiedWhole) {
 TEST(Plugin, otherVersion) {
   const std::string versions =
       fmt::format("is of version {}, expected {}", MGC_DEVICE_API_VERSION + 1000, int(MGC_DEVICE_API_VERSION));
-  expectParts(openError("cuda", MGC_TEST_OTHER_PLUGIN), {versions.c_str(), "from the same sources"});
+  expectParts(openError("cuda", kOtherPlugin), {versions.c_str(), "from the same sources"});
 }
 
 } // namespace

@@ -18,7 +18,7 @@ std::string writeForDevice(const Bundle &bundle) {
   const std::string folder = bundle.path("onDevice");
   const plan::Plan plan = forDevice(bundle.pipeline().plan);
   EXPECT_TRUE(isOk(plan::writePlan(plan, folder)));
-  std::filesystem::copy_file(MGC_TEST_DEVICE_KERNELS, folder + "/" + plan.kernels[0].path);
+  std::filesystem::copy_file(testDeviceKernels(), folder + "/" + plan.kernels[0].path);
   return folder;
 }
 
@@ -66,7 +66,7 @@ TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
   TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "cpu"),
                   onDevice = makeOptions(bundle, writeForDevice(bundle), "device");
   onCpu.threads = 1;
-  onDevice.devicePlugin = MGC_TEST_PLUGIN;
+  onDevice.devicePlugin = hostDevice().plugin;
   onDevice.profileJson = bundle.path("profile.json");
   onDevice.trace = bundle.path("trace.json");
   Recorder cpu, device;
@@ -92,7 +92,7 @@ TEST(DeviceTraining, isProfiledAndTraced) {
   PluginControls controls;
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle, writeForDevice(bundle), "device");
-  options.devicePlugin = MGC_TEST_PLUGIN;
+  options.devicePlugin = hostDevice().plugin;
   options.profileJson = bundle.path("profile.json");
   options.trace = bundle.path("trace.json");
   Recorder recorder;
@@ -124,7 +124,7 @@ TEST(DeviceTraining, flagsThatMeanNothingAreRefused) {
   PluginControls controls;
   const Bundle bundle;
   TrainingOptions onDevice = makeOptions(bundle, writeForDevice(bundle), "out");
-  onDevice.devicePlugin = MGC_TEST_PLUGIN;
+  onDevice.devicePlugin = hostDevice().plugin;
   onDevice.threads = 2;
   EXPECT_EQ(errorOf(onDevice), "--threads: means nothing for a plan whose target is cuda; leave it out");
   TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "out");

@@ -1,4 +1,5 @@
 #include "test/runtime/exec/device/HostDevices.h"
+#include "test/Places.h"
 
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
@@ -15,7 +16,7 @@
 namespace mgc::test {
 
 PluginControls::PluginControls() {
-  void *plugin = dlopen(MGC_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  void *plugin = dlopen(hostDevice().plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
   EXPECT_NE(plugin, nullptr) << dlerror();
   controls_ = reinterpret_cast<HostPluginControls *(*)()>(dlsym(plugin, kControlsSymbol))();
   reset();
@@ -41,14 +42,16 @@ void PluginControls::reset() {
   controls_->launchedGraphs = controls_->allocations = 0;
 }
 
+std::string testDeviceKernels() { return builtFile("test/runtime/exec/device/libexec_device_kernels.so"); }
+
 DeviceOptions hostDevice() {
   DeviceOptions options;
-  options.plugin = MGC_TEST_PLUGIN;
+  options.plugin = builtFile("test/runtime/device/libhost_plugin.so");
   return options;
 }
 
 plan::Plan forDevice(plan::Plan plan) {
-  const std::filesystem::path kernels = MGC_TEST_DEVICE_KERNELS;
+  const std::filesystem::path kernels = testDeviceKernels();
   Result<MappedFile> file = MappedFile::open(kernels);
   EXPECT_TRUE(file.isOk());
   plan.target = plan::Target::cuda;
@@ -60,7 +63,7 @@ Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, Engine
                                                   const DeviceOptions &device) {
   const plan::Plan onDevice = forDevice(plan);
   MGC_TRY(plan::verifyPlan(onDevice));
-  const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
+  const std::string bundle = std::filesystem::path(testDeviceKernels()).parent_path();
   options.device = device;
   options.poison = true;
   return Engine::create(onDevice, bundle, std::move(options));
@@ -73,7 +76,7 @@ std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions opt
 }
 
 std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan) {
-  const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
+  const std::string bundle = std::filesystem::path(testDeviceKernels()).parent_path();
   Result<std::unique_ptr<Engine>> engine =
       Engine::create(forDevice(plan), bundle, {.poison = true, .device = hostDevice()});
   EXPECT_TRUE(engine.isOk()) << engine.status().message();

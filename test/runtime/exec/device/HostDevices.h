@@ -21,6 +21,7 @@ private:
   HostPluginControls *controls_;
 };
 
+std::string testDeviceKernels();
 DeviceOptions hostDevice();            // the plugin
 plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
 Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options = {},

@@ -1,4 +1,5 @@
 // PTX that nvcc and LLVM make of small sources (samples/) against the same in C++.
+#include "test/Places.h"
 #include "test/emulate/cuda/ptx/Numbers.h"
 #include "test/emulate/cuda/ptx/test/Harness.h"
 
@@ -12,7 +13,7 @@ namespace {
 class Sample : public testing::Test {
 protected:
   void load(const std::string &name) {
-    std::ifstream file(std::string(MGC_TEST_DIR) + "/emulate/cuda/ptx/test/samples/" + name);
+    std::ifstream file(testFile("emulate/cuda/ptx/test/samples/") + name);
     std::stringstream text;
     text << file.rdbuf();
     auto loaded = Module::load(text.str(), space);
