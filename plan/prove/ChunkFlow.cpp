@@ -9,15 +9,15 @@ namespace mgc::plan {
 
 namespace {
 
-constexpr int64_t kUntouched = -2; // neither a call nor the one before the first
+constexpr int64_t kNoCall = -2; // neither a call nor the one before the first
 
 class ChunkFlowBuilder {
 public:
   ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
       : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
-        allocation_(stage_.bytes, kUntouched) {
+        allocation_(stage_.bytes, kNoCall) {
     for (int64_t ring : chunk.slots)
-      slots_.emplace_back(stage_.rings[ring].bytes, kUntouched);
+      slots_.emplace_back(stage_.rings[ring].bytes, kNoCall);
     out_.slots.resize(chunk.slots.size());
     for (const Region &region : stage_.regions)
       if (region.kind == "frame")
@@ -62,7 +62,7 @@ private:
         write(call.segments[i], range, program, number);
     if (program.frame >= 0) // no later call may read the frame's contents
       contentsOf(call.segments[program.frame])
-          .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kUntouched);
+          .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kNoCall);
   }
 
   void verifyFrame(const Call &call, const Program &program, int64_t number) {
@@ -106,7 +106,7 @@ private:
         out_.continued.add(inside);
       else if (isFrame)
         isStale |= writer != number - 1;
-      else if (writer == kUntouched)
+      else if (writer == kNoCall)
         readsOf(binding).add(inside);
     });
     if (isStale)
@@ -164,7 +164,7 @@ private:
   // Leaves out the frame: no later run may read what a run left in it.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
     contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if (writer != kUntouched && !(&contents == &allocation_ && frame_.meets(range)))
+      if (writer != kNoCall && !(&contents == &allocation_ && frame_.meets(range)))
         writes.add(range);
     });
   }

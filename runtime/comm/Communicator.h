@@ -12,6 +12,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/device/Plugin.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -20,6 +21,9 @@ namespace mgc {
 
 using GroupId = int64_t;
 using Ticket = int64_t; // a posted transfer; finish() releases it
+
+// A wait for a device looks at this interval whether the other ranks still live.
+constexpr std::chrono::milliseconds kLivenessInterval{100};
 
 // One end of a transfer between two ranks. Per ordered pair of ranks, sends and receives match in the order
 // in which they are posted; both ends must name the same value, microbatch and size.

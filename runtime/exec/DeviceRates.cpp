@@ -11,7 +11,7 @@ namespace mgc {
 namespace {
 
 constexpr double kLongEnough = 5; // ms
-constexpr int kRounds = 3;
+constexpr int kTimedRounds = 3;
 constexpr int64_t kFirstSide = 256, kLastSide = 8192;                   // sides of the matrix products
 constexpr int64_t kFirstBytes = 1 << 20, kLastBytes = int64_t(1) << 30; // sizes of the copies
 
@@ -40,7 +40,7 @@ private:
 
 Result<double> DeviceMeter::time(const std::function<Status()> &work) const {
   double best = 0;
-  for (int round = 0; round <= kRounds; ++round) {
+  for (int round = 0; round <= kTimedRounds; ++round) {
     MGC_TRY(stream_.record(begin_));
     MGC_TRY(work());
     MGC_TRY(stream_.record(end_));

@@ -15,7 +15,6 @@ namespace {
 constexpr uint8_t kPoison = 0xFF; // every f32 a NaN, every i32 -1
 // The work that an abort leaves on the device should take no longer.
 constexpr std::chrono::seconds kLastWork{2};
-constexpr std::chrono::milliseconds kSlice{100}; // a wait checks at this interval whether other ranks still live
 
 Marks marksOf(const StepIo &io) {
   Marks marks;
@@ -193,7 +192,7 @@ Result<bool> EngineRank::pauseForUpdate(const StepOrder &order) {
 Status EngineRank::finish(int64_t step) {
   Marks seen = marksOf(io_);
   auto deadline = Clock::now() + options_.timeout;
-  while (!stream().synchronize(std::min(kSlice, options_.timeout)).isOk()) {
+  while (!stream().synchronize(std::min(kLivenessInterval, options_.timeout)).isOk()) {
     MGC_TRY(device_.check().at(toString(place(step))));
     if (Status failed = communicator_.check(); !failed.isOk())
       return communicator_.isAborted() ? failed : std::move(failed).at(toString(place(step)));

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kWord = 2s; // for a message to be sent
+constexpr auto kSending = 2s; // for a message to be sent
 
 Status isNoStore(const Endpoint &at, const std::string &found) {
   return errorf("{} answers, but not as the store of mgrun does ({}): another program has the port, or another version "
@@ -150,7 +150,7 @@ void Store::setAbortListener(AbortListener listener) {
 void Store::abort(const Status &cause) {
   if (!awaitCause(0ms))
     (void)send(Message::of(StoreKind::abort).with(std::string_view(cause.message()).substr(0, kMaxCauseBytes)),
-               Clock::now() + kWord);
+               Clock::now() + kSending);
 }
 
 std::optional<Store::Cause> Store::awaitCause(std::chrono::milliseconds most) const {

@@ -24,7 +24,6 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
-constexpr std::chrono::milliseconds kSlice{100}; // a wait checks at this interval whether other ranks still live
 constexpr int64_t kHandshakeBytes = 256;
 constexpr std::string_view kGroup = "group", kChannel = "channel";
 
@@ -166,7 +165,7 @@ Status NcclRank::handshake(const Group &channel) {
 // False at the deadline.
 Result<bool> NcclRank::isDone(const Stream &stream, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!stream.synchronize(kSlice).isOk()) {
+  while (!stream.synchronize(kLivenessInterval).isOk()) {
     MGC_TRY(device_.check());
     MGC_TRY(check());
     if (std::chrono::steady_clock::now() > deadline)

@@ -14,8 +14,6 @@ namespace {
 
 // Sizes of the rows, and of the pieces, in which a block moves.
 constexpr int64_t kRowBytes = 64, kPieceBytes = 4 << 20;
-// A wait checks at this interval whether other ranks still live.
-constexpr std::chrono::milliseconds kSlice{100};
 
 class StagedHosts final : public Communicator {
 public:
@@ -124,7 +122,7 @@ Status StagedHosts::movePiece(std::byte *data, int64_t bytes, int64_t peer, bool
 
 Status StagedHosts::awaitDevice(int64_t peer, bool isSend) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
-  while (!stream_.synchronize(kSlice).isOk()) {
+  while (!stream_.synchronize(kLivenessInterval).isOk()) {
     MGC_TRY(device_.check());
     MGC_TRY(nccl_.check());
     if (std::chrono::steady_clock::now() > deadline)

@@ -6,10 +6,6 @@
 
 namespace mgc::test {
 
-namespace {
-
-using std::chrono::milliseconds;
-
 void onThreads(int64_t ranks, const std::function<void(int64_t rank)> &body) {
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -17,6 +13,10 @@ void onThreads(int64_t ranks, const std::function<void(int64_t rank)> &body) {
   for (std::thread &thread : threads)
     thread.join();
 }
+
+namespace {
+
+using std::chrono::milliseconds;
 
 class ThreadedWorld final : public World {
 public:

@@ -245,14 +245,6 @@ Result<const plugin::Event *> HostedRank::finish(Ticket ticket) {
   return event;
 }
 
-void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { body(rank); });
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
 class SharedDevice final : public World {
 public:
   SharedDevice(int64_t ranks, milliseconds timeout)

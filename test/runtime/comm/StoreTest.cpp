@@ -1,6 +1,7 @@
 // The store and the processes around it: gathers and shares, who belongs to a run, and how the end of one reaches all.
 #include "runtime/comm/bootstrap/StoreMessages.h"
 #include "test/runtime/TempDir.h"
+#include "test/runtime/comm/Backends.h"
 #include "test/runtime/comm/StoreOfTest.h"
 #include "test/runtime/comm/StorePeers.h"
 
@@ -13,12 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Joined = std::vector<std::unique_ptr<Processes>>;
-
-void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
-  std::vector<std::jthread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { body(rank); });
-}
 
 Joined joinAll(const StoreOfTest &store, int64_t ranks) {
   Joined joined(ranks);
