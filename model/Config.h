@@ -75,8 +75,8 @@ public:
   void expect(std::string_view key, std::string_view neutral);
   // Records "key = value why" and a hint line (when not empty).
   void refuse(std::string_view key, std::string_view why, std::string_view hint);
-  // Every field that was not asked for, and is not null unless `ofNull`, is a problem: "key = value is not understood for
-  // `owner`", then `hint`.
+  // Every field that was not asked for, and is not null unless `ofNull`, is a problem: "key = value is not understood
+  // for `owner`", then `hint`.
   void finish(std::string_view owner,
               std::string_view hint = "it may change what the model computes; remove it if it "
                                       "does not",

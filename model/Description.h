@@ -11,8 +11,8 @@
 // With an encoder there are two sequences. Its stack reads the first, which is of tokens or of the patches of an image;
 // the other is that of all else, the decoder. The decoder meets e = project(dropout(norm(encoder's last x))) in one of
 // two forms:
-//   cross       its layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries of x and
-//               keys and values of e
+//   cross       its layers have a branch between the two: x = sum(x + dropout(after(cross(before(x), e)))), queries
+//               of x and keys and values of e
 //   imageTokens positions of e stand where the decoder's sequence has image tokens, in the place of their embeddings
 #pragma once
 
@@ -35,8 +35,8 @@ struct Norm { // layer: (x - mean) / deviation; rms: x / root of the mean square
 Norm layerNorm(double epsilon); // with weight and bias
 Norm rmsNorm(double epsilon);   // with weight
 
-// Norms of queries and keys. head: over each head, one weight for all heads; each_head: over each head, a weight for each;
-// all_heads: over all heads together (OLMo 2).
+// Norms of queries and keys. head: over each head, one weight for all heads; each_head: over each head, a weight for
+// each; all_heads: over all heads together (OLMo 2).
 enum class NormSpan { head, eachHead, allHeads };
 struct HeadNorms {
   Norm norm;
@@ -44,16 +44,17 @@ struct HeadNorms {
   bool operator==(const HeadNorms &) const = default;
 };
 
-// Around what a branch of a layer makes. Norms before: of what it reads; after: of what it makes; sum: of the sum with the
-// residual (the order of the first Transformer, and BERT).
+// Around what a branch of a layer makes. Norms before: of what it reads; after: of what it makes; sum: of the sum with
+// the residual (the order of the first Transformer, and BERT).
 struct BranchDescription {
   std::optional<Norm> before = {}, after = {}, sum = {};
   double dropout = 0; // behind the norm after
   bool operator==(const BranchDescription &) const = default;
 };
 
-// Multi-head latent attention (DeepSeek-V2): queries, keys and values are products of narrow latents of the token, which are
-// normed; the last `rotaryDim` dimensions of each query head rotate, and those of keys are the same for all heads.
+// Multi-head latent attention (DeepSeek-V2): queries, keys and values are products of narrow latents of the token,
+// which are normed; the last `rotaryDim` dimensions of each query head rotate, and those of keys are the same for all
+// heads.
 struct LatentAttention {
   int64_t queryRank = 0; // 0: queries are products of the token itself
   int64_t keyRank = 0, rotaryDim = 0, valueDim = 0;
@@ -61,8 +62,8 @@ struct LatentAttention {
   bool operator==(const LatentAttention &) const = default;
 };
 
-// A learned number of each head is added to scores, by the bucket of the distance from query to key (T5). One table serves all
-// layers of a stack.
+// A learned number of each head is added to scores, by the bucket of the distance from query to key (T5). One table
+// serves all layers of a stack.
 struct RelativeBias {
   int64_t buckets = 32;      // buckets of both directions where attention is not causal
   int64_t maxDistance = 128; // from which on all distances share a bucket (plan/RelativeBuckets.h)
@@ -124,8 +125,8 @@ struct SharedExpert {
   bool operator==(const SharedExpert &) const = default;
 };
 
-// A mixture of experts: each token goes to `chosen` of `count` equal mlps, whose outputs are added with the weights of the
-// router. Routers: mg.route.
+// A mixture of experts: each token goes to `chosen` of `count` equal mlps, whose outputs are added with the weights of
+// the router. Routers: mg.route.
 struct Experts {
   int64_t count = 0, chosen = 0;
   std::string score = "softmax", post = "gather";
@@ -171,8 +172,8 @@ struct Embedding {
   bool operator==(const Embedding &) const = default;
 };
 
-// Patches: what an encoder of images reads in the place of tokens; square, row by row, each a product of its pixels. With a
-// class token the first position is that, and has no patch.
+// Patches: what an encoder of images reads in the place of tokens; square, row by row, each a product of its pixels.
+// With a class token the first position is that, and has no patch.
 struct Patches {
   int64_t channels = 3, size = 0, rows = 0, columns = 0; // size: pixels of an edge
   bool bias = false;                                     // bias of the matrix product
@@ -189,8 +190,8 @@ struct Projector {
   bool operator==(const Projector &) const = default;
 };
 
-// Where the decoder's sequence has this token, it has a position of the encoder's: the first such token the position `first`,
-// the next one that behind it, up to the last.
+// Where the decoder's sequence has this token, it has a position of the encoder's: the first such token the position
+// `first`, the next one that behind it, up to the last.
 struct ImageTokens {
   int64_t token = 0, first = 0;
   bool operator==(const ImageTokens &) const = default;
@@ -212,8 +213,8 @@ struct EncoderDescription {
   bool operator==(const EncoderDescription &) const = default;
 };
 
-// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h); those of its projector with the
-// other.
+// Roles of an encoder's parameters begin with it, as its data do (dialects/mg/DataKind.h); those of its projector with
+// the other.
 inline constexpr std::string_view kOfEncoderRole = "encoder.", kOfProjectorRole = "project.";
 
 // norm(activation(product with a bias)) of what the head reads: masked language models.
@@ -241,8 +242,8 @@ struct BlockKind {
 
 inline constexpr int64_t kMaxLaterTokens = 64; // far more than any model has
 
-// Modules that each predict a token further ahead (docs/multi-token-prediction.md): a layer like the last one, and what joins
-// the hidden state and the embedding of a later token before it. They are numbered behind the layers.
+// Modules that each predict a token further ahead (docs/multi-token-prediction.md): a layer like the last one, and what
+// joins the hidden state and the embedding of a later token before it. They are numbered behind the layers.
 struct LaterTokens {
   // The parameters of one module, in addition to its layer's; none: the family has no names for them.
   std::vector<ModelParameter> parameters;

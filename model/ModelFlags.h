@@ -1,5 +1,5 @@
-// Facts of a model that Megatron-LM takes as flags and mgc from config.json. A command line of Megatron-LM may keep them: what
-// they say is compared with the file.
+// Facts of a model that Megatron-LM takes as flags and mgc from config.json. A command line of Megatron-LM may keep
+// them: what they say is compared with the file.
 #pragma once
 
 #include "model/Description.h"

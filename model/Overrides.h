@@ -1,14 +1,14 @@
-// "mgc": {"model": {..}} of a model.json or config.json: fields of the vocabulary (Vocabulary.h), in the place of what the
-// family's reader has said, or, with "model_type": "mgc", all there is. So an architecture that no family has is written
-// without C++:
+// "mgc": {"model": {..}} of a model.json or config.json: fields of the vocabulary (Vocabulary.h), in the place of what
+// the family's reader has said, or, with "model_type": "mgc", all there is. So an architecture that no family has is
+// written without C++:
 //
 //   {"model_type": "llama", .., "mgc": {"model": {
 //       "layer": {"attention": {"qk_norm": {"norm": {"kind": "rms"}}}},
 //       "layers": [{"every": 4, "from": 3, "attention": {"rope": null}}],
 //       "head": {"softcap": 30}}}}
 //
-// `layer` holds for all layers; an entry of `layers` for some of them, after it: those from `from` to `to`, each `every`th.
-// `tensors` names tensors of roles (Parameters.h) that the family has no names for, or others than these.
+// `layer` holds for all layers; an entry of `layers` for some of them, after it: those from `from` to `to`, each
+// `every`th. `tensors` names tensors of roles (Parameters.h) that the family has no names for, or others than these.
 #pragma once
 
 #include "model/Config.h"

@@ -274,20 +274,29 @@ static const TensorRow *findRow(const TensorNames &names, std::string_view role)
   return nullptr;
 }
 
-// The row of a role, and what stands before its tensor's name.
-struct FoundRow {
-  const TensorRow *row = nullptr; // null: there is none
-  std::string_view before = {};
-};
-static FoundRow findRowOrOfEncoder(const TensorNames &names, std::string_view role) {
-  if (const TensorRow *row = findRow(names, role); row || names.ofEncoder.empty() || !role.starts_with(kOfEncoderRole))
-    return {row};
-  return {findRow(names, role.substr(kOfEncoderRole.size())), names.ofEncoder};
+static std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  if (const size_t at = text.find(from); at != std::string::npos)
+    text.replace(at, from.size(), to);
+  return text;
 }
 
 static std::string tensorOf(const TensorRow &row, const TensorNames &names) {
   return row.tensor.starts_with('.') ? fmt::format("{}{}", names.prefix, row.tensor.substr(1))
                                      : std::string(row.tensor);
+}
+
+struct FoundRow {
+  const TensorRow *row = nullptr; // null: there is none
+  std::string tensor = {};
+};
+static FoundRow findTensor(const TensorNames &names, std::string_view role) {
+  const auto &[part, ofEncoder] = names.ofEncoder;
+  const TensorRow *row = findRow(names, role);
+  if (row)
+    return {row, tensorOf(*row, names)};
+  if (!ofEncoder.empty() && role.starts_with(kOfEncoderRole))
+    row = findRow(names, role.substr(kOfEncoderRole.size()));
+  return row ? FoundRow{row, replaced(tensorOf(*row, names), part, ofEncoder)} : FoundRow();
 }
 
 static void addOtherBegins(std::string_view tensor, const TensorNames &names, std::vector<std::string> &to) {
@@ -404,7 +413,7 @@ static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &fou
                                            const ModelDescription &model, const BlockDescription &block) {
   const TensorRow &row = *found.row;
   plan::Parameter parameter;
-  parameter.tensor = fmt::format("{}{}", found.before, tensorOf(row, names));
+  parameter.tensor = found.tensor;
   parameter.aliases = aliasesOf(role.name, parameter.tensor, names, model);
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
@@ -422,7 +431,7 @@ static Status bindRoles(const std::vector<Role> &roles, const TensorNames &names
                         const BlockDescription &block, std::vector<ModelParameter> &result) {
   result.clear();
   for (const Role &role : roles) {
-    const FoundRow found = findRowOrOfEncoder(names, role.name);
+    const FoundRow found = findTensor(names, role.name);
     if (!found.row)
       return errorf("the family {} does not say which tensor holds {}", model.family, role.name);
     MGC_ASSIGN(parameter, parameterOf(role, found, names, model, block));
@@ -443,16 +452,10 @@ template <typename All> static std::vector<std::string> spellings(const All &all
   return spelled;
 }
 
-static std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  if (const size_t at = text.find(from); at != std::string::npos)
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 static std::string copyOf(std::string_view role) { return fmt::format("later.{}", role); }
 
-// Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what the model
-// has outside the layers: names that its parameters have too.
+// Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what
+// the model has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
   // They embed tokens by the table alone, and attend to no encoder.
   if (model.encoder || model.objective != Objective::causal || model.embedding != Embedding() || !model.finalNorm)
@@ -529,15 +532,27 @@ void TensorTable::addRows(const TensorNames &names, const auto &spell) {
     row.role = keep(whole(row.role)), row.dims = dims;
     add(row, whole(row.tensor));
   };
+  const auto addPart = [&](const TensorRow &row) {
+    const size_t between = row.dims.find(kBetween);
+    if (between == row.dims.npos)
+      return add(row, row.tensor);
+    addHalf(row, ".weight", row.dims.substr(0, between));
+    addHalf(row, ".bias", row.dims.substr(between + kBetween.size()));
+  };
   for (std::span<const TensorRow> some : {names.ownRows, names.rows})
     for (const TensorRow &row : some) {
-      const size_t between = row.dims.find(kBetween);
-      if (between == row.dims.npos) {
-        add(row, row.tensor);
+      const size_t open = row.role.find('{'), close = row.role.find('}');
+      if (open == row.role.npos) {
+        addPart(row);
         continue;
       }
-      addHalf(row, ".weight", row.dims.substr(0, between));
-      addHalf(row, ".bias", row.dims.substr(between + kBetween.size()));
+      TensorRow one = row;
+      for (std::string_view view : split(row.role.substr(open + 1, close - open - 1), ',')) {
+        one.role = keep(fmt::format("{}{}{}", row.role.substr(0, open), view, row.role.substr(close + 1)));
+        one.view = view;
+        addPart(one);
+        ++one.part;
+      }
     }
 }
 

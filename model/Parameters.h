@@ -11,7 +11,8 @@
 //   head.weight v h           head.bias v                embed_norm.*, final_norm.{weight,bias} h
 //   embed.project.weight h i  embed.project.bias h       head.transform.weight i h, .bias i; head.transform_norm.* i
 //   attn_norm.*, mlp_norm.* h, and attn_after_norm, attn_sum_norm, mlp_after_norm, mlp_sum_norm
-//   attn.{q_norm,k_norm}.* d: one for all heads; attn.q_norms.* g r d, attn.k_norms.* g d: an element for each of each head
+//   attn.{q_norm,k_norm}.* d: one for all heads
+//   attn.q_norms.* g r d, attn.k_norms.* g d: an element for each of each head
 //   attn.gate.weight h g r w  attn.gate.bias g r w
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
 //   attn.o.weight g r w h     attn.o.bias h
@@ -24,15 +25,17 @@
 //   experts.{gate,up}.bias e m
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
-// Of attention to an encoder's output a layer has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm. An encoder
-// has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of tokens; h is its own
-// hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one class token)
+// Of attention to an encoder's output a layer has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm.
+// An encoder has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of
+// tokens; h is its own hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one
+// class token)
 //   encoder.embed.patches.weight h n o u   encoder.embed.patches.bias h   encoder.embed.class a h
 // What it makes is projected (i: the encoder's hidden size; f: of the projector) by
 //   project.up.weight f i    project.up.bias f    project.down.weight h f    project.down.bias h
 // Modules that predict later tokens have (i: h, summed over)
 //   later.{token,hidden}_norm.weight h                   later.{token,hidden}.weight h i  later.norm.weight h
-// and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens, later.head.weight.
+// and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens,
+// later.head.weight.
 #pragma once
 
 #include "model/Description.h"
@@ -41,11 +44,14 @@
 
 namespace mgc::frontend {
 
-// dims has one word per file dimension and one letter per logical dimension; " h": the first has size 1. A tensor of several
-// parameters lists all of them in one of its words, behind each other, and each row says which of them it is:
+// dims has one word per file dimension and one letter per logical dimension; " h": the first has size 1. A tensor of
+// several parameters lists all of them in one of its words, behind each other, and each row says which of them it is:
 //   "h grd|gd|gd"   q, k and v are columns of [h, (r + 2) g d]; k has part 1, and columns from g r d on
 //   "g(rd|d|d) h"   rows of [g (r + 2) d, h], in which every group has its r queries, its key and its value
-// A row of tables may stand for a weight and its bias, whose dims follow: {"attn.q.*", "layers.{}.q_proj.*", "grd h; grd"}.
+// A row of a table may stand for several: for a weight and its bias, whose dims follow; for all parts of a tensor, in
+// their order.
+//   {"attn.q.*", "layers.{}.q_proj.*", "grd h; grd"}
+//   {"attn.{q,k,v}.weight", "layers.{}.qkv_proj.weight", "grd|gd|gd h"}
 struct TensorRow {
   std::string_view role;
   // "{}" is the layer, "{#}" the expert: the first of dims. A name that begins with a dot follows the family's prefix.
@@ -60,24 +66,24 @@ struct TensorRow {
 
 // The names in the checkpoints of a family.
 struct TensorNames {
-  // Every tensor but the head's begins with it; empty: with nothing of the kind. Checkpoints of the model without its head lack it: "model.norm.weight" is
-  // "norm.weight" there.
+  // Every tensor but the head's begins with it; empty: with nothing of the kind. Checkpoints of the model without its
+  // head lack it: "model.norm.weight" is "norm.weight" there.
   std::string_view prefix;
   std::span<const TensorRow> rows;
-  std::span<const std::string_view>
-      ignored; // no weights, which older versions of transformers saved, or parts that are not trained; "{}", "*": as plan::Plan's
+  // No weights, which older versions of transformers saved, or parts that are not trained; "{}", "*": as plan::Plan's.
+  std::span<const std::string_view> ignored;
   std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
   // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
   std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};
-  // The beginning of an encoder's tensor names, which otherwise are those of the same roles without "encoder."; empty:
-  // all of them have rows.
-  std::string_view ofEncoder = {};
+  // An encoder's tensor of a role without a row has the name of the same role without "encoder.", with the first in it
+  // replaced by the second. Second empty: all of an encoder's roles have rows.
+  std::pair<std::string_view, std::string_view> ofEncoder = {};
   // The same of beginnings: every name that begins with the first has an alias that begins with the second.
   std::span<const std::pair<std::string_view, std::string_view>> otherBegins = {};
 };
 
-// A family's names, each row of a weight and its bias as two; also as those of a part of another model: behind `begin`, and those
-// with the family's prefix behind `prefix`.
+// A family's names, each row of a weight and its bias as two and each row of several parts as so many; also as those of
+// a part of another model: behind `begin`, and those with the family's prefix behind `prefix`.
 //   begin "language_model.", prefix "language_model.model.": model.norm.weight   language_model.model.norm.weight
 //                                                            lm_head.weight      language_model.lm_head.weight
 class TensorTable {
@@ -104,8 +110,8 @@ std::string normRole(std::string_view role, const HeadNorms &norms);
 // ignores. A role without a row is an error, as are dims that are no such words.
 Status bindParameters(ModelDescription &model, const TensorNames &names);
 
-// Tensors of a checkpoint that no parameter of the model holds when so many of its modules that predict later tokens are
-// trained.
+// Tensors of a checkpoint that no parameter of the model holds when so many of its modules that predict later tokens
+// are trained.
 std::vector<std::string> ignoredTensors(const ModelDescription &model, int64_t laterTokens);
 
 } // namespace mgc::frontend

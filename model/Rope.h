@@ -14,9 +14,10 @@ std::span<const std::pair<std::string_view, RopeKind>> ropeKinds(); // by their 
 //   llama3   by wavelength w = 2 pi / f against the original context c: f where w < c / high, f / factor
 //   where
 //            w > c / low, between them (1 - t) f / factor + t f with t = (c / w - low) / (high - low).
-//   yarn     by pair: f up to the one that turns fastTurns times within the original context, f / factor from the one that
-//            turns slowTurns times on, and linear between them; truncated: whole pairs.
-//   dynamic  of sequences longer than the original context theta grows: by (factor n / c - (factor - 1))^(dim / (dim - 2)).
+//   yarn     by pair: f up to the one that turns fastTurns times within the original context, f / factor from the one
+//            that turns slowTurns times on, and linear between them; truncated: whole pairs.
+//   dynamic  of sequences longer than the original context theta grows:
+//            by (factor n / c - (factor - 1))^(dim / (dim - 2)).
 //   longrope f / shortFactors[i], of sequences longer than the original context f / longFactors[i] (Phi-3).
 struct RopeScaling {
   RopeKind kind = RopeKind::none;

@@ -18,7 +18,7 @@ Words<NormSpan> wordsOf(Of<NormSpan>) {
 
 Words<Objective> wordsOf(Of<Objective>) {
   static constexpr std::pair<std::string_view, Objective> kWords[] = {
-      {plan::nameIn(Objective::causal), Objective::causal}, {plan::nameIn(Objective::masked), Objective::masked}};
+      {plan::nameOf(Objective::causal), Objective::causal}, {plan::nameOf(Objective::masked), Objective::masked}};
   return kWords;
 }
 

@@ -2,8 +2,8 @@
 // list. Read by the reader of "mgc": {"model": {..}} (Overrides.h), the comparison of two models (SameModel.h) and the
 // page of the vocabulary (docs/model-vocabulary.md).
 //
-// A struct T has `template <typename V> void fields(V &v, Of<T>)`, which calls v(Field, member pointer) for each field. A
-// member is a number, a switch, a word, a struct with fields, or an optional of these, which null leaves out.
+// A struct T has `template <typename V> void fields(V &v, Of<T>)`, which calls v(Field, member pointer) for each field.
+// A member is a number, a switch, a word, a struct with fields, or an optional of these, which null leaves out.
 #pragma once
 
 #include "model/Description.h"

@@ -98,10 +98,7 @@ std::string Chunk::name() const {
   return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
 }
 
-std::string_view nameOf(Task task) { return nameIn(task); }
 std::string_view nameOf(KernelLevel level) { return factsOf(level).name; }
-
-std::optional<Task> taskNamed(std::string_view name) { return valueNamed<Task>(name); }
 
 std::string describeTarget(const Plan &plan) {
   std::string text(nameOf(plan.target));

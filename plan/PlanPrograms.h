@@ -50,8 +50,6 @@ enum class Task { begin, forward, backward, input, weight, gradients, reduce, up
 template <>
 inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
     {"begin", "forward", "backward", "input", "weight", "gradients", "reduce", "update"});
-std::string_view nameOf(Task task);
-std::optional<Task> taskNamed(std::string_view name);
 constexpr bool isPerMicrobatch(Task task) {
   return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
 }

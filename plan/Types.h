@@ -22,12 +22,10 @@ constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 // The kind of device that runs a plan.
 enum class Target { cpu, cuda };
 template <> inline constexpr auto enumNames<Target> = std::to_array<std::string_view>({"cpu", "cuda"});
-std::string_view nameOf(Target target);
 
 // bf16 is the upper half of an f32, rounded to nearest even.
 enum class DType { f32, bf16, i32 };
 template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "bf16", "i32"});
-std::string_view nameOf(DType type);
 int64_t sizeInBytes(DType type);
 constexpr bool isFloat(DType type) { return type != DType::i32; }
 
@@ -45,7 +43,6 @@ struct Operand {
 enum class OperandUse { read, written, updated };
 template <>
 inline constexpr auto enumNames<OperandUse> = std::to_array<std::string_view>({"read", "written", "updated"});
-std::string_view nameOf(OperandUse use);
 
 // A number an instruction needs that is not known until the rank, the call or the step is.
 struct Scalar {

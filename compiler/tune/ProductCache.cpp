@@ -22,7 +22,8 @@ Status checkPaths(const nlohmann::json &file) {
 }
 
 Status checkPath(const nlohmann::json &value) {
-  const auto path = value.is_string() ? plan::gemmPathNamed(value.get_ref<const std::string &>()) : std::nullopt;
+  const auto path =
+      value.is_string() ? plan::valueNamed<plan::GemmPath>(value.get_ref<const std::string &>()) : std::nullopt;
   if (!path || path == plan::GemmPath::rule)
     return errorf("found {}, expected one of {}", printable(value.dump()), comparedPaths().dump());
   return Status::ok();
@@ -36,7 +37,7 @@ ChoiceFormat productFormat() {
 
 std::optional<plan::GemmPath> ProductCache::find(const std::string &key) const {
   const auto found = cache_.find(key);
-  return found ? plan::gemmPathNamed(found->get_ref<const std::string &>()) : std::nullopt;
+  return found ? plan::valueNamed<plan::GemmPath>(found->get_ref<const std::string &>()) : std::nullopt;
 }
 
 void ProductCache::add(const std::string &key, plan::GemmPath path) { cache_.add(key, nameOf(path)); }

@@ -50,7 +50,7 @@ static std::string faultOf(Attribute block, Attribute pass) {
     return "mg.pass must be a name";
   if (!pass)
     return isa<UnitAttr>(block) ? "" : "a logical block has mg.block as a unit, a function of one mg.pass too";
-  const std::optional<plan::Task> task = plan::taskNamed(name.getValue());
+  const std::optional<plan::Task> task = plan::valueNamed<plan::Task>(name.getValue());
   if (!task)
     return fmt::format("mg.pass is {}; expected one of {}", name.getValue().str(),
                        fmt::join(plan::enumNames<plan::Task>, ", "));
@@ -68,7 +68,7 @@ static LogicalResult verifyFunctionAttributes(func::FuncOp function) {
 
 std::optional<plan::Task> mgc::taskOf(func::FuncOp function) {
   auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
-  return pass ? plan::taskNamed(pass.getValue()) : std::nullopt;
+  return pass ? plan::valueNamed<plan::Task>(pass.getValue()) : std::nullopt;
 }
 
 std::string mgc::functionName(StringRef block, plan::Task task) {

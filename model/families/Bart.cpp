@@ -1,39 +1,28 @@
-// BART: an encoder and a decoder of layers whose norms stand behind the sums, with a table of positions each whose first two rows
-// are of none. final_logits_bias of checkpoints is zeros that no training changes.
+// BART: an encoder and a decoder of layers whose norms stand behind the sums, with a table of positions each whose
+// first two rows are of none. final_logits_bias of checkpoints is zeros that no training changes.
 #include "model/families/Decoder.h"
 
 #include <cmath>
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kRows[] = {
-    {"embed.tokens", "model.shared.weight", "v h"},
-    {"encoder.embed.positions", "model.encoder.embed_positions.weight", "p h"},
-    {"encoder.embed_norm.*", "model.encoder.layernorm_embedding.*", "h; h"},
-    {"encoder.attn.q.*", "model.encoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
-    {"encoder.attn.k.*", "model.encoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
-    {"encoder.attn.v.*", "model.encoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
-    {"encoder.attn.o.*", "model.encoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
-    {"encoder.attn_sum_norm.*", "model.encoder.layers.{}.self_attn_layer_norm.*", "h; h"},
-    {"encoder.mlp.up.*", "model.encoder.layers.{}.fc1.*", "f h; f"},
-    {"encoder.mlp.down.*", "model.encoder.layers.{}.fc2.*", "h f; h"},
-    {"encoder.mlp_sum_norm.*", "model.encoder.layers.{}.final_layer_norm.*", "h; h"},
-    {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
-    {"embed_norm.*", "model.decoder.layernorm_embedding.*", "h; h"},
-    {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
-    {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
-    {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
-    {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
-    {"attn_sum_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
-    {"cross.q.*", "model.decoder.layers.{}.encoder_attn.q_proj.*", "grd h; grd"},
-    {"cross.k.*", "model.decoder.layers.{}.encoder_attn.k_proj.*", "gd h; gd"},
-    {"cross.v.*", "model.decoder.layers.{}.encoder_attn.v_proj.*", "gd h; gd"},
-    {"cross.o.*", "model.decoder.layers.{}.encoder_attn.out_proj.*", "h grw; h"},
-    {"cross_sum_norm.*", "model.decoder.layers.{}.encoder_attn_layer_norm.*", "h; h"},
-    {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
-    {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
-    {"mlp_sum_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
-    {"head.weight", "lm_head.weight", "v h"}};
+static constexpr TensorRow kRows[] = {{"embed.tokens", "model.shared.weight", "v h"},
+                                      {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
+                                      {"embed_norm.*", "model.decoder.layernorm_embedding.*", "h; h"},
+                                      {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
+                                      {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
+                                      {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
+                                      {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
+                                      {"attn_sum_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
+                                      {"cross.q.*", "model.decoder.layers.{}.encoder_attn.q_proj.*", "grd h; grd"},
+                                      {"cross.k.*", "model.decoder.layers.{}.encoder_attn.k_proj.*", "gd h; gd"},
+                                      {"cross.v.*", "model.decoder.layers.{}.encoder_attn.v_proj.*", "gd h; gd"},
+                                      {"cross.o.*", "model.decoder.layers.{}.encoder_attn.out_proj.*", "h grw; h"},
+                                      {"cross_sum_norm.*", "model.decoder.layers.{}.encoder_attn_layer_norm.*", "h; h"},
+                                      {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
+                                      {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
+                                      {"mlp_sum_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
+                                      {"head.weight", "lm_head.weight", "v h"}};
 
 // Copies of the table of tokens, and what is no weight.
 static constexpr std::string_view kIgnoredTensors[] = {"final_logits_bias", "model.encoder.embed_tokens.weight",
@@ -48,14 +37,7 @@ static BlockDescription readEncoderLayer(Config &config, const ModelDescription 
   attention.causal = false;
   attention.heads = attention.groups = config.size("encoder_attention_heads", kMaxHeads);
   block.mlp.ffn = config.size("encoder_ffn_dim", kMaxFfn);
-  if (attention.heads == 0)
-    return block;
-  if (model.hidden % attention.heads != 0) {
-    config.refuse("encoder_attention_heads", fmt::format("does not divide d_model = {}", model.hidden),
-                  "possible encoder_attention_heads: " + listOf(divisorsOf(model.hidden, kMaxHeads)));
-    return block;
-  }
-  attention.headDim = model.hidden / attention.heads;
+  attention.headDim = headDimOf(config, "encoder_attention_heads", attention.heads, "d_model", model.hidden);
   return block;
 }
 
@@ -90,40 +72,37 @@ static void read(Reading &reading) {
 }
 
 std::span<const Family> bartFamilies() {
-  static const Family kFamily = {.modelType = "bart",
-                                 .architecture = "BartForConditionalGeneration",
-                                 // Fields of other heads, of generation, and of older files.
-                                 .ignoredFields = {"classifier_dropout", "classif_dropout", "extra_pos_embeddings",
-                                                   "_num_labels", "output_past", "force_bos_token_to_be_generated",
-                                                   "forced_bos_token_id", "forced_eos_token_id", "early_stopping",
-                                                   "length_penalty", "no_repeat_ngram_size", "num_beams"},
-                                 .neutralFields = {{"is_encoder_decoder", "true"},
-                                                   {"encoder_layerdrop", "0.0"},
-                                                   {"decoder_layerdrop", "0.0"},
-                                                   {"normalize_before", "false"},
-                                                   {"add_final_layer_norm", "false"},
-                                                   {"normalize_embedding", "true"},
-                                                   {"add_bias_logits", "false"},
-                                                   {"static_position_embeddings", "false"}},
-                                 .tensors = {"model.", kRows, kIgnoredTensors},
-                                 .names = {.heads = "decoder_attention_heads",
-                                           .groups = "decoder_attention_heads",
-                                           .ffn = "decoder_ffn_dim",
-                                           .layers = "decoder_layers",
-                                           .hidden = "d_model",
-                                           .normEpsilon = "",
-                                           .activation = "activation_function",
-                                           .hiddenDropout = "dropout"},
-                                 .fields = {.biases = {kAlwaysBiased},
-                                            .hasHeadDim = false,
-                                            .norm = layerNorm(1e-5),
-                                            .activation = "gelu",
-                                            .gated = false,
-                                            .hiddenDropout = 0.1,
-                                            .isTied = true,
-                                            .hasRope = false,
-                                            .paddingToken = 1},
-                                 .read = read};
+  static const Family kFamily = {
+      .modelType = "bart",
+      .architecture = "BartForConditionalGeneration",
+      // Fields of other heads, of generation, and of older files.
+      .ignoredFields = {"classifier_dropout", "classif_dropout", "extra_pos_embeddings", "_num_labels", "output_past",
+                        "force_bos_token_to_be_generated", "forced_bos_token_id", "forced_eos_token_id",
+                        "early_stopping", "length_penalty", "no_repeat_ngram_size", "num_beams"},
+      .neutralFields = {{"is_encoder_decoder", "true"},
+                        {"encoder_layerdrop", "0.0"},
+                        {"decoder_layerdrop", "0.0"},
+                        {"normalize_before", "false"},
+                        {"add_final_layer_norm", "false"},
+                        {"normalize_embedding", "true"},
+                        {"add_bias_logits", "false"},
+                        {"static_position_embeddings", "false"}},
+      .tensors = {.prefix = "model.", .rows = kRows, .ignored = kIgnoredTensors, .ofEncoder = {"decoder", "encoder"}},
+      .names = {.heads = "decoder_attention_heads",
+                .groups = "decoder_attention_heads",
+                .ffn = "decoder_ffn_dim",
+                .layers = "decoder_layers",
+                .hidden = "d_model",
+                .normEpsilon = "",
+                .activation = "activation_function",
+                .hiddenDropout = "dropout"},
+      .fields = gptLike({.biases = {kAlwaysBiased},
+                         .activation = "gelu",
+                         .hiddenDropout = 0.1,
+                         .isTied = true,
+                         .hasRope = false,
+                         .paddingToken = 1}),
+      .read = read};
   return {&kFamily, 1};
 }
 

@@ -1,6 +1,6 @@
-// BERT and its followers, for masked language modelling: a norm of each sum, embeddings of positions and of kinds of tokens, and a
-// head that transforms before it predicts masked tokens; and ModernBERT. The losses of sentence pairs (BertForPreTraining) and
-// of ELECTRA's discriminator are not computed; tensors that only they read are ignored.
+// BERT and its followers, for masked language modelling: a norm of each sum, embeddings of positions and of kinds of
+// tokens, and a head that transforms before it predicts masked tokens; and ModernBERT. The losses of sentence pairs
+// (BertForPreTraining) and of ELECTRA's discriminator are not computed; tensors that only they read are ignored.
 #include "model/families/Decoder.h"
 
 namespace mgc::frontend {
@@ -36,13 +36,10 @@ static constexpr TensorRow kModernRows[] = {
     {"embed.tokens", "model.embeddings.tok_embeddings.weight", "v h"},
     {"embed_norm.*", "model.embeddings.norm.*", "h; h"},
     {"attn_norm.*", "model.layers.{}.attn_norm.*", "h; h"},
-    {"attn.q.*", "model.layers.{}.attn.Wqkv.*", "grd|gd|gd h; grd|gd|gd", "q", 0},
-    {"attn.k.*", "model.layers.{}.attn.Wqkv.*", "grd|gd|gd h; grd|gd|gd", "k", 1},
-    {"attn.v.*", "model.layers.{}.attn.Wqkv.*", "grd|gd|gd h; grd|gd|gd", "v", 2},
+    {"attn.{q,k,v}.*", "model.layers.{}.attn.Wqkv.*", "grd|gd|gd h; grd|gd|gd"},
     {"attn.o.*", "model.layers.{}.attn.Wo.*", "h grw; h", "", 0, /*residualInit=*/true},
     {"mlp_norm.*", "model.layers.{}.mlp_norm.*", "h; h"},
-    {"mlp.gate.*", "model.layers.{}.mlp.Wi.*", "f|f h; f|f", "gate", 0},
-    {"mlp.up.*", "model.layers.{}.mlp.Wi.*", "f|f h; f|f", "up", 1},
+    {"mlp.{gate,up}.*", "model.layers.{}.mlp.Wi.*", "f|f h; f|f"},
     {"mlp.down.*", "model.layers.{}.mlp.Wo.*", "h f; h", "", 0, /*residualInit=*/true},
     {"final_norm.*", "model.final_norm.*", "h; h"},
     {"head.transform.*", "head.dense.*", "i h; i", "", 0, /*residualInit=*/true},
@@ -72,16 +69,14 @@ static KeyNames bertNames() {
 }
 
 static DecoderFields bertFields() {
-  return {.biases = {kAlwaysBiased},
-          .hasHeadDim = false,
-          .norm = layerNorm(1e-12),
-          .activation = "gelu",
-          .gated = false,
-          .dropout = 0.1,
-          .hiddenDropout = 0.1,
-          .isTied = true,
-          .hasRope = false,
-          .paddingToken = 0};
+  return gptLike({.biases = {kAlwaysBiased},
+                  .activation = "gelu",
+                  .dropout = 0.1,
+                  .hiddenDropout = 0.1,
+                  .isTied = true,
+                  .hasRope = false,
+                  .paddingToken = 0},
+                 layerNorm(1e-12));
 }
 
 static void readBert(Reading &reading) {

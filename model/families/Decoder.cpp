@@ -33,8 +33,8 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
   }
 }
 
-// Each head has keys and values of its own. The classes norm latents with an epsilon of their own, whatever rms_norm_eps
-// says.
+// Each head has keys and values of its own. The classes norm latents with an epsilon of their own, whatever
+// rms_norm_eps says.
 static void readLatentHeads(Config &config, AttentionDescription &attention) {
   constexpr double kLatentEpsilon = 1e-6;
   LatentAttention latent;
@@ -160,6 +160,34 @@ void readDecoder(Reading &reading, const DecoderFields &fields) {
   if (fields.hiddenDropout)
     block.attentionBranch.dropout = block.mlpBranch.dropout =
         config.probability(names.hiddenDropout, *fields.hiddenDropout);
+}
+
+Experts readExperts(Config &config, std::string_view countKey) {
+  Experts experts;
+  experts.count = config.size(countKey, kMaxExperts);
+  experts.chosen = config.size("num_experts_per_tok", kMaxChosen);
+  if (experts.count && experts.chosen > experts.count)
+    config.refuse("num_experts_per_tok", fmt::format("is more than {} = {}", countKey, experts.count),
+                  "expected at most as many as there are experts");
+  return experts;
+}
+
+void readClip(Reading &reading) { reading.block.attention.clip = reading.config.number("clip_qkv", 0, 1e-6, 1e15); }
+
+DecoderFields gptLike(DecoderFields fields, const Norm &norm) {
+  fields.hasHeadDim = fields.gated = false;
+  fields.norm = norm;
+  return fields;
+}
+
+int64_t headDimOf(Config &config, std::string_view headsKey, int64_t heads, std::string_view hiddenKey,
+                  int64_t hidden) {
+  if (heads == 0 || hidden == 0)
+    return 0;
+  if (hidden % heads != 0)
+    config.refuse(headsKey, fmt::format("does not divide {} = {}", hiddenKey, hidden),
+                  fmt::format("possible {}: {}", headsKey, listOf(divisorsOf(hidden, kMaxHeads))));
+  return std::max<int64_t>(1, hidden / heads);
 }
 
 void setParallel(BlockDescription &block) {

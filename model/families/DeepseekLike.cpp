@@ -102,8 +102,8 @@ static KeyNames routedNames() {
 
 std::span<const Family> deepseekFamilies() {
   static const Family kFamilies[] = {
-      // Latent attention, and experts behind some dense layers, chosen by softmax, of all or of the best groups. The class in
-      // transformers has no auxiliary loss.
+      // Latent attention, and experts behind some dense layers, chosen by softmax, of all or of the best groups. The
+      // class in transformers has no auxiliary loss.
       {.modelType = "deepseek_v2",
        .architecture = "DeepseekV2ForCausalLM",
        .ignoredFields = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"},
@@ -117,8 +117,8 @@ std::span<const Family> deepseekFamilies() {
        .names = routedNames(),
        .fields = {.biases = {kAttentionBias}, .rope = {.theta = 10000, .interleaved = true}, .isLatent = true},
        .read = readDeepseekV2},
-      // V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best groups. The
-      // class in transformers has no auxiliary loss.
+      // V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best
+      // groups. The class in transformers has no auxiliary loss.
       {.modelType = "deepseek_v3",
        .architecture = "DeepseekV3ForCausalLM",
        .ignoredFields = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"},

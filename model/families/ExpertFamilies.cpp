@@ -17,15 +17,6 @@ static constexpr TensorRow kSparseBlockRows[] = {
     {"experts.gate.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w1.weight", "e m h"},
     {"experts.up.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w3.weight", "e m h"},
     {"experts.down.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w2.weight", "e h m"}};
-Experts readExperts(Config &config, std::string_view countKey) {
-  Experts experts;
-  experts.count = config.size(countKey, kMaxExperts);
-  experts.chosen = config.size("num_experts_per_tok", kMaxChosen);
-  if (experts.count && experts.chosen > experts.count)
-    config.refuse("num_experts_per_tok", fmt::format("is more than {} = {}", countKey, experts.count),
-                  "expected at most as many as there are experts");
-  return experts;
-}
 
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
 static void readPooledAuxLoss(Reading &reading, double fallback) {
@@ -41,7 +32,7 @@ static void readPooledAuxLoss(Reading &reading, double fallback) {
 static void readGptOss(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   const int64_t window = config.size("sliding_window", kMaxPositions);
-  const std::vector<std::string> types = readLayerTypes(reading);
+  const std::vector<bool> sliding = readSlidingLayers(reading, [](int64_t layer) { return layer % 2 == 0; });
   Experts experts = readExperts(config, model.names.experts);
   experts.score = "none", experts.post = "softmax";
   experts.logitBias = experts.isZipped = true;
@@ -58,7 +49,7 @@ static void readGptOss(Reading &reading) {
   block.attention.sinks = true;
   block.experts = experts;
   reading.each([&](BlockDescription &each, int64_t layer) {
-    if (types.empty() ? layer % 2 == 0 : types[layer] == "sliding_attention")
+    if (sliding[layer])
       each.attention.window = window;
   });
 }
@@ -91,7 +82,7 @@ static void readNormalised(Config &config, Experts &experts) {
 
 static void readOlmoe(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
-  block.attention.clip = config.number("clip_qkv", 0, 1e-6, 1e15);
+  readClip(reading);
   block.attention.qkNorm = {*model.finalNorm, NormSpan::allHeads};
   block.experts = readExperts(config, config.has("num_local_experts") ? "num_local_experts" : model.names.experts);
   readNormalised(config, *block.experts);
@@ -151,19 +142,21 @@ static KeyNames localNames() { return {.experts = "num_local_experts", .expertFf
 
 std::span<const Family> expertFamilies() {
   static const Family kFamilies[] = {
-      // Attention with sinks and biases, a window on every other layer, yarn; on all layers experts with biases, whose gate and up
-      // alternate in one tensor and are clamped, chosen by logits with a bias and weighed by the softmax of those chosen.
+      // Attention with sinks and biases, a window on every other layer, yarn; on all layers experts with biases, whose
+      // gate and up alternate in one tensor and are clamped, chosen by logits with a bias and weighed by the softmax of
+      // those chosen.
       {.modelType = "gpt_oss",
        .architecture = "GptOssForCausalLM",
-       // Other names of num_experts_per_tok and of rope's original_max_position_embeddings, which the class does not read.
+       // Other names of num_experts_per_tok and of rope's original_max_position_embeddings, which the class does not
+       // read.
        .ignoredFields = {"experts_per_token", "initial_context_length"},
        .neutralFields = {{"partial_rotary_factor", "1.0"}, {"swiglu_alpha", "1.702"}},
        .tensors = withRows(kGptOssRows),
        .names = localNames(),
        .fields = {.biases = {{kQkv | kOut, "attention_bias", true}}, .headDim = 64, .norm = rmsNorm(1e-5)},
        .read = readGptOss},
-      // On all layers experts, chosen by sigmoid and a bias; queries and keys are normed over all their heads, and a part of each
-      // head rotates.
+      // On all layers experts, chosen by sigmoid and a bias; queries and keys are normed over all their heads, and a
+      // part of each head rotates.
       {.modelType = "minimax_m2",
        .architecture = "MiniMaxM2ForCausalLM",
        // The class has no modules that predict later tokens, and reads none of the others.
@@ -198,8 +191,8 @@ std::span<const Family> expertFamilies() {
                   .rope = {.theta = 10000},
                   .paddingToken = 1},
        .read = readOlmoe},
-      // Experts on some layers and a shared expert beside them, times the sigmoid of its gate. The auxiliary loss is part of the
-      // loss only where output_router_logits says so.
+      // Experts on some layers and a shared expert beside them, times the sigmoid of its gate. The auxiliary loss is
+      // part of the loss only where output_router_logits says so.
       {.modelType = "qwen2_moe",
        .architecture = "Qwen2MoeForCausalLM",
        .ignoredFields = {"router_aux_loss_coef"}, // without output_router_logits

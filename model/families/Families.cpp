@@ -10,7 +10,7 @@ namespace mgc::frontend {
 // A model that no family describes: all of it stands under "mgc": {"model": {..}} (Overrides.h).
 static Family written() {
   Family family = {.modelType = "mgc", .isWritten = true};
-  family.tensors.ofEncoder = kOfEncoderRole;
+  family.tensors.ofEncoder = {"", kOfEncoderRole};
   family.read = [](Reading &reading) {
     if (!reading.config.isSet("mgc"))
       reading.config.report().add("mgc.model is missing, but of model_type mgc it is required");
@@ -157,7 +157,8 @@ static void rename(TensorRow &row, std::string_view tensor, const std::vector<Te
     row.tensor = tensor;
 }
 
-// Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file gives.
+// Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file
+// gives.
 static std::vector<TensorRow> renamedRows(std::vector<TensorRow> rows, const NamedTensors &named, Config &overrides) {
   static const TensorTable kDecoderTable(kDecoderTensors);
   for (const TensorRow &row : kDecoderTable.rows())
@@ -279,8 +280,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   if (overrides) {
     renamed = renamedRows(table.rows(), named, *overrides);
     tensors.rows = renamed;
-    if (tensors.ofEncoder.empty())
-      tensors.ofEncoder = kOfEncoderRole;
+    if (tensors.ofEncoder.second.empty())
+      tensors.ofEncoder = {"", kOfEncoderRole};
   }
   complete(model, layers);
   if (config.report().empty())

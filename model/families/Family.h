@@ -1,5 +1,5 @@
-// A family of models is a row of a table: the fields of its config.json, what they mean, the names of its tensors, and, where
-// rows do not say it, a function. docs/adding-a-model-family.md walks through one.
+// A family of models is a row of a table: the fields of its config.json, what they mean, the names of its tensors, and,
+// where rows do not say it, a function. docs/adding-a-model-family.md walks through one.
 #pragma once
 
 #include "model/Config.h"
@@ -24,8 +24,9 @@ struct BiasField {
 inline constexpr BiasField kAlwaysBiased = {}, kAttentionBias = {kQkv | kOut, "attention_bias", false},
                            kMlpBias = {kMlp, "mlp_bias", false};
 
-// How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent. Keys that
-// are not here are those of Family::names, of which "" says that the class reads none: then what stands here holds.
+// How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent.
+// Keys that are not here are those of Family::names, of which "" says that the class reads none: then what stands here
+// holds.
 struct DecoderFields {
   std::vector<BiasField> biases = {};
   bool hasHeadDim = true;            // the class reads head_dim; else a head is hidden_size / num_attention_heads
@@ -59,7 +60,8 @@ struct Reading {
   int64_t count = 0;                         // number of layers
   std::vector<BlockDescription> layers = {}; // empty: `count` times `block`
 
-  // Edits each layer by edit(layer, its number). Nothing once a problem was recorded: sizes and lists may not be usable then.
+  // Edits each layer by edit(layer, its number). Nothing once a problem was recorded: sizes and lists may not be usable
+  // then.
   void each(const auto &edit) {
     if (!config.report().empty())
       return;
@@ -75,8 +77,8 @@ struct NestedDecoder {
   std::string_view field = {}, begin = {}, prefix = {};
 };
 
-// Sizes that an object of this family within a config.json may leave out: those of its class. Older versions of transformers
-// wrote only what differs from them there. 0: it must stand there.
+// Sizes that an object of this family within a config.json may leave out: those of its class. Older versions of
+// transformers wrote only what differs from them there. 0: it must stand there.
 struct ClassSizes {
   int64_t vocabulary = 0, hidden = 0, ffn = 0, layers = 0, heads = 0, groups = 0, positions = 0;
 };
@@ -103,8 +105,8 @@ struct Family {
   bool isWritten = false; // its layers are those of mgc.model; nothing of a decoder is read
   // Its decoder is read before `read`, and has the layers; no field: rows above say how it is read.
   NestedDecoder decoder = {};
-  // The factor of embeddings, where the class multiplies all that its layers are given by it, also what stands in the place of
-  // tokens; empty: of tokens alone.
+  // The factor of embeddings, where the class multiplies all that its layers are given by it, also what stands in the
+  // place of tokens; empty: of tokens alone.
   std::string_view embeddingScaleKey = {};
   ClassSizes classSizes = {};
 };
@@ -119,8 +121,8 @@ std::span<const Family *const> families(); // all of them, in the order of model
 // but for those of `neutral`.
 void acceptCommonFields(Config &config, std::span<const NeutralField> neutral = {});
 
-// Reads a whole config.json (already parsed) into a model; `overrides` is its mgc.model (Overrides.h), null where it has none.
-// Problems go to config.report().
+// Reads a whole config.json (already parsed) into a model; `overrides` is its mgc.model (Overrides.h), null where it
+// has none. Problems go to config.report().
 void readModel(Config &config, Config *overrides, ModelDescription &model);
 
 } // namespace mgc::frontend

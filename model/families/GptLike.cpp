@@ -1,4 +1,5 @@
-// GPT-2 and its followers: learned positions or a part of each head that rotates, layer norms, biases, an mlp without a gate.
+// GPT-2 and its followers: learned positions or a part of each head that rotates, layer norms, biases, an mlp without a
+// gate.
 #include "model/families/Decoder.h"
 
 namespace mgc::frontend {
@@ -7,9 +8,7 @@ static constexpr TensorRow kGpt2Rows[] = {
     {"embed.tokens", "transformer.wte.weight", "v h"},
     {"embed.positions", "transformer.wpe.weight", "p h"},
     {"attn_norm.*", "transformer.h.{}.ln_1.*", "h; h"},
-    {"attn.q.*", "transformer.h.{}.attn.c_attn.*", "h grd|gd|gd; grd|gd|gd", "q", 0},
-    {"attn.k.*", "transformer.h.{}.attn.c_attn.*", "h grd|gd|gd; grd|gd|gd", "k", 1},
-    {"attn.v.*", "transformer.h.{}.attn.c_attn.*", "h grd|gd|gd; grd|gd|gd", "v", 2},
+    {"attn.{q,k,v}.*", "transformer.h.{}.attn.c_attn.*", "h grd|gd|gd; grd|gd|gd"},
     {"attn.o.*", "transformer.h.{}.attn.c_proj.*", "grw h; h", "", 0, /*residualInit=*/true},
     {"mlp_norm.*", "transformer.h.{}.ln_2.*", "h; h"},
     {"mlp.up.*", "transformer.h.{}.mlp.c_fc.*", "h f; f"},
@@ -17,9 +16,7 @@ static constexpr TensorRow kGpt2Rows[] = {
     {"final_norm.*", "transformer.ln_f.*", "h; h"},
     {"head.weight", "lm_head.weight", "v h"}};
 static constexpr TensorRow kBigCodeRows[] = {
-    {"attn.q.*", "transformer.h.{}.attn.c_attn.*", "g(rd|d|d) h; g(rd|d|d)", "q", 0},
-    {"attn.k.*", "transformer.h.{}.attn.c_attn.*", "g(rd|d|d) h; g(rd|d|d)", "k", 1},
-    {"attn.v.*", "transformer.h.{}.attn.c_attn.*", "g(rd|d|d) h; g(rd|d|d)", "v", 2},
+    {"attn.{q,k,v}.*", "transformer.h.{}.attn.c_attn.*", "g(rd|d|d) h; g(rd|d|d)"},
     {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grw", "", 0, /*residualInit=*/true},
     {"mlp.up.weight", "transformer.h.{}.mlp.c_fc.weight", "f h"},
     {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f", "", 0, /*residualInit=*/true}};
@@ -36,9 +33,7 @@ static constexpr TensorRow kGptJRows[] = {{"embed.tokens", "transformer.wte.weig
 static constexpr TensorRow kNeoXRows[] = {
     {"embed.tokens", "gpt_neox.embed_in.weight", "v h"},
     {"attn_norm.*", "gpt_neox.layers.{}.input_layernorm.*", "h; h"},
-    {"attn.q.*", "gpt_neox.layers.{}.attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "q", 0},
-    {"attn.k.*", "gpt_neox.layers.{}.attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "k", 1},
-    {"attn.v.*", "gpt_neox.layers.{}.attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "v", 2},
+    {"attn.{q,k,v}.*", "gpt_neox.layers.{}.attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)"},
     {"attn.o.*", "gpt_neox.layers.{}.attention.dense.*", "h grw; h"},
     {"mlp_norm.*", "gpt_neox.layers.{}.post_attention_layernorm.*", "h; h"},
     {"mlp.up.*", "gpt_neox.layers.{}.mlp.dense_h_to_4h.*", "f h; f"},
@@ -67,17 +62,14 @@ static constexpr std::string_view kNeoXMasks[] = {"gpt_neox.layers.{}.attention.
                                                   "gpt_neox.layers.{}.attention.rotary_emb.inv_freq"};
 
 static DecoderFields gptFields(std::string_view activation) {
-  return {.biases = {kAlwaysBiased},
-          .hasHeadDim = false,
-          .norm = layerNorm(1e-5),
-          .activation = activation,
-          .gated = false,
-          .ffnOverHidden = 4,
-          .dropout = 0.1,
-          .hiddenDropout = 0.1,
-          .isTied = true,
-          .hasRope = false,
-          .hasPadding = false};
+  return gptLike({.biases = {kAlwaysBiased},
+                  .activation = activation,
+                  .ffnOverHidden = 4,
+                  .dropout = 0.1,
+                  .hiddenDropout = 0.1,
+                  .isTied = true,
+                  .hasRope = false,
+                  .hasPadding = false});
 }
 
 static void readGpt2(Reading &reading) {
@@ -149,22 +141,20 @@ std::span<const Family> gptFamilies() {
        .names = gptNames(),
        .fields = gptFields("gelu_pytorch_tanh"),
        .read = readBigCode},
-      // Attention and mlp side by side, each behind a layer norm of its own; a part of each head rotates; queries, keys and values
-      // of each head lie together. Pythia too.
+      // Attention and mlp side by side, each behind a layer norm of its own; a part of each head rotates; queries, keys
+      // and values of each head lie together. Pythia too.
       {.modelType = "gpt_neox",
        .architecture = "GPTNeoXForCausalLM",
        // A field of other heads; the class reads the two others under other names.
        .ignoredFields = {"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"},
        .tensors = {"gpt_neox.", kNeoXRows, kNeoXMasks},
        .names = {.groups = "num_attention_heads", .normEpsilon = "layer_norm_eps", .hiddenDropout = "hidden_dropout"},
-       .fields = {.biases = {{kQkv | kOut, "attention_bias", true}, {kMlp}},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .activation = "gelu",
-                  .gated = false,
-                  .hiddenDropout = 0,
-                  .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
-                  .hasPadding = false},
+       .fields =
+           gptLike({.biases = {{kQkv | kOut, "attention_bias", true}, {kMlp}},
+                    .activation = "gelu",
+                    .hiddenDropout = 0,
+                    .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
+                    .hasPadding = false}),
        .read = readNeoX},
       // Attention and mlp side by side behind one layer norm; neighbours of a part of each head rotate
       {.modelType = "gptj",
@@ -175,15 +165,12 @@ std::span<const Family> gptFamilies() {
        .neutralFields = {{"scale_attn_weights", "true"}, {"rotary", "true"}},
        .tensors = {"transformer.", kGptJRows, kGptMasks},
        .names = gptNames(),
-       .fields = {.biases = {{kMlp}},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .activation = "gelu_new",
-                  .gated = false,
-                  .ffnOverHidden = 4,
-                  .hiddenDropout = 0,
-                  .hasRope = false,
-                  .hasPadding = false},
+       .fields = gptLike({.biases = {{kMlp}},
+                          .activation = "gelu_new",
+                          .ffnOverHidden = 4,
+                          .hiddenDropout = 0,
+                          .hasRope = false,
+                          .hasPadding = false}),
        .read = readGptJ},
       {.modelType = "opt", // a table of positions whose first two rows are of none, and relu
        .architecture = "OPTForCausalLM",
@@ -198,15 +185,12 @@ std::span<const Family> gptFamilies() {
                  .normEpsilon = "",
                  .activation = "activation_function",
                  .hiddenDropout = "dropout"},
-       .fields = {.biases = {{kQkv | kOut | kMlp, "enable_bias", true}},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .activation = "relu",
-                  .gated = false,
-                  .hiddenDropout = 0.1,
-                  .isTied = true,
-                  .hasRope = false,
-                  .paddingToken = 1},
+       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "enable_bias", true}},
+                          .activation = "relu",
+                          .hiddenDropout = 0.1,
+                          .isTied = true,
+                          .hasRope = false,
+                          .paddingToken = 1}),
        .read = readOpt},
   };
   return kFamilies;

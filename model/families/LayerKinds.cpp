@@ -20,11 +20,18 @@ std::vector<std::string> readLayerTypes(Reading &reading) {
   return {};
 }
 
-std::vector<bool> readSlidingLayers(Reading &reading, int64_t every) {
+LayerRule allButEach(int64_t every) {
+  return [every](int64_t layer) { return every == 0 || (layer + 1) % every != 0; };
+}
+
+std::vector<bool> readSlidingLayers(Reading &reading, const LayerRule &rule, bool hasWindow) {
   const std::vector<std::string> types = readLayerTypes(reading);
+  if (!hasWindow && std::ranges::find(types, "sliding_attention") != types.end())
+    reading.config.refuse("layer_types", "names sliding_attention, but no window is in use",
+                          "set use_sliding_window to true and sliding_window to its size");
   std::vector<bool> sliding(reading.count);
   for (int64_t layer = 0; layer < reading.count; ++layer)
-    sliding[layer] = types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
+    sliding[layer] = types.empty() ? rule(layer) : types[layer] == "sliding_attention";
   return sliding;
 }
 
@@ -39,19 +46,16 @@ std::vector<int64_t> readLayerWindows(Reading &reading) {
   const bool isUsed = config.flag("use_sliding_window", false);
   const int64_t window = config.countOr("sliding_window", 0, kMaxPositions);
   const int64_t firstWindowed = config.countOr("max_window_layers", 28, kMaxLayers);
-  const std::vector<std::string> types = readLayerTypes(reading);
-  const bool isNamed = std::ranges::find(types, "sliding_attention") != types.end();
-  if (isNamed && (!isUsed || !window))
-    config.refuse("layer_types", "names sliding_attention, but no window is in use",
-                  "set use_sliding_window to true and sliding_window to its size");
-  else if (isUsed && !window)
+  const size_t beforeLayers = config.report().count();
+  const std::vector<bool> sliding =
+      readSlidingLayers(reading, [&](int64_t layer) { return layer >= firstWindowed; }, isUsed && window > 0);
+  if (isUsed && !window && config.report().count() == beforeLayers)
     config.refuse("use_sliding_window", "but sliding_window gives no size", "");
   if (config.report().count() != before)
     return {};
   std::vector<int64_t> windows(reading.count, 0);
   for (int64_t layer = 0; isUsed && layer < reading.count; ++layer)
-    if (types.empty() ? layer >= firstWindowed : types[layer] == "sliding_attention")
-      windows[layer] = window;
+    windows[layer] = sliding[layer] ? window : 0;
   return windows;
 }
 

@@ -3,9 +3,7 @@
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kGlmRows[] = {
-    {"mlp.gate.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h", "gate", 0},
-    {"mlp.up.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h", "up", 1}};
+static constexpr TensorRow kGlmRows[] = {{"mlp.{gate,up}.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h"}};
 static constexpr TensorRow kPhiRows[] = {{"attn.o.*", "model.layers.{}.self_attn.dense.*", "h grw; h"},
                                          {"attn.q_norm.*", "model.layers.{}.self_attn.q_layernorm.*", "d; d"},
                                          {"attn.k_norm.*", "model.layers.{}.self_attn.k_layernorm.*", "d; d"},
@@ -13,11 +11,8 @@ static constexpr TensorRow kPhiRows[] = {{"attn.o.*", "model.layers.{}.self_attn
                                          {"mlp.down.*", "model.layers.{}.mlp.fc2.*", "h f; h"},
                                          {"final_norm.*", "model.final_layernorm.*", "h; h"}};
 static constexpr TensorRow kPhi3Rows[] = {
-    {"attn.q.weight", "model.layers.{}.self_attn.qkv_proj.weight", "grd|gd|gd h", "q", 0},
-    {"attn.k.weight", "model.layers.{}.self_attn.qkv_proj.weight", "grd|gd|gd h", "k", 1},
-    {"attn.v.weight", "model.layers.{}.self_attn.qkv_proj.weight", "grd|gd|gd h", "v", 2},
-    {"mlp.gate.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h", "gate", 0},
-    {"mlp.up.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h", "up", 1}};
+    {"attn.{q,k,v}.weight", "model.layers.{}.self_attn.qkv_proj.weight", "grd|gd|gd h"},
+    {"mlp.{gate,up}.weight", "model.layers.{}.mlp.gate_up_proj.weight", "f|f h"}};
 static constexpr TensorRow kStableLmRows[] = {
     {"attn.q_norms.weight", "model.layers.{}.self_attn.q_layernorm.norms.{#}.weight", "gr d"},
     {"attn.k_norms.weight", "model.layers.{}.self_attn.k_layernorm.norms.{#}.weight", "g d"}};
@@ -175,21 +170,17 @@ std::span<const Family> llamaFamilies() {
                   .norm = {.epsilon = 1e-5, .weight = false},
                   .rope = {.theta = 10000},
                   .paddingToken = 1},
-       .read =
-           [](Reading &reading) { reading.block.attention.clip = reading.config.number("clip_qkv", 0, 1e-6, 1e15); }},
+       .read = readClip},
       // 1, 1.5 and 2: parallel branches behind one layer norm, biases; a part of each head rotates
       {.modelType = "phi",
        .architecture = "PhiForCausalLM",
        .tensors = withRows(kPhiRows),
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = {.biases = {kAlwaysBiased},
-                  .hasHeadDim = false,
-                  .groupsMayBeAbsent = true,
-                  .norm = layerNorm(1e-5),
-                  .activation = "gelu_new",
-                  .gated = false,
-                  .hiddenDropout = 0,
-                  .rope = {.theta = 10000, .part = 0.5}},
+       .fields = gptLike({.biases = {kAlwaysBiased},
+                          .groupsMayBeAbsent = true,
+                          .activation = "gelu_new",
+                          .hiddenDropout = 0,
+                          .rope = {.theta = 10000, .part = 0.5}}),
        .read = readPhi},
       // Phi-3, Phi-3.5 and Phi-4: queries, keys and values are one matrix, and gate and up another; with longrope the
       // frequencies depend on the length of the sequences.
@@ -218,8 +209,8 @@ std::span<const Family> llamaFamilies() {
                   .hiddenDropout = 0.1,
                   .rope = {.theta = 10000},
                   .paddingToken = 1}},
-      // Layer norms; a part of each head rotates. Attention and mlp may be parallel, and queries and keys normed, each head with a
-      // weight of its own.
+      // Layer norms; a part of each head rotates. Attention and mlp may be parallel, and queries and keys normed, each
+      // head with a weight of its own.
       {.modelType = "stablelm",
        .architecture = "StableLmForCausalLM",
        .tensors = withRows(kStableLmRows),

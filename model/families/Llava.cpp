@@ -1,6 +1,6 @@
-// Models of a vision tower, a projector and a decoder of another family, whose image tokens are what the tower makes, as
-// transformers joins them: LLaVA; and the decoder alone of Gemma 3 and Mistral 3, whose towers are neither read nor trained: the
-// decoder's numbers do not depend on them without an image.
+// Models of a vision tower, a projector and a decoder of another family, whose image tokens are what the tower makes,
+// as transformers joins them: LLaVA; and the decoder alone of Gemma 3 and Mistral 3, whose towers are neither read nor
+// trained: the decoder's numbers do not depend on them without an image.
 #include "model/families/VisionTower.h"
 
 namespace mgc::frontend {
@@ -81,8 +81,8 @@ std::span<const Family> imageFamilies() {
                    .otherBegins = kLlavaBegins},
        .read = readLlava,
        .decoder = kLlavaDecoder},
-      // Mistral Small 3.1 and later, and Ministral 3. The class ties where its config.json is silent; published checkpoints, whose
-      // decoder's part says whether, have two tensors.
+      // Mistral Small 3.1 and later, and Ministral 3. The class ties where its config.json is silent; published
+      // checkpoints, whose decoder's part says whether, have two tensors.
       {.modelType = "mistral3",
        .architecture = "Mistral3ForConditionalGeneration",
        .ignoredFields = {"vision_config", "image_token_index", "image_token_id", "projector_hidden_act",

@@ -1,4 +1,5 @@
-// Families whose scores fall with distance, in the place of positions (ALiBi, Press et al. 2021): BLOOM, MPT, and some of Falcon.
+// Families whose scores fall with distance, in the place of positions (ALiBi, Press et al. 2021): BLOOM, MPT, and some
+// of Falcon.
 #include "model/families/Decoder.h"
 
 #include <bit>
@@ -11,9 +12,7 @@ static constexpr TensorRow kBloomRows[] = {
     {"embed.tokens", "transformer.word_embeddings.weight", "v h"},
     {"embed_norm.*", "transformer.word_embeddings_layernorm.*", "h; h"},
     {"attn_norm.*", "transformer.h.{}.input_layernorm.*", "h; h"},
-    {"attn.q.*", "transformer.h.{}.self_attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "q", 0},
-    {"attn.k.*", "transformer.h.{}.self_attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "k", 1},
-    {"attn.v.*", "transformer.h.{}.self_attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)", "v", 2},
+    {"attn.{q,k,v}.*", "transformer.h.{}.self_attention.query_key_value.*", "g(rd|d|d) h; g(rd|d|d)"},
     {"attn.o.*", "transformer.h.{}.self_attention.dense.*", "h grw; h"},
     {"mlp_norm.*", "transformer.h.{}.post_attention_layernorm.*", "h; h"},
     {"mlp.up.*", "transformer.h.{}.mlp.dense_h_to_4h.*", "f h; f"},
@@ -26,9 +25,7 @@ static constexpr TensorRow kTwoNormRows[] = {{"attn_norm.*", "transformer.h.{}.l
 static constexpr TensorRow kMptRows[] = {
     {"embed.tokens", "transformer.wte.weight", "v h"},
     {"attn_norm.weight", "transformer.blocks.{}.norm_1.weight", "h"},
-    {"attn.q.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "q", 0},
-    {"attn.k.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "k", 1},
-    {"attn.v.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h", "v", 2},
+    {"attn.{q,k,v}.weight", "transformer.blocks.{}.attn.Wqkv.weight", "grd|gd|gd h"},
     {"attn.o.weight", "transformer.blocks.{}.attn.out_proj.weight", "h grw"},
     {"mlp_norm.weight", "transformer.blocks.{}.norm_2.weight", "h"},
     {"mlp.up.weight", "transformer.blocks.{}.ffn.up_proj.weight", "f h"},
@@ -36,8 +33,8 @@ static constexpr TensorRow kMptRows[] = {
     {"final_norm.weight", "transformer.norm_f.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 
-// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then 2^(-4
-// i / that power) for i = 1, 3, 5 .. (BLOOM, Falcon).
+// 2^(-8 i / n) for i = 1 .. n where the number n of heads is a power of two; else those of the power of two below, then
+// 2^(-4 i / that power) for i = 1, 3, 5 .. (BLOOM, Falcon).
 static std::vector<double> slopesOf(int64_t heads) {
   std::vector<double> slopes;
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
@@ -184,20 +181,17 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "",
                  .hiddenDropout = "hidden_dropout"},
-       .fields = {.biases = {kAlwaysBiased},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .activation = "gelu_new",
-                  .gated = false,
-                  .ffnOverHidden = 4,
-                  .hiddenDropout = 0,
-                  .isTied = true,
-                  .hasRope = false,
-                  .hasPadding = false},
+       .fields = gptLike({.biases = {kAlwaysBiased},
+                          .activation = "gelu_new",
+                          .ffnOverHidden = 4,
+                          .hiddenDropout = 0,
+                          .isTied = true,
+                          .hasRope = false,
+                          .hasPadding = false}),
        .prepare = setBloomNames,
        .read = readBloom},
-      // Attention and mlp side by side or in turn; keys of all heads, of one or of groups; rotary positions, or slopes. Queries of a
-      // group, its keys and its values lie together.
+      // Attention and mlp side by side or in turn; keys of all heads, of one or of groups; rotary positions, or slopes.
+      // Queries of a group, its keys and its values lie together.
       {.modelType = "falcon",
        .architecture = "FalconForCausalLM",
        .ignoredFields = {"ff_factor", "auto_map"}, // the class reads neither
@@ -209,16 +203,13 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "activation",
                  .attentionDropout = ""},
-       .fields = {.biases = {{kQkv | kOut | kMlp, "bias", false}},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .activation = "gelu",
-                  .gated = false,
-                  .ffnOverHidden = 4,
-                  .positions = 2048,
-                  .isTied = true,
-                  .rope = {.theta = 10000},
-                  .hasPadding = false},
+       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "bias", false}},
+                          .activation = "gelu",
+                          .ffnOverHidden = 4,
+                          .positions = 2048,
+                          .isTied = true,
+                          .rope = {.theta = 10000},
+                          .hasPadding = false}),
        .prepare = prepareFalcon,
        .read = readFalcon},
       {.modelType = "mpt", // layer norms without biases; one matrix of queries, keys and values
@@ -238,14 +229,9 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "",
                  .attentionDropout = ""},
-       .fields = {.hasHeadDim = false,
-                  .norm = {.epsilon = 1e-5},
-                  .activation = "gelu",
-                  .gated = false,
-                  .ffnOverHidden = 4,
-                  .isTied = true,
-                  .hasRope = false,
-                  .hasPadding = false},
+       .fields =
+           gptLike({.activation = "gelu", .ffnOverHidden = 4, .isTied = true, .hasRope = false, .hasPadding = false},
+                   {.epsilon = 1e-5}),
        .read = readMpt},
   };
   return kFamilies;

@@ -1,5 +1,6 @@
-// T5 and its second version, flan-T5 among them: an encoder and a decoder whose layers share one learned bias of distances in
-// each stack, scores without a scale, norms without a mean, no biases. Each weight begins by the sizes of its product.
+// T5 and its second version, flan-T5 among them: an encoder and a decoder whose layers share one learned bias of
+// distances in each stack, scores without a scale, norms without a mean, no biases. Each weight begins by the sizes of
+// its product.
 #include "model/families/Decoder.h"
 
 #include <cmath>
@@ -12,18 +13,11 @@ static constexpr TensorRow begun(std::string_view role, std::string_view tensor,
 }
 static constexpr TensorRow kRows[] = {
     {"embed.tokens", "shared.weight", "v h"},
-    begun("encoder.attn.relative_bias", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr",
-          "h"),
-    {"encoder.attn_norm.weight", "encoder.block.{}.layer.0.layer_norm.weight", "h"},
-    begun("encoder.attn.q.weight", "encoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
-    begun("encoder.attn.k.weight", "encoder.block.{}.layer.0.SelfAttention.k.weight", "gd h", "h"),
-    begun("encoder.attn.v.weight", "encoder.block.{}.layer.0.SelfAttention.v.weight", "gd h", "h"),
-    begun("encoder.attn.o.weight", "encoder.block.{}.layer.0.SelfAttention.o.weight", "h grw", "grw"),
+    // The encoder has no branch between attention and mlp, and so another number of the mlp.
     {"encoder.mlp_norm.weight", "encoder.block.{}.layer.1.layer_norm.weight", "h"},
     begun("encoder.mlp.gate.weight", "encoder.block.{}.layer.1.DenseReluDense.wi_0.weight", "f h", "h"),
     begun("encoder.mlp.up.weight", "encoder.block.{}.layer.1.DenseReluDense.wi_1.weight", "f h", "h"),
     begun("encoder.mlp.down.weight", "encoder.block.{}.layer.1.DenseReluDense.wo.weight", "h f", "f"),
-    {"encoder.final_norm.weight", "encoder.final_layer_norm.weight", "h"},
     begun("attn.relative_bias", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "n gr", "h"),
     {"attn_norm.weight", "decoder.block.{}.layer.0.layer_norm.weight", "h"},
     begun("attn.q.weight", "decoder.block.{}.layer.0.SelfAttention.q.weight", "grd h", "hd"),
@@ -133,38 +127,39 @@ static void read(Reading &reading) {
 }
 
 std::span<const Family> t5Families() {
-  static const Family kFamily = {.modelType = "t5",
-                                 .architecture = "T5ForConditionalGeneration",
-                                 .oldArchitecture = "T5WithLMHeadModel",
-                                 // Heads of other classes, and what the class does not read.
-                                 .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
-                                 .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
-                                 .tensors = {"", kRows, kIgnoredTensors},
-                                 .rowsOf = rowsOf,
-                                 .names = {.heads = "num_heads",
-                                           .groups = "num_heads",
-                                           .headDim = "d_kv",
-                                           .ffn = "d_ff",
-                                           .layers = "num_layers",
-                                           .positions = "",
-                                           .hidden = "d_model",
-                                           .normEpsilon = "layer_norm_epsilon",
-                                           .activation = "",
-                                           .attentionDropout = "dropout_rate",
-                                           .hiddenDropout = "dropout_rate",
-                                           .encoderHeads = "num_heads",
-                                           .encoderFfn = "d_ff",
-                                           .encoderLayers = "num_layers"},
-                                 .fields = {.headDim = 64,
-                                            .activation = "relu",
-                                            .dropout = kDropout,
-                                            .hiddenDropout = kDropout,
-                                            .isTied = true,
-                                            .initializerRange = 1,
-                                            .hasRope = false,
-                                            .hasPadding = false},
-                                 .prepare = setLayersKey,
-                                 .read = read};
+  static const Family kFamily = {
+      .modelType = "t5",
+      .architecture = "T5ForConditionalGeneration",
+      .oldArchitecture = "T5WithLMHeadModel",
+      // Heads of other classes, and what the class does not read.
+      .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
+      .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
+      .tensors = {.rows = kRows, .ignored = kIgnoredTensors, .ofEncoder = {"decoder", "encoder"}},
+      .rowsOf = rowsOf,
+      .names = {.heads = "num_heads",
+                .groups = "num_heads",
+                .headDim = "d_kv",
+                .ffn = "d_ff",
+                .layers = "num_layers",
+                .positions = "",
+                .hidden = "d_model",
+                .normEpsilon = "layer_norm_epsilon",
+                .activation = "",
+                .attentionDropout = "dropout_rate",
+                .hiddenDropout = "dropout_rate",
+                .encoderHeads = "num_heads",
+                .encoderFfn = "d_ff",
+                .encoderLayers = "num_layers"},
+      .fields = {.headDim = 64,
+                 .activation = "relu",
+                 .dropout = kDropout,
+                 .hiddenDropout = kDropout,
+                 .isTied = true,
+                 .initializerRange = 1,
+                 .hasRope = false,
+                 .hasPadding = false},
+      .prepare = setLayersKey,
+      .read = read};
   return {&kFamily, 1};
 }
 

@@ -1,8 +1,6 @@
-// See VisionTower.h. CLIP's tower has a class token before the patches and a norm before its layers; SigLIP's has neither,
-// and a bias of the product of patches. The norm behind their layers and what pools them make no feature.
+// See VisionTower.h. CLIP's tower has a class token before the patches and a norm before its layers; SigLIP's has
+// neither, and a bias of the product of patches. The norm behind their layers and what pools them make no feature.
 #include "model/families/VisionTower.h"
-
-#include <cmath>
 
 namespace mgc::frontend {
 
@@ -38,13 +36,7 @@ BlockDescription readLayer(Config &config, const KeyNames &names, const Tower &t
   block.mlp.activation = config.choice("hidden_act", tower.activation, wordsOf(Of<Activation>()));
   block.attentionBranch.before = block.mlpBranch.before =
       layerNorm(config.number("layer_norm_eps", tower.epsilon, 0, 1));
-  if (attention.heads == 0 || hidden == 0)
-    return block;
-  if (hidden % attention.heads != 0)
-    config.refuse("num_attention_heads", fmt::format("does not divide {} = {}", names.encoderHidden, hidden),
-                  "possible num_attention_heads: " + listOf(divisorsOf(hidden, kMaxHeads)));
-  attention.headDim = std::max<int64_t>(1, hidden / attention.heads);
-  attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
+  attention.headDim = headDimOf(config, "num_attention_heads", attention.heads, names.encoderHidden, hidden);
   return block;
 }
 

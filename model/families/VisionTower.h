@@ -11,8 +11,8 @@ struct TowerFeatures {
   bool leavesOutFirst = false; // the position of the class token
 };
 
-// Reads the vision_config into model.encoder, with the layers that the features are made by, model.encoderLayersInFile and the
-// names of its fields. Nothing but problems where its sizes are not usable.
+// Reads the vision_config into model.encoder, with the layers that the features are made by, model.encoderLayersInFile
+// and the names of its fields. Nothing but problems where its sizes are not usable.
 void readVisionTower(Config &config, const TowerFeatures &features, ModelDescription &model);
 
 // Its tensors behind the "vision_tower." of LLaVA, but for those of the projector; and those that no feature needs.

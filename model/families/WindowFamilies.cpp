@@ -1,5 +1,5 @@
-// Families like Llama of which some layers have a window, or rotate by other frequencies or not at all, and those that share a
-// function with them.
+// Families like Llama of which some layers have a window, or rotate by other frequencies or not at all, and those that
+// share a function with them.
 #include "model/families/Decoder.h"
 
 #include <cmath>
@@ -74,7 +74,7 @@ static void readCohere(Reading &reading) {
 static void readCohere2(Reading &reading) {
   readLogitScale(reading);
   const int64_t window = readWindow(reading.config);
-  setWindowOrNoRope(reading, readSlidingLayers(reading, readWindowPattern(reading.config, 4)), window);
+  setWindowOrNoRope(reading, readSlidingLayers(reading, allButEach(readWindowPattern(reading.config, 4))), window);
 }
 
 // --- EXAONE 4
@@ -88,7 +88,7 @@ static void readExaone4(Reading &reading) {
   const bool hasTypes = config.isSet("layer_types");
   const int64_t pattern = hasTypes ? 1 : config.sizeOr("sliding_window_pattern", 4, kMaxLayers);
   config.ignore(std::array{std::string_view("sliding_window_pattern")});
-  const std::vector<bool> sliding = readSlidingLayers(reading, window > 0 ? pattern : 1);
+  const std::vector<bool> sliding = readSlidingLayers(reading, allButEach(window > 0 ? pattern : 1));
   if (window > 0)
     setWindowOrNoRope(reading, sliding, window);
 }
@@ -143,14 +143,14 @@ static void readGemma2(Reading &reading) {
   readGemma2Block(reading, 30);
   reading.block.attention.softcap = readSoftcap(reading.config, "attn_logit_softcapping", 50);
   const int64_t window = readWindow(reading.config);
-  setWindow(reading, readSlidingLayers(reading, 2), window);
+  setWindow(reading, readSlidingLayers(reading, allButEach(2)), window);
 }
 
 static void readGemma3Text(Reading &reading) {
   readGemma2Block(reading, 0);
   reading.block.attention.qkNorm = {*reading.model.finalNorm};
   const int64_t window = readWindow(reading.config);
-  const std::vector<bool> sliding = readSlidingLayers(reading, readWindowPattern(reading.config, 6));
+  const std::vector<bool> sliding = readSlidingLayers(reading, allButEach(readWindowPattern(reading.config, 6)));
   setWindow(reading, sliding, window, readRopeOf(reading, "sliding_attention", 10000, "rope_local_base_freq"));
 }
 
@@ -173,7 +173,7 @@ static void readOlmo3(Reading &reading) {
   Config &config = reading.config;
   readOlmo2(reading);
   const int64_t window = readWindow(config);
-  const std::vector<bool> sliding = readSlidingLayers(reading, 4);
+  const std::vector<bool> sliding = readSlidingLayers(reading, allButEach(4));
   if (config.number("rope_theta", kTheta, 1, 1e15) != kTheta)
     config.refuse("rope_theta", "is of all layers in transformers 4, and not of those with a window in transformers 5",
                   "expected rope_parameters with full_attention and sliding_attention");
@@ -186,7 +186,7 @@ static void readMinistral(Reading &reading) {
   if (!reading.config.isSet("head_dim"))
     reading.config.report().add("head_dim is missing, but required");
   const int64_t window = readWindow(reading.config);
-  setWindow(reading, readSlidingLayers(reading, /*every=*/0), window);
+  setWindow(reading, readSlidingLayers(reading, allButEach(0)), window);
 }
 
 static void readQwen2(Reading &reading) {
@@ -203,7 +203,7 @@ static void readQwen3(Reading &reading) {
 
 // no_rope_layers has a number for each layer: 1 where it rotates.
 static std::vector<bool> readRotating(Config &config, int64_t count) {
-  const int64_t every = config.sizeOr("no_rope_layer_interval", 4, kMaxLayers);
+  const LayerRule rule = allButEach(config.sizeOr("no_rope_layer_interval", 4, kMaxLayers));
   const std::vector<int64_t> given = config.counts("no_rope_layers", 0, 1);
   const bool isWhole = static_cast<int64_t>(given.size()) == count;
   if (!given.empty() && !isWhole)
@@ -211,7 +211,7 @@ static std::vector<bool> readRotating(Config &config, int64_t count) {
                   fmt::format("expected one for each of num_hidden_layers = {}", count));
   std::vector<bool> rotating(count);
   for (int64_t layer = 0; layer < count; ++layer)
-    rotating[layer] = isWhole ? given[layer] == 1 : every == 0 || (layer + 1) % every != 0;
+    rotating[layer] = isWhole ? given[layer] == 1 : rule(layer);
   return rotating;
 }
 
@@ -222,12 +222,10 @@ static void readSmolLm3(Reading &reading) {
   const bool isUsed = config.flag("use_sliding_window", false);
   const int64_t window = isUsed ? config.sizeOr("sliding_window", 0, kMaxPositions) : 0;
   config.ignore(std::array{std::string_view("sliding_window")});
-  const std::vector<std::string> types = readLayerTypes(reading);
-  if (window == 0 && std::ranges::find(types, "sliding_attention") != types.end())
-    config.refuse("layer_types", "names sliding_attention, but no window is in use",
-                  "set use_sliding_window to true and sliding_window to its size");
+  const std::vector<bool> sliding =
+      readSlidingLayers(reading, [&](int64_t layer) { return !rotating[layer]; }, window > 0);
   reading.each([&](BlockDescription &block, int64_t layer) {
-    if (types.empty() ? !rotating[layer] : types[layer] == "sliding_attention")
+    if (sliding[layer])
       block.attention.window = window;
     if (!rotating[layer])
       block.attention.rope.reset();
@@ -258,7 +256,8 @@ std::span<const Family> windowFamilies() {
        .names = {.normEpsilon = "layer_norm_eps"},
        .fields = cohereFields(10000),
        .read = readCohere2},
-      // A norm after each branch and none before, norms of each head; with a window on some layers the others do not rotate.
+      // A norm after each branch and none before, norms of each head; with a window on some layers the others do not
+      // rotate.
       {.modelType = "exaone4",
        .architecture = "Exaone4ForCausalLM",
        .neutralFields = {{"attention_bias", "false"}},
@@ -281,8 +280,8 @@ std::span<const Family> windowFamilies() {
        .names = {.activation = "hidden_activation"},
        .fields = gemmaFields({.theta = 10000}),
        .read = readGemma2},
-      // Gemma 2 with norms of queries and keys in the place of bounded scores, and rotary frequencies of their own on the layers
-      // with a window.
+      // Gemma 2 with norms of queries and keys in the place of bounded scores, and rotary frequencies of their own on
+      // the layers with a window.
       {.modelType = "gemma3_text",
        .architecture = "Gemma3ForCausalLM",
        .ignoredFields = {"cache_implementation"}, // a field of generation

@@ -1,5 +1,5 @@
-// Reads the file of a model: config.json as Hugging Face publishes it, or model.json, the same keys and an optional object "mgc"
-// with defaults for the flags of `mgc compile`.
+// Reads the file of a model: config.json as Hugging Face publishes it, or model.json, the same keys and an optional
+// object "mgc" with defaults for the flags of `mgc compile`.
 #pragma once
 
 #include "model/Config.h"

@@ -12,8 +12,8 @@ namespace mgc::frontend {
 
 namespace {
 
-// The fields of a description by their paths in the vocabulary, but for those that may change: "attention.rope.theta" is
-// "10000". A part that is left out is "none" at its path.
+// The fields of a description by their paths in the vocabulary, but for those that may change: "attention.rope.theta"
+// is "10000". A part that is left out is "none" at its path.
 class FactWriter {
 public:
   explicit FactWriter(std::vector<ModelFact> &facts) : facts_(facts) {}
@@ -58,7 +58,8 @@ private:
   std::string prefix_;
 };
 
-// Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that differ.
+// Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that
+// differ.
 void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact> &plan, const std::string &where,
              std::vector<std::string> &lines) {
   for (const ModelFact &fact : weights) {

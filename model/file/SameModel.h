@@ -1,5 +1,6 @@
-// Whether weights are of the model that a plan computes: what their config.json says, read as mgc compile reads it, against the
-// config.json that the plan was compiled from. Shapes alone do not tell a rope theta, an activation or an epsilon.
+// Whether weights are of the model that a plan computes: what their config.json says, read as mgc compile reads it,
+// against the config.json that the plan was compiled from. Shapes alone do not tell a rope theta, an activation or an
+// epsilon.
 #pragma once
 
 #include "model/Description.h"
@@ -10,8 +11,9 @@ namespace mgc::frontend {
 struct ModelFact {
   std::string name, value;
 };
-// The facts of a layer, and of the embedding, head and sizes around the layers. Not among them: how weights are initialised;
-// dropout and the padding token, which a continuation may change; the number of positions of models without a table of them.
+// The facts of a layer, and of the embedding, head and sizes around the layers. Not among them: how weights are
+// initialised; dropout and the padding token, which a continuation may change; the number of positions of models
+// without a table of them.
 std::vector<ModelFact> factsOf(const BlockDescription &layer);
 std::vector<ModelFact> factsOf(const ModelDescription &model);
 

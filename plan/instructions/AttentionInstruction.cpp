@@ -52,6 +52,11 @@ OperandInfos Attention::operands(const Mesh &) const {
   return infos;
 }
 
+AttentionStrides::AttentionStrides(const Attention &a)
+    : q(a.qStride ? a.qStride : a.queryElements()), k(a.kStride ? a.kStride : a.d),
+      v(a.vStride ? a.vStride : a.valueSize()), dq(a.dqStride ? a.dqStride : a.queryElements()),
+      dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.valueSize()) {}
+
 // --- Work ----------------------------------------------------------------------------------------------------
 
 // The keys that a query sees, on average over queries spread evenly over all positions: up to its own, and where attention is not

@@ -59,6 +59,8 @@ struct Attention {
   bool operator==(const Attention &) const = default;
 
   int64_t valueSize() const { return w > 0 ? w : d; } // size of a head of v and o
+  int64_t queryElements() const { return r * d; }     // of one group at one position
+  int64_t outputElements() const { return r * valueSize(); }
   bool hasBias() const { return biasBuckets > 0; }
   // Whether the result depends on the heads' global numbers.
   bool knowsHeads() const { return dropout > 0 || !slopes.empty(); }
@@ -67,9 +69,15 @@ struct Attention {
   // keys, half of all; fewer with a window.
   Work work(const Mesh &mesh) const;
   std::string sizes() const;
-  std::vector<const Scalar *> runScalars() const { return {&seed, &instance, &headOffset}; } // see AttentionScalar
+  std::vector<const Scalar *> runScalars() const { return {&seed, &instance, &headOffset}; }
   const Axes &placement() const { return queryAxes; }
   void verify(AttributeChecks &checks) const;
+};
+
+// Elements from one group to the next, with zeros resolved.
+struct AttentionStrides {
+  int64_t q, k, v, dq, dk, dv;
+  explicit AttentionStrides(const Attention &attention);
 };
 
 // The mean over the ranks that have parts of the queries.
@@ -77,42 +85,18 @@ double flopsOf(const Attention &attention);
 // The work for the queries of part number `part` of `parts`, relative to that mean. In: zigzag > 0.
 double shareOfPart(const Attention &attention, int64_t part, int64_t parts);
 
-template <typename V> void fields(V &v, Of<Attention>) {
-  v.required("backward", &Attention::backward);
-  v.required("s", &Attention::s);
-  v.required("t", &Attention::t);
-  v.required("b", &Attention::b);
-  v.required("g", &Attention::g);
-  v.required("r", &Attention::r);
-  v.required("d", &Attention::d);
-  v.optional("w", &Attention::w);
-  v.required("scale", &Attention::scale);
-  v.optional("window", &Attention::window);
-  v.optional("causal", &Attention::causal);
-  v.optional("softcap", &Attention::softcap);
-  v.optional("slopes", &Attention::slopes);
-  v.optional("biasBuckets", &Attention::biasBuckets);
-  v.optional("biasMaxDistance", &Attention::biasMaxDistance);
-  v.optional("dropout", &Attention::dropout);
-  v.optional("site", &Attention::site);
-  v.optional("seed", &Attention::seed);
-  v.optional("instance", &Attention::instance);
-  v.optional("headOffset", &Attention::headOffset);
-  v.optional("groupStride", &Attention::groupStride);
-  v.optional("qStride", &Attention::qStride);
-  v.optional("kStride", &Attention::kStride);
-  v.optional("vStride", &Attention::vStride);
-  v.optional("dqStride", &Attention::dqStride);
-  v.optional("dkStride", &Attention::dkStride);
-  v.optional("dvStride", &Attention::dvStride);
-  v.required("workspaceBytes", &Attention::workspaceBytes);
-  v.optional("type", &Attention::type);
-  v.optional("zigzag", &Attention::zigzag);
-  v.optional("queryAxes", &Attention::queryAxes);
-  v.optional("documents", &Attention::documents);
-  v.optional("ends", &Attention::ends);
-  v.optional("sinks", &Attention::sinks);
-  v.optional("resultsInF32", &Attention::resultsInF32);
+template <typename V> constexpr void fields(V &v, Of<Attention>) {
+  required<&Attention::backward, &Attention::s, &Attention::t, &Attention::b, &Attention::g, &Attention::r,
+           &Attention::d>(v);
+  optional<&Attention::w>(v);
+  required<&Attention::scale>(v);
+  optional<&Attention::window, &Attention::causal, &Attention::softcap, &Attention::slopes, &Attention::biasBuckets,
+           &Attention::biasMaxDistance, &Attention::dropout, &Attention::site, &Attention::seed, &Attention::instance,
+           &Attention::headOffset, &Attention::groupStride, &Attention::qStride, &Attention::kStride,
+           &Attention::vStride, &Attention::dqStride, &Attention::dkStride, &Attention::dvStride>(v);
+  required<&Attention::workspaceBytes>(v);
+  optional<&Attention::type, &Attention::zigzag, &Attention::queryAxes, &Attention::documents, &Attention::ends,
+           &Attention::sinks, &Attention::resultsInF32>(v);
 }
 
 } // namespace mgc::plan

@@ -6,9 +6,6 @@ namespace mgc::plan {
 
 using Kind = Collective::Kind;
 
-std::string_view nameOf(ReduceKind kind) { return nameIn(kind); }
-std::string_view nameOf(Collective::Kind kind) { return nameIn(kind); }
-
 OperandInfos Collective::operands(const Mesh &mesh) const {
   const Checked part = checkedProduct({outer, middle, chunk});
   const Checked whole = checkedMultiply(part, groupSize(mesh, group()));

@@ -13,7 +13,6 @@ class AttributeChecks;
 
 enum class ReduceKind { sum, max };
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
-std::string_view nameOf(ReduceKind kind);
 
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
 // buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
@@ -52,7 +51,6 @@ struct Collective {
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
     std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"});
-std::string_view nameOf(Collective::Kind kind);
 
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
@@ -61,17 +59,13 @@ constexpr bool packsRows(Target target) { return target == Target::cuda; }
 // cores, and only the wait for other ranks is hidden.
 constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
 
-template <typename V> void fields(V &v, Of<Collective>) {
-  v.required("kind", &Collective::kind);
-  v.optional("reduce", &Collective::reduce);
-  v.required("type", &Collective::type);
-  v.optional("axes", &Collective::axes);
-  v.optional("stages", &Collective::stages);
-  v.optional("outer", &Collective::outer);
-  v.required("chunk", &Collective::chunk);
-  v.optional("middle", &Collective::middle);
-  v.optional("splitsInner", &Collective::splitsInner);
-  v.optional("workspaceBytes", &Collective::workspaceBytes);
+template <typename V> constexpr void fields(V &v, Of<Collective>) {
+  required<&Collective::kind>(v);
+  optional<&Collective::reduce>(v);
+  required<&Collective::type>(v);
+  optional<&Collective::axes, &Collective::stages, &Collective::outer>(v);
+  required<&Collective::chunk>(v);
+  optional<&Collective::middle, &Collective::splitsInner, &Collective::workspaceBytes>(v);
 }
 
 } // namespace mgc::plan

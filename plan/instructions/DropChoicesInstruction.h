@@ -33,14 +33,10 @@ struct DropChoices {
   void verify(AttributeChecks &checks) const;
 };
 
-template <typename V> void fields(V &v, Of<DropChoices>) {
-  v.required("tokens", &DropChoices::tokens);
-  v.required("sequences", &DropChoices::sequences);
-  v.required("chosen", &DropChoices::chosen);
-  v.required("experts", &DropChoices::experts);
-  v.required("capacity", &DropChoices::capacity);
-  v.optional("together", &DropChoices::together);
-  v.optional("byPosition", &DropChoices::byPosition);
+template <typename V> constexpr void fields(V &v, Of<DropChoices>) {
+  required<&DropChoices::tokens, &DropChoices::sequences, &DropChoices::chosen, &DropChoices::experts,
+           &DropChoices::capacity>(v);
+  optional<&DropChoices::together, &DropChoices::byPosition>(v);
 }
 
 } // namespace mgc::plan

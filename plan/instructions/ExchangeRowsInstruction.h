@@ -41,14 +41,10 @@ struct ExchangeRows {
   void verify(AttributeChecks &checks) const;
 };
 
-template <typename V> void fields(V &v, Of<ExchangeRows>) {
-  v.optional("back", &ExchangeRows::back);
-  v.required("type", &ExchangeRows::type);
-  v.required("groups", &ExchangeRows::groups);
-  v.required("rows", &ExchangeRows::rows);
-  v.required("places", &ExchangeRows::places);
-  v.required("width", &ExchangeRows::width);
-  v.required("axes", &ExchangeRows::axes);
+template <typename V> constexpr void fields(V &v, Of<ExchangeRows>) {
+  optional<&ExchangeRows::back>(v);
+  required<&ExchangeRows::type, &ExchangeRows::groups, &ExchangeRows::rows, &ExchangeRows::places, &ExchangeRows::width,
+           &ExchangeRows::axes>(v);
 }
 
 } // namespace mgc::plan

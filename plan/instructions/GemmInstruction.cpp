@@ -4,11 +4,6 @@
 
 namespace mgc::plan {
 
-std::string_view nameOf(GemmPath path) { return nameIn(path); }
-std::string_view nameOf(Epilogue epilogue) { return nameIn(epilogue); }
-
-std::optional<GemmPath> gemmPathNamed(std::string_view name) { return valueNamed<GemmPath>(name); }
-
 GemmOperands operandNumbersOf(const Gemm &gemm) {
   GemmOperands numbers;
   int64_t next = 2;

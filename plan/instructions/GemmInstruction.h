@@ -16,14 +16,11 @@ class AttributeChecks;
 enum class GemmPath { rule, whole, rows, columns };
 template <>
 inline constexpr auto enumNames<GemmPath> = std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
-std::string_view nameOf(GemmPath path);
-std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
 // An epilogue is applied to a matrix product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU
 // of X + bias, in the tanh form, and X + bias, the preactivation, is written too.
 enum class Epilogue { none, bias, gelu };
 template <> inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
-std::string_view nameOf(Epilogue epilogue);
 // Whether matrix products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
 inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
@@ -57,18 +54,10 @@ struct GemmOperands {
 };
 GemmOperands operandNumbersOf(const Gemm &gemm);
 
-template <typename V> void fields(V &v, Of<Gemm>) {
-  v.required("m", &Gemm::m);
-  v.required("n", &Gemm::n);
-  v.required("k", &Gemm::k);
-  v.optional("transposeA", &Gemm::transposeA);
-  v.optional("transposeB", &Gemm::transposeB);
-  v.optional("accumulate", &Gemm::accumulate);
-  v.optional("epilogue", &Gemm::epilogue);
-  v.optional("path", &Gemm::path);
-  v.optional("inputType", &Gemm::inputType);
-  v.optional("outputType", &Gemm::outputType);
-  v.optional("workspaceBytes", &Gemm::workspaceBytes);
+template <typename V> constexpr void fields(V &v, Of<Gemm>) {
+  required<&Gemm::m, &Gemm::n, &Gemm::k>(v);
+  optional<&Gemm::transposeA, &Gemm::transposeB, &Gemm::accumulate, &Gemm::epilogue, &Gemm::path, &Gemm::inputType,
+           &Gemm::outputType, &Gemm::workspaceBytes>(v);
 }
 
 } // namespace mgc::plan

@@ -34,11 +34,9 @@ struct GroupRows {
   void verify(AttributeChecks &checks) const;
 };
 
-template <typename V> void fields(V &v, Of<GroupRows>) {
-  v.required("groups", &GroupRows::groups);
-  v.required("rows", &GroupRows::rows);
-  v.required("places", &GroupRows::places);
-  v.optional("axes", &GroupRows::axes);
+template <typename V> constexpr void fields(V &v, Of<GroupRows>) {
+  required<&GroupRows::groups, &GroupRows::rows, &GroupRows::places>(v);
+  optional<&GroupRows::axes>(v);
 }
 
 } // namespace mgc::plan

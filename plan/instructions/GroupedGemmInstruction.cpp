@@ -28,7 +28,7 @@ Work GroupedGemm::work(const Mesh &) const {
 
 std::string GroupedGemm::sizes() const {
   const bool isSums = form == Form::sums;
-  return fmt::format("{} groups of {} rows: {}x{} {}{}{}", groups, rows, n, isSums ? m : k, nameIn(form),
+  return fmt::format("{} groups of {} rows: {}x{} {}{}{}", groups, rows, n, isSums ? m : k, nameOf(form),
                      transposeB ? " T" : "", inputType == DType::bf16 ? " bf16" : "");
 }
 
@@ -37,7 +37,7 @@ void GroupedGemm::verify(AttributeChecks &checks) const {
     return;
   const bool isSums = form == Form::sums;
   checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}, {"n", n}, {isSums ? "m" : "k", isSums ? m : k}}));
-  checks.expect((isSums ? k : m) == 0, "form {} has {} = {}, expected 0", nameIn(form), isSums ? "k" : "m",
+  checks.expect((isSums ? k : m) == 0, "form {} has {} = {}, expected 0", nameOf(form), isSums ? "k" : "m",
                 isSums ? k : m);
   checks.expect(!isSums || !transposeB, "transposeB of form sums, whose B is rows");
   checks.expect(isSums || !accumulate, "accumulate of form rows, of which only rows with data are written");

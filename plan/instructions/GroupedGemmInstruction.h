@@ -34,17 +34,12 @@ struct GroupedGemm {
 };
 template <> inline constexpr auto enumNames<GroupedGemm::Form> = std::to_array<std::string_view>({"rows", "sums"});
 
-template <typename V> void fields(V &v, Of<GroupedGemm>) {
-  v.required("form", &GroupedGemm::form);
-  v.required("groups", &GroupedGemm::groups);
-  v.required("rows", &GroupedGemm::rows);
-  v.optional("m", &GroupedGemm::m);
-  v.required("n", &GroupedGemm::n);
-  v.optional("k", &GroupedGemm::k);
-  v.optional("transposeB", &GroupedGemm::transposeB);
-  v.optional("accumulate", &GroupedGemm::accumulate);
-  v.optional("inputType", &GroupedGemm::inputType);
-  v.optional("outputType", &GroupedGemm::outputType);
+template <typename V> constexpr void fields(V &v, Of<GroupedGemm>) {
+  required<&GroupedGemm::form, &GroupedGemm::groups, &GroupedGemm::rows>(v);
+  optional<&GroupedGemm::m>(v);
+  required<&GroupedGemm::n>(v);
+  optional<&GroupedGemm::k, &GroupedGemm::transposeB, &GroupedGemm::accumulate, &GroupedGemm::inputType,
+           &GroupedGemm::outputType>(v);
 }
 
 } // namespace mgc::plan

@@ -4,8 +4,6 @@
 
 namespace mgc::plan {
 
-std::string_view nameOf(WorkKind kind) { return nameIn(kind); }
-
 void verify(AttributeChecks &checks, const InstructionBody &body) {
   std::visit([&](const auto &kind) { kind.verify(checks); }, body);
 }

@@ -47,10 +47,9 @@ inline constexpr auto kInstructionNames = []<typename... Kinds>(std::variant<Kin
   return std::to_array<std::string_view>({Kinds::kName...});
 }(static_cast<InstructionBody *>(nullptr));
 
-template <typename V> void fields(V &v, Of<Instruction>) {
+template <typename V> constexpr void fields(V &v, Of<Instruction>) {
   v.alternatives("op", kInstructionNames, &Instruction::body);
-  v.required("operands", &Instruction::operands);
-  v.required("label", &Instruction::label);
+  required<&Instruction::operands, &Instruction::label>(v);
 }
 
 // The body's attributes; operandsOf and workOf may be asked if they leave the checks sound.

@@ -32,12 +32,9 @@ struct Move {
 template <>
 inline constexpr auto enumNames<Move::Kind> = std::to_array<std::string_view>({"copy", "fill", "slice", "demote"});
 
-template <typename V> void fields(V &v, Of<Move>) {
-  v.required("kind", &Move::kind);
-  v.optional("bytes", &Move::bytes);
-  v.optional("outer", &Move::outer);
-  v.optional("chunkBytes", &Move::chunkBytes);
-  v.optional("axes", &Move::axes);
+template <typename V> constexpr void fields(V &v, Of<Move>) {
+  required<&Move::kind>(v);
+  optional<&Move::bytes, &Move::outer, &Move::chunkBytes, &Move::axes>(v);
 }
 
 } // namespace mgc::plan

@@ -48,21 +48,15 @@ struct RowKernel {
 
 template <> inline constexpr bool isTuple<RowKernel::Operand> = true;
 
-template <typename V> void fields(V &v, Of<RowKernel::Operand>) {
-  v.required("use", &RowKernel::Operand::use);
-  v.required("bytes", &RowKernel::Operand::bytes);
-  v.optional("rowBytes", &RowKernel::Operand::rowBytes);
-  v.optional("rowStride", &RowKernel::Operand::rowStride);
-  v.optional("counted", &RowKernel::Operand::counted);
+template <typename V> constexpr void fields(V &v, Of<RowKernel::Operand>) {
+  required<&RowKernel::Operand::use, &RowKernel::Operand::bytes>(v);
+  optional<&RowKernel::Operand::rowBytes, &RowKernel::Operand::rowStride, &RowKernel::Operand::counted>(v);
 }
 
-template <typename V> void fields(V &v, Of<RowKernel>) {
-  v.required("symbol", &RowKernel::symbol);
-  v.required("range", &RowKernel::range);
-  v.optional("scalars", &RowKernel::scalars);
-  v.optional("flops", &RowKernel::flops);
-  v.optional("bytes", &RowKernel::bytes);
-  v.required("uses", &RowKernel::uses);
+template <typename V> constexpr void fields(V &v, Of<RowKernel>) {
+  required<&RowKernel::symbol, &RowKernel::range>(v);
+  optional<&RowKernel::scalars, &RowKernel::flops, &RowKernel::bytes>(v);
+  required<&RowKernel::uses>(v);
 }
 
 } // namespace mgc::plan

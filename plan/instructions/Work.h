@@ -14,7 +14,6 @@ enum class WorkKind { product, attention, row, collective, move, transfer };
 template <>
 inline constexpr auto enumNames<WorkKind> =
     std::to_array<std::string_view>({"product", "attention", "row kernel", "collective", "move", "transfer"});
-std::string_view nameOf(WorkKind kind);
 
 // Whether the work keeps the cores of a device so busy that it hides a concurrent collective.
 constexpr bool hidesCollectives(WorkKind kind) { return kind == WorkKind::product || kind == WorkKind::attention; }

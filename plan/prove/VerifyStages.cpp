@@ -133,7 +133,7 @@ static void verifyObjective(Checks &checks, const Input &input, const Place &pla
   checks.violations.expect(isMasked || input.ofEncoder || !isEnd(input.kind), place.field("kind"),
                            "{}: attention up to the end of a document sees the token that the objective causal "
                            "predicts; expected the objective masked",
-                           nameIn(input.kind));
+                           nameOf(input.kind));
 }
 
 // Labels are of the decoder's tokens, and so is what goes with them.
@@ -142,15 +142,15 @@ static void verifySequence(Checks &checks, const Input &input, const Place &plac
       !input.ofEncoder || (isOfEither(input.kind) && input.shift == 0), place.field("ofEncoder"),
       "{}{}: the encoder's sequence has tokens, positions, ends, patches and places of images, none of them "
       "shifted",
-      nameIn(input.kind), input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
+      nameOf(input.kind), input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
   checks.violations.expect(input.ofEncoder || !isOfEncoderAlone(input.kind), place.field("ofEncoder"),
-                           "{} of the decoder's sequence; expected the encoder's", nameIn(input.kind));
+                           "{} of the decoder's sequence; expected the encoder's", nameOf(input.kind));
   checks.violations.expect(input.kind != Input::Kind::encoderEnds || checks.plan.encoderLength > 0, place.field("kind"),
                            "encoderEnds in a plan without an encoder");
   const bool isOfTokens =
       input.kind == Input::Kind::encoderEnds || (input.ofEncoder && input.kind == Input::Kind::tokens);
   checks.violations.expect(!isOfTokens || !readsImages(checks.plan), place.field("kind"),
-                           "{}{}: the encoder reads images, which have no tokens", nameIn(input.kind),
+                           "{}{}: the encoder reads images, which have no tokens", nameOf(input.kind),
                            input.ofEncoder ? " of the encoder" : "");
 }
 

@@ -6,155 +6,134 @@ namespace mgc {
 
 namespace {
 
-template <typename Facts> Facts zeroed() { // padding too: equal facts have equal bytes
+using plan::Of;
+
+static_assert(int(plan::DType::f32) == MGC_F32 && int(plan::DType::bf16) == MGC_BF16 &&
+              int(plan::DType::i32) == MGC_I32);
+static_assert(int(plan::Epilogue::none) == MGC_NO_EPILOGUE && int(plan::Epilogue::bias) == MGC_BIAS &&
+              int(plan::Epilogue::gelu) == MGC_BIAS_GELU);
+
+// --- The members of a plan's struct, each with the member of the ABI's struct that has the same value ----------------
+
+template <typename Visit> constexpr void members(Of<plan::Gemm>, Visit same) {
+  using P = plan::Gemm;
+  using F = mgc_gemm_facts;
+  same(&P::m, &F::m), same(&P::n, &F::n), same(&P::k, &F::k);
+  same(&P::transposeA, &F::transpose_a), same(&P::transposeB, &F::transpose_b), same(&P::accumulate, &F::accumulate);
+  same(&P::inputType, &F::input), same(&P::outputType, &F::output);
+  same(&P::workspaceBytes, &F::workspace_bytes), same(&P::epilogue, &F::epilogue);
+}
+
+template <typename Visit> constexpr void members(Of<plan::GroupedGemm>, Visit same) {
+  using P = plan::GroupedGemm;
+  using F = mgc_grouped_gemm_facts;
+  static_assert(int(P::Form::rows) == 0 && int(P::Form::sums) == 1);
+  same(&P::form, &F::sums), same(&P::transposeB, &F::transpose_b), same(&P::accumulate, &F::accumulate);
+  same(&P::inputType, &F::input), same(&P::outputType, &F::output);
+  same(&P::groups, &F::groups), same(&P::rows, &F::rows);
+  same(&P::m, &F::m), same(&P::n, &F::n), same(&P::k, &F::k);
+}
+
+template <typename Visit> constexpr void members(Of<plan::DropChoices>, Visit same) {
+  using P = plan::DropChoices;
+  using F = mgc_drop_choices_facts;
+  same(&P::byPosition, &F::by_position);
+  same(&P::tokens, &F::tokens), same(&P::sequences, &F::sequences), same(&P::chosen, &F::chosen);
+  same(&P::experts, &F::experts), same(&P::capacity, &F::capacity), same(&P::together, &F::together);
+}
+
+template <typename Visit> constexpr void members(Of<plan::ExchangeRows>, Visit same) {
+  using P = plan::ExchangeRows;
+  using F = mgc_exchange_rows_facts;
+  same(&P::back, &F::back), same(&P::type, &F::type);
+  same(&P::groups, &F::groups), same(&P::rows, &F::rows), same(&P::places, &F::places), same(&P::width, &F::width);
+}
+
+template <typename Visit> constexpr void members(Of<plan::Attention>, Visit same) {
+  using P = plan::Attention;
+  using F = mgc_attention_facts;
+  same(&P::backward, &F::backward), same(&P::causal, &F::causal);
+  same(&P::documents, &F::documents), same(&P::ends, &F::ends), same(&P::sinks, &F::sinks);
+  same(&P::type, &F::type), same(&P::resultsInF32, &F::results_in_f32), same(&P::zigzag, &F::zigzag);
+  same(&P::s, &F::s), same(&P::t, &F::t), same(&P::b, &F::b);
+  same(&P::g, &F::g), same(&P::r, &F::r), same(&P::d, &F::d), same(&P::w, &F::w);
+  same(&P::scale, &F::scale), same(&P::softcap, &F::softcap), same(&P::window, &F::window);
+  same(&P::biasBuckets, &F::bias_buckets), same(&P::biasMaxDistance, &F::bias_max_distance);
+  same(&P::dropout, &F::dropout), same(&P::site, &F::site), same(&P::groupStride, &F::group_stride);
+  same(&P::qStride, &F::q_stride), same(&P::kStride, &F::k_stride), same(&P::vStride, &F::v_stride);
+  same(&P::dqStride, &F::dq_stride), same(&P::dkStride, &F::dk_stride), same(&P::dvStride, &F::dv_stride);
+  same(&P::workspaceBytes, &F::workspace_bytes);
+}
+
+struct FieldCount {
+  int count = 0;
+  constexpr void required(std::string_view, auto) { ++count; }
+  constexpr void optional(std::string_view, auto) { ++count; }
+};
+// The number of fields in plan.json that are not among `members`.
+template <typename Plan> constexpr int fieldsApart() {
+  FieldCount all;
+  fields(all, Of<Plan>());
+  members(Of<Plan>(), [&](auto, auto) { --all.count; });
+  return all.count;
+}
+static_assert(fieldsApart<plan::Gemm>() == 1); // path
+static_assert(fieldsApart<plan::GroupedGemm>() == 0);
+static_assert(fieldsApart<plan::DropChoices>() == 0);
+static_assert(fieldsApart<plan::ExchangeRows>() == 1); // axes
+static_assert(fieldsApart<plan::Attention>() == 5);    // slopes, seed, instance, headOffset, queryAxes
+
+template <typename To, typename From> void set(To &to, From from) { to = static_cast<To>(from); }
+
+template <typename Facts, typename Plan> Facts convertPlan(const Plan &plan) {
   Facts facts;
-  std::memset(&facts, 0, sizeof facts);
+  std::memset(&facts, 0, sizeof facts); // padding too: equal facts have equal bytes
+  members(Of<Plan>(), [&](auto ofPlan, auto ofFacts) { set(facts.*ofFacts, plan.*ofPlan); });
   return facts;
 }
 
-plan::DType planType(mgc_type type) {
-  return type == MGC_F32 ? plan::DType::f32 : type == MGC_BF16 ? plan::DType::bf16 : plan::DType::i32;
-}
-
-mgc_epilogue deviceEpilogue(plan::Epilogue epilogue) {
-  switch (epilogue) {
-  case plan::Epilogue::none:
-    break;
-  case plan::Epilogue::bias:
-    return MGC_BIAS;
-  case plan::Epilogue::gelu:
-    return MGC_BIAS_GELU;
-  }
-  return MGC_NO_EPILOGUE;
-}
-
-plan::Epilogue planEpilogue(mgc_epilogue epilogue) {
-  return epilogue == MGC_BIAS        ? plan::Epilogue::bias
-         : epilogue == MGC_BIAS_GELU ? plan::Epilogue::gelu
-                                     : plan::Epilogue::none;
+template <typename Plan, typename Facts> Plan convertFacts(const Facts &facts) {
+  Plan plan;
+  members(Of<Plan>(), [&](auto ofPlan, auto ofFacts) { set(plan.*ofPlan, facts.*ofFacts); });
+  return plan;
 }
 
 } // namespace
 
-mgc_type deviceType(plan::DType type) {
-  switch (type) {
-  case plan::DType::f32:
-    return MGC_F32;
-  case plan::DType::bf16:
-    return MGC_BF16;
-  case plan::DType::i32:
-    break;
-  }
-  return MGC_I32;
-}
+mgc_type deviceType(plan::DType type) { return static_cast<mgc_type>(type); }
 
 mgc_reduce deviceReduce(plan::ReduceKind kind) { return kind == plan::ReduceKind::max ? MGC_MAX : MGC_SUM; }
 
-mgc_gemm_facts factsOf(const plan::Gemm &gemm) {
-  auto facts = zeroed<mgc_gemm_facts>();
-  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
-  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB;
-  facts.accumulate = gemm.accumulate;
-  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
-  facts.workspace_bytes = gemm.workspaceBytes;
-  facts.epilogue = deviceEpilogue(gemm.epilogue);
-  return facts;
-}
-
-plan::Gemm planOf(const mgc_gemm_facts &facts) {
-  plan::Gemm gemm;
-  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
-  gemm.transposeA = facts.transpose_a != 0, gemm.transposeB = facts.transpose_b != 0;
-  gemm.accumulate = facts.accumulate != 0;
-  gemm.inputType = planType(facts.input), gemm.outputType = planType(facts.output);
-  gemm.workspaceBytes = facts.workspace_bytes;
-  gemm.epilogue = planEpilogue(facts.epilogue);
-  return gemm;
-}
-
-mgc_grouped_gemm_facts factsOf(const plan::GroupedGemm &gemm) {
-  auto facts = zeroed<mgc_grouped_gemm_facts>();
-  facts.sums = gemm.form == plan::GroupedGemm::Form::sums;
-  facts.transpose_b = gemm.transposeB, facts.accumulate = gemm.accumulate;
-  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
-  facts.groups = gemm.groups, facts.rows = gemm.rows;
-  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
-  return facts;
-}
-
-mgc_drop_choices_facts factsOf(const plan::DropChoices &what) {
-  auto facts = zeroed<mgc_drop_choices_facts>();
-  facts.by_position = what.byPosition;
-  facts.tokens = what.tokens, facts.sequences = what.sequences, facts.chosen = what.chosen;
-  facts.experts = what.experts, facts.capacity = what.capacity, facts.together = what.together;
-  return facts;
-}
-
-plan::DropChoices planOf(const mgc_drop_choices_facts &facts) {
-  return {.tokens = facts.tokens,
-          .sequences = facts.sequences,
-          .chosen = facts.chosen,
-          .experts = facts.experts,
-          .capacity = facts.capacity,
-          .together = facts.together,
-          .byPosition = facts.by_position != 0};
-}
-
-plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) {
-  plan::GroupedGemm gemm;
-  gemm.form = facts.sums != 0 ? plan::GroupedGemm::Form::sums : plan::GroupedGemm::Form::rows;
-  gemm.transposeB = facts.transpose_b != 0, gemm.accumulate = facts.accumulate != 0;
-  gemm.inputType = planType(facts.input), gemm.outputType = planType(facts.output);
-  gemm.groups = facts.groups, gemm.rows = facts.rows;
-  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
-  return gemm;
-}
+mgc_gemm_facts factsOf(const plan::Gemm &gemm) { return convertPlan<mgc_gemm_facts>(gemm); }
+mgc_grouped_gemm_facts factsOf(const plan::GroupedGemm &gemm) { return convertPlan<mgc_grouped_gemm_facts>(gemm); }
+mgc_drop_choices_facts factsOf(const plan::DropChoices &what) { return convertPlan<mgc_drop_choices_facts>(what); }
 
 mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, int64_t index) {
-  auto facts = zeroed<mgc_exchange_rows_facts>();
-  facts.back = what.back, facts.type = deviceType(what.type);
-  facts.groups = what.groups, facts.rows = what.rows, facts.places = what.places, facts.width = what.width;
+  auto facts = convertPlan<mgc_exchange_rows_facts>(what);
   facts.ranks = ranks, facts.index = index;
   return facts;
 }
 
 mgc_attention_facts factsOf(const plan::Attention &attention) {
-  auto facts = zeroed<mgc_attention_facts>();
-  facts.backward = attention.backward, facts.causal = attention.causal;
-  facts.documents = attention.documents, facts.ends = attention.ends, facts.sinks = attention.sinks;
-  facts.type = deviceType(attention.type), facts.results_in_f32 = attention.resultsInF32;
-  facts.zigzag = attention.zigzag;
-  facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
-  facts.g = attention.g, facts.r = attention.r, facts.d = attention.d, facts.w = attention.w;
-  facts.scale = attention.scale, facts.softcap = attention.softcap, facts.window = attention.window;
+  auto facts = convertPlan<mgc_attention_facts>(attention);
   facts.slopes = attention.slopes.data(), facts.slope_count = std::ssize(attention.slopes);
-  facts.bias_buckets = attention.biasBuckets, facts.bias_max_distance = attention.biasMaxDistance;
-  if (attention.dropout > 0) // calls without dropout must not differ in fields that only dropout reads
-    facts.dropout = attention.dropout, facts.site = attention.site;
-  if (attention.knowsHeads())
-    facts.group_stride = attention.groupStride;
-  facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
-  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride, facts.dv_stride = attention.dvStride;
-  facts.workspace_bytes = attention.workspaceBytes;
+  // Calls must not differ in fields that they do not read.
+  if (attention.dropout <= 0)
+    facts.site = 0;
+  if (!attention.knowsHeads())
+    facts.group_stride = 0;
   return facts;
 }
 
+plan::Gemm planOf(const mgc_gemm_facts &facts) { return convertFacts<plan::Gemm>(facts); }
+plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) { return convertFacts<plan::GroupedGemm>(facts); }
+plan::DropChoices planOf(const mgc_drop_choices_facts &facts) { return convertFacts<plan::DropChoices>(facts); }
+
 plan::Attention planOf(const mgc_attention_facts &facts) {
-  plan::Attention attention;
-  attention.backward = facts.backward != 0, attention.causal = facts.causal != 0;
-  attention.documents = facts.documents != 0, attention.ends = facts.ends != 0;
-  attention.sinks = facts.sinks != 0;
-  attention.type = planType(facts.type), attention.resultsInF32 = facts.results_in_f32 != 0;
-  attention.zigzag = facts.zigzag;
-  attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
-  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d, attention.w = facts.w;
-  attention.scale = facts.scale, attention.softcap = facts.softcap, attention.window = facts.window;
+  auto attention = convertFacts<plan::Attention>(facts);
   attention.slopes.assign(facts.slopes, facts.slopes + facts.slope_count);
-  attention.biasBuckets = facts.bias_buckets, attention.biasMaxDistance = facts.bias_max_distance;
-  attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
-  attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
-  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride, attention.dvStride = facts.dv_stride;
-  attention.workspaceBytes = facts.workspace_bytes;
+  attention.seed.value = facts.seed, attention.instance.value = facts.instance;
+  attention.headOffset.value = facts.head_offset;
   return attention;
 }
 

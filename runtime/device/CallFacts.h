@@ -16,7 +16,7 @@ mgc_drop_choices_facts factsOf(const plan::DropChoices &what);
 mgc_attention_facts factsOf(const plan::Attention &attention); // its slopes are those of `attention`
 mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, int64_t index);
 
-// The same back; a matrix product's path is left to the rule.
+// The same back; a matrix product's path is left to the rule, and attention's scalars have values, without terms.
 plan::Gemm planOf(const mgc_gemm_facts &facts);
 plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts);
 plan::DropChoices planOf(const mgc_drop_choices_facts &facts);

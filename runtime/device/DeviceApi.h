@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 10 };
+enum { MGC_DEVICE_API_VERSION = 11 };
 
 typedef uint64_t mgc_address; /* address in device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -138,7 +138,7 @@ typedef struct {
 } mgc_attention_facts;
 
 typedef struct {
-  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, ends, samples, sinks, bias, dq,
+  mgc_address q, k, v, query_positions, key_positions, starts, ends, samples, sinks, bias, o, lse, output_gradient, dq,
       dk, dv, dbias, workspace; /* 0: not given */
 } mgc_attention_operands;
 

@@ -48,26 +48,13 @@ struct PositionRange {
   }
 };
 
-// Elements of one group at one position.
-int64_t queryElements(const plan::Attention &a) { return a.r * a.d; }
-int64_t outputElements(const plan::Attention &a) { return a.r * a.valueSize(); }
-
-// Elements from one group to the next: what plan::Attention says, with its zeros resolved.
-struct Strides {
-  int64_t q, k, v, dq, dk, dv;
-  explicit Strides(const plan::Attention &a)
-      : q(a.qStride ? a.qStride : queryElements(a)), k(a.kStride ? a.kStride : a.d),
-        v(a.vStride ? a.vStride : a.valueSize()), dq(a.dqStride ? a.dqStride : queryElements(a)),
-        dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.valueSize()) {}
-};
-
 // One block of rows of one (b, g), of operands of T and results of Out.
 template <typename T, typename Out> class AttentionTask {
 public:
   // keySums, bias: see AttentionWorkspace. number: of the task, in the order of (head, block).
-  AttentionTask(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-                const AttentionKernels &kernels, const AttentionLane &lane, float *keySums, const AttentionBias &bias,
-                int64_t capacity, int64_t blocks, int64_t number);
+  AttentionTask(const plan::Attention &attention, const AttentionOperands &operands, const AttentionKernels &kernels,
+                const AttentionLane &lane, float *keySums, const AttentionBias &bias, int64_t capacity, int64_t blocks,
+                int64_t number);
   void forward();
   // `before` and `mine`: the turns of the block before this one, null for the first, and of this one.
   void backward(AttentionTurn *before, AttentionTurn *mine);
@@ -80,7 +67,7 @@ private:
   float *keySums_;
   const AttentionBias &bias_;
   const int64_t number_;
-  const Strides strides_;
+  const plan::AttentionStrides strides_;
   int64_t capacity_, b_, g_, firstRow_, rows_;
   AttentionDropout dropout_;
   AttentionQueries queries_;
@@ -142,8 +129,8 @@ private:
   AttentionKeys::Rows dvRows(int64_t first) const { return keyRows(x_.dv, strides_.dv, true, first); }
   int64_t keyBlocks() const { return divideUp(a_.t, kKeys); }
 
-  void setDropout(const AttentionScalars &scalars);
-  void setQueries(const AttentionScalars &scalars);
+  void setDropout();
+  void setQueries();
   void setVisible(int64_t i, int64_t at);
   void setBias();
   void sumBiasGradients() const;
@@ -158,21 +145,20 @@ private:
 
 template <typename T, typename Out>
 AttentionTask<T, Out>::AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
-                                     const AttentionScalars &scalars, const AttentionKernels &kernels,
-                                     const AttentionLane &lane, float *keySums, const AttentionBias &bias,
-                                     int64_t capacity, int64_t blocks, int64_t number)
+                                     const AttentionKernels &kernels, const AttentionLane &lane, float *keySums,
+                                     const AttentionBias &bias, int64_t capacity, int64_t blocks, int64_t number)
     : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), bias_(bias), number_(number),
       strides_(attention), capacity_(capacity), b_(number / blocks / attention.g), g_(number / blocks % attention.g),
       firstRow_(number % blocks * capacity), rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
-  setQueries(scalars);
+  setQueries();
   if (a_.hasBias())
     setBias();
   if (a_.dropout > 0)
-    setDropout(scalars);
+    setDropout();
 }
 
-template <typename T, typename Out> void AttentionTask<T, Out>::setDropout(const AttentionScalars &scalars) {
-  const PhiloxKey key = dropoutKey(scalars.seed, a_.site, scalars.instance);
+template <typename T, typename Out> void AttentionTask<T, Out>::setDropout() {
+  const PhiloxKey key = dropoutKey(uint64_t(a_.seed.value), a_.site, a_.instance.value);
   dropout_ = {{key[0], key[1]},
               static_cast<uint32_t>(x_.samples[b_]),
               dropoutThreshold(a_.dropout),
@@ -180,7 +166,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setDropout(const
   queries_.dropout = &dropout_;
 }
 
-template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const AttentionScalars &scalars) {
+template <typename T, typename Out> void AttentionTask<T, Out>::setQueries() {
   queries_.count = rows_, queries_.d = a_.d, queries_.w = a_.valueSize();
   std::fill_n(queries_.first, kAttentionRows, kGreatest);
   std::fill_n(queries_.last, kAttentionRows, kLeast);
@@ -190,7 +176,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const
   for (int64_t i = 0; i < rows_; ++i) {
     const int64_t row = firstRow_ + i;
     setVisible(i, row / a_.r * a_.b + b_);
-    const int64_t head = scalars.headOffset + g_ * a_.groupStride + row % a_.r;
+    const int64_t head = a_.headOffset.value + g_ * a_.groupStride + row % a_.r;
     queries_.heads[i] = static_cast<uint32_t>(head);
     queries_.slopes[i] = a_.slopes.empty() ? 0 : static_cast<float>(a_.slopes[head] / kLn2);
   }
@@ -275,7 +261,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::forward() {
     x_.lse[rowIndex(i)] = static_cast<float>(queries_.shift[i] * kLn2 + std::log(static_cast<double>(sum)));
     queries_.sum[i] = sum == 0 ? 0 : 1 / sum;
   }
-  writeRows(lane_.o, queries_.sum, x_.o, a_.valueSize(), outputElements(a_));
+  writeRows(lane_.o, queries_.sum, x_.o, a_.valueSize(), a_.outputElements());
 }
 
 // Equal sums for equal rows: in 16 lanes.
@@ -308,7 +294,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
   const int64_t w = a_.valueSize();
   readRows(x_.q, a_.d, strides_.q, q);
   copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
-  readRows(x_.outputGradient, w, outputElements(a_), outputGradient);
+  readRows(x_.outputGradient, w, a_.outputElements(), outputGradient);
   kernels_.pack(outputGradient, rows_, w, 1, lane_.outputGradient);
   copyRows(outputGradient, rows_, capacity_, w, 1, lane_.outputGradientRows);
   std::fill_n(lane_.dq, capacity_ * a_.d, 0.0f);
@@ -317,7 +303,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
   for (int64_t i = 0; i < rows_; ++i) {
     const float lse = x_.lse[rowIndex(i)];
     queries_.shift[i] = lse == -kInfinity ? kInfinity : static_cast<float>(lse / kLn2);
-    queries_.sum[i] = dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, w, outputElements(a_)), w);
+    queries_.sum[i] = dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, w, a_.outputElements()), w);
   }
   queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
@@ -416,8 +402,8 @@ void writeBiasGradients(const plan::Attention &a, const AttentionBias &bias, int
 }
 
 template <typename T, typename Out>
-void runTasks(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-              int threads, const AttentionKernels &kernels) {
+void runTasks(const plan::Attention &attention, const AttentionOperands &operands, int threads,
+              const AttentionKernels &kernels) {
   const AttentionWorkspace workspace(attention);
   const int64_t blocks = static_cast<int64_t>(workspace.blocks());
   const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
@@ -430,8 +416,7 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
     new (turns + i) AttentionTurn(0);
   parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
     const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
-    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, bias, workspace.rows(), blocks,
-                               index);
+    AttentionTask<T, Out> task(attention, operands, kernels, lane, keySums, bias, workspace.rows(), blocks, index);
     if (attention.backward)
       task.backward(index % blocks ? turns + index - 1 : nullptr, turns + index);
     else
@@ -443,19 +428,18 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
 
 } // namespace
 
-void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-               int threads, const AttentionKernels &kernels) {
+void attention(const plan::Attention &attention, const AttentionOperands &operands, int threads,
+               const AttentionKernels &kernels) {
   if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
     return;
   const auto run = attention.type != plan::DType::bf16 ? runTasks<float, float>
                    : attention.resultsInF32            ? runTasks<Bf16, float>
                                                        : runTasks<Bf16, Bf16>;
-  run(attention, operands, scalars, threads, kernels);
+  run(attention, operands, threads, kernels);
 }
 
-void attention(const plan::Attention &plan, const AttentionOperands &operands, const AttentionScalars &scalars,
-               int threads) {
-  attention(plan, operands, scalars, threads, *attentionKernels().front());
+void attention(const plan::Attention &plan, const AttentionOperands &operands, int threads) {
+  attention(plan, operands, threads, *attentionKernels().front());
 }
 
 } // namespace mgc

@@ -10,14 +10,8 @@
 
 namespace mgc {
 
-// The values of the plan::Scalars, resolved for this rank, call and step.
-struct AttentionScalars {
-  uint64_t seed = 0;
-  int64_t instance = 0;
-  int64_t headOffset = 0;
-};
-
-// lse is f32, what is `void` of attention.type, or f32: plan::Attention::resultsInF32.
+// Addresses in the order of mgc_attention_operands. lse is f32, what is `void` of attention.type, or f32:
+// plan::Attention::resultsInF32.
 struct AttentionOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   const int32_t *queryPositions = nullptr; // [s,b]
@@ -35,12 +29,12 @@ struct AttentionOperands {
   void *workspace = nullptr; // attentionWorkspaceBytes, 64-byte aligned
 };
 
-// Forward or backward, as attention.backward says. Equal bits for every thread count.
-void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-               int threads);
+// Forward or backward, as attention.backward says; its scalars are values, without terms. Equal bits for every thread
+// count.
+void attention(const plan::Attention &attention, const AttentionOperands &operands, int threads);
 // With kernels of one's choice (AttentionPanels.h) instead of the best that the processor can run.
 struct AttentionKernels;
-void attention(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-               int threads, const AttentionKernels &kernels);
+void attention(const plan::Attention &attention, const AttentionOperands &operands, int threads,
+               const AttentionKernels &kernels);
 
 } // namespace mgc

@@ -135,6 +135,18 @@ TEST(TensorRows, OneRowOfAWeightAndItsBias) {
   EXPECT_EQ(bias.view, "q");
 }
 
+TEST(TensorRows, OneRowOfAllParts) {
+  static constexpr TensorRow kRows[] = {{"attn.{q,k}.*", ".layers.{}.qk.*", "h grd|gd; grd|gd"}};
+  const TensorTable table({"model.", kRows, {}});
+  std::vector<std::string> rows;
+  for (const TensorRow &row : table.rows())
+    rows.push_back(fmt::format("{} {} {} {} {}", row.role, row.tensor, row.dims, row.view, row.part));
+  EXPECT_EQ(rows, (std::vector<std::string>{"attn.q.weight model.layers.{}.qk.weight h grd|gd q 0",
+                                            "attn.q.bias model.layers.{}.qk.bias grd|gd q 0",
+                                            "attn.k.weight model.layers.{}.qk.weight h grd|gd k 1",
+                                            "attn.k.bias model.layers.{}.qk.bias grd|gd k 1"}));
+}
+
 TEST(TensorRows, RefusedRows) {
   struct Case {
     TensorRow row;

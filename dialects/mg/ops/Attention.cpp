@@ -252,6 +252,26 @@ template <typename Op> static void setOrder(Op op, plan::Attention &attention) {
   attention.queryAxes = queries->axes;
 }
 
+// Gives a plan's field the op's attribute of the same name and kind.
+struct AttributeReader {
+  Operation *op;
+  plan::Attention &to;
+  template <typename Field> void required(StringRef name, Field plan::Attention::*field) {
+    const Attribute attribute = op->getAttr(name);
+    if constexpr (std::is_same_v<Field, double>) {
+      if (auto number = dyn_cast_or_null<FloatAttr>(attribute))
+        to.*field = number.getValueAsDouble();
+    } else if constexpr (std::is_same_v<Field, bool> || std::is_same_v<Field, int64_t>) {
+      if (auto number = dyn_cast_or_null<IntegerAttr>(attribute))
+        to.*field = number.getValue().getZExtValue();
+    } else if constexpr (std::is_same_v<Field, std::vector<double>>) {
+      if (auto numbers = dyn_cast_or_null<DenseF64ArrayAttr>(attribute))
+        to.*field = numbers.asArrayRef().vec();
+    }
+  }
+  template <typename Field> void optional(StringRef name, Field plan::Attention::*field) { required(name, field); }
+};
+
 // The facts that forward and backward share; both ops have the same accessors.
 template <typename Op> static plan::Attention describe(Op op, bool backward) {
   plan::Attention attention;
@@ -264,18 +284,14 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.type = dtypeOf(elementOf(op.getQ()));
   attention.resultsInF32 = attention.type != plan::DType::f32 && areF32({op->getResult(0)});
   setOrder(op, attention);
-  attention.scale = op.getScale().convertToDouble();
-  attention.window = op.getWindow();
-  attention.causal = op.getCausal();
-  attention.softcap = op.getSoftcap().convertToDouble();
-  attention.slopes.assign(op.getSlopes().begin(), op.getSlopes().end());
+  AttributeReader reader{op, attention};
+  fields(reader, plan::Of<plan::Attention>());
   if (op.getBias())
-    attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0), attention.biasMaxDistance = op.getBiasMaxDistance();
+    attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0);
   attention.documents = bool(op.getStarts());
   attention.ends = bool(op.getEnds());
   if constexpr (std::is_same_v<Op, AttentionOp>)
     attention.sinks = bool(op.getSinks());
-  attention.dropout = op.getDropout().convertToDouble();
   if (attention.dropout > 0)
     attention.site = int64_t(hashName({op.getSite().data(), op.getSite().size()}));
   attention.seed.kind = plan::Scalar::Kind::seed;

@@ -37,6 +37,15 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
   let hasVerifier = 1;
 }
 
+// Those with the name of a field of plan::Attention are that field.
+defvar MgAttentionAttributes = (ins F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                                DefaultValuedAttr<BoolAttr, "true">:$causal,
+                                DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                                DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
+                                DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
+                                DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                                DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
+                                OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
 defvar MgAttention = [
   DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgInstruction,
   MgWorkspace, AttrSizedOperandSegments];
@@ -72,16 +81,9 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgStochastic] # MgAt
     7. bias is given exactly when biasMaxDistance > 0; it has 2 buckets or more for each direction, and the distance is
        beyond those of one distance (attention_c7)
   }];
-  let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
-                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends, Optional<Mg_I32>:$samples,
-                       Optional<Mg_Float>:$sinks, Optional<Mg_Float>:$bias, F64Attr:$scale,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
-                       DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
-                       DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
-                       I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
-                       OptionalAttr<ArrayAttr>:$ring);
+  let arguments = !con((ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
+                            Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends, Optional<Mg_I32>:$samples,
+                            Optional<Mg_Float>:$sinks, Optional<Mg_Float>:$bias), MgAttentionAttributes);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
   let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, s b, b, g r, n! g r -> s b g r w, s b g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`ends` $ends^)? "
@@ -105,16 +107,9 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
     5. slopes are none, or one for each of the query heads of all ranks, and finite (attention_grad_c5)
     6. bias is given exactly when biasMaxDistance > 0, as in attention_c7, and dbias where bias is (attention_grad_c6)
   }];
-  let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
-                       Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends,
-                       Optional<Mg_I32>:$samples, Optional<Mg_Float>:$bias, F64Attr:$scale,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
-                       DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
-                       DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
-                       DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
-                       DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
-                       I64Attr:$queriesPerGroup,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
+  let arguments = !con((ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_,
+                            Mg_I32:$positions, Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends,
+                            Optional<Mg_I32>:$samples, Optional<Mg_Float>:$bias), MgAttentionAttributes);
   let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv, Optional<Mg_F32>:$dbias);
   let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, s b, b, n! g r "
              "-> s b g r d, t b g d, t b g w, n g r";

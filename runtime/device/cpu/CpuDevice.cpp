@@ -47,17 +47,12 @@ struct CpuModule {
   void *library = nullptr;
 };
 
-struct CpuAttention {
-  plan::Attention attention;
-  AttentionScalars scalars;
-};
-
 CpuDevice &of(mgc_device *device) { return *reinterpret_cast<CpuDevice *>(device); }
 CpuStream &of(mgc_stream *stream) { return *reinterpret_cast<CpuStream *>(stream); }
 CpuEvent &of(mgc_event *event) { return *reinterpret_cast<CpuEvent *>(event); }
 CpuModule &of(mgc_module *module) { return *reinterpret_cast<CpuModule *>(module); }
 plan::Gemm &of(mgc_gemm *gemm) { return *reinterpret_cast<plan::Gemm *>(gemm); }
-CpuAttention &of(mgc_attention *attention) { return *reinterpret_cast<CpuAttention *>(attention); }
+plan::Attention &of(mgc_attention *attention) { return *reinterpret_cast<plan::Attention *>(attention); }
 
 template <typename T = std::byte> T *at(mgc_address address) { return reinterpret_cast<T *>(address); }
 
@@ -240,33 +235,12 @@ Status runDropChoices(mgc_stream *, const mgc_drop_choices_facts *facts, const m
 }
 
 Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {
-  *attention = reinterpret_cast<mgc_attention *>(
-      new CpuAttention{planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
+  *attention = reinterpret_cast<mgc_attention *>(new plan::Attention(planOf(*facts)));
   return Status::ok();
 }
 
 void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
-  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, bias, dq, dk, dv, dbias,
-               workspace] = *operands;
-  const AttentionOperands to{at(q),
-                             at(k),
-                             at(v),
-                             at<int32_t>(queries),
-                             at<int32_t>(keys),
-                             at<int32_t>(starts),
-                             at<int32_t>(ends),
-                             at<int32_t>(samples),
-                             at(sinks),
-                             at(bias),
-                             at(o),
-                             at<float>(lse),
-                             at(gradient),
-                             at(dq),
-                             at(dk),
-                             at(dv),
-                             at<float>(dbias),
-                             at(workspace)};
-  mgc::attention(of(attention).attention, to, of(attention).scalars, of(stream).threads);
+  mgc::attention(of(attention), std::bit_cast<AttentionOperands>(*operands), of(stream).threads);
 }
 
 // --- Functions that the CPU lacks. Callers that know that its memory is the host's do not call them.

@@ -1,6 +1,8 @@
 // Attention: who does it, cuDNN or this plugin's kernels.
 #include "runtime/device/cuda/AttentionCalls.h"
 
+#include "runtime/device/CallFacts.h"
+
 namespace mgc::cuda {
 
 namespace {
@@ -15,13 +17,14 @@ void note(mgc_device &device, const std::string &choice) {
 
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention) {
   MGC_TRY(device->enter());
-  auto byLibrary = makeCudnnAttention(*device, *facts);
+  const plan::Attention call = planOf(*facts);
+  auto byLibrary = makeCudnnAttention(*device, call, facts->part);
   if (byLibrary.isOk()) {
     note(*device, "by cuDNN");
     *attention = byLibrary.take().release();
     return Status::ok();
   }
-  MGC_ASSIGN(own, makeOwnAttention(*device, *facts));
+  MGC_ASSIGN(own, makeOwnAttention(*device, call));
   note(*device, fmt::format("by own kernels ({})", byLibrary.status().message()));
   *attention = own.release();
   return Status::ok();

@@ -2,7 +2,6 @@
 // copies by ascending positions where the plan's order is another.
 #include "plan/targets/CudaAttention.h"
 #include "runtime/base/Rounding.h"
-#include "runtime/device/CallFacts.h"
 #include "runtime/device/cuda/AttentionArguments.h"
 #include "runtime/device/cuda/AttentionCalls.h"
 #include "runtime/device/cuda/CudnnAttentionGraph.h"
@@ -33,9 +32,9 @@ struct CudnnRun {
 
 class CudnnAttention : public mgc_attention {
 public:
-  CudnnAttention(const mgc_attention_facts &facts, bool deterministic, std::vector<CudnnRun> runs, OrderKernels kernels)
-      : a_(facts), layout_(facts, deterministic), runs_(std::move(runs)), kernels_(kernels), parts_(facts.t / facts.s) {
-  }
+  CudnnAttention(const plan::Attention &attention, bool deterministic, std::vector<CudnnRun> runs, OrderKernels kernels)
+      : a_(attention), layout_(attention, deterministic), runs_(std::move(runs)), kernels_(kernels),
+        parts_(attention.t / attention.s) {}
 
   Status run(mgc_stream &stream, const mgc_attention_operands &x) override {
     for (const mgc_address address : {x.q, x.k, x.v, x.o, x.output_gradient, x.dq, x.dk, x.dv, x.workspace})
@@ -52,7 +51,7 @@ public:
   }
 
 private:
-  const mgc_attention_facts a_;
+  const plan::Attention a_;
   const CudnnAttentionLayout layout_;
   std::vector<CudnnRun> runs_; // one or two
   const OrderKernels kernels_;
@@ -79,8 +78,6 @@ private:
   }
 
   int64_t groups() const { return a_.b * a_.g; }
-  int64_t queryWidth() const { return a_.r * a_.d; }
-  int64_t outputWidth() const { return a_.r * valueSize(a_); }
   AttentionOrder keyOrder() const { return orderOf(a_.zigzag, a_.t); }
   AttentionOrder queryOrder() const { return orderOf(layout_.parts.queries ? a_.zigzag / parts_ : 1, a_.s); }
   // A contiguous order, of 1, is of no more than one rank in all its parts.
@@ -89,20 +86,20 @@ private:
   }
 
   AttentionRows queryRows(mgc_address address, int64_t stride) const {
-    return {{address, stride}, a_.s, groups(), queryWidth()};
+    return {{address, stride}, a_.s, groups(), a_.queryElements()};
   }
   AttentionRows outputRows(mgc_address address) const {
-    return {{address, outputWidth()}, a_.s, groups(), outputWidth()};
+    return {{address, a_.outputElements()}, a_.s, groups(), a_.outputElements()};
   }
   AttentionRows keyRows(mgc_address address, int64_t stride) const { return {{address, stride}, a_.t, groups(), a_.d}; }
   AttentionRows valueRows(mgc_address address, int64_t stride) const {
-    return {{address, stride}, a_.t, groups(), valueSize(a_)};
+    return {{address, stride}, a_.t, groups(), a_.valueSize()};
   }
 
   // --- Copies.
 
   Status gather(mgc_stream &stream, const mgc_attention_operands &x, const Places &to) {
-    const AttentionStrides given(a_);
+    const plan::AttentionStrides given(a_);
     if (layout_.parts.keys) {
       MGC_TRY(gather(stream, to.k, keyRows(x.k, given.k), keyOrder()));
       MGC_TRY(gather(stream, to.v, valueRows(x.v, given.v), keyOrder()));
@@ -116,7 +113,7 @@ private:
   }
 
   Status scatter(mgc_stream &stream, const mgc_attention_operands &x, const Places &to) {
-    const AttentionStrides given(a_);
+    const plan::AttentionStrides given(a_);
     if (layout_.parts.queries) {
       const AttentionRows rows = a_.backward ? queryRows(x.dq, given.dq) : outputRows(x.o);
       MGC_TRY(scatter(stream, rows, queryOrder(), {a_.backward ? to.dq : to.o, 0, a_.s}, {}));
@@ -162,14 +159,14 @@ private:
   Status execute(mgc_stream &stream, CudnnRun &run, const mgc_attention_operands &x, const Places &to,
                  int64_t gradientKey) {
     const auto [query, key] = std::pair(run.sizes.query, run.sizes.firstKey);
-    const AttentionStrides &strides = layout_.strides;
+    const plan::AttentionStrides &strides = layout_.strides;
     const CudnnGraph::Address addresses[] = {
         {idOf(CudnnOperand::q), to.q + offset(query, strides.q)},
         {idOf(CudnnOperand::k), to.k + offset(key, strides.k)},
         {idOf(CudnnOperand::v), to.v + offset(key, strides.v)},
-        {idOf(CudnnOperand::o), to.o + offset(query, outputWidth())},
+        {idOf(CudnnOperand::o), to.o + offset(query, a_.outputElements())},
         {idOf(CudnnOperand::statistics), to.statistics},
-        {idOf(CudnnOperand::outputGradient), to.outputGradient + offset(query, outputWidth())},
+        {idOf(CudnnOperand::outputGradient), to.outputGradient + offset(query, a_.outputElements())},
         {idOf(CudnnOperand::dq), to.dq + offset(query, strides.dq)},
         {idOf(CudnnOperand::dk), to.dk + offset(gradientKey, strides.dk)},
         {idOf(CudnnOperand::dv), to.dv + offset(gradientKey, strides.dv)},
@@ -194,17 +191,16 @@ private:
 
 } // namespace
 
-Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_facts &facts) {
-  const plan::Attention attention = planOf(facts);
+Result<Attention> makeCudnnAttention(mgc_device &device, const plan::Attention &attention, int64_t part) {
   MGC_TRY(cudnnTakes(attention)); // before the library is opened
   MGC_ASSIGN(cudnn, Cudnn::of(device));
   std::vector<CudnnRun> runs;
-  for (const CudaAttentionRun &run : cudaAttentionRuns(attention, facts.part)) {
-    MGC_ASSIGN(graph, makeCudnnGraph(cudnn, facts, run, device.deterministic));
+  for (const CudaAttentionRun &run : cudaAttentionRuns(attention, part)) {
+    MGC_ASSIGN(graph, makeCudnnGraph(cudnn, attention, run, device.deterministic));
     runs.push_back({run, std::move(graph)});
   }
   MGC_ASSIGN(kernels, orderKernels(device));
-  return Attention(std::make_unique<CudnnAttention>(facts, device.deterministic, std::move(runs), kernels));
+  return Attention(std::make_unique<CudnnAttention>(attention, device.deterministic, std::move(runs), kernels));
 }
 
 } // namespace mgc::cuda

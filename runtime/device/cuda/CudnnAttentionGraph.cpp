@@ -10,20 +10,18 @@
 // The operations and their order are those that cuDNN's documentation names; it has kernels for these and no others.
 #include "runtime/device/cuda/CudnnAttentionGraph.h"
 
-#include "runtime/device/CallFacts.h"
-
 #include <limits>
 
 namespace mgc::cuda {
 
-CudnnAttentionLayout::CudnnAttentionLayout(const mgc_attention_facts &facts, bool deterministic)
-    : strides(facts), parts(planOf(facts), deterministic) {
+CudnnAttentionLayout::CudnnAttentionLayout(const plan::Attention &a, bool deterministic)
+    : strides(a), parts(a, deterministic) {
   if (parts.keys)
-    strides.k = facts.d, strides.v = valueSize(facts);
+    strides.k = a.d, strides.v = a.valueSize();
   if (parts.keyGradients)
-    strides.dk = facts.d, strides.dv = valueSize(facts);
+    strides.dk = a.d, strides.dv = a.valueSize();
   if (parts.queries)
-    strides.q = strides.dq = facts.r * facts.d;
+    strides.q = strides.dq = a.queryElements();
 }
 
 namespace {
@@ -32,18 +30,18 @@ using Tensor = CudnnGraph::Tensor;
 
 class AttentionGraphBuilder {
 public:
-  AttentionGraphBuilder(CudnnGraph &graph, const mgc_attention_facts &facts, const CudaAttentionRun &run,
-                        const AttentionStrides &strides)
-      : graph_(graph), a_(facts), run_(run), strides_(strides) {}
+  AttentionGraphBuilder(CudnnGraph &graph, const plan::Attention &attention, const CudaAttentionRun &run,
+                        const plan::AttentionStrides &strides)
+      : graph_(graph), a_(attention), run_(run), strides_(strides) {}
   void forward();
   void backward(bool sumsUp);
 
 private:
   CudnnGraph &graph_;
-  const mgc_attention_facts &a_;
+  const plan::Attention &a_;
   const CudaAttentionRun run_;
-  const AttentionStrides strides_;
-  const int64_t batch_ = a_.b * a_.g, w_ = valueSize(a_);
+  const plan::AttentionStrides strides_;
+  const int64_t batch_ = a_.b * a_.g, w_ = a_.valueSize();
 
   CudnnShape rows() const { return {batch_, a_.r, run_.queries, 1}; }
   CudnnShape scores() const { return {batch_, a_.r, run_.queries, run_.keys}; }
@@ -135,7 +133,7 @@ Tensor AttentionGraphBuilder::productGradients(const Tensor &gradients, const Sc
 
 void AttentionGraphBuilder::forward() {
   const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q), k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
-  const Tensor v = keys(CudnnOperand::v, w_, strides_.v), o = queries(CudnnOperand::o, w_, a_.r * w_);
+  const Tensor v = keys(CudnnOperand::v, w_, strides_.v), o = queries(CudnnOperand::o, w_, a_.outputElements());
   const Tensor visible = hide(scoresOf(product(q, k)).values);
   const Tensor maximum = graph_.between(rows()), sum = graph_.between(rows());
   graph_.reduce(CUDNN_REDUCE_TENSOR_MAX, visible, maximum);
@@ -168,8 +166,8 @@ void AttentionGraphBuilder::sumOverHeads(const Tensor &weights, const Tensor &ro
 void AttentionGraphBuilder::backward(bool sumsUp) {
   const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q), k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
   const Tensor v = keysAcross(CudnnOperand::v, w_, strides_.v), lse = statistics(CudnnOperand::statistics);
-  const Tensor o = queries(CudnnOperand::o, w_, a_.r * w_),
-               outputGradient = queries(CudnnOperand::outputGradient, w_, a_.r * w_);
+  const Tensor o = queries(CudnnOperand::o, w_, a_.outputElements()),
+               outputGradient = queries(CudnnOperand::outputGradient, w_, a_.outputElements());
   const Tensor dq = queries(CudnnOperand::dq, a_.d, strides_.dq);
 
   const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta), one = graph_.constant(1);
@@ -197,20 +195,20 @@ void AttentionGraphBuilder::backward(bool sumsUp) {
 
 } // namespace
 
-Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts,
+Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const plan::Attention &attention,
                                   const CudaAttentionRun &run, bool deterministic) {
-  MGC_TRY(cudnnTakes(planOf(facts)));
-  const CudnnAttentionLayout layout(facts, deterministic);
-  if (facts.workspace_bytes < layout.parts.bytes())
-    return errorf("the plan's workspace of {} bytes is below {}; compile the plan again", facts.workspace_bytes,
+  MGC_TRY(cudnnTakes(attention));
+  const CudnnAttentionLayout layout(attention, deterministic);
+  if (attention.workspaceBytes < layout.parts.bytes())
+    return errorf("the plan's workspace of {} bytes is below {}; compile the plan again", attention.workspaceBytes,
                   layout.parts.bytes());
   CudnnGraph graph(std::move(cudnn));
-  AttentionGraphBuilder builder(graph, facts, run, layout.strides);
-  if (facts.backward)
+  AttentionGraphBuilder builder(graph, attention, run, layout.strides);
+  if (attention.backward)
     builder.backward(!deterministic);
   else
     builder.forward();
-  MGC_TRY(graph.choose(facts.workspace_bytes - layout.parts.bytes()));
+  MGC_TRY(graph.choose(attention.workspaceBytes - layout.parts.bytes()));
   return graph;
 }
 

@@ -14,14 +14,14 @@ constexpr int64_t idOf(CudnnOperand operand) { return static_cast<int64_t>(opera
 
 // Where operands lie: the plan's, or copies by ascending positions.
 struct CudnnAttentionLayout {
-  AttentionStrides strides;
+  plan::AttentionStrides strides;
   CudaAttentionWorkspace parts;
-  CudnnAttentionLayout(const mgc_attention_facts &facts, bool deterministic);
+  CudnnAttentionLayout(const plan::Attention &attention, bool deterministic);
 };
 
 // The graph of one run, with its plan. `deterministic`: ds [b,g,r,s,t] is kept whole, in bf16, and dq made of it at the end.
 // Otherwise dq is summed up in f32 [b,g,r,s,d] by additions whose order varies.
-Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts,
+Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const plan::Attention &attention,
                                   const CudaAttentionRun &run, bool deterministic);
 
 } // namespace mgc::cuda

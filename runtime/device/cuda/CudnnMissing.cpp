@@ -3,7 +3,7 @@
 
 namespace mgc::cuda {
 
-Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_facts &facts) {
+Result<Attention> makeCudnnAttention(mgc_device &, const plan::Attention &, int64_t) {
   return errorf("this plugin was built without cuDNN's headers");
 }
 

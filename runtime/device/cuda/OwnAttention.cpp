@@ -27,66 +27,67 @@ constexpr Columns kColumns[] = {
 static_assert(kAttentionTile == kOwnAttentionRows); // the workspace is laid out in such tiles
 constexpr double kLn2 = 0.693147180559945309417;
 
-CudaAttentionDropout dropoutOf(const mgc_attention_facts &facts) {
-  if (facts.dropout <= 0)
+CudaAttentionDropout dropoutOf(const plan::Attention &attention) {
+  if (attention.dropout <= 0)
     return {0, {0, 0}, 1};
-  const PhiloxKey key = dropoutKey(static_cast<uint64_t>(facts.seed), static_cast<uint64_t>(facts.site),
-                                   static_cast<uint64_t>(facts.instance));
-  return {dropoutThreshold(facts.dropout),
+  const PhiloxKey key = dropoutKey(static_cast<uint64_t>(attention.seed.value), static_cast<uint64_t>(attention.site),
+                                   static_cast<uint64_t>(attention.instance.value));
+  return {dropoutThreshold(attention.dropout),
           {key[0], key[1]},
-          facts.dropout < 1 ? static_cast<float>(1 / (1 - facts.dropout)) : 0.0f};
+          attention.dropout < 1 ? static_cast<float>(1 / (1 - attention.dropout)) : 0.0f};
 }
 
 // All but the addresses.
-AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
-  const AttentionStrides strides(facts);
+AttentionArguments argumentsOf(const plan::Attention &attention) {
+  const plan::AttentionStrides strides(attention);
   AttentionArguments a = {};
-  a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
-  a.w = valueSize(facts);
-  a.window = facts.window, a.headOffset = facts.head_offset, a.groupStride = facts.group_stride;
+  a.s = attention.s, a.t = attention.t, a.b = attention.b, a.g = attention.g, a.r = attention.r, a.d = attention.d;
+  a.w = attention.valueSize();
+  a.window = attention.window, a.headOffset = attention.headOffset.value, a.groupStride = attention.groupStride;
   a.q.stride = strides.q, a.k.stride = strides.k, a.v.stride = strides.v;
   a.dq.stride = strides.dq, a.dk.stride = strides.dk, a.dv.stride = strides.dv;
-  a.o.stride = a.outputGradient.stride = facts.r * a.w;
-  a.dropout = dropoutOf(facts);
-  a.scale = static_cast<float>(facts.scale);
-  a.scoreScale = static_cast<float>(facts.scale / (facts.softcap > 0 ? facts.softcap : kLn2));
-  a.cap = static_cast<float>(facts.softcap / kLn2);
-  a.bias.count = facts.bias_buckets, a.bias.maxDistance = static_cast<int32_t>(facts.bias_max_distance);
-  a.isCausal = facts.causal;
-  a.isBf16 = facts.type == MGC_BF16, a.writesBf16 = a.isBf16 && !facts.results_in_f32;
+  a.o.stride = a.outputGradient.stride = attention.outputElements();
+  a.dropout = dropoutOf(attention);
+  a.scale = static_cast<float>(attention.scale);
+  a.scoreScale = static_cast<float>(attention.scale / (attention.softcap > 0 ? attention.softcap : kLn2));
+  a.cap = static_cast<float>(attention.softcap / kLn2);
+  a.bias.count = attention.biasBuckets, a.bias.maxDistance = static_cast<int32_t>(attention.biasMaxDistance);
+  a.isCausal = attention.causal;
+  a.isBf16 = attention.type == plan::DType::bf16, a.writesBf16 = a.isBf16 && !attention.resultsInF32;
   return a;
 }
 
 // Slopes of the call's heads, over ln(2).
-std::vector<float> slopesOf(const mgc_attention_facts &facts) {
+std::vector<float> slopesOf(const plan::Attention &a) {
   std::vector<float> slopes;
-  if (facts.slope_count > 0)
-    for (int64_t g = 0; g < facts.g; ++g)
-      for (int64_t r = 0; r < facts.r; ++r)
-        slopes.push_back(static_cast<float>(facts.slopes[facts.head_offset + g * facts.group_stride + r] / kLn2));
+  if (!a.slopes.empty())
+    for (int64_t g = 0; g < a.g; ++g)
+      for (int64_t r = 0; r < a.r; ++r)
+        slopes.push_back(static_cast<float>(a.slopes[a.headOffset.value + g * a.groupStride + r] / kLn2));
   return slopes;
 }
 
-std::vector<int32_t> bucketsOf(const mgc_attention_facts &facts) {
+std::vector<int32_t> bucketsOf(const plan::Attention &a) {
   std::vector<int32_t> buckets;
-  if (facts.bias_buckets > 0) {
-    buckets.resize(size_t(plan::distancesOf(facts.bias_max_distance)));
-    plan::bucketsOfDistances(facts.bias_buckets, facts.bias_max_distance, facts.causal, buckets);
+  if (a.hasBias()) {
+    buckets.resize(size_t(plan::distancesOf(a.biasMaxDistance)));
+    plan::bucketsOfDistances(a.biasBuckets, a.biasMaxDistance, a.causal, buckets);
   }
   return buckets;
 }
 
 class OwnAttention : public mgc_attention {
 public:
-  OwnAttention(const mgc_attention_facts &facts) : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
+  OwnAttention(const plan::Attention &attention)
+      : isBackward_(attention.backward), arguments_(argumentsOf(attention)) {}
   ~OwnAttention() override {
     for (const mgc_address table : {arguments_.slopes, arguments_.bias.buckets})
       if (table)
         release(device_, table);
   }
 
-  Status prepare(mgc_device &device, const mgc_attention_facts &facts) {
-    const int64_t workspaceBytes = facts.workspace_bytes;
+  Status prepare(mgc_device &device, const plan::Attention &attention) {
+    const int64_t workspaceBytes = attention.workspaceBytes;
     const AttentionArguments &a = arguments_;
     heads_ = a.b * a.g;
     const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
@@ -95,8 +96,8 @@ public:
     if (const int64_t needed = sumBytes ? sumsAt_ + sumBytes : deltaBytes; workspaceBytes < needed)
       return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes, needed);
     device_ = &device;
-    MGC_TRY(keep(slopesOf(facts), arguments_.slopes));
-    MGC_TRY(keep(bucketsOf(facts), arguments_.bias.buckets));
+    MGC_TRY(keep(slopesOf(attention), arguments_.slopes));
+    MGC_TRY(keep(bucketsOf(attention), arguments_.bias.buckets));
     for (const Columns &columns : kColumns)
       if (std::max(a.d, a.w) <= columns.most)
         return findKernels(device, *columns.module);
@@ -179,10 +180,10 @@ private:
 
 } // namespace
 
-Result<Attention> makeOwnAttention(mgc_device &device, const mgc_attention_facts &facts) {
-  auto attention = std::make_unique<OwnAttention>(facts);
-  MGC_TRY(attention->prepare(device, facts));
-  return Attention(std::move(attention));
+Result<Attention> makeOwnAttention(mgc_device &device, const plan::Attention &attention) {
+  auto made = std::make_unique<OwnAttention>(attention);
+  MGC_TRY(made->prepare(device, attention));
+  return Attention(std::move(made));
 }
 
 } // namespace mgc::cuda

@@ -44,41 +44,39 @@ Status prepare(const Preparation &at, const plan::Attention &attention, Prepared
   return Status::ok();
 }
 
-// The order of the operands is that of plan::Attention: starts, ends, samples, sinks and bias are there where its attributes say so.
+// The order is that of plan::Attention.
 Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
+  using O = mgc_attention_operands;
+  struct Operand {
+    mgc_address O::*member;
+    bool isGiven = true;
+  };
+  const bool backward = attention.backward, hasBias = attention.hasBias();
+  const Operand operands[] = {{&O::q},
+                              {&O::k},
+                              {&O::v},
+                              {&O::o, backward},
+                              {&O::lse, backward},
+                              {&O::output_gradient, backward},
+                              {&O::query_positions},
+                              {&O::key_positions},
+                              {&O::starts, attention.documents},
+                              {&O::ends, attention.ends},
+                              {&O::samples, attention.dropout > 0},
+                              {&O::sinks, attention.sinks},
+                              {&O::bias, hasBias},
+                              {&O::dq, backward},
+                              {&O::dk, backward},
+                              {&O::dv, backward},
+                              {&O::dbias, backward && hasBias},
+                              {&O::o, !backward},
+                              {&O::lse, !backward},
+                              {&O::workspace}};
+  O to{};
   auto next = at.operands.begin();
-  mgc_attention_operands to{};
-  to.q = *next++;
-  to.k = *next++;
-  to.v = *next++;
-  if (attention.backward) {
-    to.o = *next++;
-    to.lse = *next++;
-    to.output_gradient = *next++;
-  }
-  to.query_positions = *next++;
-  to.key_positions = *next++;
-  if (attention.documents)
-    to.starts = *next++;
-  if (attention.ends)
-    to.ends = *next++;
-  if (attention.dropout > 0)
-    to.samples = *next++;
-  if (attention.sinks)
-    to.sinks = *next++;
-  if (attention.hasBias())
-    to.bias = *next++;
-  if (attention.backward) {
-    to.dq = *next++;
-    to.dk = *next++;
-    to.dv = *next++;
-    if (attention.hasBias())
-      to.dbias = *next++;
-  } else {
-    to.o = *next++;
-    to.lse = *next++;
-  }
-  to.workspace = *next++;
+  for (const Operand &operand : operands)
+    if (operand.isGiven)
+      to.*operand.member = *next++;
   return at.stream.attention(*at.call.attention, to);
 }
 

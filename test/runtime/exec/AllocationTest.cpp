@@ -121,8 +121,8 @@ TEST(Allocation, noneInAttentionAndProducts) {
   product(1); // oneDNN makes its code at the first call
   for (int threads : {1, 2}) {
     const AllocationCount count;
-    attention(forward, operands, x.scalars, threads);
-    attention(backward, operands, x.scalars, threads);
+    attention(forward, operands, threads);
+    attention(backward, operands, threads);
     product(threads);
     EXPECT_EQ(count.count(), 0) << threads << " threads";
   }

@@ -93,7 +93,7 @@ public:
                  x_.ends.data(), x_.samples.data(), sinks.data(), bias.data(),
                  backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(), dq.data(),
                  dk.data(), dv.data(), dbias.data(), aligned},
-                x_.scalars, threads, *x_.kernels);
+                threads, *x_.kernels);
     }
     return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse, dbias};
   }

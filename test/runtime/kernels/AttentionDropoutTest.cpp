@@ -13,7 +13,7 @@ static plan::Attention dropped(int64_t b, int64_t g, int64_t r, double p) {
 TEST(AttentionDropout, matchesTheDefinition) {
   for (double p : {0.1, 0.5, 0.9}) {
     AttentionProblem problem(dropped(2, 2, 2, p));
-    problem.scalars = {.seed = 9, .instance = 3, .headOffset = 8};
+    problem.resolve(/*seed=*/9, /*instance=*/3, /*headOffset=*/8);
     problem.run(1);
     const AttentionExpected expected = reference(problem);
     for (size_t i = 0; i < expected.o.size(); ++i) {
@@ -67,7 +67,7 @@ TEST(AttentionDropout, drawsFollowSeedSiteAndInstance) {
   AttentionProblem base(dropped(1, 1, 1, 0.5));
   base.run(1);
   AttentionProblem seed = base, site = base, instance = base;
-  seed.scalars.seed = 1, site.a.site = 1, instance.scalars.instance = 1;
+  seed.a.seed.value = 1, site.a.site = 1, instance.a.instance.value = 1;
   for (AttentionProblem *other : {&seed, &site, &instance}) {
     other->run(1);
     EXPECT_NE(base.o, other->o);
@@ -83,8 +83,7 @@ static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int
   sizes.b = bs, sizes.g = gs, sizes.r = rs;
   AttentionProblem part(sizes);
   part.a.scale = w.scale;
-  part.scalars = whole.scalars;
-  part.scalars.headOffset += g0 * w.groupStride + r0;
+  part.a.headOffset.value += g0 * w.groupStride + r0;
   for (int64_t b = 0; b < bs; ++b)
     part.samples[b] = whole.samples[b0 + b];
   const auto wholeRow = [&](int64_t s, int64_t b, int64_t g, int64_t r) {
@@ -118,7 +117,7 @@ static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int
 
 TEST(AttentionDropout, doesNotDependOnTheSplit) {
   AttentionProblem whole(dropped(2, 4, 4, 0.5));
-  whole.scalars = {.seed = 77, .instance = 2, .headOffset = 0};
+  whole.resolve(/*seed=*/77, /*instance=*/2, /*headOffset=*/0);
   whole.run(1);
   expectPartEqual(whole, 0, 2, 0, 4, 0, 4);
   expectPartEqual(whole, 1, 1, 0, 4, 0, 4); // batch

@@ -17,7 +17,6 @@ namespace mgc::test {
 // Operands and results of one problem, with the calls to run it.
 struct AttentionProblem {
   plan::Attention a;
-  AttentionScalars scalars;
   int64_t part = 0; // the queries' part of t / s; after order()
   const AttentionKernels *kernels = attentionKernels().front();
   std::vector<float> q, k, v, sinks, bias, outputGradient, o, lse, dq, dk, dv, dbias;
@@ -40,6 +39,11 @@ struct AttentionProblem {
       for (int64_t t = 0; t < a.t; ++t)
         keyPositions[t * a.b + b] = static_cast<int32_t>(t);
     }
+  }
+
+  // The values of the run, the call and the rank.
+  void resolve(int64_t seed, int64_t instance, int64_t headOffset) {
+    a.seed.value = seed, a.instance.value = instance, a.headOffset.value = headOffset;
   }
 
   // From now on positions lie in the order of `zigzag` ranks, and the queries are this part of it.
@@ -77,7 +81,7 @@ struct AttentionProblem {
   void slope() {
     a.groupStride = a.groupStride == 0 ? a.r : a.groupStride;
     a.slopes.clear();
-    for (int64_t head = 0; head < scalars.headOffset + a.g * a.groupStride + 2; ++head)
+    for (int64_t head = 0; head < a.headOffset.value + a.g * a.groupStride + 2; ++head)
       a.slopes.push_back(std::exp2(-0.7 * static_cast<double>(head + 1)));
   }
 
@@ -151,7 +155,7 @@ struct AttentionProblem {
       operands.k = joined.data() + key, operands.dk = joinedGradients.data() + key;
       operands.v = joined.data() + value, operands.dv = joinedGradients.data() + value;
     }
-    attention(a, operands, scalars, threads, *kernels);
+    attention(a, operands, threads, *kernels);
   }
 
 private:
@@ -206,7 +210,7 @@ inline int64_t referenceBias(const AttentionProblem &x, int64_t s, int64_t t, in
 
 inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b, int64_t g, int64_t r) {
   const plan::Attention &a = x.a;
-  const int64_t query = x.queryPositions[s * a.b + b], head = x.scalars.headOffset + g * a.groupStride + r;
+  const int64_t query = x.queryPositions[s * a.b + b], head = a.headOffset.value + g * a.groupStride + r;
   const float *q = &x.q[(((s * a.b + b) * a.g + g) * a.r + r) * a.d];
   ReferenceRow row{std::vector<double>(a.t), std::vector<double>(a.t, 1), std::vector<double>(a.t, 1)};
   double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -229,7 +233,7 @@ inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b
     maximum = std::max(maximum, row.p[t]);
     if (a.dropout > 0) {
       const PhiloxWords words = philox({uint32_t(x.samples[b]), uint32_t(head), uint32_t(query), uint32_t(key)},
-                                       dropoutKey(x.scalars.seed, a.site, x.scalars.instance));
+                                       dropoutKey(uint64_t(a.seed.value), a.site, a.instance.value));
       row.dropped[t] = words[0] >= a.dropout * 4294967296.0 ? 1 / (1 - a.dropout) : 0;
     }
   }

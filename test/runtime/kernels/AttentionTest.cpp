@@ -214,7 +214,7 @@ TEST(Attention, slopes) {
                                   .causal = causal,
                                   .softcap = softcap,
                                   .groupStride = 4});
-        problem.scalars.headOffset = 2;
+        problem.a.headOffset.value = 2;
         problem.slope();
         check(problem);
         problem.a.dropout = 0.3;

@@ -129,7 +129,7 @@ TEST(Concurrent, attention) {
         expectSameBitsAtOnce(fmt::format("dropout {}, {} threads", dropout, threads), [&](int64_t caller) {
           test::AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = dropout});
           problem.kernels = kernels;
-          problem.scalars.seed = caller;
+          problem.a.seed.value = caller;
           problem.q = randomFloats(int64_t(problem.q.size()), caller);
           problem.run(threads);
           Bytes all;

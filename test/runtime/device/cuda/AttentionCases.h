@@ -109,7 +109,7 @@ TEST(DeviceAttention, slopes) {
                                 .softcap = softcap,
                                 .dropout = 0.3,
                                 .groupStride = 3});
-      problem.scalars.headOffset = 5;
+      problem.a.headOffset.value = 5;
       problem.slope();
       for (const mgc_type type : {MGC_F32, MGC_BF16})
         AttentionCheck(problem, type, run).check();
@@ -175,7 +175,7 @@ TEST(DeviceAttention, extremePositionsDoNotOverflow) {
 TEST(DeviceAttention, dropout) {
   AttentionProblem problem(
       {.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 77, .groupStride = 5});
-  problem.scalars = {.seed = 1234567890123, .instance = 3, .headOffset = 11};
+  problem.resolve(/*seed=*/1234567890123, /*instance=*/3, /*headOffset=*/11);
   for (const mgc_type type : {MGC_F32, MGC_BF16})
     AttentionCheck(problem, type, run).check();
   problem.a.dropout = 1;
@@ -189,7 +189,7 @@ TEST(DeviceAttention, dropout) {
 TEST(DeviceAttention, dropsWhatTheCpuDrops) {
   AttentionProblem problem(
       {.s = 64, .t = 64, .b = 1, .g = 2, .r = 2, .d = 64, .dropout = 0.5, .site = 9, .groupStride = 2});
-  problem.scalars = {.seed = 42, .instance = 1, .headOffset = 4};
+  problem.resolve(/*seed=*/42, /*instance=*/1, /*headOffset=*/4);
   for (int64_t t = 0; t < 64; ++t)
     for (int64_t g = 0; g < 2; ++g)
       for (int64_t d = 0; d < 64; ++d)

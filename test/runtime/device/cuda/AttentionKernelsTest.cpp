@@ -75,7 +75,7 @@ namespace {
 void run(DeviceAttention &attention) {
   mgc_device device;
   mgc_stream stream = {&device, nullptr};
-  auto made = cuda::makeOwnAttention(device, attention.facts);
+  auto made = cuda::makeOwnAttention(device, planOf(attention.facts));
   ASSERT_TRUE(made.isOk()) << made.status().message();
   std::vector<uint64_t> addresses;
   for (auto &memory : attention.memory)

@@ -1,7 +1,7 @@
 // Attention on a device against its definition and against the CPU's: the same checks for a real device and for the interpreter.
 #pragma once
 
-#include "runtime/device/DeviceApi.h"
+#include "runtime/device/CallFacts.h"
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <array>
@@ -146,18 +146,11 @@ private:
   }
 
   void makeFacts() {
-    const plan::Attention &a = problem.a;
-    mgc_attention_facts &f = device.facts;
-    f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.sinks = a.sinks, f.type = type_;
-    f.results_in_f32 = a.resultsInF32;
-    f.causal = a.causal, f.ends = a.ends, f.softcap = a.softcap;
-    f.bias_buckets = a.biasBuckets, f.bias_max_distance = a.biasMaxDistance;
-    f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
-    f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site, f.group_stride = a.groupStride;
-    f.seed = int64_t(problem.scalars.seed), f.instance = problem.scalars.instance,
-    f.head_offset = problem.scalars.headOffset;
-    f.q_stride = a.qStride, f.k_stride = a.kStride, f.v_stride = a.vStride;
-    f.dq_stride = a.dqStride, f.dk_stride = a.dkStride, f.dv_stride = a.dvStride;
+    plan::Attention a = problem.a;
+    a.type = type_ == MGC_BF16 ? plan::DType::bf16 : plan::DType::f32;
+    mgc_attention_facts &f = device.facts = factsOf(a);
+    f.part = problem.part, f.group_stride = a.groupStride;
+    f.seed = a.seed.value, f.instance = a.instance.value, f.head_offset = a.headOffset.value;
   }
 
   void makeMemory() {

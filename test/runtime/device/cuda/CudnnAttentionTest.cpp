@@ -57,7 +57,7 @@ protected:
     facts.backward = backward;
     facts.workspace_bytes = cudaAttentionWorkspaceBytes(planOf(facts), deterministic);
     for (const CudaAttentionRun &run : cudaAttentionRuns(planOf(facts), facts.part)) {
-      const auto graph = makeCudnnGraph(cudnn, facts, run, deterministic);
+      const auto graph = makeCudnnGraph(cudnn, planOf(facts), run, deterministic);
       EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={} queries={} keys={}: {}", backward,
                                                deterministic, run.queries, run.keys, graph.status().message());
     }

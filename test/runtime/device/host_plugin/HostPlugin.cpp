@@ -13,6 +13,8 @@
 #include "runtime/kernels/GroupedGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
 
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
@@ -37,7 +39,6 @@ struct mgc_gemm {
   mgc_gemm_facts facts;
 };
 struct mgc_attention {
-  mgc_attention_facts facts;
   plan::Attention plan;
 };
 struct mgc_kernel {
@@ -389,44 +390,21 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
 int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error) {
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
     return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed), error);
-  *attention = new mgc_attention{*facts, planOf(*facts)};
+  *attention = new mgc_attention{planOf(*facts)};
   return 0;
 }
 
-// The beginnings of operands; how far they go, attention itself knows.
-template <typename T> Status follow(mgc_stream *stream, mgc_address address, T *&to) {
-  if (address == 0)
-    return Status::ok();
-  MGC_ASSIGN(data, stream->device().at(address, 4));
-  to = reinterpret_cast<T *>(data);
-  return Status::ok();
-}
-
+// The beginnings of operands are checked; how far they go, attention itself knows.
 int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands,
                  mgc_error *error) {
-  return report(stream->submit([stream, call = *attention, from = *operands]() -> Status {
-    AttentionOperands to;
-    const mgc_attention_facts &facts = call.facts;
-    MGC_TRY(follow(stream, from.q, to.q));
-    MGC_TRY(follow(stream, from.k, to.k));
-    MGC_TRY(follow(stream, from.v, to.v));
-    MGC_TRY(follow(stream, from.o, to.o));
-    MGC_TRY(follow(stream, from.lse, to.lse));
-    MGC_TRY(follow(stream, from.output_gradient, to.outputGradient));
-    MGC_TRY(follow(stream, from.query_positions, to.queryPositions));
-    MGC_TRY(follow(stream, from.key_positions, to.keyPositions));
-    MGC_TRY(follow(stream, from.starts, to.starts));
-    MGC_TRY(follow(stream, from.ends, to.ends));
-    MGC_TRY(follow(stream, from.samples, to.samples));
-    MGC_TRY(follow(stream, from.sinks, to.sinks));
-    MGC_TRY(follow(stream, from.bias, to.bias));
-    MGC_TRY(follow(stream, from.dq, to.dq));
-    MGC_TRY(follow(stream, from.dk, to.dk));
-    MGC_TRY(follow(stream, from.dv, to.dv));
-    MGC_TRY(follow(stream, from.dbias, to.dbias));
-    MGC_ASSIGN(workspace, stream->device().at(from.workspace, facts.workspace_bytes));
-    to.workspace = workspace;
-    mgc::attention(call.plan, to, {uint64_t(facts.seed), facts.instance, facts.head_offset}, 1);
+  return report(stream->submit([stream, call = attention->plan, from = *operands]() -> Status {
+    auto addresses = std::bit_cast<std::array<mgc_address, sizeof from / sizeof(mgc_address)>>(from);
+    for (mgc_address &address : addresses)
+      if (const bool isWorkspace = &address == &addresses.back(); isWorkspace || address != 0) {
+        MGC_ASSIGN(data, stream->device().at(address, isWorkspace ? call.workspaceBytes : 4));
+        address = reinterpret_cast<mgc_address>(data);
+      }
+    mgc::attention(call, std::bit_cast<AttentionOperands>(addresses), 1);
     return Status::ok();
   }),
                 error);
