@@ -1,15 +1,14 @@
 # The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
 # targets of others.
-#   mgc_library([HEADER ..] [HEADER_OF ..] [FOLDERS ..] [EXCEPT ..] DEPS ..)
+#   mgc_library([HEADER ..] [HEADER_OF ..] [FOLDERS ..] [EXCEPT ..] [VECTORIZED ..] DEPS ..)
 #     this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the folders; a static library, an interface
 #     where there are none. HEADER is precompiled. A library without one shares that of the folder HEADER_OF; by default of
-#     plan, if DEPS have it, or of runtime/base.
+#     plan, if DEPS have it, or of runtime/base. Loops of the sources VECTORIZED are optimised in all builds.
 #   mgc_pass(DEPS ..)                                       the same of MLIR's passes
 #   mgc_program(NAME [HEADER_OF ..] SOURCES .. DEPS ..)     an executable
 #   mgc_gtest(NAME [MLIR] SOURCES .. [OPTIONS ..] DEPS ..)  a GoogleTest binary and its ctest test. It shares the precompiled header
 #     of tests, or of tests with MLIR, or with OPTIONS of the compiler none.
 #   mgc_test(NAME ..)                                       a ctest test of a script or program
-#   mgc_vectorized(SOURCE ..)                               sources of the folder whose loops are optimised in all builds
 #   mgc_folders(..)                                         their CMakeLists.txt, too
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -85,7 +84,7 @@ function(mgc_together out name)
 endfunction()
 
 function(mgc_library)
-  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADER;HEADER_OF" "FOLDERS;EXCEPT;VECTORIZED;DEPS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
   mgc_targets(name "${folder}")
   mgc_targets(deps ${ARG_DEPS})
@@ -99,6 +98,9 @@ function(mgc_library)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE mgc_options fmt::fmt ${deps})
     return()
+  endif()
+  if(ARG_VECTORIZED) # without the header, which is for one level of optimisation
+    set_source_files_properties(${ARG_VECTORIZED} PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno" SKIP_PRECOMPILE_HEADERS ON)
   endif()
   mgc_together(sources ${name} ${sources})
   add_library(${name} STATIC ${sources})
@@ -115,11 +117,6 @@ function(mgc_library)
   endif()
   mgc_targets(owner ${ARG_HEADER_OF})
   target_precompile_headers(${name} REUSE_FROM ${owner})
-endfunction()
-
-# A precompiled header is for one level of optimisation.
-function(mgc_vectorized)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-fno-math-errno" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 function(mgc_pass)

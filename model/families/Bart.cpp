@@ -6,28 +6,29 @@
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kRows[] = {{"embed.tokens", "model.shared.weight", "v h"},
-                                      {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
-                                      {"embed_norm.*", "model.decoder.layernorm_embedding.*", "h; h"},
-                                      {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
-                                      {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
-                                      {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
-                                      {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
-                                      {"attn_sum_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
-                                      {"cross.q.*", "model.decoder.layers.{}.encoder_attn.q_proj.*", "grd h; grd"},
-                                      {"cross.k.*", "model.decoder.layers.{}.encoder_attn.k_proj.*", "gd h; gd"},
-                                      {"cross.v.*", "model.decoder.layers.{}.encoder_attn.v_proj.*", "gd h; gd"},
-                                      {"cross.o.*", "model.decoder.layers.{}.encoder_attn.out_proj.*", "h grw; h"},
-                                      {"cross_sum_norm.*", "model.decoder.layers.{}.encoder_attn_layer_norm.*", "h; h"},
-                                      {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
-                                      {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
-                                      {"mlp_sum_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
-                                      {"head.weight", "lm_head.weight", "v h"}};
+static constexpr TensorRow kBartRows[] = {
+    {"embed.tokens", "model.shared.weight", "v h"},
+    {"embed.positions", "model.decoder.embed_positions.weight", "p h"},
+    {"embed_norm.*", "model.decoder.layernorm_embedding.*", "h; h"},
+    {"attn.q.*", "model.decoder.layers.{}.self_attn.q_proj.*", "grd h; grd"},
+    {"attn.k.*", "model.decoder.layers.{}.self_attn.k_proj.*", "gd h; gd"},
+    {"attn.v.*", "model.decoder.layers.{}.self_attn.v_proj.*", "gd h; gd"},
+    {"attn.o.*", "model.decoder.layers.{}.self_attn.out_proj.*", "h grw; h"},
+    {"attn_sum_norm.*", "model.decoder.layers.{}.self_attn_layer_norm.*", "h; h"},
+    {"cross.q.*", "model.decoder.layers.{}.encoder_attn.q_proj.*", "grd h; grd"},
+    {"cross.k.*", "model.decoder.layers.{}.encoder_attn.k_proj.*", "gd h; gd"},
+    {"cross.v.*", "model.decoder.layers.{}.encoder_attn.v_proj.*", "gd h; gd"},
+    {"cross.o.*", "model.decoder.layers.{}.encoder_attn.out_proj.*", "h grw; h"},
+    {"cross_sum_norm.*", "model.decoder.layers.{}.encoder_attn_layer_norm.*", "h; h"},
+    {"mlp.up.*", "model.decoder.layers.{}.fc1.*", "f h; f"},
+    {"mlp.down.*", "model.decoder.layers.{}.fc2.*", "h f; h"},
+    {"mlp_sum_norm.*", "model.decoder.layers.{}.final_layer_norm.*", "h; h"},
+    {"head.weight", "lm_head.weight", "v h"}};
 
 // Copies of the table of tokens, and what is no weight.
-static constexpr std::string_view kIgnoredTensors[] = {"final_logits_bias", "model.encoder.embed_tokens.weight",
-                                                       "model.decoder.embed_tokens.weight", "encoder.version",
-                                                       "decoder.version"};
+static constexpr std::string_view kBartIgnored[] = {"final_logits_bias", "model.encoder.embed_tokens.weight",
+                                                    "model.decoder.embed_tokens.weight", "encoder.version",
+                                                    "decoder.version"};
 
 // Heads and width of the encoder's layers, which have all else in common with the decoder's.
 static BlockDescription readEncoderLayer(Config &config, const ModelDescription &model, BlockDescription block) {
@@ -87,7 +88,7 @@ std::span<const Family> bartFamilies() {
                         {"normalize_embedding", "true"},
                         {"add_bias_logits", "false"},
                         {"static_position_embeddings", "false"}},
-      .tensors = {.prefix = "model.", .rows = kRows, .ignored = kIgnoredTensors, .ofEncoder = {"decoder", "encoder"}},
+      .tensors = {.prefix = "model.", .rows = kBartRows, .ignored = kBartIgnored, .ofEncoder = {"decoder", "encoder"}},
       .names = {.heads = "decoder_attention_heads",
                 .groups = "decoder_attention_heads",
                 .ffn = "decoder_ffn_dim",

@@ -3,7 +3,7 @@
 
 namespace mgc::frontend {
 
-static constexpr TensorRow kRows[] = {
+static constexpr TensorRow kDecoderRows[] = {
     {"embed.tokens", "model.embed_tokens.weight", "v h"},
     {"embed.positions", "model.embed_positions.weight", "p h"},
     {"embed_norm.*", "model.embed_layernorm.*", "h; h"},
@@ -86,7 +86,7 @@ static constexpr TensorRow kRows[] = {
     {"head.transform_norm.*", "lm_head.layer_norm.*", "i; i"},
     {"router.logits.bias", "model.layers.{}.mlp.gate.bias", "e"}};
 static constexpr std::string_view kIgnored[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
-constinit const TensorNames kDecoderTensors = {"model.", kRows, kIgnored};
+constinit const TensorNames kDecoderTensors = {"model.", kDecoderRows, kIgnored};
 
 TensorNames withRows(std::span<const TensorRow> rows) {
   TensorNames names = kDecoderTensors;

@@ -11,7 +11,7 @@ static constexpr TensorRow begun(std::string_view role, std::string_view tensor,
                                  std::string_view fan) {
   return {.role = role, .tensor = tensor, .dims = dims, .fan = fan};
 }
-static constexpr TensorRow kRows[] = {
+static constexpr TensorRow kT5Rows[] = {
     {"embed.tokens", "shared.weight", "v h"},
     // The encoder has no branch between attention and mlp, and so another number of the mlp.
     {"encoder.mlp_norm.weight", "encoder.block.{}.layer.1.layer_norm.weight", "h"},
@@ -45,7 +45,7 @@ static std::span<const TensorRow> rowsOf(const std::vector<BlockDescription> &la
 }
 
 // Copies of the table of tokens, and a bias that older versions saved and no layer reads.
-static constexpr std::string_view kIgnoredTensors[] = {
+static constexpr std::string_view kT5Ignored[] = {
     "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
@@ -134,7 +134,7 @@ std::span<const Family> t5Families() {
       // Heads of other classes, and what the class does not read.
       .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
       .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
-      .tensors = {.rows = kRows, .ignored = kIgnoredTensors, .ofEncoder = {"decoder", "encoder"}},
+      .tensors = {.rows = kT5Rows, .ignored = kT5Ignored, .ofEncoder = {"decoder", "encoder"}},
       .rowsOf = rowsOf,
       .names = {.heads = "num_heads",
                 .groups = "num_heads",

@@ -82,7 +82,7 @@ void readVisionTower(Config &config, const TowerFeatures &features, ModelDescrip
   model.encoder = encoder;
 }
 
-static constexpr TensorRow kRows[] = {
+static constexpr TensorRow kTowerRows[] = {
     {"encoder.embed.patches.*", "vision_tower.embeddings.patch_embedding.*", "h n o u; h"},
     {"encoder.embed.class", "vision_tower.embeddings.class_embedding", "ah"},
     {"encoder.embed.positions", "vision_tower.embeddings.position_embedding.weight", "p h"},
@@ -95,22 +95,22 @@ static constexpr TensorRow kRows[] = {
     {"encoder.mlp.up.*", "vision_tower.encoder.layers.{}.mlp.fc1.*", "f h; f"},
     {"encoder.mlp.down.*", "vision_tower.encoder.layers.{}.mlp.fc2.*", "h f; h"},
     {"encoder.mlp_norm.*", "vision_tower.encoder.layers.{}.layer_norm2.*", "h; h"}};
-constinit const std::span<const TensorRow> kVisionTowerRows = kRows;
+constinit const std::span<const TensorRow> kVisionTowerRows = kTowerRows;
 
-static constexpr std::string_view kIgnoredTensors[] = {"vision_tower.embeddings.position_ids",
-                                                       "vision_tower.post_layernorm.weight",
-                                                       "vision_tower.post_layernorm.bias",
-                                                       "vision_tower.head.probe",
-                                                       "vision_tower.head.attention.in_proj_weight",
-                                                       "vision_tower.head.attention.in_proj_bias",
-                                                       "vision_tower.head.attention.out_proj.weight",
-                                                       "vision_tower.head.attention.out_proj.bias",
-                                                       "vision_tower.head.layernorm.weight",
-                                                       "vision_tower.head.layernorm.bias",
-                                                       "vision_tower.head.mlp.fc1.weight",
-                                                       "vision_tower.head.mlp.fc1.bias",
-                                                       "vision_tower.head.mlp.fc2.weight",
-                                                       "vision_tower.head.mlp.fc2.bias"};
-constinit const std::span<const std::string_view> kVisionTowerIgnored = kIgnoredTensors;
+static constexpr std::string_view kTowerIgnored[] = {"vision_tower.embeddings.position_ids",
+                                                     "vision_tower.post_layernorm.weight",
+                                                     "vision_tower.post_layernorm.bias",
+                                                     "vision_tower.head.probe",
+                                                     "vision_tower.head.attention.in_proj_weight",
+                                                     "vision_tower.head.attention.in_proj_bias",
+                                                     "vision_tower.head.attention.out_proj.weight",
+                                                     "vision_tower.head.attention.out_proj.bias",
+                                                     "vision_tower.head.layernorm.weight",
+                                                     "vision_tower.head.layernorm.bias",
+                                                     "vision_tower.head.mlp.fc1.weight",
+                                                     "vision_tower.head.mlp.fc1.bias",
+                                                     "vision_tower.head.mlp.fc2.weight",
+                                                     "vision_tower.head.mlp.fc2.bias"};
+constinit const std::span<const std::string_view> kVisionTowerIgnored = kTowerIgnored;
 
 } // namespace mgc::frontend
