@@ -22,6 +22,9 @@ target_include_directories(mgc_options INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJ
 # Fields that a designated initializer leaves out keep their defaults.
 target_compile_options(mgc_options INTERFACE -Wall -Wextra -Werror=unused-result -Werror=return-type -Wno-unused-parameter
   $<IF:$<CXX_COMPILER_ID:Clang>,-Wno-missing-designated-field-initializers,-Wno-missing-field-initializers>)
+if(MGC_TOGETHER) # GCC says of each source that is included that it could be a header
+  target_compile_options(mgc_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(MGC_SANITIZE)
   target_compile_options(mgc_options INTERFACE -fsanitize=${MGC_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr$<COMMA>function>)

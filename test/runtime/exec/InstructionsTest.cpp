@@ -205,7 +205,7 @@ TEST(Instructions, attentionGetsItsOperandsAndScalars) {
     }
     program.run();
     for (int64_t rank : {0, 1}) {
-      direct.scalars = {99, 17, 3 + 4 * rank};
+      direct.resolve(99, 17, 3 + 4 * rank);
       direct.run(1);
       const auto same = [&](int64_t segment, const std::vector<float> &expected) {
         return std::memcmp(program.segment<float>(rank, segment), expected.data(), bytesOf(expected)) == 0;
