@@ -297,9 +297,8 @@ TEST(Schedule, RefusesBadProblems) {
   EXPECT_NE(findSchedule("1f1b", {1, 1, 1000000})
                 .status()
                 .message()
-                .find("1000000 microbatches make more than 65536 steps on a stage, or 16777216 tasks in all; "
-                      "at most 32767 with "
-                      "1 stages"),
+                .find("1000000 microbatches make more than 65536 steps on a stage, or 16777216 tasks in all; at most "
+                      "32767 with 1 stages"),
             std::string::npos);
   EXPECT_FALSE(findSchedule("interleaved", {4, 1000000, 8}).isOk());
   Problem problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
