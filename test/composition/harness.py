@@ -5,9 +5,8 @@
 # in: mgc, mgrun, mg-opt of --bin; a test asks a Session for training runs of (config, layout) and compares them.
 # out: one line per test, exit code 1 if one fails.
 #
-# Tolerances are those of test/fuzz/random_layouts.py: gradients of the golden models spread by at most 7e-6 of a
-# tensor's largest value between honest float32 implementations, losses by 2e-6 and norms by 6e-6; four times that is
-# allowed. Training uses --adam-eps 1, far above every gradient here, so that a step is -lr * gradient (and 0.5 * the
+# Tolerances: gradients of the golden models spread by at most 7e-6 of a tensor's largest value between honest float32
+# implementations, losses by 2e-6 and norms by 6e-6; four times that is allowed. Training uses --adam-eps 1, far above every gradient here, so that a step is -lr * gradient (and 0.5 * the
 # one before): Adam proper divides a wrong factor out of sight.
 import argparse
 import itertools

@@ -9,26 +9,17 @@ VALID = (1, 15, 7, 16)  # tokens that count, of the sequences of a batch
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": SEQUENCE, "n_inner": 32,
         "vocab_size": 40, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "tie_word_embeddings": True,
         "layer_norm_epsilon": 1e-5, "initializer_range": 0.2}
-LLAMA = {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 40, "tie_word_embeddings": False,
-         "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "rope_theta": 100.0, "hidden_act": "silu",
-         "attention_bias": True, "mlp_bias": True, "initializer_range": 0.2}
-QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 40, "tie_word_embeddings": True,
-         "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "rope_theta": 100.0, "hidden_act": "silu",
-         "initializer_range": 0.2}
-QWEN3_MOE = {"model_type": "qwen3_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-             "num_hidden_layers": 2, "intermediate_size": 32, "moe_intermediate_size": 16, "num_experts": 4,
-             "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
-             "vocab_size": 40, "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE,
-             "rope_theta": 100.0, "hidden_act": "silu", "initializer_range": 0.2}
-GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-            "num_hidden_layers": 2, "first_k_dense_replace": 0, "intermediate_size": 32, "moe_intermediate_size": 16,
-            "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": True, "n_group": 1,
-            "topk_group": 1, "routed_scaling_factor": 2.5, "vocab_size": 40, "tie_word_embeddings": False,
-            "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "attention_bias": True, "use_qk_norm": False,
-            "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"},
-            "hidden_act": "silu", "initializer_range": 0.2}
+DECODER = {"hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32,
+           "vocab_size": 40, "tie_word_embeddings": False, "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE,
+           "hidden_act": "silu", "initializer_range": 0.2}
+EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2, "norm_topk_prob": True}
+LLAMA = DECODER | {"model_type": "llama", "rope_theta": 100.0, "attention_bias": True, "mlp_bias": True}
+QWEN3 = DECODER | {"model_type": "qwen3", "rope_theta": 100.0, "head_dim": 8, "tie_word_embeddings": True}
+QWEN3_MOE = QWEN3 | EXPERTS | {"model_type": "qwen3_moe", "num_experts": 4, "decoder_sparse_step": 1, "mlp_only_layers": []}
+GLM4_MOE = DECODER | EXPERTS | {
+    "model_type": "glm4_moe", "head_dim": 8, "first_k_dense_replace": 0, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1,
+    "topk_group": 1, "routed_scaling_factor": 2.5, "attention_bias": True, "use_qk_norm": False,
+    "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"}}
 DROPOUT = {"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5}
 
 

@@ -6,9 +6,8 @@
 #   test/fuzz/random_layouts.py --bin build/release/bin --dtype bf16 --count 200           gradients, residuals in f32 or bf16
 #   test/fuzz/random_layouts.py .. --target cuda:sm_90        ranks that share a device, here that of test/emulate/cuda
 #
-# Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, each within the bound derived
-# in test/e2e/compare.py's terms: gradients of the golden models spread by at most 7e-6 of a tensor's largest value
-# between honest float32 implementations, losses by 2e-6 and norms by 6e-6; four times that is allowed.
+# Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, within the tolerances of
+# test/composition/harness.py.
 #
 # Of bf16, equal means: as far from one rank in f32 as one rank in bf16 is. How far that is, is drawn: both on weights moved
 # by up to a unit of bf16's last place, so that all is rounded otherwise. The statistic is the largest, over losses, norms and
@@ -25,14 +24,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 
 import numpy
 
 sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
+import harness  # noqa: E402
 import samples  # noqa: E402
 import tensor_files  # noqa: E402
 
-GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
 DRAWS, STUDENT = 16, 6.1  # draws of bf16; t of 15 degrees of freedom, beyond which is 10^-5
 STEPS = 2
 ADAM_EPS = "1e-3"  # gradients that are rounding alone (queries and keys where documents have one token) move no weight
@@ -228,36 +228,17 @@ def train(binaries, where, name, flags, *start):
         return None, wrong or f"mgrun fails: {done.stderr[-2000:]}"
     steps = [json.loads(line) for line in open(log)]
     assert len(steps) == STEPS, f"{len(steps)} records of {STEPS} steps in {log}"
-    return {"steps": steps, "gradients": tensor_files.load(gradients)}, None
+    return types.SimpleNamespace(log=steps, gradients=tensor_files.load(gradients), weights={}), None
 
 
 def value_of(flags):
     return {flag[2:]: int(value) for flag, value in zip(flags, flags[1:]) if flag in ("--seq", "--gbs", "--mbs")}
 
 
-def differences(one, many):
-    found = []
-    for a, b in zip(one["steps"], many["steps"], strict=True):
-        for key, bound in (("loss", LOSS * max(1, abs(a["loss"]))), ("grad_norm", NORM * a["grad_norm"]), ("tokens", 0)):
-            if not abs(a[key] - b[key]) <= bound:
-                found.append(f"step {a['step']} {key}: {a[key]} one rank, {b[key]}")
-    if one["gradients"].keys() != many["gradients"].keys():
-        found.append("the gradients have other names")
-        return found
-    largest = max(float(abs(g).max()) for g in one["gradients"].values())
-    for name, gradient in one["gradients"].items():
-        # Key biases have a gradient of nearly zero: rounding there is that of the whole, not of the tensor.
-        bound = GRADIENT * max(float(abs(gradient).max()), 0.05 * largest)
-        error = float(abs(gradient - many["gradients"][name]).max())
-        if not error <= bound:
-            found.append(f"gradient {name}: off by {error:.3g}, allowed {bound:.3g}")
-    return found
-
-
 def results(run):
     """Losses, norms and gradients by name."""
-    scalars = {f"{key} of step {i}": numpy.array([record[key]]) for i, record in enumerate(run["steps"]) for key in ("loss", "grad_norm")}
-    return {name: value.astype(numpy.float64) for name, value in (scalars | run["gradients"]).items()}
+    scalars = {f"{key} of step {i}": numpy.array([record[key]]) for i, record in enumerate(run.log) for key in ("loss", "grad_norm")}
+    return {name: value.astype(numpy.float64) for name, value in (scalars | run.gradients).items()}
 
 
 def squares(found, exact):
@@ -265,7 +246,7 @@ def squares(found, exact):
 
 
 def tokens_of(run):
-    return [record["tokens"] for record in run["steps"]]
+    return [record["tokens"] for record in run.log]
 
 
 def bf16_differences(binaries, where, single, types, many):
@@ -286,7 +267,7 @@ def bf16_differences(binaries, where, single, types, many):
         if wrong := [message for _, message in pair if message]:
             return wrong
         draws.append(squares(*(results(one) for one, _ in reversed(pair))))
-    if many["gradients"].keys() != exact["gradients"].keys():
+    if many.gradients.keys() != exact.gradients.keys():
         return ["the gradients have other names"]
     if tokens_of(many) != tokens_of(exact):
         return [f"tokens {tokens_of(exact)} one rank, {tokens_of(many)}"]
@@ -346,7 +327,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
         one, message = train(binaries, where, "one", single + (more if types else []))
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"
-        found = bf16_differences(binaries, where, single, more, many) if types else differences(one, many)
+        found = bf16_differences(binaries, where, single, more, many) if types else harness.differences(one, many)
         return (verdict, "") if not found else ("wrong", label + "".join(f"\n  {line}" for line in found[:8]))
     finally:
         shutil.rmtree(where, ignore_errors=True)

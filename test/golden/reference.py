@@ -219,11 +219,12 @@ class Base:
     """The reference that weights, batches and optimizer are of."""
 
     def __init__(self, name):
-        path = lambda file: os.path.join(HERE, name, file)
+        with open(os.path.join(HERE, name, "expect.json"), encoding="utf-8") as file:
+            self.expect = json.load(file)
+        folders = [os.path.join(HERE, one) for one in (name, self.expect.get("base", name))]
+        path = lambda file: next(found for folder in folders if os.path.exists(found := os.path.join(folder, file)))
         with open(path("config.json"), encoding="utf-8") as file:
             self.config = json.load(file)
-        with open(path("expect.json"), encoding="utf-8") as file:
-            self.expect = json.load(file)
         self.batches, self.tensors = tensor_files.load(path("batch.safetensors")), tensor_files.load(path("expect.safetensors"))
         self.start = {n: t.astype(numpy.float64) for n, t in tensor_files.load(path("model.safetensors")).items()}
 

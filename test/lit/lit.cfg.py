@@ -14,5 +14,6 @@ config.environment["PATH"] = os.pathsep.join(
 root = os.path.dirname(os.path.dirname(config.test_source_root))
 for tool in ("mgc", "mg-opt", "mgrun"):
     config.substitutions.append(("%" + tool + r"\b", os.path.join(lit_config.params["bin"], tool)))
+config.substitutions.append(("%each", "/usr/bin/python3 " + os.path.join(config.test_source_root, "each.py")))
 config.substitutions.append(("%examples", os.path.join(root, "examples")))
 config.substitutions.append(("%golden", os.path.join(root, "test", "golden")))

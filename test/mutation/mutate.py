@@ -28,30 +28,20 @@ import tempfile
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
+import models  # noqa: E402
 import plan_lists  # noqa: E402
 import samples  # noqa: E402
 import tensor_files  # noqa: E402
 
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
         "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "initializer_range": 0.2}
-QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 100, "tie_word_embeddings": True,
-         "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
-         "initializer_range": 0.2}
+QWEN3 = models.QWEN3 | {"vocab_size": 100, "max_position_embeddings": 64}
 QWEN3_MOE = QWEN3 | {"model_type": "qwen3_moe", "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
                      "norm_topk_prob": True}
-GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-           "num_hidden_layers": 2, "intermediate_size": 12, "vocab_size": 100, "tie_word_embeddings": True,
-           "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
-           "initializer_range": 0.2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3,
-           "rope_scaling": {"rope_type": "default"}}
-GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-            "num_hidden_layers": 2, "first_k_dense_replace": 0, "intermediate_size": 32, "moe_intermediate_size": 12,
-            "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": True, "n_group": 1,
-            "topk_group": 1, "routed_scaling_factor": 2.5, "vocab_size": 100, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
-            "max_position_embeddings": 64, "attention_bias": True, "use_qk_norm": False, "hidden_act": "silu",
-            "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"}, "initializer_range": 0.2}
+GPT_OSS = QWEN3 | {"model_type": "gpt_oss", "intermediate_size": 12, "num_local_experts": 4, "num_experts_per_tok": 2,
+                   "sliding_window": 3, "rope_scaling": {"rope_type": "default"}}
+GLM4_MOE = models.GLM4_MOE | {"moe_intermediate_size": 12, "vocab_size": 100, "max_position_embeddings": 64}
 BART = {"model_type": "bart", "d_model": 16, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 2,
         "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": 12, "vocab_size": 100,
         "dropout": 0.1, "attention_dropout": 0.1, "pad_token_id": 1, "decoder_start_token_id": 2, "init_std": 0.2}

@@ -167,6 +167,18 @@ template <typename Change> int64_t refuseEach(plan::Plan &plan, size_t stage, co
   return mutants;
 }
 
+// The same of all stages of all plans with repeats.
+template <typename Change> int64_t refuseEverywhere(Change &&change) {
+  int64_t mutants = 0;
+  for (const Problem &problem : repeatedProblems()) {
+    plan::Plan plan = planOf(problem);
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+      mutants += refuseEach(plan, stage, problem.schedule.c_str(), change);
+    EXPECT_TRUE(prove(plan).isOk());
+  }
+  return mutants;
+}
+
 bool dropWait(plan::StagePlan &stage, int64_t number) {
   for (ScheduleStep &step : stage.schedule) {
     if (number < int64_t(step.waits.size()))
@@ -176,16 +188,7 @@ bool dropWait(plan::StagePlan &stage, int64_t number) {
   return false;
 }
 
-TEST(Plan, EveryDroppedWaitIsRefused) {
-  int64_t mutants = 0;
-  for (const Problem &problem : repeatedProblems()) {
-    plan::Plan plan = planOf(problem);
-    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-      mutants += refuseEach(plan, stage, problem.schedule.c_str(), dropWait);
-    EXPECT_TRUE(prove(plan).isOk());
-  }
-  EXPECT_GT(mutants, 100);
-}
+TEST(Plan, EveryDroppedWaitIsRefused) { EXPECT_GT(refuseEverywhere(dropWait), 100); }
 
 // The steps before it and behind it keep their distances.
 bool dropStep(plan::StagePlan &stage, int64_t number) {
@@ -266,15 +269,7 @@ bool fewerSlots(plan::StagePlan &stage, int64_t number) {
   return false;
 }
 
-TEST(Plan, FewerSlotsAreRefused) {
-  int64_t mutants = 0;
-  for (const Problem &problem : repeatedProblems()) {
-    plan::Plan plan = planOf(problem);
-    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-      mutants += refuseEach(plan, stage, problem.schedule.c_str(), fewerSlots);
-  }
-  EXPECT_GT(mutants, 4);
-}
+TEST(Plan, FewerSlotsAreRefused) { EXPECT_GT(refuseEverywhere(fewerSlots), 4); }
 
 TEST(Plan, CollectivesBetweenStagesMustAgree) {
   Problem problem = uniformProblem("1f1b", {3, 1, 2}, kSizes);

@@ -70,9 +70,9 @@ TEST(Text, PairsAreOneWord) {
     EXPECT_EQ(writeScheduleText(read->shape, read->orders), "stage 0: F0 F1+B0 B1\n");
     EXPECT_EQ(writeScheduleText(read->shape, read->orders, TextForm::csv), "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
   }
-  EXPECT_EQ(errorOf("stage 0: F0+B0"), "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
-                                       "(line 1 column 10); a pair is a forward and a backward, or a half of "
-                                       "one, of two microbatches");
+  EXPECT_EQ(errorOf("stage 0: F0+B0"),
+            "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 (line 1 column 10); a pair is a "
+            "forward and a backward, or a half of one, of two microbatches");
   EXPECT_NE(errorOf("stage 0: F0+F1 B0 B1").find("is paired with"), std::string::npos);
   // A pair waits for both of its runs: stage 1 cannot go back with 0 before stage 0 has sent 1.
   EXPECT_NE(errorOf("stage 0: F0 F1+B0 B1\nstage 1: F0 F1+B0 B1\n").find("the steps wait for each other"),
@@ -83,24 +83,20 @@ TEST(Text, NamesTheStepsThatAreWrong) {
   EXPECT_EQ(errorOf("stage 0: F0 B0\nstage 1: B0 F0\n"),
             "stage 1 step 0 B0 (line 2 column 10) comes before F0 (step 1), which it needs");
   EXPECT_EQ(errorOf("stage 0: F0 F1 B1 B0\nstage 1: F0 B0 F1 B1\n"),
-            "stage 0 step 2 B1 (line 1 column 16) comes before B0 (step 3); each chunk runs its microbatches "
-            "in ascending "
-            "order, in which gradients are added up");
+            "stage 0 step 2 B1 (line 1 column 16) comes before B0 (step 3); each chunk runs its microbatches in "
+            "ascending order, in which gradients are added up");
   EXPECT_EQ(errorOf("stage 0: F1 F0 B0 B1\nstage 1: F0 B0 F1 B1\n"),
-            "stage 0 step 0 F1 (line 1 column 10) comes before F0 (step 1); each chunk runs its microbatches "
-            "in ascending "
-            "order, in which gradients are added up");
+            "stage 0 step 0 F1 (line 1 column 10) comes before F0 (step 1); each chunk runs its microbatches in "
+            "ascending order, in which gradients are added up");
   EXPECT_EQ(errorOf("stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1 B0\n"),
             "stage 0 has no B1\nstage 1 step 4 B0 (line 2 column 22) is there before, as step 1");
   EXPECT_EQ(errorOf("stage 0: F0 I0 W0 F1 I1\nstage 1: F0 I0 W0 F1 I1 W1\n"), "stage 0 has no W1");
   // Stage 1 goes back with microbatch 0 after the forward of 1, which stage 0 computes after its backward of 0.
   EXPECT_EQ(errorOf("stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n"),
             "the steps wait for each other:\n"
-            "  stage 0 step 1 B0 (line 1 column 13) waits for stage 1 step 2 B0 (line 2 column 16), which "
-            "comes after "
+            "  stage 0 step 1 B0 (line 1 column 13) waits for stage 1 step 2 B0 (line 2 column 16), which comes after "
             "stage 1 step 1 F1 (line 2 column 13)\n"
-            "  stage 1 step 1 F1 (line 2 column 13) waits for stage 0 step 2 F1 (line 1 column 16), which "
-            "comes after "
+            "  stage 1 step 1 F1 (line 2 column 13) waits for stage 0 step 2 F1 (line 1 column 16), which comes after "
             "stage 0 step 1 B0 (line 1 column 13)");
   EXPECT_EQ(errorOf("stage 0: 0F0 0B0\nstage 1: 0F0 1B0\n"),
             "line 2 column 10: stage 1 has a task of chunk 0, which is on stage 0");

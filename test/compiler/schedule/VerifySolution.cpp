@@ -97,8 +97,7 @@ public:
         once.push_back(kind);
     }
     if (once != std::vector{TaskKind::begin, TaskKind::forward, TaskKind::reduce, TaskKind::update})
-      problems.add("stage {}: the list must run begin, then all microbatches, then reduce and update, "
-                   "each once",
+      problems.add("stage {}: the list must run begin, then all microbatches, then reduce and update, each once",
                    stage);
     for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
       for (int64_t m = 0; m < shape.microbatches; ++m)

@@ -170,38 +170,38 @@ TEST(Elementwise, ActivationsFarOutAndAtCorners) {
   }
 }
 
+// Rows of size d, each `group` of them of a token, with pairs (i, i + apart) turned by the angles of the token: cosines, then sines.
+std::vector<double> rotated(Buffer &x, const std::vector<double> &angles, int group, int d, int pairs,
+                            bool areNeighbours = false, bool isInverse = false) {
+  std::vector<double> result = doubles(x);
+  for (int row = 0; row < int(x.size()) / d; ++row)
+    for (int i = 0; i < pairs; ++i) {
+      const double *cosines = &angles[row / group * 2 * pairs];
+      const double cos = cosines[i], sin = isInverse ? -cosines[i + pairs] : cosines[i + pairs];
+      const int first = row * d + (areNeighbours ? 2 * i : i), second = first + (areNeighbours ? 1 : pairs);
+      result[first] = x[first] * cos - x[second] * sin;
+      result[second] = x[second] * cos + x[first] * sin;
+    }
+  return result;
+}
+
 // Half of each row rotates: rows of pairs, of which two turn.
 TEST(Elementwise, RopeOfAPart) {
   constexpr int tokens = 6, g = 3, d = 16, turning = 8;
   Buffer x(randomFloats(tokens * g * d, 7)), angles(randomFloats(tokens * turning, 8));
   std::string t = f32("s:3 b:2 g:3 d:16"), c = f32("s:3 b:2 u:8");
-  std::vector<double> expected = doubles(x);
-  for (int row = 0; row < tokens * g; ++row)
-    for (int i = 0; i < turning / 2; ++i) {
-      const double cos = angles[row / g * turning + i], sin = angles[row / g * turning + i + turning / 2];
-      const double a = x[row * d + i], b = x[row * d + i + turning / 2];
-      expected[row * d + i] = a * cos - b * sin;
-      expected[row * d + i + turning / 2] = b * cos + a * sin;
-    }
-  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, ""), {x, angles})[0], expected, 2e-6);
+  auto y = runRowOps(oneOp("rope", {t, c}, {t}, ""), {x, angles});
+  expectClose(y[0], rotated(x, doubles(angles), g, d, turning / 2), 2e-6);
 }
 
 TEST(Elementwise, RopeOfNeighbours) {
   constexpr int tokens = 6, g = 3, d = 10;
   Buffer x(randomFloats(tokens * g * d, 7)), angles(randomFloats(tokens * d, 8));
   std::string t = f32("s:3 b:2 g:3 d:10"), c = f32("s:3 b:2 d:10");
-  std::vector<double> expected(tokens * g * d), back(tokens * g * d);
-  for (int row = 0; row < tokens * g; ++row)
-    for (int i = 0; i < d / 2; ++i) {
-      const double cos = angles[row / g * d + i], sin = angles[row / g * d + i + d / 2];
-      const double a = x[row * d + 2 * i], b = x[row * d + 2 * i + 1];
-      expected[row * d + 2 * i] = a * cos - b * sin;
-      expected[row * d + 2 * i + 1] = b * cos + a * sin;
-      back[row * d + 2 * i] = a * cos + b * sin;
-      back[row * d + 2 * i + 1] = b * cos - a * sin;
-    }
-  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved}"), {x, angles})[0], expected, 2e-6);
-  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved, inverse}"), {x, angles})[0], back, 2e-6);
+  auto y = runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved}"), {x, angles});
+  expectClose(y[0], rotated(x, doubles(angles), g, d, d / 2, true), 2e-6);
+  auto back = runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved, inverse}"), {x, angles});
+  expectClose(back[0], rotated(x, doubles(angles), g, d, d / 2, true, true), 2e-6);
 }
 
 TEST(Elementwise, BroadcastRepeats) {
@@ -237,7 +237,7 @@ TEST(Elementwise, RopeRotatesHalvesAndBack) {
   std::string t = f32("s:7 b:2 g:3 d:10"), p = i32("s:7 b:2"), c = f32("s:7 b:2 d:10");
   std::string f = "frequencies = array<f32: 1.0, 0.3, 0.07, 0.011, 0.002>";
   auto cosSin = runRowOps(oneOp("cos_sin", {p}, {c}, "{" + f + "}"), {positions});
-  std::vector<double> angles(s * b * d), expected(s * b * g * d);
+  std::vector<double> angles(s * b * d);
   for (int token = 0; token < s * b; ++token)
     for (int i = 0; i < d / 2; ++i) {
       float angle = float(positions.ints()[token]) * frequencies[i];
@@ -246,14 +246,7 @@ TEST(Elementwise, RopeRotatesHalvesAndBack) {
     }
   expectClose(cosSin[0], angles, 1e-6);
   auto y = runRowOps(oneOp("rope", {t, c}, {t}, ""), {x, cosSin[0]});
-  for (int row = 0; row < s * b * g; ++row)
-    for (int i = 0; i < d / 2; ++i) {
-      double cos = angles[row / g * d + i], sin = angles[row / g * d + i + d / 2];
-      double a = x[row * d + i], c = x[row * d + i + d / 2];
-      expected[row * d + i] = a * cos - c * sin;
-      expected[row * d + i + d / 2] = c * cos + a * sin;
-    }
-  expectClose(y[0], expected, 2e-6);
+  expectClose(y[0], rotated(x, angles, g, d, d / 2), 2e-6);
   auto back = runRowOps(oneOp("rope", {t, c}, {t}, "{inverse}"), {y[0], cosSin[0]});
   expectClose(back[0], doubles(x), 2e-6);
 }

@@ -3,6 +3,8 @@
 
 #include "runtime/random/Philox.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -12,21 +14,18 @@ namespace {
 constexpr int kS = 5, kB = 2, kV = 24, kH = 19; // kV: rows of this rank's block
 const std::string kIds = i32("s:5 b:2"), kTable = f32("v:24 h:19"), kX = f32("s:5 b:2 h:19");
 
-// Rank 1 of 3 holds rows 24..47; ids outside give zero rows and no gradient.
-TEST(Indexed, EmbedReadsItsBlockOnly) {
-  Buffer ids(randomInts(kS * kB, 1, 0, 3 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
-  ids.ints()[0] = kV, ids.ints()[1] = 2 * kV - 1, ids.ints()[2] = kV - 1, ids.ints()[3] = 2 * kV;
-  ids.ints()[4] = kV; // twice: gradients add up
+// On rank 1, whose block of the table holds rows 24 to 47.
+void expectEmbedded(Buffer &ids, int offset, const std::string &attributes) {
+  Buffer table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
   KernelContext rank;
   rank.coordinates["tp"] = 1;
-  std::string coordinates = "{coordinates = {v = [\"tp\"]}}";
-  auto y = runRowOps(oneOp("embed", {kIds, kTable}, {kX}, coordinates), {ids, table}, rank);
+  auto y = runRowOps(oneOp("embed", {kIds, kTable}, {kX}, attributes), {ids, table}, rank);
   rank.accumulate = true, rank.start = 1;
-  auto dTable = runRowOps(oneOp("embed_grad", {kIds, kX}, {kTable}, coordinates), {ids, dy}, rank);
+  auto dTable = runRowOps(oneOp("embed_grad", {kIds, kX}, {kTable}, attributes), {ids, dy}, rank);
   std::vector<double> expected(kS * kB * kH, 0), gradient(kV * kH, 1);
   for (int i = 0; i < kS * kB; ++i)
     for (int h = 0; h < kH; ++h)
-      if (int row = ids.ints()[i] - kV; row >= 0 && row < kV) {
+      if (int row = ids.ints()[i] + offset - kV; row >= 0 && row < kV) {
         expected[i * kH + h] = table[row * kH + h];
         gradient[row * kH + h] += dy[i * kH + h];
       }
@@ -34,27 +33,18 @@ TEST(Indexed, EmbedReadsItsBlockOnly) {
   expectClose(dTable[0], gradient, 1e-6);
 }
 
-// Ids count from row 5 of the whole table on, here of the block of rank 1.
+// Ids outside give zero rows and no gradient; one is there twice: gradients add up.
+TEST(Indexed, EmbedReadsItsBlockOnly) {
+  Buffer ids(randomInts(kS * kB, 1, 0, 3 * kV - 1));
+  std::ranges::copy(std::array{kV, 2 * kV - 1, kV - 1, 2 * kV, kV}, ids.ints());
+  expectEmbedded(ids, 0, "{coordinates = {v = [\"tp\"]}}");
+}
+
+// Ids count from row 5 of the whole table on; of the first two, one is the block's first row, one the last before it.
 TEST(Indexed, EmbedReadsBehindItsOffset) {
-  constexpr int kOffset = 5;
-  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1)), table(randomFloats(kV * kH, 2)), dy(randomFloats(kS * kB * kH, 3));
-  ids.ints()[0] = kV - kOffset,
-  ids.ints()[1] = kV - kOffset - 1; // the first row of the block, and the last before it
-  KernelContext rank;
-  rank.coordinates["tp"] = 1;
-  const std::string attributes = "{offset = 5 : i64, coordinates = {v = [\"tp\"]}}";
-  auto y = runRowOps(oneOp("embed", {kIds, kTable}, {kX}, attributes), {ids, table}, rank);
-  rank.accumulate = true, rank.start = 1;
-  auto dTable = runRowOps(oneOp("embed_grad", {kIds, kX}, {kTable}, attributes), {ids, dy}, rank);
-  std::vector<double> expected(kS * kB * kH, 0), gradient(kV * kH, 1);
-  for (int i = 0; i < kS * kB; ++i)
-    for (int h = 0; h < kH; ++h)
-      if (int row = ids.ints()[i] + kOffset - kV; row >= 0 && row < kV) {
-        expected[i * kH + h] = table[row * kH + h];
-        gradient[row * kH + h] += dy[i * kH + h];
-      }
-  expectClose(y[0], expected, 0);
-  expectClose(dTable[0], gradient, 1e-6);
+  Buffer ids(randomInts(kS * kB, 1, 0, 2 * kV - 1));
+  std::ranges::copy(std::array{kV - 5, kV - 5 - 1}, ids.ints());
+  expectEmbedded(ids, 5, "{offset = 5 : i64, coordinates = {v = [\"tp\"]}}");
 }
 
 // The padding's id is that of the whole table: here row 3 of the block of rank 1.

@@ -181,17 +181,23 @@ Row gradientOf(const Router &router, const Row &logits, const std::vector<int> &
   return result;
 }
 
-void expectGradient(const Router &router) {
-  Tokens tokens(router);
+// Of all tokens, whose experts it chooses.
+Row gradientOf(const Router &router, Tokens &tokens, Buffer &dweights, Buffer &experts) {
   const Row bias = rowOf(tokens.bias, 0, router.experts);
-  Buffer dweights(randomFloats(kTokens * router.chosen, 2)), experts(size_t(kTokens * router.chosen));
-  Row expected;
+  Row result;
   for (int token = 0; token < kTokens; ++token) {
     std::vector<int> chosen = router.choose(tokens.row(token), bias);
     std::copy(chosen.begin(), chosen.end(), experts.ints() + token * router.chosen);
     Row own = gradientOf(router, tokens.row(token), chosen, rowOf(dweights, token, router.chosen));
-    expected.insert(expected.end(), own.begin(), own.end());
+    result.insert(result.end(), own.begin(), own.end());
   }
+  return result;
+}
+
+void expectGradient(const Router &router) {
+  Tokens tokens(router);
+  Buffer dweights(randomFloats(kTokens * router.chosen, 2)), experts(size_t(kTokens * router.chosen));
+  const Row expected = gradientOf(router, tokens, dweights, experts);
   const std::string dims = chosenDims(router), x = logitsOf(router);
   auto results = runRowOps(oneOp("route_grad", {x, i32(dims), f32(dims)}, {x}, router.attributes(false)),
                            {tokens.logits, experts, dweights});
@@ -221,7 +227,7 @@ TEST(RouteGrad, AllForms) {
 TEST(RouteGrad, WithItsRouteInOneKernel) {
   const Router &router = kRouters[7];
   Tokens tokens(router);
-  Buffer dweights(randomFloats(kTokens * router.chosen, 2));
+  Buffer dweights(randomFloats(kTokens * router.chosen, 2)), experts(size_t(kTokens * router.chosen));
   const std::string x = logitsOf(router), b = biasOf(router), w = f32(chosenDims(router)), i = i32(chosenDims(router));
   std::vector<Buffer> results =
       runRowOps("func.func @f(%x: " + x + ", %b: " + b + ", %d: " + w + ") -> (" + i + ", " + x +
@@ -229,14 +235,7 @@ TEST(RouteGrad, WithItsRouteInOneKernel) {
                     ", " + i + ")\n%g = mg.route_grad %x, %i, %d " + router.attributes(false) + " : (" + x + ", " + i +
                     ", " + w + ") -> " + x + "\nreturn %i, %g : " + i + ", " + x + "\n}",
                 {tokens.logits, tokens.bias, dweights});
-  const Row bias = rowOf(tokens.bias, 0, router.experts);
-  Row expected;
-  for (int token = 0; token < kTokens; ++token) {
-    Row own = gradientOf(router, tokens.row(token), router.choose(tokens.row(token), bias),
-                         rowOf(dweights, token, router.chosen));
-    expected.insert(expected.end(), own.begin(), own.end());
-  }
-  expectClose(results[1], expected, 1e-5);
+  expectClose(results[1], gradientOf(router, tokens, dweights, experts), 1e-5);
 }
 
 // Far out in both tails, where sums of exponentials round to 1: no slope is NaN, and each is that of the exact function.

@@ -300,8 +300,8 @@ TEST(Import, ModuleAttributes) {
   auto imported = import(decoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .seq = 16, .schedule = "zb-h1"});
   auto module = *imported->module;
   EXPECT_EQ(printed(module->getAttr(kMeshAttr)),
-            "#mg.mesh<pp = 2 : stage, dp = 3 : data, tpg = 2, tpr = 2, "
-            "cp = [], cpg = [], cpi = [], cpig = [], cpir = [], cpo = [], cpr = [], tp = [tpg, tpr]>");
+            "#mg.mesh<pp = 2 : stage, dp = 3 : data, tpg = 2, tpr = 2, cp = [], cpg = [], cpi = [], cpig = [], cpir = "
+            "[], cpo = [], cpr = [], tp = [tpg, tpr]>");
   EXPECT_EQ(generalRows(module, "s"),
             (std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})",
                                       R"({axes = ["tp"], dimension = "s", with = "h", without = "g", yields})"}));
@@ -324,12 +324,10 @@ TEST(Import, ParameterAttributes) {
     if (!parameter || parameter.getAs<StringAttr>("part") != "k" ||
         !parameter.getAs<StringAttr>("tensor").getValue().ends_with("weight"))
       continue;
-    EXPECT_EQ(printed(parameter), "{aliases = [\"h.{}.attn.c_attn.weight\"], file_shape = array<i64: 32, "
-                                  "96>, grouping = array<i64: 1, 2>, init = "
-                                  "\"normal\", offset = array<i64: 0, "
-                                  "32>, part = \"k\", std = 2.000000e-02 : f64, tensor = "
-                                  "\"transformer.h.{}.attn.c_attn.weight\", valid = "
-                                  "array<i64: 32, 4, 8>}");
+    EXPECT_EQ(printed(parameter),
+              "{aliases = [\"h.{}.attn.c_attn.weight\"], file_shape = array<i64: 32, 96>, grouping = array<i64: 1, 2>, "
+              "init = \"normal\", offset = array<i64: 0, 32>, part = \"k\", std = 2.000000e-02 : f64, tensor = "
+              "\"transformer.h.{}.attn.c_attn.weight\", valid = array<i64: 32, 4, 8>}");
     return;
   }
   ADD_FAILURE() << "no key weight";

@@ -27,13 +27,12 @@ TEST(LayoutBalance, FormsThatDependOnTheLayoutAreRefusedByName) {
   const std::string others = "; seq_aux_loss balances each sequence, the same in every layout\n  possible " +
                              kType.substr(0, kType.size() - 1) + ": none, seq_aux_loss";
   for (const auto &[type, why] :
-       {std::pair<std::string, std::string>{"aux_loss", "multiplies the means of the tokens that "
-                                                        "one microbatch has on a group of ranks, so it is "
-                                                        "another loss in every layout"},
-        {"global_aux_loss", "uses the load of the microbatches that came before, so it depends "
-                            "on their size and order"},
-        {"sinkhorn", "iterates over the tokens of one microbatch on a group of ranks, so experts "
-                     "are chosen otherwise in every layout"}}) {
+       {std::pair<std::string, std::string>{"aux_loss", "multiplies the means of the tokens that one microbatch has on "
+                                                        "a group of ranks, so it is another loss in every layout"},
+        {"global_aux_loss",
+         "uses the load of the microbatches that came before, so it depends on their size and order"},
+        {"sinkhorn", "iterates over the tokens of one microbatch on a group of ranks, so experts are chosen otherwise "
+                     "in every layout"}}) {
     const std::string message =
         resolve(tinyDecoder("mixtral"), {.auxLossCoefficient = 0.1, .balanceType = type}).status().message();
     EXPECT_NE(message.find("config.json: " + kType + type + " " + why + others), std::string::npos) << message;
@@ -61,9 +60,8 @@ TEST(LayoutBalance, Coefficients) {
                 "  possible: " +
                 kType + "seq_aux_loss");
   EXPECT_EQ(firstOf(tinyGpt2(), {.zLossCoefficient = 0.5}),
-            "config.json: --moe-router-load-balancing-type, --moe-aux-loss-coeff or --moe-z-loss-coeff: the "
-            "model has no "
-            "experts\n  expected none of these for family gpt2");
+            "config.json: --moe-router-load-balancing-type, --moe-aux-loss-coeff or --moe-z-loss-coeff: the model has "
+            "no experts\n  expected none of these for family gpt2");
 }
 
 TEST(LayoutBalance, Capacity) {
@@ -91,11 +89,11 @@ TEST(LayoutBalance, PooledOverTheStepInOneMicrobatchOfOneStage) {
   EXPECT_EQ(layout(pooled(), {.tp = 2, .dp = 2, .mbs = 2, .gbs = 4}).microbatches, 1);
   const std::string message = resolve(pooled(), {.pp = 2, .dp = 2, .mbs = 2, .gbs = 8}).status().message();
   EXPECT_NE(
-      message.find("config.json: output_router_logits: the auxiliary loss pools all tokens of the step, so backward "
-                   "needs the load of the experts by all of them; with 2 microbatches, backward of the first runs "
-                   "before forward of the last\n  possible --gbs with --mbs 2 and dp = 2: 4, which is one microbatch; "
-                   "or output_router_logits false with --moe-router-load-balancing-type seq_aux_loss, which balances "
-                   "each sequence"),
+      message.find(
+          "config.json: output_router_logits: the auxiliary loss pools all tokens of the step, so backward needs the "
+          "load of the experts by all of them; with 2 microbatches, backward of the first runs before forward of the "
+          "last\n  possible --gbs with --mbs 2 and dp = 2: 4, which is one microbatch; or output_router_logits false "
+          "with --moe-router-load-balancing-type seq_aux_loss, which balances each sequence"),
       std::string::npos)
       << message;
   EXPECT_NE(message.find("config.json: output_router_logits with pp = 2: "), std::string::npos) << message;

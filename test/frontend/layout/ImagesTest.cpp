@@ -18,9 +18,8 @@ TEST(LayoutImages, PositionsAreThoseOfAnImage) {
   EXPECT_EQ(errorOf(tinyLlava(), {.seq = 16, .encoderLength = 24}),
             "config.json: --encoder-seq-length 24: the encoder reads images\n"
             "  possible: without it, which is 10 positions of an image");
-  EXPECT_EQ(errorOf(tinyLlava(), {.seq = 8}), "config.json: --seq 8: an image of vision_config.image_size "
-                                              "takes the places of 9 tokens, and then there "
-                                              "is none to predict\n"
+  EXPECT_EQ(errorOf(tinyLlava(), {.seq = 8}), "config.json: --seq 8: an image of vision_config.image_size takes the "
+                                              "places of 9 tokens, and then there is none to predict\n"
                                               "  possible --seq: 10 or more");
   EXPECT_NE(suggestion(tinyLlava(), {.seq = 9}).find("--seq 10"), std::string::npos);
 }

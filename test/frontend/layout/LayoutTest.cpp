@@ -51,19 +51,16 @@ TEST(LayoutDefaults, FileThenFlags) {
 }
 
 TEST(LayoutDefaults, WrongFieldsOfTheFile) {
-  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
-            "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
-            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-            "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
-            "moe_token_dispatcher_type, pp, dp, world, vpp, "
-            "num_layers_per_virtual_pipeline_stage, sp, seq, encoder_seq_length, mbs, gbs, zero, schedule, "
-            "schedule_memory, "
-            "machine, dtype, grad_dtype, fp32_residual_connection, "
-            "reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, moe_aux_loss_coeff, "
-            "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
-            "mtp_num_layers, "
-            "mtp_loss_scaling_factor, freeze, loss_tile, overlap_grad_reduce, "
-            "ddp_bucket_size, target");
+  EXPECT_EQ(
+      frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+      "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
+      "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+      "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
+      "moe_token_dispatcher_type, pp, dp, world, vpp, num_layers_per_virtual_pipeline_stage, sp, seq, "
+      "encoder_seq_length, mbs, gbs, zero, schedule, schedule_memory, machine, dtype, grad_dtype, "
+      "fp32_residual_connection, reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, "
+      "moe_aux_loss_coeff, moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
+      "mtp_num_layers, mtp_loss_scaling_factor, freeze, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
 
 TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
@@ -204,28 +201,25 @@ Status limited(const LayoutOptions &flags) {
 
 TEST(LayoutViolation, MoreMicrobatchesThanTheScheduleTakes) {
   EXPECT_TRUE(limited({.gbs = 12}).isOk());
-  EXPECT_EQ(limited({.gbs = 1000000000}).message(),
-            "config.json: --gbs 1000000000 with mbs = 1, dp = 1 is 1000000000 microbatches: --schedule few "
-            "with pp = 1, "
-            "vpp = 1 takes at most 12\n"
-            "  possible --gbs: 1 to 12\n"
-            "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 12 --zero 0 "
-            "--schedule few");
-  EXPECT_EQ(limited({.pp = 2, .dp = 2, .mbs = 3, .gbs = 43}).message(),
-            "config.json: --gbs 43 with mbs = 3, dp = 2 is 7 microbatches: --schedule few with pp = 2, vpp = "
-            "1 takes at "
-            "most 6\n"
-            "  possible --gbs: multiples of 6: 6 to 36\n"
-            "  a layout that works: --tp 1 --pp 2 --dp 2 --vpp 1 --no-sp --seq 64 --mbs 3 --gbs 36 --zero 0 "
-            "--schedule few");
+  EXPECT_EQ(
+      limited({.gbs = 1000000000}).message(),
+      "config.json: --gbs 1000000000 with mbs = 1, dp = 1 is 1000000000 microbatches: --schedule few with pp = 1, vpp "
+      "= 1 takes at most 12\n"
+      "  possible --gbs: 1 to 12\n"
+      "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 12 --zero 0 --schedule few");
+  EXPECT_EQ(
+      limited({.pp = 2, .dp = 2, .mbs = 3, .gbs = 43}).message(),
+      "config.json: --gbs 43 with mbs = 3, dp = 2 is 7 microbatches: --schedule few with pp = 2, vpp = 1 takes at most "
+      "6\n"
+      "  possible --gbs: multiples of 6: 6 to 36\n"
+      "  a layout that works: --tp 1 --pp 2 --dp 2 --vpp 1 --no-sp --seq 64 --mbs 3 --gbs 36 --zero 0 --schedule few");
 }
 
 TEST(LayoutViolation, ProposalsKeepToTheMicrobatchesOfTheSchedule) {
   EXPECT_NE(limited({.dp = 2, .gbs = 25}).message().find("possible --gbs: multiples of 2: 24\n"), std::string::npos);
   EXPECT_NE(limited({.dp = 1000000, .gbs = 1000000})
                 .message()
-                .find("works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 "
-                      "--mbs 1 --gbs 12 "),
+                .find("works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 12 "),
             std::string::npos);
   const std::string none = limited({.pp = 4, .vpp = 4}).message();
   EXPECT_NE(none.find("possible --gbs: none with so many stages and chunks"), std::string::npos) << none;
@@ -244,12 +238,11 @@ TEST(LayoutViolation, Pipeline) {
             "  possible --vpp with --pp 1: 1");
   Supported supported = kSupported;
   supported.schedules.push_back({.name = "pairs", .minVirtualStages = 2, .maxVirtualStages = 2});
-  EXPECT_EQ(resolveLayout(model(tinyGpt2()), {.schedule = "pairs"}, {}, supported).status().message(),
-            "config.json: --schedule pairs needs --pp > 1: one stage has nothing to interleave with\n"
-            "  possible --pp with it: 2 or more\n"
-            "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 "
-            "--schedule "
-            "1f1b");
+  EXPECT_EQ(
+      resolveLayout(model(tinyGpt2()), {.schedule = "pairs"}, {}, supported).status().message(),
+      "config.json: --schedule pairs needs --pp > 1: one stage has nothing to interleave with\n"
+      "  possible --pp with it: 2 or more\n"
+      "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
 }
 
 TEST(LayoutViolation, Schedules) {
@@ -262,8 +255,7 @@ TEST(LayoutViolation, Schedules) {
             "  possible --vpp with it: 2 or more\n"
             "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1");
   EXPECT_EQ(errorOf(tinyGpt2(), {.schedule = "fast"}),
-            "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, "
-            "zb-h1, or a "
+            "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1, or a "
             "file: its path has a dot or a slash, or is there");
   for (const char *schedule : {"1f1b", "zb-h1"}) // these schedules have no use for a machine
     EXPECT_NE(errorOf(tinyGpt2(), {.schedule = schedule, .machine = "nothere"}).find("--machine nothere is not known"),
@@ -312,16 +304,16 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
             "--schedule-memory does nothing here: --schedule 1f1b has its own order");
   layout = resolve({.pp = 4, .vpp = 1, .gbs = 6, .schedule = "mine.txt"});
   ASSERT_FALSE(layout.isOk());
-  EXPECT_EQ(layout.status().message(),
-            "config.json: --schedule mine.txt has 2 stages, --pp is 4\n"
-            "  possible --pp with it: 2\n"
-            "config.json: --schedule mine.txt has 4 microbatches; --gbs 6 with mbs = 1, dp = 1 is 6\n"
-            "  possible --gbs with it: 4\n"
-            "config.json: --schedule mine.txt does not take --vpp 1\n"
-            "  possible --vpp with it: 2\n"
-            "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1, auto\n"
-            "  a layout that works: --tp 1 --pp 4 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 6 --zero 0 "
-            "--schedule 1f1b");
+  EXPECT_EQ(
+      layout.status().message(),
+      "config.json: --schedule mine.txt has 2 stages, --pp is 4\n"
+      "  possible --pp with it: 2\n"
+      "config.json: --schedule mine.txt has 4 microbatches; --gbs 6 with mbs = 1, dp = 1 is 6\n"
+      "  possible --gbs with it: 4\n"
+      "config.json: --schedule mine.txt does not take --vpp 1\n"
+      "  possible --vpp with it: 2\n"
+      "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1, auto\n"
+      "  a layout that works: --tp 1 --pp 4 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 6 --zero 0 --schedule 1f1b");
   for (double memory : {-1.0, 1e9, double(NAN)})
     EXPECT_NE(resolve({.pp = 2, .schedule = "auto", .scheduleMemory = memory})
                   .status()
@@ -376,19 +368,18 @@ TEST(LayoutViolation, Context) {
             "config.json: --seq 60 in two chunks a rank (--cp-order zigzag) does not divide over cp = 8\n"
             "  possible cp: 1, 2, 3, 5, 6, 10, 15, 30");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}}),
-            "config.json: --cp-comm-type a2a+p2p needs --hierarchical-context-parallel-sizes A B: ranks that "
-            "exchange heads, and groups of them\n"
+            "config.json: --cp-comm-type a2a+p2p needs --hierarchical-context-parallel-sizes A B: ranks that exchange "
+            "heads, and groups of them\n"
             "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{3, 2}}}),
             "config.json: --hierarchical-context-parallel-sizes 3 2 are not two sizes whose product is cp = 4\n"
             "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
-  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 16, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 2}}}),
-            "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over "
-            "the first\n"
-            "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.cp = 16, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 2}}}),
+      "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over the first\n"
+      "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+all_gather"}}}),
-            "config.json: --cp-comm-type a2a+all_gather needs --hierarchical-context-parallel-sizes A B: "
-            "ranks that "
+            "config.json: --cp-comm-type a2a+all_gather needs --hierarchical-context-parallel-sizes A B: ranks that "
             "exchange heads, and groups of them\n"
             "  possible --hierarchical-context-parallel-sizes: 1 8, 2 4, 4 2, 8 1");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"a2a", "all_gather", "a2a"}}}),

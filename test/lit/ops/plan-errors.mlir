@@ -1,23 +1,125 @@
-// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+// RUN: %each %s > %t && %mg-opt %t -split-input-file -verify-diagnostics
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+!scalar = tensor<f32, #mg.layout<>>
+!ch = tensor<4x8xf32, #mg.layout<c, h>>
+!h = tensor<8xf32, #mg.layout<h>>
+
+func.func @f(%x: !x, %w: tensor<8x8xf32, #mg.layout<h, f>>, %y: tensor<4x9xf32, #mg.layout<s, f>>,
+    %x2: tensor<4x8xf32, #mg.layout<s, v>>, %ids: tensor<4xi32, #mg.layout<s>>, %x3: !scalar,
+    %x4: tensor<2xf32, #mg.layout<scalar>>, %x5: tensor<4xf32>, %x6: !ch, %n: tensor<2xi32, #mg.layout<e>>,
+    %n2: tensor<i32, #mg.layout<>>) {
+  // EACH
+  return
+}
+
+// expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
+%0 = mg.kernel {
+  %1 = mg.einsum %x, %w : (!x, tensor<8x8xf32, #mg.layout<h, f>>) -> tensor<4x8xf32, #mg.layout<s, f>>
+  mg.yield %1 : tensor<4x8xf32, #mg.layout<s, f>>
+} : tensor<4x8xf32, #mg.layout<s, f>>
+
+// expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
+%0:2 = mg.kernel {
+  %1 = mg.silu %x : (!x) -> !x
+  %2 = mg.silu %y : (tensor<4x9xf32, #mg.layout<s, f>>) -> tensor<4x9xf32, #mg.layout<s, f>>
+  mg.yield %1, %2 : !x, tensor<4x9xf32, #mg.layout<s, f>>
+} : !x, tensor<4x9xf32, #mg.layout<s, f>>
+
+%0 = mg.kernel {
+  %1 = mg.silu %x2 : (tensor<4x8xf32, #mg.layout<s, v>>) -> tensor<4x8xf32, #mg.layout<s, v>>
+  // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
+  %2 = mg.pick %1, %ids : (tensor<4x8xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
+  mg.yield %2 : tensor<4xf32, #mg.layout<s>>
+} : tensor<4xf32, #mg.layout<s>>
+
+// expected-error@+1 {{as many scalars as elements expected (pack_c1)}}
+%0 = mg.pack %x3, %x3 : (!scalar, !scalar) -> tensor<3xf32, #mg.layout<scalar>>
+
+// expected-error@+1 {{as many scalars as elements expected (unpack_c1)}}
+%0 = mg.unpack %x4 : (tensor<2xf32, #mg.layout<scalar>>) -> (!scalar)
+
+// The ops inside are verified first.
+%0 = mg.kernel {
+  // expected-error@+1 {{a type without #mg.layout (rule_c1)}}
+  %1 = mg.relu %x5 : (tensor<4xf32>) -> tensor<4xf32>
+  mg.yield %1 : tensor<4xf32>
+} : tensor<4xf32>
+
+// expected-error@+1 {{yields a value that it does not make (kernel_c1)}}
+%0 = mg.kernel {
+  %1 = mg.silu %x : (!x) -> !x
+  mg.yield %x : !x
+} : !x
+
+// expected-error@+1 {{yields a value twice (kernel_c3)}}
+%0:2 = mg.kernel {
+  %1 = mg.silu %x : (!x) -> !x
+  mg.yield %1, %1 : !x, !x
+} : !x, !x
+
+// Kernel of a list.
+// expected-error@+1 {{(kernel_c4)}}
+%0 = mg.kernel of %n : tensor<2xi32, #mg.layout<e>> {
+  %1 = mg.silu %x6 : (!ch) -> !ch
+  mg.yield %1 : !ch
+} : !ch
+
+// expected-error@+1 {{expected a number without dimensions, and ops whose first dimension is one and not summed over (kernel_c4)}}
+%0 = mg.kernel of %n2 : tensor<i32, #mg.layout<>> {
+  %1 = mg.sum %x6 : (!ch) -> !h
+  mg.yield %1 : !h
+} : !h
+
+%0 = mg.kernel {
+  %1 = mg.sum %x : (!x) -> !h
+  // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
+  %2 = mg.mul %x, %1 : (!x, !h) -> !x
+  mg.yield %2 : !x
+} : !x
 
 func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // EACH
+}
+
+// expected-error@+1 {{argument 1 of layer.forward is no parameter (stage_c2)}}
+mg.place @layer 1 instances 0 count 1 bucket 0 offset 0 stride 0
+
+// expected-error@+1 {{bucket 1 of 1 (stage_c2)}}
+mg.place @layer 0 instances 0 count 1 bucket 1 offset 0 stride 0
+
+// expected-error@+1 {{ends at element 24 of a bucket of 16 (stage_c2)}}
+mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16
+
+// expected-error@+1 {{ends at element 2^63 or more of a bucket of 16 (stage_c2)}}
+mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 8
+
+// expected-error@+1 {{offset 0 stride 0; expected instances of 8 elements one behind the other (stage_c2)}}
+mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 0
+
+// expected-error@+1 {{instances 2 count 9223372036854775807; expected at least one, and numbers below 2^63 (stage_c2)}}
+mg.place @layer 0 instances 2 count 9223372036854775807 bucket 0 offset 0 stride 8
+
+// expected-error@+1 {{instances 0 count 0; expected at least one, and numbers below 2^63 (stage_c2)}}
+mg.place @layer 0 instances 0 count 0 bucket 0 offset 0 stride 8
+
+func.func @f() { return }
+// EACH
+
 // expected-error@+1 {{@missing is no function (stage_c3)}}
 mg.stage 0 begin @missing reduce @f update @f {
   mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
 }
 
-// -----
-
-func.func @f() { return }
 func.func @layer.forward() attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   // expected-error@+1 {{expected number 0 and at least one instance (stage_c1)}}
   mg.chunk 1 { mg.instance @layer }
 }
 
-// -----
-
-func.func @f() { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.chunk 0 {
     // expected-error@+1 {{layer.forward is no function of a block (stage_c1)}}
@@ -25,79 +127,6 @@ mg.stage 0 begin @f reduce @f update @f {
   }
 }
 
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{argument 1 of layer.forward is no parameter (stage_c2)}}
-  mg.place @layer 1 instances 0 count 1 bucket 0 offset 0 stride 0
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{bucket 1 of 1 (stage_c2)}}
-  mg.place @layer 0 instances 0 count 1 bucket 1 offset 0 stride 0
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{ends at element 24 of a bucket of 16 (stage_c2)}}
-  mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{ends at element 2^63 or more of a bucket of 16 (stage_c2)}}
-  mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 8
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{offset 0 stride 0; expected instances of 8 elements one behind the other (stage_c2)}}
-  mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 0
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{instances 2 count 9223372036854775807; expected at least one, and numbers below 2^63 (stage_c2)}}
-  mg.place @layer 0 instances 2 count 9223372036854775807 bucket 0 offset 0 stride 8
-}
-
-// -----
-
-func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
-  // expected-error@+1 {{instances 0 count 0; expected at least one, and numbers below 2^63 (stage_c2)}}
-  mg.place @layer 0 instances 0 count 0 bucket 0 offset 0 stride 8
-}
-
-// -----
-
-func.func @f() { return }
 func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
@@ -108,9 +137,6 @@ mg.stage 0 begin @f reduce @f update @f {
   }
 }
 
-// -----
-
-func.func @f() { return }
 func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
@@ -120,131 +146,4 @@ mg.stage 0 begin @f reduce @f update @f {
   mg.chunk 0 {
     mg.instance @layer count 2
   }
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, h>>
-func.func @einsum(%x: !x, %w: tensor<8x8xf32, #mg.layout<h, f>>) {
-  // expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
-  %0 = mg.kernel {
-    %1 = mg.einsum %x, %w : (!x, tensor<8x8xf32, #mg.layout<h, f>>) -> tensor<4x8xf32, #mg.layout<s, f>>
-    mg.yield %1 : tensor<4x8xf32, #mg.layout<s, f>>
-  } : tensor<4x8xf32, #mg.layout<s, f>>
-  return
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, h>>
-!y = tensor<4x9xf32, #mg.layout<s, f>>
-func.func @spaces(%x: !x, %y: !y) {
-  // expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
-  %0:2 = mg.kernel {
-    %1 = mg.silu %x : (!x) -> !x
-    %2 = mg.silu %y : (!y) -> !y
-    mg.yield %1, %2 : !x, !y
-  } : !x, !y
-  return
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, v>>
-func.func @pick(%x: !x, %ids: tensor<4xi32, #mg.layout<s>>) {
-  %0 = mg.kernel {
-    %1 = mg.silu %x : (!x) -> !x
-    // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
-    %2 = mg.pick %1, %ids : (!x, tensor<4xi32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
-    mg.yield %2 : tensor<4xf32, #mg.layout<s>>
-  } : tensor<4xf32, #mg.layout<s>>
-  return
-}
-
-// -----
-
-func.func @pack(%x: tensor<f32, #mg.layout<>>) {
-  // expected-error@+1 {{as many scalars as elements expected (pack_c1)}}
-  %0 = mg.pack %x, %x : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<3xf32, #mg.layout<scalar>>
-  return
-}
-
-// -----
-
-func.func @unpack(%x: tensor<2xf32, #mg.layout<scalar>>) {
-  // expected-error@+1 {{as many scalars as elements expected (unpack_c1)}}
-  %0 = mg.unpack %x : (tensor<2xf32, #mg.layout<scalar>>) -> (tensor<f32, #mg.layout<>>)
-  return
-}
-
-// -----
-
-// The ops inside are verified first.
-func.func @unverified_inside(%x: tensor<4xf32>) {
-  %0 = mg.kernel {
-    // expected-error@+1 {{a type without #mg.layout (rule_c1)}}
-    %1 = mg.relu %x : (tensor<4xf32>) -> tensor<4xf32>
-    mg.yield %1 : tensor<4xf32>
-  } : tensor<4xf32>
-  return
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, h>>
-func.func @captured(%x: !x) {
-  // expected-error@+1 {{yields a value that it does not make (kernel_c1)}}
-  %0 = mg.kernel {
-    %1 = mg.silu %x : (!x) -> !x
-    mg.yield %x : !x
-  } : !x
-  return
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, h>>
-func.func @twice(%x: !x) {
-  // expected-error@+1 {{yields a value twice (kernel_c3)}}
-  %0:2 = mg.kernel {
-    %1 = mg.silu %x : (!x) -> !x
-    mg.yield %1, %1 : !x, !x
-  } : !x, !x
-  return
-}
-
-// -----
-
-func.func @kernel_of_a_list(%x: tensor<4x8xf32, #mg.layout<c, h>>, %n: tensor<2xi32, #mg.layout<e>>) {
-  // expected-error@+1 {{(kernel_c4)}}
-  %0 = mg.kernel of %n : tensor<2xi32, #mg.layout<e>> {
-    %1 = mg.silu %x : (tensor<4x8xf32, #mg.layout<c, h>>) -> tensor<4x8xf32, #mg.layout<c, h>>
-    mg.yield %1 : tensor<4x8xf32, #mg.layout<c, h>>
-  } : tensor<4x8xf32, #mg.layout<c, h>>
-  return
-}
-
-// -----
-
-func.func @kernel_of_sums(%x: tensor<4x8xf32, #mg.layout<c, h>>, %n: tensor<i32, #mg.layout<>>) {
-  // expected-error@+1 {{expected a number without dimensions, and ops whose first dimension is one and not summed over (kernel_c4)}}
-  %0 = mg.kernel of %n : tensor<i32, #mg.layout<>> {
-    %1 = mg.sum %x : (tensor<4x8xf32, #mg.layout<c, h>>) -> tensor<8xf32, #mg.layout<h>>
-    mg.yield %1 : tensor<8xf32, #mg.layout<h>>
-  } : tensor<8xf32, #mg.layout<h>>
-  return
-}
-
-// -----
-
-!x = tensor<4x8xf32, #mg.layout<s, h>>
-!h = tensor<8xf32, #mg.layout<h>>
-func.func @sum(%x: !x) {
-  %0 = mg.kernel {
-    %1 = mg.sum %x : (!x) -> !h
-    // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
-    %2 = mg.mul %x, %1 : (!x, !h) -> !x
-    mg.yield %2 : !x
-  } : !x
-  return
 }

@@ -93,8 +93,8 @@ TEST(PlanJson, IsDeterministicAndLineByLine) {
   EXPECT_EQ(text, smallText());
   EXPECT_EQ(text.find(fmt::format("{{\n\"version\": {},\n\"checksum\": \"", kVersion)), 0u);
   for (std::string_view line :
-       {"\n    {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[[0,0],[0,64],[1,0]],"
-        "\"label\":\"block.fwd/0\"},\n",
+       {"\n    "
+        "{\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[[0,0],[0,64],[1,0]],\"label\":\"block.fwd/0\"},\n",
         "\n    {\"kind\":\"send\",\"ring\":4,\"microbatch\":0,\"stride\":1,\"waits\":[1]},\n",
         "\n  {\"level\":\"x86-64-v3\",\"path\":\"kernels/x86-64-v3.so\",\"hash\":\"fedcba9876543210\"},\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
@@ -222,9 +222,8 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
 TEST(PlanJson, NamesWhatIsMissingOrUnknown) {
   EXPECT_EQ(errorAfter("\"m\":4,", ""), "programs[0].instructions[0]: \"m\" is missing");
   EXPECT_EQ(errorAfter("\"op\":\"gemm\",", ""),
-            "programs[0].instructions[0]: \"op\" is missing; expected one of rowKernel gemm groupedGemm "
-            "groupRows dropChoices "
-            "exchangeRows attention collective move\n"
+            "programs[0].instructions[0]: \"op\" is missing; expected one of rowKernel gemm groupedGemm groupRows "
+            "dropChoices exchangeRows attention collective move\n"
             "programs[0].instructions[0]: \"k\" is no field of this object\n"
             "programs[0].instructions[0]: \"m\" is no field of this object\n"
             "programs[0].instructions[0]: \"n\" is no field of this object");

@@ -109,9 +109,8 @@ TEST(ProgramFlow, readsBeforeWritesAreTheCallers) {
 
 TEST(ProgramFlow, theFrameIsWrittenBeforeItIsRead) {
   EXPECT_EQ(problemOf(programOf({{{kRead, kWritten}, {{2, kLine}, {1, 0}}}})),
-            "program 'p': p/0: operand of the kernel, bytes [64, 128) of segment 'frame', reads bytes of the "
-            "frame that no "
-            "instruction wrote");
+            "program 'p': p/0: operand of the kernel, bytes [64, 128) of segment 'frame', reads bytes of the frame "
+            "that no instruction wrote");
 }
 
 TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
@@ -122,8 +121,7 @@ TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
   };
   EXPECT_EQ(problemOf(program(kLine)), "");
   EXPECT_EQ(problemOf(program(0)),
-            "program 'p': p/2: operand of the kernel, bytes [0, 64) of segment 'frame', reads bytes of "
-            "another value");
+            "program 'p': p/2: operand of the kernel, bytes [0, 64) of segment 'frame', reads bytes of another value");
 }
 
 // --- Chunks: calls of one program, which reads `in` and writes `out`; [0, 1024) of the allocation is the frame.
@@ -152,12 +150,12 @@ std::string problemOfCalls(const std::vector<std::pair<int64_t, int64_t>> &inAnd
 
 TEST(ChunkFlow, aCallReadsOfTheFrameWhatTheCallBeforeItWrote) {
   EXPECT_EQ(problemOfCalls({{1024, 0}, {0, 1536}}), "");
-  EXPECT_EQ(problemOfCalls({{1024, 0}, {512, 1536}}),
-            "stage 0 chunk begin call 1 ('p'): reads bytes [512, 576) of the frame, which the call before it "
-            "did not write");
-  EXPECT_EQ(problemOfCalls({{0, 1536}, {1024, 0}}),
-            "stage 0 chunk begin call 0 ('p'): reads bytes [0, 64) of the frame, which the call before it did "
-            "not write")
+  EXPECT_EQ(
+      problemOfCalls({{1024, 0}, {512, 1536}}),
+      "stage 0 chunk begin call 1 ('p'): reads bytes [512, 576) of the frame, which the call before it did not write");
+  EXPECT_EQ(
+      problemOfCalls({{0, 1536}, {1024, 0}}),
+      "stage 0 chunk begin call 0 ('p'): reads bytes [0, 64) of the frame, which the call before it did not write")
       << "there is none";
 }
 
@@ -176,10 +174,9 @@ TEST(ChunkFlow, theFrameIsOfTheRunsOfCompute) {
 TEST(ChunkFlow, aMicrobatchAddsToGradients) {
   EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::backward), "");
   EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::begin, "gradients"), "") << "it zeroes them";
-  EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::backward, "gradients"),
-            "stage 0 chunk backward.0 call 0 ('p'): writes gradients, bytes [1536, 1600), without adding to "
-            "what is "
-            "there");
+  EXPECT_EQ(
+      problemOfCalls({{1024, 1536}}, Task::backward, "gradients"),
+      "stage 0 chunk backward.0 call 0 ('p'): writes gradients, bytes [1536, 1600), without adding to what is there");
 }
 
 // A matrix of 4 rows of 32 bytes, of which each of two instructions writes 16.
@@ -240,8 +237,8 @@ TEST(ProgramFlow, countedRowsAreReadCounted) {
   EXPECT_EQ(problemOf(program(kCountedWritten, kCountedRead)), "");
   EXPECT_EQ(problemOf(program(kWritten, kCountedRead)), "") << "all are there";
   EXPECT_EQ(problemOf(program(kCountedWritten, kRead)),
-            "program 'p': p/1: operand of the kernel, bytes [0, 64) of segment 'frame', reads rows behind the "
-            "last one, of which only those that there are were written");
+            "program 'p': p/1: operand of the kernel, bytes [0, 64) of segment 'frame', reads rows behind the last "
+            "one, of which only those that there are were written");
   Program again = program(kCountedWritten, kRead); // written whole in between
   Program whole = program(kWritten, kRead);
   again.instructions.insert(again.instructions.begin() + 1, whole.instructions.front());
@@ -258,9 +255,8 @@ TEST(ProgramFlow, countsAreReadWhole) {
     return program;
   };
   EXPECT_EQ(problemOf(program(4)), "");
-  EXPECT_EQ(problemOf(program(3)),
-            "program 'p': p/1: operand counts, bytes [0, 12) of segment 'frame', is not all of its value: "
-            "the counts of all groups");
+  EXPECT_EQ(problemOf(program(3)), "program 'p': p/1: operand counts, bytes [0, 12) of segment 'frame', is not all of "
+                                   "its value: the counts of all groups");
 }
 
 // A sum over ranks of counted rows is one of counted rows.
@@ -314,9 +310,8 @@ std::string problemOfRing(bool writesCounted, bool readsCounted) {
 TEST(CountedRows, ofASlotAreReadCounted) {
   EXPECT_EQ(problemOfRing(true, true), "");
   EXPECT_EQ(problemOfRing(false, false), "");
-  EXPECT_EQ(problemOfRing(true, false),
-            "stage 0: bytes [64, 128) of 'saved' are read with the rows behind the last one, of which only those "
-            "that there are were written");
+  EXPECT_EQ(problemOfRing(true, false), "stage 0: bytes [64, 128) of 'saved' are read with the rows behind the last "
+                                        "one, of which only those that there are were written");
 }
 
 TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {

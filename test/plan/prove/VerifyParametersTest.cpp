@@ -19,13 +19,12 @@ void mergeTensor(Plan &plan, const std::vector<int64_t> &shape) {
 
 const Broken kParameters[] = {
     {"None", [](Plan &plan) { plan.parameters.clear(); }, "stages[0].buckets[0]: has 32 elements and no parameter"},
-    {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
-     "parameters[3].dims: are split over stages; a stage holds whole parameters"},
+    {"SplitOverStages", 3, [](Parameter &parameter) { parameter.dims[0].axes = {"pp"}; },
+     ".dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
     {"OtherTensorShape", [](Plan &plan) { plan.parameters[2].tensorShape = {32}; },
-     "parameters: tensor 'h.0.attn.c_attn.weight' has the shape [32] in 'h.0.attn.c_attn.weight[v]', but [4, "
-     "8] in"},
+     "parameters: tensor 'h.0.attn.c_attn.weight' has the shape [32] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
     {"TensorShapeOfOthers", [](Plan &plan) { mergeTensor(plan, {16}); },
      "parameters[1]: tensorShape = [16] is not fileShape = [4, 8] with neighbours multiplied; expected fewer "
      "dimensions, each the product of one or more"},
@@ -35,13 +34,13 @@ const Broken kParameters[] = {
      "parameters[1]: tensorShape = [4] is not fileShape"},
     {"TensorShapeOfNone", [](Plan &plan) { mergeTensor(plan, {0}); },
      "parameters[1]: tensorShape = [0] is not fileShape"},
-    {"TensorShapeHuge",
-     [](Plan &plan) {
-       plan.parameters[3].fileShape = {kMax, kMax, 4};
-       plan.parameters[3].grouping = {0, 0, 1}, plan.parameters[3].offset = {0, 0, 0};
-       plan.parameters[3].tensorShape = {kMax, 4};
+    {"TensorShapeHuge", 3,
+     [](Parameter &parameter) {
+       parameter.fileShape = {kMax, kMax, 4};
+       parameter.grouping = {0, 0, 1}, parameter.offset = {0, 0, 0};
+       parameter.tensorShape = {kMax, 4};
      },
-     "parameters[3]: tensorShape = [9223372036854775807, 4] is not fileShape"},
+     ": tensorShape = [9223372036854775807, 4] is not fileShape"},
     {"StackInOneDimension",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
@@ -49,25 +48,22 @@ const Broken kParameters[] = {
      },
      "parameters[1]: a stack of 4 tensors; expected the first dimension of the file of that size"},
     {"OtherAliases", [](Plan &plan) { plan.parameters[2].aliases = {"x"}; },
-     "parameters: tensor 'h.0.attn.c_attn.weight' has the aliases [x] in 'h.0.attn.c_attn.weight[v]', but [] "
-     "in"},
+     "parameters: tensor 'h.0.attn.c_attn.weight' has the aliases [x] in 'h.0.attn.c_attn.weight[v]', but [] in"},
     {"AliasOfTwo", [](Plan &plan) { plan.parameters[0].aliases = plan.parameters[3].aliases = {"x"}; },
      "parameters: alias 'x' of tensor 'wte.weight' is empty or a name of tensor 'ln_f.weight' already"},
     {"AliasIsATensor", [](Plan &plan) { plan.parameters[0].aliases = {"ln_f.weight"}; },
-     "parameters: alias 'ln_f.weight' of tensor 'wte.weight' is empty or a name of tensor 'ln_f.weight' "
-     "already"},
+     "parameters: alias 'ln_f.weight' of tensor 'wte.weight' is empty or a name of tensor 'ln_f.weight' already"},
     {"AliasEmpty", [](Plan &plan) { plan.parameters[3].aliases = {""}; },
      "parameters: alias '' of tensor 'ln_f.weight'"},
     {"BothHold", [](Plan &plan) { plan.parameters[2].offset = {0, 3}; },
      "parameters: 'h.0.attn.c_attn.weight[k]' and 'h.0.attn.c_attn.weight[v]' both hold a part of"},
     {"NotAll", [](Plan &plan) { plan.parameters[1].fileShape = plan.parameters[2].fileShape = {4, 9}; },
      "parameters: of tensor 'h.0.attn.c_attn.weight' 32 elements are held, expected its 36"},
-    {"Name", [](Plan &plan) { plan.parameters[1].name = "wte.weight"; },
-     "parameters[1]: name 'wte.weight' is empty or comes twice"},
+    {"Name", 1, [](Parameter &parameter) { parameter.name = "wte.weight"; },
+     ": name 'wte.weight' is empty or comes twice"},
     {"StackName", [](Plan &plan) { plan.parameters[1].stacked = plan.parameters[2].stacked = 4; },
-     "parameters[1]: tensor 'h.0.attn.c_attn.weight' of a stack of 4: expected {#} once in the names of a "
-     "stack, and in "
-     "no other"},
+     "parameters[1]: tensor 'h.0.attn.c_attn.weight' of a stack of 4: expected {#} once in the names of a stack, and "
+     "in no other"},
     {"StackNumbers", [](Plan &plan) { makeStack(plan, "h.{#}.attn.{#}.weight"); },
      "parameters[1]: tensor 'h.{#}.attn.{#}.weight' of a stack of 4"},
     {"StackAlias",
@@ -76,29 +72,27 @@ const Broken kParameters[] = {
        plan.parameters[1].aliases = plan.parameters[2].aliases = {"x"};
      },
      "parameters[1]: tensor 'x' of a stack of 4"},
-    {"StackOfNone", [](Plan &plan) { plan.parameters[3].tensor = "ln_f.{#}"; },
-     "parameters[3]: tensor 'ln_f.{#}' of a stack of 0"},
-    {"StackNegative", [](Plan &plan) { plan.parameters[3].stacked = -1; }, "parameters[3]: a stack of -1 tensors"},
+    {"StackOfNone", 3, [](Parameter &parameter) { parameter.tensor = "ln_f.{#}"; },
+     ": tensor 'ln_f.{#}' of a stack of 0"},
+    {"StackNegative", 3, [](Parameter &parameter) { parameter.stacked = -1; }, ": a stack of -1 tensors"},
     {"StackSize",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
        plan.parameters[2].stacked = 2;
      },
-     "parameters[2]: a stack of 2 tensors; expected the first dimension of the file of that size, without "
-     "padding"},
-    {"StackOfScalars",
-     [](Plan &plan) {
-       plan.parameters[3].tensor = "ln_f.{#}";
-       plan.parameters[3].stacked = 4;
+     "parameters[2]: a stack of 2 tensors; expected the first dimension of the file of that size, without padding"},
+    {"StackOfScalars", 3,
+     [](Parameter &parameter) {
+       parameter.tensor = "ln_f.{#}";
+       parameter.stacked = 4;
      },
-     "parameters[3]: a stack of 4 tensors; expected the first dimension of the file of that size"},
+     ": a stack of 4 tensors; expected the first dimension of the file of that size"},
     {"StackOfATensor",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
        plan.parameters[3].tensor = "h.0.attn.3.weight";
      },
-     "parameters: tensors 'h.0.attn.3.weight' and 'h.0.attn.{#}.weight' both have the name "
-     "'h.0.attn.3.weight' in a "
+     "parameters: tensors 'h.0.attn.3.weight' and 'h.0.attn.{#}.weight' both have the name 'h.0.attn.3.weight' in a "
      "checkpoint"},
     {"StackOfAnAlias",
      [](Plan &plan) {
@@ -106,8 +100,7 @@ const Broken kParameters[] = {
        plan.parameters[1].aliases = plan.parameters[2].aliases = {"old.{#}"};
        plan.parameters[3].tensor = "old.2";
      },
-     "parameters: alias 'old.{#}' of tensor 'h.0.attn.{#}.weight' is empty or a name of tensor 'old.2' "
-     "already"},
+     "parameters: alias 'old.{#}' of tensor 'h.0.attn.{#}.weight' is empty or a name of tensor 'old.2' already"},
     {"StackOfMillions",
      [](Plan &plan) {
        plan.parameters[3].tensor = "ln_f.{#}";
@@ -115,7 +108,7 @@ const Broken kParameters[] = {
                                                                                                         << 31;
      },
      "parameters: have more than 1048576 instances and tensors of stacks"},
-    {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; }, "parameters[0]: 'wte.weight' names no tensor"},
+    {"Tensor", 0, [](Parameter &parameter) { parameter.tensor = ""; }, ": 'wte.weight' names no tensor"},
     {"Padding",
      [](Plan &plan) {
        for (Parameter::Place &place : plan.parameters[0].places)
@@ -124,78 +117,70 @@ const Broken kParameters[] = {
      "stages[0].buckets[0]: elements [0, 16) are of no parameter; expected fewer than 16"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 99; },
      "parameters[0]: 'wte.weight' has 7 valid rows v, the plan vocabulary = 99"},
-    {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
-    {"ActiveShareOfNothing", [](Plan &plan) { plan.parameters[0].activeShare = 0; },
-     "parameters[0]: activeShare = 0 must be above 0 and at most 1: a share of the tokens"},
-    {"ActiveShareOfMore", [](Plan &plan) { plan.parameters[0].activeShare = 1.5; },
-     "parameters[0]: activeShare = 1.5 must be above 0 and at most 1: a share of the tokens"},
-    {"InitStdBeyondF32", [](Plan &plan) { plan.parameters[0].initStd = 1e38; },
-     "parameters[0]: initStd = 1e+38 must be from 0 to 1e+37"},
-    {"Grouping", [](Plan &plan) { plan.parameters[0].grouping = {1, 2}; },
-     "parameters[0]: fileShape, grouping and offset must"},
-    {"GroupingNegative", [](Plan &plan) { plan.parameters[0].grouping = {3, -1}; },
-     "parameters[0]: fileShape, grouping and"},
-    {"GroupingHuge", [](Plan &plan) { plan.parameters[0].grouping = {kMax, kMax}; },
-     "parameters[0]: fileShape, grouping and"},
-    {"Offsets", [](Plan &plan) { plan.parameters[0].offset = {0}; },
-     "parameters[0]: fileShape, grouping and offset must"},
-    {"FileView", [](Plan &plan) { plan.parameters[2].offset = {0, 9}; },
-     "parameters[2]: file dimension 1: 4 elements from 9 on"},
-    {"FileOffset", [](Plan &plan) { plan.parameters[2].offset = {-1, 8}; },
-     "parameters[2]: file dimension 0: 4 elements from -1"},
-    {"Divides", [](Plan &plan) { plan.parameters[0].dims[0].size = 9; },
-     "parameters[0].dims[0]: size = 9 must be positive and"},
-    {"DimZero", [](Plan &plan) { plan.parameters[0].dims[1].size = 0; },
-     "parameters[0].dims[1]: size = 0 must be positive and"},
-    {"Valid", [](Plan &plan) { plan.parameters[0].dims[0].valid = 9; },
-     "parameters[0].dims[0]: valid = 9 is not in [1, size = 8]"},
-    {"DimAxes", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"xp"}; },
-     "parameters[0].dims[1]: axis 'xp' is not in the mesh"},
-    {"DimAxesTwice", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"tpg"}; },
-     "parameters[0].dims: axis 'tpg' comes twice"},
-    {"DimsHuge",
-     [](Plan &plan) {
-       plan.parameters[3].dims = {{"h", kMax, 4, {}}, {"g", 2, 1, {}}};
-       plan.parameters[3].grouping = {2};
+    {"InitStd", 0, [](Parameter &parameter) { parameter.initStd = -1; }, ": initStd = -1 must be"},
+    {"ActiveShareOfNothing", 0, [](Parameter &parameter) { parameter.activeShare = 0; },
+     ": activeShare = 0 must be above 0 and at most 1: a share of the tokens"},
+    {"ActiveShareOfMore", 0, [](Parameter &parameter) { parameter.activeShare = 1.5; },
+     ": activeShare = 1.5 must be above 0 and at most 1: a share of the tokens"},
+    {"InitStdBeyondF32", 0, [](Parameter &parameter) { parameter.initStd = 1e38; },
+     ": initStd = 1e+38 must be from 0 to 1e+37"},
+    {"Grouping", 0, [](Parameter &parameter) { parameter.grouping = {1, 2}; }, ": fileShape, grouping and offset must"},
+    {"GroupingNegative", 0, [](Parameter &parameter) { parameter.grouping = {3, -1}; }, ": fileShape, grouping and"},
+    {"GroupingHuge", 0, [](Parameter &parameter) { parameter.grouping = {kMax, kMax}; }, ": fileShape, grouping and"},
+    {"Offsets", 0, [](Parameter &parameter) { parameter.offset = {0}; }, ": fileShape, grouping and offset must"},
+    {"FileView", 2, [](Parameter &parameter) { parameter.offset = {0, 9}; },
+     ": file dimension 1: 4 elements from 9 on"},
+    {"FileOffset", 2, [](Parameter &parameter) { parameter.offset = {-1, 8}; },
+     ": file dimension 0: 4 elements from -1"},
+    {"Divides", 0, [](Parameter &parameter) { parameter.dims[0].size = 9; }, ".dims[0]: size = 9 must be positive and"},
+    {"DimZero", 0, [](Parameter &parameter) { parameter.dims[1].size = 0; }, ".dims[1]: size = 0 must be positive and"},
+    {"Valid", 0, [](Parameter &parameter) { parameter.dims[0].valid = 9; },
+     ".dims[0]: valid = 9 is not in [1, size = 8]"},
+    {"DimAxes", 0, [](Parameter &parameter) { parameter.dims[1].axes = {"xp"}; },
+     ".dims[1]: axis 'xp' is not in the mesh"},
+    {"DimAxesTwice", 0, [](Parameter &parameter) { parameter.dims[1].axes = {"tpg"}; },
+     ".dims: axis 'tpg' comes twice"},
+    {"DimsHuge", 3,
+     [](Parameter &parameter) {
+       parameter.dims = {{"h", kMax, 4, {}}, {"g", 2, 1, {}}};
+       parameter.grouping = {2};
      },
-     "parameters[3].dims: the sizes multiply to more than 64 bits hold"},
-    {"NoPlace", [](Plan &plan) { plan.parameters[3].places.clear(); }, "parameters[3]: 'ln_f.weight' has no place"},
-    {"PlaceStage", [](Plan &plan) { plan.parameters[3].places[0].stage = 2; },
-     "parameters[3].places[0]: stage 2 is not one of 2"},
-    {"PlaceTwice", [](Plan &plan) { plan.parameters[0].places[1].stage = 0; },
-     "parameters[0].places[1]: 'wte.weight' has two places"},
-    {"PlaceBucket", [](Plan &plan) { plan.parameters[3].places[0].bucket = -1; },
-     "parameters[3].places[0]: bucket -1 is not one of 2"},
-    {"PlaceRange", [](Plan &plan) { plan.parameters[3].places[0].elementOffset = 13; },
-     "parameters[3].places[0]: 4 elements from 13"},
+     ".dims: the sizes multiply to more than 64 bits hold"},
+    {"NoPlace", 3, [](Parameter &parameter) { parameter.places.clear(); }, ": 'ln_f.weight' has no place"},
+    {"PlaceStage", 3, [](Parameter &parameter) { parameter.places[0].stage = 2; },
+     ".places[0]: stage 2 is not one of 2"},
+    {"PlaceTwice", 0, [](Parameter &parameter) { parameter.places[1].stage = 0; },
+     ".places[1]: 'wte.weight' has two places"},
+    {"PlaceBucket", 3, [](Parameter &parameter) { parameter.places[0].bucket = -1; },
+     ".places[0]: bucket -1 is not one of 2"},
+    {"PlaceRange", 3, [](Parameter &parameter) { parameter.places[0].elementOffset = 13; },
+     ".places[0]: 4 elements from 13"},
     {"PlaceOverlap",
      [](Plan &plan) {
        plan.parameters[2].rows = {};
        plan.parameters[2].places[0].elementOffset = 7;
      },
      "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 16) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
-    {"RowsDims", [](Plan &plan) { plan.parameters[1].rows.dims = 4; },
-     "parameters[1].rows: dims = 4 is not in [0, 3], the dimensions of 'h.0.attn.c_attn.weight[k]'"},
-    {"RowsDimsNegative", [](Plan &plan) { plan.parameters[1].rows.dims = -1; },
-     "parameters[1].rows: dims = -1 is not in [0, 3]"},
-    {"RowsOffset", [](Plan &plan) { plan.parameters[2].rows.offset = 3; },
-     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 3 on, does not lie inside "
-     "the "
-     "matrix's of extent = 4"},
-    {"RowsOffsetNegative", [](Plan &plan) { plan.parameters[2].rows.offset = -2; },
-     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from -2 on"},
-    {"RowsOffsetHuge", [](Plan &plan) { plan.parameters[2].rows.offset = kMax; },
-     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 9223372036854775807 on"},
-    {"RowsLonger", [](Plan &plan) { plan.parameters[2].rows.dims = 0; },
-     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 8 elements from 2 on, does not lie inside"},
-    {"RowsExtentNegative", [](Plan &plan) { plan.parameters[1].rows.extent = -4; },
-     "parameters[1].rows: a row of 'h.0.attn.c_attn.weight[k]', 2 elements from 0 on, does not lie inside "
-     "the "
-     "matrix's of extent = -4"},
-    {"RowsExtentHuge", [](Plan &plan) { plan.parameters[1].rows.extent = kMax; },
-     "parameters[1].places[0]: more than 2^63 elements from 0 on do not lie inside the 16 of bucket 1"},
-    {"RowsWithoutExtent", [](Plan &plan) { plan.parameters[2].rows.extent = 0; },
-     "parameters[2].rows: dims = 2 and offset = 2 without an extent"},
+    {"RowsDims", 1, [](Parameter &parameter) { parameter.rows.dims = 4; },
+     ".rows: dims = 4 is not in [0, 3], the dimensions of 'h.0.attn.c_attn.weight[k]'"},
+    {"RowsDimsNegative", 1, [](Parameter &parameter) { parameter.rows.dims = -1; },
+     ".rows: dims = -1 is not in [0, 3]"},
+    {"RowsOffset", 2, [](Parameter &parameter) { parameter.rows.offset = 3; },
+     ".rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 3 on, does not lie inside the matrix's of extent = "
+     "4"},
+    {"RowsOffsetNegative", 2, [](Parameter &parameter) { parameter.rows.offset = -2; },
+     ".rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from -2 on"},
+    {"RowsOffsetHuge", 2, [](Parameter &parameter) { parameter.rows.offset = kMax; },
+     ".rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 9223372036854775807 on"},
+    {"RowsLonger", 2, [](Parameter &parameter) { parameter.rows.dims = 0; },
+     ".rows: a row of 'h.0.attn.c_attn.weight[v]', 8 elements from 2 on, does not lie inside"},
+    {"RowsExtentNegative", 1, [](Parameter &parameter) { parameter.rows.extent = -4; },
+     ".rows: a row of 'h.0.attn.c_attn.weight[k]', 2 elements from 0 on, does not lie inside the matrix's of extent = "
+     "-4"},
+    {"RowsExtentHuge", 1, [](Parameter &parameter) { parameter.rows.extent = kMax; },
+     ".places[0]: more than 2^63 elements from 0 on do not lie inside the 16 of bucket 1"},
+    {"RowsWithoutExtent", 2, [](Parameter &parameter) { parameter.rows.extent = 0; },
+     ".rows: dims = 2 and offset = 2 without an extent"},
     {"RowsOverlap", [](Plan &plan) { plan.parameters[2].rows.offset = 1; },
      "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 2) and h.0.attn.c_attn.weight[v] [1, 3) overlap"},
     {"RowsOfOtherExtent", [](Plan &plan) { plan.parameters[1].rows.extent = 3; },
@@ -204,8 +189,8 @@ const Broken kParameters[] = {
     {"RowsOfOtherCount", [](Plan &plan) { plan.parameters[1].rows = {3, 0, 2}; },
      "parameters[2].places[0]: 'h.0.attn.c_attn.weight[v]' has 4 rows of a matrix of extent 4, but "
      "'h.0.attn.c_attn.weight[k]', which begins there too, 8 of 2"},
-    {"MatrixRange", [](Plan &plan) { plan.parameters[1].places[0].elementOffset = 1; },
-     "parameters[1].places[0]: 16 elements from 1 on do not lie inside the 16 of bucket 1"},
+    {"MatrixRange", 1, [](Parameter &parameter) { parameter.places[0].elementOffset = 1; },
+     ".places[0]: 16 elements from 1 on do not lie inside the 16 of bucket 1"},
     {"MatricesOverlap",
      [](Plan &plan) {
        plan.parameters[1].rows.extent = 2;
@@ -222,63 +207,46 @@ const Broken kParameters[] = {
      },
      "parameters[0].places[1]: 'wte.weight' begins at element 32, in stage 0 at 0"},
     {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
-     "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages "
-     "[]"},
+     "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages []"},
     {"LoadInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].meanLoad = 4; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and counts = false, an earlier "
-     "one "
-     "0 and false; expected the same"},
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and counts = false, an earlier one 0 and "
+     "false; expected the same"},
     {"FrozenInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].frozen = true; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the "
-     "same"},
+     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the same"},
     {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].counts = true; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one "
-     "0 and false; expected the same"},
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one 0 and "
+     "false; expected the same"},
 };
 
 const Broken kBuckets[] = {
-    {"TiedStage", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 2}; },
-     "stages[1].buckets[0].tiedStages: [0, 2] must"},
-    {"TiedTwice", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 0}; },
-     "stages[1].buckets[0].tiedStages: [0, 0] must"},
-    {"TiedSelf", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0}; },
-     "stages[1].buckets[0]: tiedStages [0] does not have"},
-    {"Elements", [](Plan &plan) { plan.stages[1].buckets[1].elements = -16; },
-     "stages[1].buckets[1]: elements = -16 is negative"},
-    {"Axes", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"xp"}; },
-     "stages[0].buckets[0]: axis 'xp' is not in the mesh"},
-    {"AxesApart", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"tpg"}; },
-     "stages[0].buckets[0]: axis 'tpg' comes twice"},
-    {"ShardDivides", [](Plan &plan) { plan.stages[0].buckets[0].elements = 31; },
-     "stages[0].buckets[0]: elements = 31 does not divide into aligned slices for 2 ranks; a multiple of 32 "
-     "would"},
-    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 16; },
-     "stages[0].buckets[0]: elements = 16 does not"},
-    {"MastersOfF32", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 0; },
-     "stages[0].buckets[1]: masterOffset = 0, but values are f32; expected -1: no masters"},
-    {"CountsNothing", [](Plan &plan) { plan.stages[0].buckets[1].counts = true; },
-     "stages[0].buckets[1]: counts, but meanLoad = 0; expected how many tokens an expert has on average"},
-    {"MomentsOfLoad", [](Plan &plan) { plan.stages[0].buckets[1].meanLoad = 4; },
-     "stages[0].buckets[1]: a moment's offset = 704, but meanLoad = 4; expected -1, no moments, where there "
-     "is"},
+    {"TiedStage", 1, 0, [](Bucket &bucket) { bucket.tiedStages = {0, 2}; }, ".tiedStages: [0, 2] must"},
+    {"TiedTwice", 1, 0, [](Bucket &bucket) { bucket.tiedStages = {0, 0}; }, ".tiedStages: [0, 0] must"},
+    {"TiedSelf", 1, 0, [](Bucket &bucket) { bucket.tiedStages = {0}; }, ": tiedStages [0] does not have"},
+    {"Elements", 1, 1, [](Bucket &bucket) { bucket.elements = -16; }, ": elements = -16 is negative"},
+    {"Axes", 0, 0, [](Bucket &bucket) { bucket.dataAxes = {"xp"}; }, ": axis 'xp' is not in the mesh"},
+    {"AxesApart", 0, 0, [](Bucket &bucket) { bucket.dataAxes = {"tpg"}; }, ": axis 'tpg' comes twice"},
+    {"ShardDivides", 0, 0, [](Bucket &bucket) { bucket.elements = 31; },
+     ": elements = 31 does not divide into aligned slices for 2 ranks; a multiple of 32 would"},
+    {"ShardAligned", 0, 0, [](Bucket &bucket) { bucket.elements = 16; }, ": elements = 16 does not"},
+    {"MastersOfF32", 0, 1, [](Bucket &bucket) { bucket.masterOffset = 0; },
+     ": masterOffset = 0, but values are f32; expected -1: no masters"},
+    {"CountsNothing", 0, 1, [](Bucket &bucket) { bucket.counts = true; },
+     ": counts, but meanLoad = 0; expected how many tokens an expert has on average"},
+    {"MomentsOfLoad", 0, 1, [](Bucket &bucket) { bucket.meanLoad = 4; },
+     ": a moment's offset = 704, but meanLoad = 4; expected -1, no moments, where there is"},
     {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
      "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
-    {"GradientShard", [](Plan &plan) { plan.stages[0].buckets[1].gradientShardOffset = 512; },
-     "stages[0].buckets[1]: is not sharded, so gradientShardOffset must equal gradientOffset"},
-    {"ValueAligned", [](Plan &plan) { plan.stages[0].buckets[0].valueOffset = 4; },
-     "stages[0].buckets[0]: valueOffset = 4 must"},
-    {"GradientInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientOffset = 3136; },
-     "stages[0].buckets[0]: gradientOffset = 3136 must be a multiple of 64, and its 32 elements lie inside"},
-    {"ShardInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientShardOffset = 3200; },
-     "stages[0].buckets[0]: gradientShardOffset = 3200 must be a multiple of 64, and its 16 elements lie "
-     "inside"},
-    {"MomentNegative", [](Plan &plan) { plan.stages[0].buckets[1].firstMomentOffset = -64; },
-     "stages[0].buckets[1]: firstMomentOffset = -64 must"},
-    {"MomentHuge", [](Plan &plan) { plan.stages[0].buckets[1].elements = kMax; },
-     "stages[0].buckets[1]: secondMomentOffset = 768"},
-    {"BuffersApart", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 640; },
-     "stages[0].buckets: secondMoment of bucket 'plain' [640, 704) and secondMoment of bucket 'tied' [640, "
-     "704) overlap"},
+    {"GradientShard", 0, 1, [](Bucket &bucket) { bucket.gradientShardOffset = 512; },
+     ": is not sharded, so gradientShardOffset must equal gradientOffset"},
+    {"ValueAligned", 0, 0, [](Bucket &bucket) { bucket.valueOffset = 4; }, ": valueOffset = 4 must"},
+    {"GradientInside", 0, 0, [](Bucket &bucket) { bucket.gradientOffset = 3136; },
+     ": gradientOffset = 3136 must be a multiple of 64, and its 32 elements lie inside"},
+    {"ShardInside", 0, 0, [](Bucket &bucket) { bucket.gradientShardOffset = 3200; },
+     ": gradientShardOffset = 3200 must be a multiple of 64, and its 16 elements lie inside"},
+    {"MomentNegative", 0, 1, [](Bucket &bucket) { bucket.firstMomentOffset = -64; }, ": firstMomentOffset = -64 must"},
+    {"MomentHuge", 0, 1, [](Bucket &bucket) { bucket.elements = kMax; }, ": secondMomentOffset = 768"},
+    {"BuffersApart", 0, [](StagePlan &stage) { stage.buckets[1].secondMomentOffset = 640; },
+     ".buckets: secondMoment of bucket 'plain' [640, 704) and secondMoment of bucket 'tied' [640, 704) overlap"},
 };
 
 // The small plan with values of bf16: a slice of `tied` has 32 of them, so its f32 buffers get larger and lie, with the
@@ -312,17 +280,16 @@ class VerifyBf16 : public Verify {};
 TEST_P(VerifyBf16, RefusesABrokenRule) { refuses(makeBf16Plan(), GetParam()); }
 
 const Broken kBf16[] = {
-    {"NoMasters", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset = -1; },
-     "stages[0].buckets[0]: masterOffset = -1, but values are bf16; expected where the f32 masters lie"},
-    {"MasterAligned", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset += 4; },
-     "stages[0].buckets[0]: masterOffset = 3268 must be a multiple of 64, and its 32 elements lie inside"},
-    {"MasterInside", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = plan.stages[0].bytes; },
-     "stages[0].buckets[1]: masterOffset = 4032 must"},
-    {"MastersApart", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 128; },
-     "stages[0].buckets: value of bucket 'plain' [128, 160) and master of bucket 'plain' [128, 192) overlap"},
-    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 32; },
-     "stages[0].buckets[0]: elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 "
-     "would"},
+    {"NoMasters", 0, 0, [](Bucket &bucket) { bucket.masterOffset = -1; },
+     ": masterOffset = -1, but values are bf16; expected where the f32 masters lie"},
+    {"MasterAligned", 0, 0, [](Bucket &bucket) { bucket.masterOffset += 4; },
+     ": masterOffset = 3268 must be a multiple of 64, and its 32 elements lie inside"},
+    {"MasterInside", 0, [](StagePlan &stage) { stage.buckets[1].masterOffset = stage.bytes; },
+     ".buckets[1]: masterOffset = 4032 must"},
+    {"MastersApart", 0, [](StagePlan &stage) { stage.buckets[1].masterOffset = 128; },
+     ".buckets: value of bucket 'plain' [128, 160) and master of bucket 'plain' [128, 192) overlap"},
+    {"ShardAligned", 0, 0, [](Bucket &bucket) { bucket.elements = 32; },
+     ": elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 would"},
     {"OperandAligned",
      [](Plan &plan) {
        body<Gemm>(plan, kGemm).inputType = DType::bf16;
@@ -335,10 +302,10 @@ const Broken kBf16[] = {
        instruction(plan, kGemm).operands[2].offset = 2;
      },
      "programs[0].instructions[0].operands[2]: offset 2 or stride 0 is not a multiple of 4"},
-    {"RowKernelAligned", [](Plan &plan) { instruction(plan, kRowKernel).operands[0].offset = 3; },
-     "programs[0].instructions[1].operands[0]: offset 3 or stride 0 is not a multiple of 2"},
-    {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
-     "stages[0].chunks[0].calls[0].segments[1]: offset 3 or stride 0 is not a multiple of 2"},
+    {"RowKernelAligned", kRowKernel, [](Instruction &op) { op.operands[0].offset = 3; },
+     ".operands[0]: offset 3 or stride 0 is not a multiple of 2"},
+    {"BindingAligned", 0, 0, [](Chunk &chunk) { chunk.calls[0].segments[1].offset = 3; },
+     ".calls[0].segments[1]: offset 3 or stride 0 is not a multiple of 2"},
 };
 
 // The small plan with a counter of stage 0, behind its allocation: 4 elements.
@@ -398,26 +365,21 @@ class VerifyFrozen : public Verify {};
 TEST_P(VerifyFrozen, RefusesABrokenRule) { refuses(makeFrozenPlan(), GetParam()); }
 
 const Broken kFrozen[] = {
-    {"Gradients", [](Plan &plan) { plan.stages[0].buckets[1].gradientOffset = 512; },
-     "stages[0].buckets[1]: is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, "
-     "no "
-     "gradients"},
-    {"Moments", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 768; },
-     "stages[0].buckets[1]: a moment's offset = 768, but meanLoad = 0 and frozen; expected -1, no moments"},
-    {"Masters", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 768; },
-     "stages[0].buckets[1]: masterOffset = 768, but is frozen and its values are f32; expected -1: no "
-     "masters"},
-    {"Reduced", [](Plan &plan) { plan.stages[0].buckets[1].dataAxes = {"dp"}; },
-     "stages[0].buckets[1]: is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected "
-     "none"},
-    {"Counts",
-     [](Plan &plan) {
-       plan.stages[0].buckets[1].counts = true;
-       plan.stages[0].buckets[1].meanLoad = 4;
+    {"Gradients", 0, 1, [](Bucket &bucket) { bucket.gradientOffset = 512; },
+     ": is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, no gradients"},
+    {"Moments", 0, 1, [](Bucket &bucket) { bucket.secondMomentOffset = 768; },
+     ": a moment's offset = 768, but meanLoad = 0 and frozen; expected -1, no moments"},
+    {"Masters", 0, 1, [](Bucket &bucket) { bucket.masterOffset = 768; },
+     ": masterOffset = 768, but is frozen and its values are f32; expected -1: no masters"},
+    {"Reduced", 0, 1, [](Bucket &bucket) { bucket.dataAxes = {"dp"}; },
+     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
+    {"Counts", 0, 1,
+     [](Bucket &bucket) {
+       bucket.counts = true;
+       bucket.meanLoad = 4;
      },
-     "stages[0].buckets[1]: is frozen and counts"},
-    {"Trained", [](Plan &plan) { plan.stages[0].buckets[1].frozen = false; },
-     "stages[0].buckets[1]: a moment's offset = -1, but meanLoad = 0"},
+     ": is frozen and counts"},
+    {"Trained", 0, 1, [](Bucket &bucket) { bucket.frozen = false; }, ": a moment's offset = -1, but meanLoad = 0"},
 };
 INSTANTIATE_TEST_SUITE_P(Frozen, VerifyFrozen, testing::ValuesIn(kFrozen), ruleName);
 

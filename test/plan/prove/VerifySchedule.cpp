@@ -72,9 +72,8 @@ public:
             out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(),
                                 meetings[step.chunk][call].end());
           if (out.ofGradients && !out.meetings.empty())
-            problems.add("stage {} chunk {}: {} is a collective between stages; gradients has those "
-                         "inside one",
-                         s, chunk.name(), out.meetings.front().what);
+            problems.add("stage {} chunk {}: {} is a collective between stages; gradients has those inside one", s,
+                         chunk.name(), out.meetings.front().what);
         }
         steps.push_back(std::move(out));
       }
@@ -100,8 +99,7 @@ private:
           continue;
         if (!std::all_of(stages.begin(), stages.end(), [&](int64_t s) { return inside(s, plan.stages.size()); }) ||
             std::find(stages.begin(), stages.end(), stage) == stages.end()) {
-          problems.add("stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
-                       "this one",
+          problems.add("stage {} chunk {}: {} is a collective of stages [{}], which must exist and include this one",
                        stage, chunk.name(), instruction.label, fmt::join(stages, ", "));
           continue;
         }
@@ -242,8 +240,8 @@ private:
     if (other < 0 || other == current || happens.completed(other) || std::pair(other, current) == reported)
       return;
     reported = {other, current};
-    problems.add("stage {} step {} ({}) uses memory of step {} ({}) without being ordered after it; a wait "
-                 "is missing or the memory may not be shared",
+    problems.add("stage {} step {} ({}) uses memory of step {} ({}) without being ordered after it; a wait is missing "
+                 "or the memory may not be shared",
                  index, current, describe(stage, steps[current]), other, describe(stage, steps[other]));
   }
 

@@ -3,6 +3,7 @@
 #include "test/emulate/cuda/driver/Stream.h"
 
 #include <cstring>
+#include <map>
 
 using namespace mgc::emulate;
 
@@ -53,50 +54,33 @@ CUresult explain(CUresult result, const char **text, const char *Explanation::*p
 
 int attributeOf(CUdevice_attribute attribute) {
   const int capability = settings().capability;
-  switch (attribute) {
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-    return capability / 10;
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-    return capability % 10;
-  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    return 4;
-  case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-    return 32;
-  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-    return 1024;
-  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-    return 64;
-  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-    return 0x7FFFFFFF;
-  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-    return 65535;
-  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-    return 2048;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
-    return 48 << 10;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-    return (capability >= 90 ? 227 : 163) << 10;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-    return (capability >= 90 ? 228 : 164) << 10;
-  case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-    return 32 << 20;
-  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-    return 1000000;
-  case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-  case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-  case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-  case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-    return 1;
-  case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-    return 2;
-  case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-    return 1;
-  default:
-    return 0;
-  }
+  const std::map<CUdevice_attribute, int> values = {
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, capability / 10},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, capability % 10},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4},
+      {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 0x7FFFFFFF},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+      {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, (capability >= 90 ? 227 : 163) << 10},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, (capability >= 90 ? 228 : 164) << 10},
+      {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 32 << 20},
+      {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
+      {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+      {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+      {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+      {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
+      {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 1},
+  };
+  const auto found = values.find(attribute);
+  return found == values.end() ? 0 : found->second;
 }
 
 // The device of a call that needs a device but no context.

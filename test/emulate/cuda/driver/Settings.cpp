@@ -11,9 +11,8 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view entry) {
   std::fprintf(stderr,
-               "MGC_EMULATE_CUDA: found \"%.*s\"; expected NAME=NUMBER, NAME one of devices, capability, "
-               "memory, seed, delay, "
-               "fail-launch, hang-launch, fail-allocation, calls\n",
+               "MGC_EMULATE_CUDA: found \"%.*s\"; expected NAME=NUMBER, NAME one of devices, capability, memory, seed, "
+               "delay, fail-launch, hang-launch, fail-allocation, calls\n",
                static_cast<int>(entry.size()), entry.data());
   std::_Exit(2);
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 #include <random>
 #include <thread>
 #include <unistd.h>
@@ -121,26 +122,18 @@ ncclResult_t ncclGetVersion(int *version) {
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-  case ncclSuccess:
-    return "no error";
-  case ncclUnhandledCudaError:
-    return "unhandled cuda error";
-  case ncclSystemError:
-    return "unhandled system error";
-  case ncclInternalError:
-    return "internal error";
-  case ncclInvalidArgument:
-    return "invalid argument";
-  case ncclInvalidUsage:
-    return "invalid usage";
-  case ncclRemoteError:
-    return "remote process exited or there was a network error";
-  case ncclInProgress:
-    return "NCCL operation in progress";
-  default:
-    return "unknown result code";
-  }
+  static const std::map<ncclResult_t, const char *> names = {
+      {ncclSuccess, "no error"},
+      {ncclUnhandledCudaError, "unhandled cuda error"},
+      {ncclSystemError, "unhandled system error"},
+      {ncclInternalError, "internal error"},
+      {ncclInvalidArgument, "invalid argument"},
+      {ncclInvalidUsage, "invalid usage"},
+      {ncclRemoteError, "remote process exited or there was a network error"},
+      {ncclInProgress, "NCCL operation in progress"},
+  };
+  const auto found = names.find(result);
+  return found == names.end() ? "unknown result code" : found->second;
 }
 
 const char *ncclGetLastError(ncclComm_t comm) {

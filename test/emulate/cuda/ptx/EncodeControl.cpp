@@ -26,9 +26,7 @@ Status Encoder::encodeBranch(Instruction &instruction) {
   if (instruction.operands.size() != 1)
     return error("bra takes one label");
   jumps_.push_back({static_cast<uint32_t>(program_->ops.size()), instruction.operands[0].token.text, line_});
-  Op op;
-  op.control = Control::branch;
-  emit(op);
+  emit({.control = Control::branch});
   return Status::ok();
 }
 
@@ -47,9 +45,7 @@ Status Encoder::encodeTableBranch(Instruction &instruction) {
     guard_ = i + 1 < labels.size() ? chosen : kNone;
     guardNegated_ = false;
     jumps_.push_back({static_cast<uint32_t>(program_->ops.size()), labels[i], line_});
-    Op op;
-    op.control = Control::branch;
-    emit(op);
+    emit({.control = Control::branch});
   }
   return Status::ok();
 }
@@ -97,11 +93,7 @@ Status Encoder::encodeCall(Instruction &instruction) {
     MGC_ASSIGN(from, addressOf(arguments[i]));
     MGC_TRY(copyLocal(from, frame.parameters[i], callee.parameters[i].bytes));
   }
-  Op op;
-  op.control = Control::call;
-  op.d = frame.returnTo;
-  op.target = frame.entry;
-  emit(op);
+  emit({.d = frame.returnTo, .control = Control::call, .target = frame.entry});
   for (size_t i = 0; i < results.size(); ++i) {
     MGC_ASSIGN(to, addressOf(results[i]));
     MGC_TRY(copyLocal(frame.results[i], to, callee.results[i].bytes));
@@ -110,26 +102,19 @@ Status Encoder::encodeCall(Instruction &instruction) {
 }
 
 Status Encoder::encodeReturn(Instruction &instruction) {
-  Op op;
-  op.control = frame_ ? Control::returns : Control::exit;
-  op.a = frame_ ? frame_->returnTo : 0;
-  emit(op);
+  emit(frame_ ? Op{.a = frame_->returnTo, .control = Control::returns} : Op{.control = Control::exit});
   return Status::ok();
 }
 
 Status Encoder::encodeExit(Instruction &instruction) {
-  Op op;
-  op.control = Control::exit;
-  emit(op);
+  emit({.control = Control::exit});
   return Status::ok();
 }
 
 Status Encoder::encodeTrap(Instruction &instruction) {
-  Op op;
-  op.run = [](Warp &warp, const Op &at, uint32_t mask) {
+  emit({.run = [](Warp &warp, const Op &at, uint32_t mask) {
     warp.fault(at, std::countr_zero(mask), "the kernel stopped itself by a trap");
-  };
-  emit(op);
+  }});
   return Status::ok();
 }
 
@@ -237,15 +222,24 @@ bool isVector(std::string_view part) { return part == "v2" || part == "v4" || pa
 
 } // namespace
 
+// The elements of a load or store, whose type stands behind their number.
+Result<std::vector<Operand>> Encoder::elements(const Instruction &instruction, const Operand &operand,
+                                               const char *kind) {
+  std::vector<Operand> elements = elementsOf(operand);
+  const std::vector<std::string> &parts = instruction.parts;
+  const size_t count = parts.size() > 2 && isVector(parts[1]) ? parts[1][1] - '0' : 1;
+  if (parts.size() != (count > 1 ? 3 : 2) || elements.size() != count || bitsOf(instruction.type()) < 8)
+    return error(fmt::format("the interpreter does not know the {} {}", kind, opcode_));
+  return elements;
+}
+
 Status Encoder::encodeLoad(Instruction &instruction) {
   if (instruction.operands.size() != 2)
     return error("a load takes two operands");
   MGC_ASSIGN(op, access(instruction, instruction.operands[1]));
-  std::vector<Operand> elements = elementsOf(instruction.operands[0]);
-  size_t count = instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
-  unsigned bits = bitsOf(instruction.type());
-  if (instruction.parts.size() != (count > 1 ? 3 : 2) || elements.size() != count || bits < 8)
-    return error(fmt::format("the interpreter does not know the load {}", opcode_));
+  MGC_ASSIGN(elements, this->elements(instruction, instruction.operands[0], "load"));
+  const size_t count = elements.size();
+  const unsigned bits = bitsOf(instruction.type());
   op.align = count * bits / 8;
   for (size_t i = 0; i < count; ++i, op.offset += bits / 8) {
     if (elements[i].kind == Operand::sink) {
@@ -272,20 +266,18 @@ Status Encoder::encodeStore(Instruction &instruction) {
   if (instruction.operands.size() != 2)
     return error("a store takes two operands");
   MGC_ASSIGN(op, access(instruction, instruction.operands[0]));
-  std::vector<Operand> elements = elementsOf(instruction.operands[1]);
-  size_t count = instruction.parts.size() > 2 && isVector(instruction.parts[1]) ? instruction.parts[1][1] - '0' : 1;
-  unsigned bits = bitsOf(instruction.type());
-  if (instruction.parts.size() != (count > 1 ? 3 : 2) || elements.size() != count || bits < 8)
-    return error(fmt::format("the interpreter does not know the store {}", opcode_));
-  op.align = count * bits / 8;
-  for (size_t i = 0; i < count; ++i, op.offset += bits / 8) {
-    MGC_ASSIGN(value, place(elements[i], std::max(bits, 16u)));
+  MGC_ASSIGN(elements, this->elements(instruction, instruction.operands[1], "store"));
+  const unsigned bits = bitsOf(instruction.type());
+  op.align = elements.size() * bits / 8;
+  for (const Operand &element : elements) {
+    MGC_ASSIGN(value, place(element, std::max(bits, 16u)));
     MGC_ASSIGN(form, find(fmt::format("st.{}.{}", bits, value.bits)));
     op.run = form->run;
     op.b = value.at;
     op.target = program_->ops.size();
     emit(op);
     op.align = 1;
+    op.offset += bits / 8;
   }
   return Status::ok();
 }

@@ -111,6 +111,7 @@ private:
   Status encodeStore(Instruction &instruction);
   Status encodeAtomic(Instruction &instruction);
   Result<Op> access(Instruction &instruction, const Operand &address);
+  Result<std::vector<Operand>> elements(const Instruction &instruction, const Operand &operand, const char *kind);
   Status copyLocal(uint64_t from, uint64_t to, uint64_t bytes);
   Result<uint32_t> usePredicate(const Operand &operand);
   Result<uint32_t> compare(Instruction &instruction, bool &hasOther, uint32_t &other);

@@ -379,14 +379,20 @@ TEST_F(Driver, CapturesRefuseWhatTheyCannotKeep) {
 class Faults : public testing::Test {
 protected:
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+
+  // Memory of 64 bytes.
+  static CUdeviceptr allocate() {
+    CUdeviceptr data = 0;
+    EXPECT_DONE(cuMemAlloc(&data, 64));
+    return data;
+  }
 };
 
 TEST_F(Faults, ABadAddressStopsTheDevice) {
   EXPECT_EXIT(
       {
         open();
-        CUdeviceptr data = 0;
-        cuMemAlloc(&data, 64);
+        const CUdeviceptr data = allocate();
         CUfunction function = scaleFunction();
         bool good = scale(function, data, 2, 17, nullptr) == CUDA_SUCCESS;
         good &= cuStreamSynchronize(nullptr) == CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -402,8 +408,7 @@ TEST_F(Faults, TheNthLaunchFailsOnRequest) {
       {
         setenv("MGC_EMULATE_CUDA", "fail-launch=2", 1);
         open();
-        CUdeviceptr data = 0;
-        cuMemAlloc(&data, 64);
+        const CUdeviceptr data = allocate();
         CUfunction function = scaleFunction();
         bool good = scale(function, data, 2, 1, nullptr) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS;
         good &= scale(function, data, 2, 1, nullptr) == CUDA_SUCCESS;
@@ -438,9 +443,7 @@ TEST_F(Faults, HostCodeCannotFollowDeviceAddresses) {
   EXPECT_DEATH(
       {
         open();
-        CUdeviceptr data = 0;
-        cuMemAlloc(&data, 64);
-        *reinterpret_cast<volatile float *>(data) = 1;
+        *reinterpret_cast<volatile float *>(allocate()) = 1;
       },
       "");
 }

@@ -155,24 +155,20 @@ TEST(Nccl, GraphsReplayCollectives) {
   });
 }
 
-ncclResult_t waitFor(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  for (int i = 0; i < 5000; ++i) {
-    EXPECT_DONE(ncclCommGetAsyncError(comm, &state));
-    if (state != ncclInProgress)
-      return state;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+ncclResult_t stateOf(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  EXPECT_DONE(ncclCommGetAsyncError(comm, &state));
   return state;
 }
 
-ncclResult_t waitForError(ncclComm_t comm) {
-  ncclResult_t state = ncclSuccess;
-  for (int i = 0; i < 5000 && state == ncclSuccess; ++i) {
-    EXPECT_DONE(ncclCommGetAsyncError(comm, &state));
+void waitUntil(const std::function<bool()> &condition) {
+  for (int i = 0; i < 5000 && !condition(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return state;
+}
+
+ncclResult_t waitFor(ncclComm_t comm, ncclResult_t past = ncclInProgress) {
+  waitUntil([=] { return stateOf(comm) != past; });
+  return stateOf(comm);
 }
 
 // Ranks that begin different things find out, and hold their streams until they abort.
@@ -181,7 +177,7 @@ TEST(Nccl, RanksThatDisagreeFail) {
     void *data = mine.upload(std::vector<float>(8));
     const size_t count = mine.rank == 0 ? 4 : 3;
     EXPECT_DONE(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, mine.comm, mine.stream));
-    EXPECT_EQ(waitForError(mine.comm), ncclRemoteError);
+    EXPECT_EQ(waitFor(mine.comm, ncclSuccess), ncclRemoteError);
     const std::string message = ncclGetLastError(mine.comm);
     EXPECT_NE(message.find("rank 0 begins an all-reduce of 4 elements"), std::string::npos) << message;
     EXPECT_EQ(cuStreamQuery(mine.stream), CUDA_ERROR_NOT_READY);
@@ -198,11 +194,9 @@ TEST(Nccl, JoiningNeedNotBlock) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t first = nullptr, second = nullptr;
-  ncclResult_t state = ncclSuccess;
   EXPECT_EQ(ncclCommInitRankConfig(&first, 2, id, 0, &config), ncclInProgress);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_DONE(ncclCommGetAsyncError(first, &state));
-  EXPECT_EQ(state, ncclInProgress);
+  EXPECT_EQ(stateOf(first), ncclInProgress);
   EXPECT_EQ(ncclCommInitRankConfig(&second, 2, id, 1, &config), ncclInProgress);
   EXPECT_EQ(waitFor(first), ncclSuccess);
   EXPECT_EQ(waitFor(second), ncclSuccess);
@@ -225,24 +219,17 @@ TEST(Nccl, WrongIdentitiesAndRanksAreRefused) {
   EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);
   EXPECT_EQ(ncclCommInitRankConfig(&same, 2, id, 0, &config), ncclInProgress);
-  ncclResult_t states[2] = {ncclInProgress, ncclInProgress}; // one of the two is refused
-  for (int i = 0; i < 5000 && states[0] == ncclInProgress && states[1] == ncclInProgress; ++i) {
-    EXPECT_DONE(ncclCommGetAsyncError(comm, &states[0]));
-    EXPECT_DONE(ncclCommGetAsyncError(same, &states[1]));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ncclComm_t refused = states[0] == ncclInProgress ? same : comm;
-  EXPECT_EQ(states[refused == same], ncclInvalidUsage);
+  waitUntil([=] { return stateOf(comm) != ncclInProgress || stateOf(same) != ncclInProgress; });
+  ncclComm_t refused = stateOf(comm) == ncclInProgress ? same : comm; // one of the two is
+  EXPECT_EQ(stateOf(refused), ncclInvalidUsage);
   EXPECT_NE(std::string(ncclGetLastError(refused)).find("a second time"), std::string::npos);
   EXPECT_DONE(ncclCommAbort(comm));
   EXPECT_DONE(ncclCommAbort(same));
 }
 
-std::string hex(const ncclUniqueId &id) { return std::string(id.internal); }
-
 // This binary again, as rank 1 of 2.
 pid_t startPeer(const ncclUniqueId &id, const char *what) {
-  setenv("MGC_TEST_NCCL", hex(id).c_str(), 1);
+  setenv("MGC_TEST_NCCL", id.internal, 1);
   char self[] = "/proc/self/exe";
   std::string filter = std::string("--gtest_filter=NcclPeer.DISABLED_") + what;
   char all[] = "--gtest_also_run_disabled_tests";
@@ -296,7 +283,7 @@ TEST(NcclProcesses, ADeadRankIsNoticed) {
   void *data = mine.upload(std::vector<float>{2});
   EXPECT_DONE(ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, mine.comm, mine.stream));
   kill(peer, SIGKILL);
-  EXPECT_EQ(waitForError(mine.comm), ncclRemoteError);
+  EXPECT_EQ(waitFor(mine.comm, ncclSuccess), ncclRemoteError);
   EXPECT_STREQ(ncclGetLastError(mine.comm), "rank 1 has gone");
   EXPECT_DONE(ncclCommAbort(mine.comm));
   EXPECT_DONE(cuStreamSynchronize(mine.stream));
