@@ -3,6 +3,7 @@
 #include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "test/runtime/comm/Backends.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/comm/SharedValues.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 namespace mgc::test {
 
@@ -243,14 +243,6 @@ Result<const plugin::Event *> HostedRank::finish(Ticket ticket) {
   if (!pending.isSend)
     std::memcpy(hostData(pending.what.data), pending.memory.pinned.data(), size_t(pending.what.bytes));
   return event;
-}
-
-void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { body(rank); });
-  for (std::thread &thread : threads)
-    thread.join();
 }
 
 class SharedDevice final : public World {
