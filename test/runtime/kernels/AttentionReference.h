@@ -168,7 +168,7 @@ struct AttentionProblem {
             workspace};
   }
 
-  // Those of both passes, but for dbias.
+  // Results of both passes, but for dbias.
   std::array<std::pair<const char *, const std::vector<float> *>, 5> results() const {
     return {{{"o", &o}, {"lse", &lse}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv}}};
   }

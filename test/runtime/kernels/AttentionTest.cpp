@@ -97,7 +97,7 @@ TEST(Attention, sinksOfTheLeastScoreGiveNone) {
   expectSameBits(none, least);
 }
 
-// Of its seed, instance and heads.
+// The mask follows from seed, instance and heads.
 TEST(Attention, dropout) {
   for (double p : {0.1, 0.5, 0.9}) {
     AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = p, .site = 12345});
