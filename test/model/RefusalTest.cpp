@@ -20,7 +20,7 @@ void check(const std::vector<Case> &cases) {
     EXPECT_EQ(errorOf(entry.config), "config.json: " + entry.message) << entry.name;
 }
 
-// What follows the value of a field that is not known there.
+// The words behind the value of a field that is not known there.
 std::string notUnderstood(const std::string &place) {
   return fmt::format(" is not understood for {}\n  it may change what the model computes; remove it if it does not",
                      place);
