@@ -10,15 +10,15 @@ using namespace mgc::frontend;
 
 namespace {
 
-// "name shape": of the parameters in plan order.
-std::vector<std::string> tensorsOf(const ModelDescription &model, int64_t onlyLayer = 0) {
+// "name shape, ..": of the parameters in plan order.
+std::string tensorsOf(const ModelDescription &model, int64_t onlyLayer = 0) {
   std::vector<std::string> lines;
   for (const plan::Parameter &parameter : allParameters(model)) {
     size_t at = parameter.tensor.find_first_of("0123456789");
     if (at == std::string::npos || parameter.tensor.substr(at, 1) == std::to_string(onlyLayer))
       lines.push_back(fmt::format("{} {}", parameter.name, fmt::join(parameter.shapeOfTensor(), "x")));
   }
-  return lines;
+  return fmt::format("{}", fmt::join(lines, ", "));
 }
 
 const plan::Parameter &inLayer(const ModelDescription &model, std::string_view role) {
@@ -62,55 +62,42 @@ TEST(Gpt2, ScaleAndInnerSize) {
 }
 
 TEST(Gpt2, Activations) {
-  const std::pair<const char *, Activation> rows[] = {{"gelu_new", Activation::geluTanh},
-                                                      {"gelu_pytorch_tanh", Activation::geluTanh},
-                                                      {"gelu_fast", Activation::geluTanh},
-                                                      {"gelu_python_tanh", Activation::geluTanh},
-                                                      {"gelu_accurate", Activation::geluTanh},
-                                                      {"gelu", Activation::geluErf},
-                                                      {"gelu_python", Activation::geluErf},
-                                                      {"gelu_10", Activation::geluClipped},
-                                                      {"quick_gelu", Activation::geluQuick},
-                                                      {"hardswish", Activation::hardSwish},
-                                                      {"laplace", Activation::laplace},
-                                                      {"leaky_relu", Activation::leakyRelu},
-                                                      {"linear", Activation::linear},
-                                                      {"mish", Activation::mish},
-                                                      {"relu", Activation::relu},
-                                                      {"relu2", Activation::relu2},
-                                                      {"relu6", Activation::relu6},
-                                                      {"sigmoid", Activation::sigmoid},
-                                                      {"silu", Activation::silu},
-                                                      {"swish", Activation::silu},
-                                                      {"tanh", Activation::tanh}};
-  for (const auto &[name, activation] : rows)
-    EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation) << name;
+  const std::pair<Activation, std::vector<const char *>> rows[] = {
+      {Activation::geluTanh, {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh", "gelu_accurate"}},
+      {Activation::geluErf, {"gelu", "gelu_python"}},
+      {Activation::geluClipped, {"gelu_10"}},
+      {Activation::geluQuick, {"quick_gelu"}},
+      {Activation::hardSwish, {"hardswish"}},
+      {Activation::laplace, {"laplace"}},
+      {Activation::leakyRelu, {"leaky_relu"}},
+      {Activation::linear, {"linear"}},
+      {Activation::mish, {"mish"}},
+      {Activation::relu, {"relu"}},
+      {Activation::relu2, {"relu2"}},
+      {Activation::relu6, {"relu6"}},
+      {Activation::sigmoid, {"sigmoid"}},
+      {Activation::silu, {"silu", "swish"}},
+      {Activation::tanh, {"tanh"}}};
+  for (const auto &[activation, names] : rows)
+    for (const char *name : names)
+      EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation) << name;
   for (const char *name : {"prelu", "xielu"}) // these have parameters
     EXPECT_TRUE(errorOf(with(tinyGpt2(), {{"activation_function", name}}))
                     .starts_with(fmt::format("config.json: activation_function = \"{}\"", name)));
 }
 
 TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {
-  EXPECT_EQ(tensorsOf(model(tinyGpt2())), std::vector<std::string>({"transformer.wte.weight 100x32",
-                                                                    "transformer.wpe.weight 64x32",
-                                                                    "transformer.h.0.ln_1.weight 32",
-                                                                    "transformer.h.0.ln_1.bias 32",
-                                                                    "transformer.h.0.attn.c_attn.weight[q] 32x96",
-                                                                    "transformer.h.0.attn.c_attn.bias[q] 96",
-                                                                    "transformer.h.0.attn.c_attn.weight[k] 32x96",
-                                                                    "transformer.h.0.attn.c_attn.bias[k] 96",
-                                                                    "transformer.h.0.attn.c_attn.weight[v] 32x96",
-                                                                    "transformer.h.0.attn.c_attn.bias[v] 96",
-                                                                    "transformer.h.0.attn.c_proj.weight 32x32",
-                                                                    "transformer.h.0.attn.c_proj.bias 32",
-                                                                    "transformer.h.0.ln_2.weight 32",
-                                                                    "transformer.h.0.ln_2.bias 32",
-                                                                    "transformer.h.0.mlp.c_fc.weight 32x128",
-                                                                    "transformer.h.0.mlp.c_fc.bias 128",
-                                                                    "transformer.h.0.mlp.c_proj.weight 128x32",
-                                                                    "transformer.h.0.mlp.c_proj.bias 32",
-                                                                    "transformer.ln_f.weight 32",
-                                                                    "transformer.ln_f.bias 32"}));
+  EXPECT_EQ(tensorsOf(model(tinyGpt2())),
+            "transformer.wte.weight 100x32, transformer.wpe.weight 64x32, "
+            "transformer.h.0.ln_1.weight 32, transformer.h.0.ln_1.bias 32, "
+            "transformer.h.0.attn.c_attn.weight[q] 32x96, transformer.h.0.attn.c_attn.bias[q] 96, "
+            "transformer.h.0.attn.c_attn.weight[k] 32x96, transformer.h.0.attn.c_attn.bias[k] 96, "
+            "transformer.h.0.attn.c_attn.weight[v] 32x96, transformer.h.0.attn.c_attn.bias[v] 96, "
+            "transformer.h.0.attn.c_proj.weight 32x32, transformer.h.0.attn.c_proj.bias 32, "
+            "transformer.h.0.ln_2.weight 32, transformer.h.0.ln_2.bias 32, "
+            "transformer.h.0.mlp.c_fc.weight 32x128, transformer.h.0.mlp.c_fc.bias 128, "
+            "transformer.h.0.mlp.c_proj.weight 128x32, transformer.h.0.mlp.c_proj.bias 32, "
+            "transformer.ln_f.weight 32, transformer.ln_f.bias 32");
 }
 
 TEST(Gpt2, QueryKeyValueAreViewsOfOneTensor) {
@@ -167,13 +154,12 @@ TEST(Llama, OtherNamesOfTensors) {
 
 TEST(Llama, TensorsAreThoseOfTheCheckpoint) {
   EXPECT_EQ(tensorsOf(model(tinyDecoder("llama")), 2),
-            std::vector<std::string>(
-                {"model.embed_tokens.weight 128x32", "model.layers.2.input_layernorm.weight 32",
-                 "model.layers.2.self_attn.q_proj.weight 32x32", "model.layers.2.self_attn.k_proj.weight 16x32",
-                 "model.layers.2.self_attn.v_proj.weight 16x32", "model.layers.2.self_attn.o_proj.weight 32x32",
-                 "model.layers.2.post_attention_layernorm.weight 32", "model.layers.2.mlp.gate_proj.weight 80x32",
-                 "model.layers.2.mlp.up_proj.weight 80x32", "model.layers.2.mlp.down_proj.weight 32x80",
-                 "model.norm.weight 32", "lm_head.weight 128x32"}));
+            "model.embed_tokens.weight 128x32, model.layers.2.input_layernorm.weight 32, "
+            "model.layers.2.self_attn.q_proj.weight 32x32, model.layers.2.self_attn.k_proj.weight 16x32, "
+            "model.layers.2.self_attn.v_proj.weight 16x32, model.layers.2.self_attn.o_proj.weight 32x32, "
+            "model.layers.2.post_attention_layernorm.weight 32, model.layers.2.mlp.gate_proj.weight 80x32, "
+            "model.layers.2.mlp.up_proj.weight 80x32, model.layers.2.mlp.down_proj.weight 32x80, "
+            "model.norm.weight 32, lm_head.weight 128x32");
 }
 
 TEST(Llama, Biases) {
@@ -186,13 +172,10 @@ TEST(Llama, Biases) {
     EXPECT_NE(findParameter(biased.kinds[0].parameters, role), nullptr) << role;
 }
 
-TEST(Llama, HeadSizeIsDerivedOrGiven) {
+TEST(Llama, HeadSizeAndGroupsAreDerivedOrGiven) {
   EXPECT_EQ(model(tinyDecoder("llama")).blockOf(0).attention.headDim, 8);
   EXPECT_EQ(model(with(tinyDecoder("llama"), {{"head_dim", nullptr}})).blockOf(0).attention.headDim, 8);
   EXPECT_EQ(model(with(tinyDecoder("llama"), {{"head_dim", 12}})).blockOf(0).attention.headDim, 12);
-}
-
-TEST(Llama, GroupsDefaultToHeads) {
   EXPECT_EQ(model(without(tinyDecoder("llama"), "num_key_value_heads")).blockOf(0).attention.groups, 4);
 }
 
@@ -223,28 +206,27 @@ TEST(Qwen2, BiasesOnQueryKeyValueOnly) {
   EXPECT_EQ(findParameter(qwen.kinds[0].parameters, "mlp.up.bias"), nullptr);
 }
 
-TEST(Qwen2, WindowIsNotUsedUnlessSwitchedOn) {
-  ModelDescription qwen = model(with(tinyDecoder("qwen2"), {{"sliding_window", 4}, {"max_window_layers", 0}}));
-  EXPECT_EQ(qwen.kinds.size(), 1u);
-  EXPECT_EQ(qwen.blockOf(3).attention.window, 0);
-}
-
-TEST(Qwen2, LayersFromMaxWindowLayersOnHaveTheWindow) {
-  ModelDescription qwen = model(
-      with(tinyDecoder("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 3}}));
-  EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 0, 0, 1}));
-  EXPECT_EQ(qwen.blockOf(0).attention.window, 0);
-  EXPECT_EQ(qwen.blockOf(3).attention.window, 4);
-}
-
-TEST(Qwen2, LayerTypesDecide) {
-  json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
-  ModelDescription qwen = model(
-      with(tinyDecoder("qwen2"),
-           {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 1}, {"layer_types", types}}));
-  EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 1, 0, 1}));
-  EXPECT_EQ(qwen.blockOf(2).attention.window, 4);
-  EXPECT_EQ(qwen.kinds[1].parameters.size(), qwen.kinds[0].parameters.size());
+// Switched off, from max_window_layers on, or as layer_types say.
+TEST(Qwen2, WindowsOfLayers) {
+  using Numbers = std::vector<int64_t>;
+  const json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  struct Row {
+    json edit;
+    Numbers layers, windows;
+  };
+  const Row rows[] = {
+      {{{"max_window_layers", 0}}, {0, 0, 0, 0}, {0, 0, 0, 0}},
+      {{{"use_sliding_window", true}, {"max_window_layers", 3}}, {0, 0, 0, 1}, {0, 0, 0, 4}},
+      {{{"use_sliding_window", true}, {"max_window_layers", 1}, {"layer_types", types}}, {0, 1, 0, 1}, {4, 0, 4, 0}}};
+  for (const auto &[edit, layers, windows] : rows) {
+    SCOPED_TRACE(edit.dump());
+    const ModelDescription qwen = model(with(with(tinyDecoder("qwen2"), {{"sliding_window", 4}}), edit));
+    EXPECT_EQ(qwen.layers, layers);
+    EXPECT_EQ(int64_t(qwen.kinds.size()), std::ranges::max(layers) + 1);
+    EXPECT_EQ(qwen.kinds.back().parameters.size(), qwen.kinds[0].parameters.size());
+    for (int64_t layer = 0; layer < 4; ++layer)
+      EXPECT_EQ(qwen.blockOf(layer).attention.window, windows[size_t(layer)]);
+  }
 }
 
 TEST(Qwen3, HeadSizeAndNorms) {

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <set>
 #include <sys/resource.h>
+#include <vector>
 
 namespace mgc::test {
 
@@ -49,6 +50,17 @@ private:
   std::string path_;
 };
 
+// The fixture of tests that write files.
+class InTempDir : public ::testing::Test {
+protected:
+  TempDir dir;
+};
+
+// The bytes of numbers, as a file has them.
+template <typename T> std::string bytesOf(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+}
+
 // While it lives no file can grow beyond `bytes`: writes fail as they do on a full disk.
 class FileSizeLimit {
 public:
@@ -74,14 +86,19 @@ inline ::testing::AssertionResult isOk(const Status &status) {
 }
 template <typename T>::testing::AssertionResult isOk(const Result<T> &result) { return isOk(result.status()); }
 
+// Whether a text has each of `parts`.
+inline ::testing::AssertionResult has(const std::string &text, std::initializer_list<std::string> parts) {
+  for (const std::string &part : parts)
+    if (text.find(part) == std::string::npos)
+      return ::testing::AssertionFailure() << "expected \"" << part << "\" in: " << text;
+  return ::testing::AssertionSuccess();
+}
+
 // An error whose message has each of `parts`.
 inline ::testing::AssertionResult fails(const Status &status, std::initializer_list<std::string> parts) {
   if (status.isOk())
     return ::testing::AssertionFailure() << "expected an error, found success";
-  for (const std::string &part : parts)
-    if (status.message().find(part) == std::string::npos)
-      return ::testing::AssertionFailure() << "expected \"" << part << "\" in: " << status.message();
-  return ::testing::AssertionSuccess();
+  return has(status.message(), parts);
 }
 template <typename T>
 ::testing::AssertionResult fails(const Result<T> &result, std::initializer_list<std::string> parts) {

@@ -5,20 +5,33 @@
 #include "test/runtime/TempDir.h"
 
 #include <algorithm>
-#include <csignal>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 using namespace mgc;
 using namespace mgc::test;
 
-TEST(File, mapsAndRefuses) {
-  TempDir dir;
+using File = InTempDir;
+
+namespace {
+
+// Writes the pieces one after another.
+void writePieces(const std::string &path, const std::vector<std::string_view> &pieces,
+                 PageCache cache = PageCache::keep) {
+  Result<AtomicFile> file = AtomicFile::create(path, cache);
+  ASSERT_TRUE(isOk(file));
+  for (const std::string_view piece : pieces)
+    ASSERT_TRUE(isOk(file->write(piece)));
+  ASSERT_TRUE(isOk(file->commit()));
+}
+
+} // namespace
+
+TEST_F(File, mapsAndRefuses) {
   Result<MappedFile> file = MappedFile::open(dir.write("f", "hello"));
   ASSERT_TRUE(isOk(file));
   MappedFile moved = file.take();
@@ -34,55 +47,46 @@ TEST(File, mapsAndRefuses) {
   EXPECT_EQ(*readFile(dir.path("e"), 0), "");
 }
 
-TEST(File, readsFilesThatDoNotSayTheirSize) {
+TEST_F(File, readsFilesThatDoNotSayTheirSize) {
   EXPECT_EQ(readFile("/proc/sys/kernel/random/boot_id", 4096)->size(), 37u);
   EXPECT_TRUE(fails(readFile("/proc/self/status", 100), {"has more than 100 bytes"}));
   EXPECT_GT(readFile("/proc/self/status", 1 << 20)->size(), 500u);
 }
 
-TEST(File, aMappedFileOutlivesItsReplacement) {
-  TempDir dir;
+TEST_F(File, aMappedFileOutlivesItsReplacement) {
   Result<MappedFile> file = MappedFile::open(dir.write("f", "old"));
   ASSERT_TRUE(isOk(writeFileAtomically(dir.path("f"), "newer")));
   EXPECT_EQ(file->text(), "old");
   EXPECT_EQ(dir.read("f"), "newer");
 }
 
-TEST(File, writesMoreThanItsBuffer) {
-  TempDir dir;
+TEST_F(File, writesMoreThanItsBuffer) {
   std::string large(3'000'000, 'x'), small(700'000, 'y');
-  Result<AtomicFile> file = AtomicFile::create(dir.path("f"));
-  ASSERT_TRUE(isOk(file));
-  for (const std::string *part : {&small, &small, &large, &small})
-    ASSERT_TRUE(isOk(file->write(std::string_view(*part))));
-  ASSERT_TRUE(isOk(file->commit()));
+  writePieces(dir.path("f"), {small, small, large, small});
   EXPECT_EQ(dir.read("f"), small + small + large + small);
 }
 
 // Pieces of all sizes; the last ends within a block.
-TEST(File, writesPastThePageCache) {
-  TempDir dir;
+TEST_F(File, writesPastThePageCache) {
   constexpr size_t kBlock = 4096;
   std::string text(5'000'000, ' ');
   for (size_t i = 0; i < text.size(); ++i)
     text[i] = static_cast<char>(i * 2654435761u >> 24);
   for (const std::vector<size_t> &pieces :
        {std::vector<size_t>{0, 4'000'000, 1'000'000 - 8}, {3, kBlock - 3, 2'000'000, 1'000'001}, {8 * kBlock}, {1}}) {
-    Result<AtomicFile> file = AtomicFile::create(dir.path("f"), PageCache::bypass);
-    ASSERT_TRUE(isOk(file));
     size_t next = 0;
+    std::vector<std::string_view> texts;
     for (const size_t piece : pieces) {
-      ASSERT_TRUE(isOk(file->write(std::string_view(text).substr(next, piece))));
+      texts.push_back(std::string_view(text).substr(next, piece));
       next += piece;
     }
-    ASSERT_TRUE(isOk(file->commit()));
+    writePieces(dir.path("f"), texts, PageCache::bypass);
     EXPECT_TRUE(dir.read("f") == text.substr(0, next)) << next;
   }
 }
 
 // Where the file system is one that can.
-TEST(File, leavesNothingInThePageCache) {
-  TempDir dir;
+TEST_F(File, leavesNothingInThePageCache) {
   struct statfs system = {};
   ASSERT_EQ(::statfs(dir.path().c_str(), &system), 0);
   if (system.f_type != EXT4_SUPER_MAGIC && system.f_type != XFS_SUPER_MAGIC)
@@ -90,10 +94,7 @@ TEST(File, leavesNothingInThePageCache) {
   const std::string text(3'000'000, 'x');
   const size_t page = ::sysconf(_SC_PAGESIZE), pages = (text.size() + page - 1) / page;
   for (const PageCache cache : {PageCache::keep, PageCache::bypass}) {
-    Result<AtomicFile> file = AtomicFile::create(dir.path("f"), cache);
-    ASSERT_TRUE(isOk(file));
-    ASSERT_TRUE(isOk(file->write(std::string_view(text))));
-    ASSERT_TRUE(isOk(file->commit()));
+    writePieces(dir.path("f"), {text}, cache);
     Result<MappedFile> mapped = MappedFile::open(dir.path("f"));
     ASSERT_TRUE(isOk(mapped));
     std::vector<unsigned char> isCached(pages);
@@ -106,8 +107,7 @@ TEST(File, leavesNothingInThePageCache) {
   }
 }
 
-TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
-  TempDir dir;
+TEST_F(File, aFullDiskLeavesTheOldFileAndNoOther) {
   dir.write("f", "old");
   for (size_t size : {size_t(1'000), size_t(5'000'000)}) {
     FileSizeLimit limit(500);
@@ -125,24 +125,21 @@ TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
 }
 
-TEST(File, cannotWriteWhereNoDirectoryIs) {
-  TempDir dir;
+TEST_F(File, cannotWriteWhereNoDirectoryIs) {
   EXPECT_TRUE(fails(writeFileAtomically(dir.path("none/f"), "x"), {dir.path("none/f") + ": cannot create"}));
   std::filesystem::create_directory(dir.path("d"));
   EXPECT_TRUE(fails(writeFileAtomically(dir.path("d"), "x"), {"is a directory"}));
   EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
 }
 
-TEST(File, aReadOnlyFileIsNotReplaced) {
-  TempDir dir;
+TEST_F(File, aReadOnlyFileIsNotReplaced) {
   ASSERT_TRUE(isOk(writeFileAtomically(dir.path("f"), "kept")));
   std::filesystem::permissions(dir.path("f"), std::filesystem::perms::owner_read);
   EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), "x"), {dir.path("f") + ": is read-only"}));
   EXPECT_EQ(dir.read("f"), "kept");
 }
 
-TEST(File, aLinkIsReplacedAndNotWhatItLeadsTo) {
-  TempDir dir;
+TEST_F(File, aLinkIsReplacedAndNotWhatItLeadsTo) {
   ASSERT_TRUE(isOk(writeFileAtomically(dir.path("store"), "shared")));
   std::filesystem::create_symlink("store", dir.path("link"));
   ASSERT_TRUE(isOk(writeFileAtomically(dir.path("link"), "own")));
@@ -150,8 +147,7 @@ TEST(File, aLinkIsReplacedAndNotWhatItLeadsTo) {
   EXPECT_EQ(dir.read("link"), "own");
 }
 
-TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
-  TempDir dir;
+TEST_F(File, aRenameThatFailsTakesTheTemporaryAway) {
   {
     Result<AtomicFile> file = AtomicFile::create(dir.path("f"));
     ASSERT_TRUE(isOk(file));
@@ -161,13 +157,12 @@ TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
 }
 
-TEST(File, whatIsLeftIsKnownByItsName) {
+TEST_F(File, whatIsLeftIsKnownByItsName) {
   for (const char *other : {"a.json.tmp-12-3", "a.json.tmp-0-0"})
     EXPECT_TRUE(isTemporaryOf("a.json", other)) << other;
   for (const char *other :
        {"a.json", "a.json.tmp-12", "a.json.tmp-1-2-3", "b.json.tmp-1-2", "a.json.tmp-a-1", "xa.json.tmp-1-2"})
     EXPECT_FALSE(isTemporaryOf("a.json", other)) << other;
-  TempDir dir;
   for (const char *name : {"f", "f.tmp-1-2", "f.tmp-3-4", "g.tmp-1-2"})
     dir.write(name, "");
   removeUnfinished(dir.path("f"));
@@ -178,21 +173,15 @@ TEST(File, whatIsLeftIsKnownByItsName) {
 }
 
 // The second does not fit: files of this process may have 10 bytes.
-TEST(File, appendsAllOrNothing) {
-  TempDir dir;
+TEST_F(File, appendsAllOrNothing) {
   const std::string path = dir.write("f", "");
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const rlimit ten{10, before.rlim_max};
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &ten), 0);
-  const bool first = appendWhole(file.number(), "12345678"), second = appendWhole(file.number(), "abcdefgh");
-  EXPECT_EQ(errno, EFBIG);
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
-  EXPECT_TRUE(first);
-  EXPECT_FALSE(second);
+  {
+    const FileSizeLimit ten(10);
+    EXPECT_TRUE(appendWhole(file.number(), "12345678"));
+    EXPECT_FALSE(appendWhole(file.number(), "abcdefgh"));
+    EXPECT_EQ(errno, EFBIG);
+  }
   EXPECT_EQ(*readFile(path, 100), "12345678");
 }
 

@@ -17,6 +17,13 @@ public:
     std::filesystem::create_directories(std::filesystem::path(folder_.path() + path).parent_path());
     folder_.write(path.substr(1), text);
   }
+  // A control group's limit, what it uses, and its statistics, if any.
+  void writeGroup(const std::string &folder, const char *most, const char *current, const char *statistics = "") {
+    write(folder + "memory.max", most);
+    write(folder + "memory.current", current);
+    if (*statistics)
+      write(folder + "memory.stat", statistics);
+  }
   void link(const std::string &path, const std::string &target) {
     std::filesystem::create_directories(std::filesystem::path(folder_.path() + path).parent_path());
     std::filesystem::create_symlink(target, folder_.path() + path);
@@ -46,14 +53,10 @@ TEST(MachineMemory, whatIsAvailable) {
 TEST(MachineMemory, groupsAndThoseAboveThem) {
   Machine machine;
   machine.write("/proc/self/cgroup", "0::/slurm/job_7\n");
-  machine.write("/sys/fs/cgroup/slurm/job_7/memory.max", "5000\n");
-  machine.write("/sys/fs/cgroup/slurm/job_7/memory.current", "3000\n");
-  machine.write("/sys/fs/cgroup/slurm/job_7/memory.stat",
-                "anon 500\nfile 9\ninactive_file 2000\nactive_file 300\nactive_file_other 7\n");
-  machine.write("/sys/fs/cgroup/slurm/memory.max", "max\n");
-  machine.write("/sys/fs/cgroup/slurm/memory.current", "3000\n");
-  machine.write("/sys/fs/cgroup/memory.max", "800\n");
-  machine.write("/sys/fs/cgroup/memory.current", "900\n");
+  machine.writeGroup("/sys/fs/cgroup/slurm/job_7/", "5000\n", "3000\n",
+                     "anon 500\nfile 9\ninactive_file 2000\nactive_file 300\nactive_file_other 7\n");
+  machine.writeGroup("/sys/fs/cgroup/slurm/", "max\n", "3000\n");
+  machine.writeGroup("/sys/fs/cgroup/", "800\n", "900\n");
   const std::vector<MemoryLimit> limits = machine.limits();
   ASSERT_EQ(limits.size(), 3u);
   EXPECT_EQ(limits[1].group, "/slurm/job_7");
@@ -68,9 +71,7 @@ TEST(MachineMemory, swapAndSlabsAreAvailable) {
   Machine machine;
   machine.write("/proc/meminfo", "MemAvailable:    1000 kB\nSwapFree: 50 kB\n");
   machine.write("/proc/self/cgroup", "0::/a\n");
-  machine.write("/sys/fs/cgroup/a/memory.max", "90000\n");
-  machine.write("/sys/fs/cgroup/a/memory.current", "30000\n");
-  machine.write("/sys/fs/cgroup/a/memory.stat", "slab_reclaimable 10000\nslab_unreclaimable 7\n");
+  machine.writeGroup("/sys/fs/cgroup/a/", "90000\n", "30000\n", "slab_reclaimable 10000\nslab_unreclaimable 7\n");
   EXPECT_EQ(machine.limits().at(0).available, 1050 * 1024);
   EXPECT_EQ(machine.limits().at(1).available, 70000); // nothing says what swap it has
   machine.write("/sys/fs/cgroup/a/memory.swap.max", "9000\n");
@@ -85,8 +86,7 @@ TEST(MachineMemory, groupsOfContainers) {
   Machine machine;
   machine.write("/proc/self/cgroup", "0::/\n");
   machine.link("/proc/self/ns/cgroup", "cgroup:[4026531835]");
-  machine.write("/sys/fs/cgroup/memory.max", "90000\n");
-  machine.write("/sys/fs/cgroup/memory.current", "30000\n");
+  machine.writeGroup("/sys/fs/cgroup/", "90000\n", "30000\n");
   EXPECT_EQ(machine.group(), "cgroup:[4026531835]/");
   EXPECT_EQ(machine.limits().at(1).group, machine.group());
   EXPECT_EQ(machine.limits().at(1).name, "memory.max of the control group /");

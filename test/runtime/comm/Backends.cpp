@@ -1,18 +1,9 @@
 #include "test/runtime/comm/Backends.h"
 
 #include "runtime/comm/thread/ThreadWorld.h"
-
-#include <thread>
+#include "test/runtime/comm/OnThreads.h"
 
 namespace mgc::test {
-
-void onThreads(int64_t ranks, const std::function<void(int64_t rank)> &body) {
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { body(rank); });
-  for (std::thread &thread : threads)
-    thread.join();
-}
 
 namespace {
 

@@ -21,8 +21,6 @@ public:
   virtual void run(const std::function<void(Communicator &)> &body) = 0;
 };
 
-void onThreads(int64_t ranks, const std::function<void(int64_t rank)> &body);
-
 // Ranks are threads.
 std::unique_ptr<World> makeThreadedWorld(int64_t ranks, std::chrono::milliseconds timeout);
 

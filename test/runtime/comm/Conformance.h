@@ -33,6 +33,14 @@ protected:
   bool isHere(int64_t rank) const { return backend().onlyRank().value_or(rank) == rank; }
   bool hostsMeet() const { return backend().hostsMeet; }
   std::string addsOtherwise() const { return backend().addsOtherwise(ranks()); }
+  // body(communicator, group of all) on every rank of a world.
+  template <typename Body> void onEveryRank(const Body &body) const {
+    makeWorld()->run([&](Communicator &communicator) {
+      const Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
+      ASSERT_TRUE(group.isOk());
+      body(communicator, *group);
+    });
+  }
   std::unique_ptr<World> makeWorld(milliseconds timeout = milliseconds(60'000)) const {
     return backend().make(ranks(), timeout);
   }

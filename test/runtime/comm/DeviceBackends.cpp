@@ -3,6 +3,7 @@
 #include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "test/runtime/comm/Backends.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/comm/SharedValues.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 namespace mgc::test {
 

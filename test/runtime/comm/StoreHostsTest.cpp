@@ -1,9 +1,8 @@
 // The hosts of ranks on devices: barriers and small collectives over the store. Threads stand for the processes.
 #include "runtime/comm/hosts/StoreHosts.h"
 #include "test/runtime/TempDir.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/comm/StoreOfTest.h"
-
-#include <thread>
 
 namespace mgc::test {
 namespace {
@@ -16,37 +15,28 @@ std::vector<Status> onHosts(int64_t ranks, std::chrono::milliseconds timeout,
   const StoreOfTest store(ranks);
   std::vector<std::unique_ptr<Processes>> processes(ranks);
   std::vector<Status> results(ranks);
-  std::vector<std::jthread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      processes[rank] = store.join(rank);
-      ASSERT_TRUE(processes[rank]);
-      const std::unique_ptr<Communicator> hosts = makeStoreHosts(*processes[rank], timeout);
-      std::vector<int64_t> all;
-      for (int64_t other = ranks - 1; other >= 0; --other) // the order of a group is its own
-        all.push_back(other);
-      const Result<GroupId> everyone = hosts->openGroup(all);
-      ASSERT_TRUE(isOk(everyone));
-      results[rank] = body(*hosts, *everyone);
-      if (!results[rank].isOk())
-        hosts->abort(results[rank]);
-      (void)processes[rank]->end(results[rank]);
-    });
-  threads.clear();
+  onThreads(ranks, [&](int64_t rank) {
+    processes[rank] = store.join(rank);
+    ASSERT_TRUE(processes[rank]);
+    const std::unique_ptr<Communicator> hosts = makeStoreHosts(*processes[rank], timeout);
+    std::vector<int64_t> all;
+    for (int64_t other = ranks - 1; other >= 0; --other) // the order of a group is its own
+      all.push_back(other);
+    const Result<GroupId> everyone = hosts->openGroup(all);
+    ASSERT_TRUE(isOk(everyone));
+    results[rank] = body(*hosts, *everyone);
+    if (!results[rank].isOk())
+      hosts->abort(results[rank]);
+    (void)processes[rank]->end(results[rank]);
+  });
   return results;
 }
 
 TEST(StoreHosts, gatherAndReduce) {
   for (const Status &status : onHosts(3, 30s, [](Communicator &hosts, GroupId everyone) -> Status {
-         plan::Collective gather;
-         gather.kind = plan::Collective::Kind::allGather;
-         gather.type = plan::DType::i32;
-         gather.outer = 2;
-         gather.chunk = 1;
-         plan::Collective most;
-         most.reduce = plan::ReduceKind::max;
-         most.type = plan::DType::i32;
-         most.chunk = 1;
+         const plan::Collective gather{
+             .kind = plan::Collective::Kind::allGather, .type = plan::DType::i32, .outer = 2, .chunk = 1};
+         const plan::Collective most{.reduce = plan::ReduceKind::max, .type = plan::DType::i32, .chunk = 1};
          for (int32_t round = 0; round < 20; ++round) {
            const auto rank = static_cast<int32_t>(hosts.rank());
            const std::array<int32_t, 2> mine = {round + rank, 100 + rank};
@@ -69,9 +59,7 @@ TEST(StoreHosts, othersAreNamed) {
   });
   EXPECT_TRUE(fails(late[1], {"waited 0.05 s for members [1] to join collective 1 of 2 ranks from 1 to 0"}));
   const std::vector<Status> other = onHosts(2, 30s, [](Communicator &hosts, GroupId everyone) {
-    plan::Collective what;
-    what.type = plan::DType::i32;
-    what.chunk = 1 + hosts.rank();
+    const plan::Collective what{.type = plan::DType::i32, .chunk = 1 + hosts.rank()};
     std::array<int32_t, 2> values{};
     return hosts.collective(everyone, what, values.data(), values.data());
   });
@@ -91,8 +79,7 @@ TEST(StoreHosts, anAbortEndsTheWaits) {
 
 TEST(StoreHosts, tensorsAreRefused) {
   const std::vector<Status> results = onHosts(1, 30s, [](Communicator &hosts, GroupId everyone) {
-    plan::Collective what;
-    what.chunk = 1 << 20;
+    const plan::Collective what{.chunk = 1 << 20};
     std::vector<float> values(1 << 20);
     return hosts.collective(everyone, what, values.data(), values.data());
   });

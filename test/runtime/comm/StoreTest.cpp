@@ -1,7 +1,7 @@
 // The store and the processes around it: gathers and shares, who belongs to a run, and how the end of one reaches all.
 #include "runtime/comm/bootstrap/StoreMessages.h"
 #include "test/runtime/TempDir.h"
-#include "test/runtime/comm/Backends.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/comm/StoreOfTest.h"
 #include "test/runtime/comm/StorePeers.h"
 
@@ -13,25 +13,38 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using Joined = std::vector<std::unique_ptr<Processes>>;
 
-Joined joinAll(const StoreOfTest &store, int64_t ranks) {
-  Joined joined(ranks);
-  onThreads(ranks, [&](int64_t rank) { joined[rank] = store.join(rank); });
-  return joined;
+// A store, and processes of all its ranks.
+struct JoinedRun {
+  explicit JoinedRun(int64_t ranks) : store(ranks), processes(ranks) {
+    onThreads(ranks, [&](int64_t rank) { processes[rank] = store.join(rank); });
+  }
+  Processes &operator[](int64_t rank) const { return *processes[rank]; }
+  Store &storeOf(int64_t rank) const { return processes[rank]->store(); }
+
+  StoreOfTest store;
+  std::vector<std::unique_ptr<Processes>> processes;
+};
+
+bool canJoin(const StoreOfTest &store) {
+  std::vector<std::unique_ptr<Processes>> joined(2);
+  onThreads(2, [&](int64_t rank) { joined[rank] = store.join(rank); });
+  return joined[0] && joined[1];
 }
 
 Status share(Store &store, const std::string &key, const std::string &value) {
   return store.share(key, true, [&]() -> Result<std::string> { return value; }, Clock::now() + 30s).status();
 }
 
+// A port on which nobody listens.
+int64_t freePort() { return portOf(*listenOn({"127.0.0.1", 0})); }
+
 Result<std::string> get(Store &store, const std::string &key, std::chrono::milliseconds most) {
   return store.share(key, false, nullptr, Clock::now() + most);
 }
 
 TEST(Store, whatOneMakesAllOfTheGroupGet) {
-  const StoreOfTest store(4);
-  const Joined joined = joinAll(store, 4);
+  const JoinedRun run(4);
   std::atomic<int> made{0};
   onThreads(4, [&](int64_t rank) {
     const std::vector<int64_t> group = {rank % 2, rank % 2 + 2};
@@ -40,7 +53,7 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
       return std::string(128, static_cast<char>('a' + rank));
     };
     const Result<std::string> bytes =
-        joined[rank]->store().share(fmt::format("id/{}", rank % 2), group[0] == rank, make, Clock::now() + 30s);
+        run.storeOf(rank).share(fmt::format("id/{}", rank % 2), group[0] == rank, make, Clock::now() + 30s);
     ASSERT_TRUE(isOk(bytes));
     EXPECT_EQ(*bytes, std::string(128, static_cast<char>('a' + rank % 2)));
   });
@@ -48,13 +61,12 @@ TEST(Store, whatOneMakesAllOfTheGroupGet) {
 }
 
 TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   onThreads(3, [&](int64_t rank) {
     for (int round = 0; round < 30; ++round) {
       std::this_thread::sleep_for(1ms * ((rank + round) % 3));
       const auto values =
-          joined[rank]->store().gather("all", rank, 3, fmt::format("{} of {}", rank, round), Clock::now() + 30s);
+          run.storeOf(rank).gather("all", rank, 3, fmt::format("{} of {}", rank, round), Clock::now() + 30s);
       ASSERT_TRUE(isOk(values));
       EXPECT_EQ(*values, (std::vector<std::string>{fmt::format("0 of {}", round), fmt::format("1 of {}", round),
                                                    fmt::format("2 of {}", round)}));
@@ -63,12 +75,11 @@ TEST(Store, valuesAreGatheredByPlaceAndForgotten) {
 }
 
 TEST(Store, onlyTheFirstPlaceWaitsForAGatherToIt) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   for (int64_t rank : {2, 1})
     EXPECT_TRUE(
-        isOk(joined[rank]->store().gatherToFirst("reports", rank, 3, fmt::format("of {}", rank), Clock::now() + 30s)));
-  const auto values = joined[0]->store().gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
+        isOk(run.storeOf(rank).gatherToFirst("reports", rank, 3, fmt::format("of {}", rank), Clock::now() + 30s)));
+  const auto values = run.storeOf(0).gatherToFirst("reports", 0, 3, std::string("a\0b", 3), Clock::now() + 30s);
   ASSERT_TRUE(isOk(values));
   EXPECT_EQ(*values, (std::vector<std::string>{std::string("a\0b", 3), "of 1", "of 2"}));
 }
@@ -87,11 +98,10 @@ TEST(Store, aGatherThatIsAnsweredMakesRoom) {
 
 // The answer has more bytes than a message from a process may have.
 TEST(Store, anAnswerMayBeLong) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   onThreads(3, [&](int64_t rank) {
     const auto values =
-        joined[rank]->store().gather("long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
+        run.storeOf(rank).gather("long", rank, 3, std::string(1'000'000, char('a' + rank)), Clock::now() + 30s);
     ASSERT_TRUE(isOk(values));
     for (int64_t place = 0; place < 3; ++place)
       EXPECT_EQ((*values)[place], std::string(1'000'000, char('a' + place)));
@@ -106,21 +116,19 @@ TEST(Store, manyProcessesGather) {
 }
 
 TEST(Store, aGatherThatIsNotCompleteSaysWhoIsMissing) {
-  const StoreOfTest store(2);
-  const Joined joined = joinAll(store, 2);
-  Store &mine = joined[1]->store();
-  EXPECT_TRUE(fails(mine.gather("reports", 1, 3, "", Clock::now()).status(), {"the number of processes"}));
-  EXPECT_TRUE(fails(mine.gather("reports", 2, 2, "", Clock::now()).status(), {"place 2 of 2; expected one of them"}));
-  EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(),
-                    {"waited 0.05 s for members [0] to join reports"}));
-  EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms).status(), {"expected each once"}));
+  const JoinedRun run(2);
+  Store &mine = run.storeOf(1);
+  EXPECT_TRUE(fails(mine.gather("reports", 1, 3, "", Clock::now()), {"the number of processes"}));
+  EXPECT_TRUE(fails(mine.gather("reports", 2, 2, "", Clock::now()), {"place 2 of 2; expected one of them"}));
+  EXPECT_TRUE(
+      fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms), {"waited 0.05 s for members [0] to join reports"}));
+  EXPECT_TRUE(fails(mine.gather("reports", 1, 2, "", Clock::now() + 50ms), {"expected each once"}));
 }
 
 TEST(Store, aWaitEndsAtItsDeadlineAndTheStoreGoesOn) {
-  const StoreOfTest store(1);
-  const Joined joined = joinAll(store, 1);
-  Store &mine = joined[0]->store();
-  EXPECT_TRUE(fails(get(mine, "never", 50ms).status(), {"waited 0.05 s for 'never', which nobody"}));
+  const JoinedRun run(1);
+  Store &mine = run.storeOf(0);
+  EXPECT_TRUE(fails(get(mine, "never", 50ms), {"waited 0.05 s for 'never', which nobody"}));
   EXPECT_TRUE(isOk(share(mine, "never", "after all")));
   EXPECT_EQ(*get(mine, "never", 0ms), "after all");
   EXPECT_TRUE(fails(share(mine, "never", "again"), {"it has its value; expected each once"}));
@@ -133,7 +141,7 @@ TEST(Store, aWaitOfOneThreadHoldsUpNoOther) {
   Store &mine = **joined;
   onThreads(2, [&](int64_t thread) {
     if (thread == 0) {
-      EXPECT_TRUE(fails(get(mine, "never", 3s).status(), {"waited 3 s for 'never'"}));
+      EXPECT_TRUE(fails(get(mine, "never", 3s), {"waited 3 s for 'never'"}));
       return;
     }
     std::this_thread::sleep_for(50ms);
@@ -164,15 +172,14 @@ TEST(Store, anAnswerThatIsLateIsNotTakenForAnothers) {
   });
   auto joined = Store::join({"127.0.0.1", portOf(*listening)}, {0, "the test", {}}, Clock::now() + 5s, 100ms);
   ASSERT_TRUE(isOk(joined));
-  EXPECT_TRUE(fails(get(**joined, "first", 0ms).status(), {"does not answer in time"}));
+  EXPECT_TRUE(fails(get(**joined, "first", 0ms), {"does not answer in time"}));
   EXPECT_EQ(*get(**joined, "second", 5s), "of the second");
   joined->reset();
 }
 
 TEST(Store, whatIsTooLargeIsRefused) {
-  const StoreOfTest store(1);
-  const Joined joined = joinAll(store, 1);
-  Store &mine = joined[0]->store();
+  const JoinedRun run(1);
+  Store &mine = run.storeOf(0);
   EXPECT_TRUE(fails(share(mine, std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
   const std::string large(1'000'000, 'v');
   Status status;
@@ -221,7 +228,7 @@ TEST(Store, ranksThatHaveNotComeAreNamedAtTheDeadline) {
   const StoreOfTest store(5, 300ms);
   const auto start = Clock::now();
   onThreads(2, [&](int64_t rank) {
-    EXPECT_TRUE(fails(store.tryJoin(2 * rank, store.run()).status(),
+    EXPECT_TRUE(fails(store.tryJoin(2 * rank, store.run()),
                       {" s for the processes of 5 ranks: ranks 1, 3, 4 of them have not come; here are "
                        "rank 0 (process ",
                        "rank 2 (process "}));
@@ -232,25 +239,21 @@ TEST(Store, ranksThatHaveNotComeAreNamedAtTheDeadline) {
 TEST(Store, whoDoesNotComeTellsTheOthersWhy) {
   Launch launch;
   launch.size = 2;
-  {
-    const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
-    launch.master = {"127.0.0.1", portOf(*listening)};
-  }
+  launch.master = {"127.0.0.1", freePort()};
   for (int64_t rank : {0, 1}) {
     Launch other = launch;
     launch.rank = rank, other.rank = 1 - rank;
     std::jthread excusing([&] { Processes::excuse(launch, Status::error("no plan\nanywhere")); });
-    EXPECT_TRUE(fails(Processes::join(other, {2, 5, 1, {}}, 20s).status(),
+    EXPECT_TRUE(fails(Processes::join(other, {2, 5, 1, {}}, 20s),
                       {fmt::format("rank {} (process ", rank), ") does not come: no plan"}));
   }
 }
 
 TEST(Store, aLateSecondOneDoesNotDisturbTheRun) {
-  const StoreOfTest store(2);
-  const Joined joined = joinAll(store, 2);
-  EXPECT_TRUE(fails(store.tryJoin(1, store.run()).status(), {"two processes are rank 1"}));
-  EXPECT_TRUE(isOk(joined[0]->cause()));
-  EXPECT_TRUE(isOk(share(joined[1]->store(), "key", "value")));
+  const JoinedRun run(2);
+  EXPECT_TRUE(fails(run.store.tryJoin(1, run.store.run()), {"two processes are rank 1"}));
+  EXPECT_TRUE(isOk(run[0].cause()));
+  EXPECT_TRUE(isOk(share(run.storeOf(1), "key", "value")));
 }
 
 // --- Connections that are not the run's -------------------------------------------------------------------------
@@ -266,6 +269,21 @@ bool isSentAway(const Endpoint &at, std::string_view bytes) {
   while (status.isOk())
     status = connection.receive(deadline).status();
   return status.message().starts_with("ended without a word");
+}
+
+// Shakes hands with the store as a process of this rank, and says no more.
+Connection greet(const StoreOfTest &store, int64_t rank, const char *name) {
+  const Deadline deadline = Clock::now() + 30s;
+  Connection connection(connectTo(store.endpoint(), deadline).take());
+  EXPECT_TRUE(isOk(connection.send(helloOf({rank, name, store.run()}, deadline), deadline)));
+  return connection;
+}
+
+// The store's end of the test itself, rank 0, when the other processes have greeted.
+std::unique_ptr<Store> joinStore(const StoreOfTest &store) {
+  auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, Clock::now() + 30s);
+  EXPECT_TRUE(isOk(joined));
+  return joined.isOk() ? joined.take() : nullptr;
 }
 
 Message requestOf(StoreKind kind, std::string_view key) {
@@ -285,8 +303,7 @@ TEST(Store, garbageIsSentAway) {
   EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::share).with("key").with("value").bytes()));
   EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with("torch").bytes()));
   EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with(kStoreMagic).with(kStoreProtocol).bytes()));
-  const Joined joined = joinAll(store, 2);
-  EXPECT_TRUE(joined[0] && joined[1]);
+  EXPECT_TRUE(canJoin(store));
 }
 
 TEST(Store, randomBytesNeverBreakIt) {
@@ -304,29 +321,20 @@ TEST(Store, randomBytesNeverBreakIt) {
     const std::string bytes = isFramed ? lengthOf(static_cast<uint32_t>(body.size())) + body : body;
     (void)sendAll(*socket, std::as_bytes(std::span(bytes)), Clock::now() + 5s);
   }
-  const Joined joined = joinAll(store, 2);
-  EXPECT_TRUE(joined[0] && joined[1]);
+  EXPECT_TRUE(canJoin(store));
 }
 
+// 200 are more than there is room for: they go one after another, and then the processes have their turn.
 TEST(Store, strangersThatStayAndSayNothingHoldUpNobody) {
-  const StoreOfTest store(2);
-  std::vector<Descriptor> strangers;
-  for (int i = 0; i < 40; ++i)
-    strangers.push_back(connectTo(store.endpoint(), Clock::now() + 5s).take());
-  const Joined joined = joinAll(store, 2);
-  EXPECT_TRUE(joined[0] && joined[1]);
-}
-
-// More than there is room for: they go one after another, and then the processes have their turn.
-TEST(Store, aCrowdOfStrangersHoldsUpNobody) {
-  const StoreOfTest store(2);
-  std::vector<Descriptor> strangers;
-  for (int i = 0; i < 200; ++i)
-    strangers.push_back(connectTo(store.endpoint(), Clock::now() + 5s).take());
-  const auto start = Clock::now();
-  const Joined joined = joinAll(store, 2);
-  EXPECT_TRUE(joined[0] && joined[1]);
-  EXPECT_LT(Clock::now() - start, 20s);
+  for (const int count : {40, 200}) {
+    const StoreOfTest store(2);
+    std::vector<Descriptor> strangers;
+    for (int i = 0; i < count; ++i)
+      strangers.push_back(connectTo(store.endpoint(), Clock::now() + 5s).take());
+    const auto start = Clock::now();
+    EXPECT_TRUE(canJoin(store));
+    EXPECT_LT(Clock::now() - start, 20s);
+  }
 }
 
 TEST(Store, anotherProtocolIsNamed) {
@@ -339,9 +347,9 @@ TEST(Store, anotherProtocolIsNamed) {
   EXPECT_TRUE(answer->is(StoreKind::notice));
   MessageReader reader(*answer);
   EXPECT_EQ(reader.number(), -1);
-  EXPECT_NE(reader.text().find(
-                fmt::format("speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)),
-            std::string::npos);
+  EXPECT_TRUE(
+      has(std::string(reader.text()),
+          {fmt::format("speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)}));
 }
 
 // --- Where the store should be ----------------------------------------------------------------------------------
@@ -358,11 +366,7 @@ TEST(Store, anAddressThatIsNoneIsNamed) {
 }
 
 TEST(Store, nobodyListens) {
-  int64_t port = 0;
-  {
-    const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
-    port = portOf(*listening);
-  }
+  const int64_t port = freePort();
   const auto start = Clock::now();
   EXPECT_TRUE(fails(tryJoin({"127.0.0.1", port}, 300ms), {fmt::format("no connection to 127.0.0.1:{} in 0.", port),
                                                           "Connection refused; is rank 0 running"}));
@@ -417,28 +421,19 @@ TEST(Store, rank0FindsAtOnceThatTheAddressIsAnotherMachines) {
 TEST(Store, aProcessThatDoesNotReadHoldsUpNobody) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 30s;
-  Connection slow(connectTo(store.endpoint(), deadline).take());
-  ASSERT_TRUE(isOk(slow.send(helloOf({1, "the slow one", store.run()}, deadline), deadline)));
-  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
-  ASSERT_TRUE(isOk(joined));
+  Connection slow = greet(store, 1, "the slow one");
+  const auto joined = joinStore(store);
+  ASSERT_TRUE(joined);
   const std::string value(1'000'000, 'x');
   for (int round = 0; round < 20; ++round)
-    ASSERT_TRUE(isOk((*joined)->share(
-        fmt::format("key {}", round), true, [&]() -> Result<std::string> { return value; }, deadline)));
-  for (int round = 0; round < 20; ++round) {
-    const Message get = Message::of(StoreKind::get)
-                            .with(fmt::format("key {}", round))
-                            .with(int64_t(1000))
-                            .with(int64_t(0))
-                            .with(int64_t(1))
-                            .with("");
-    ASSERT_TRUE(isOk(slow.send(get, deadline)));
-  }
+    ASSERT_TRUE(isOk(share(*joined, fmt::format("key {}", round), value)));
+  for (int round = 0; round < 20; ++round)
+    ASSERT_TRUE(isOk(slow.send(requestOf(StoreKind::get, fmt::format("key {}", round)), deadline)));
   const auto start = Clock::now();
   for (int round = 0; round < 20; ++round)
-    ASSERT_TRUE(isOk((*joined)->gather("alone", 0, 1, "value", deadline)));
+    ASSERT_TRUE(isOk(joined->gather("alone", 0, 1, "value", deadline)));
   EXPECT_LT(Clock::now() - start, 10s);
-  EXPECT_FALSE((*joined)->awaitCause(0ms));
+  EXPECT_FALSE(joined->awaitCause(0ms));
 }
 
 TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
@@ -447,14 +442,13 @@ TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
   for (const std::string &garbage : {Message::of(StoreKind::notice).bytes(), lengthOf(0xFFFFFFFF) + "x",
                                      share + lengthOf(0), share + lengthOf(0xFFFFFFFF)}) {
     const StoreOfTest store(2);
-    Connection broken(connectTo(store.endpoint(), deadline).take());
-    ASSERT_TRUE(isOk(broken.send(helloOf({1, "the broken one", store.run()}, deadline), deadline)));
-    const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
-    ASSERT_TRUE(isOk(joined));
+    Connection broken = greet(store, 1, "the broken one");
+    const auto joined = joinStore(store);
+    ASSERT_TRUE(joined);
     ASSERT_TRUE(isOk(sendAll(broken.socket(), std::as_bytes(std::span(garbage)), deadline)));
-    const auto cause = (*joined)->awaitCause(10s);
+    const auto cause = joined->awaitCause(10s);
     ASSERT_TRUE(cause);
-    EXPECT_NE(cause->text.find("rank 1 (the broken one) sen"), std::string::npos) << cause->text;
+    EXPECT_TRUE(has(cause->text, {"rank 1 (the broken one) sen"}));
   }
 }
 
@@ -462,10 +456,9 @@ TEST(Store, aProcessThatSendsGarbageEndsTheRunAndIsNamed) {
 TEST(Store, aProcessMayWaitForSoManyKeysAtOnce) {
   const Deadline deadline = Clock::now() + 30s;
   const StoreOfTest store(2);
-  Connection one(connectTo(store.endpoint(), deadline).take());
-  ASSERT_TRUE(isOk(one.send(helloOf({1, "the greedy one", store.run()}, deadline), deadline)));
-  const auto joined = Store::join(store.endpoint(), {0, "the test", store.run()}, deadline);
-  ASSERT_TRUE(isOk(joined));
+  Connection one = greet(store, 1, "the greedy one");
+  const auto joined = joinStore(store);
+  ASSERT_TRUE(joined);
   for (int64_t i = 0; i < 65; ++i)
     ASSERT_TRUE(isOk(one.send(requestOf(StoreKind::get, std::to_string(i)), deadline)));
   for (const StoreKind kind : {StoreKind::heard, StoreKind::welcome, StoreKind::refused}) {
@@ -479,11 +472,9 @@ TEST(Store, aProcessMayWaitForSoManyKeysAtOnce) {
 
 TEST(Store, aProcessThatDiesBeforeAllHaveComeIsNamed) {
   const StoreOfTest store(3);
-  Connection dying(connectTo(store.endpoint(), Clock::now() + 5s).take());
-  ASSERT_TRUE(isOk(dying.send(helloOf({1, "the dying one", store.run()}, Clock::now() + 30s), Clock::now() + 5s)));
-  std::jthread waiting([&] {
-    EXPECT_TRUE(fails(store.tryJoin(0, store.run()).status(), {"rank 1 (the dying one) ended without a word"}));
-  });
+  Connection dying = greet(store, 1, "the dying one");
+  std::jthread waiting(
+      [&] { EXPECT_TRUE(fails(store.tryJoin(0, store.run()), {"rank 1 (the dying one) ended without a word"})); });
   std::this_thread::sleep_for(100ms);
   {
     const Connection gone = std::move(dying);
@@ -493,26 +484,24 @@ TEST(Store, aProcessThatDiesBeforeAllHaveComeIsNamed) {
 // --- The end ----------------------------------------------------------------------------------------------------
 
 TEST(Processes, allFinishTogether) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   std::atomic<int> saying{0};
   onThreads(3, [&](int64_t rank) {
     std::this_thread::sleep_for(50ms * rank);
     ++saying;
-    EXPECT_TRUE(isOk(joined[rank]->end(Status::ok())));
+    EXPECT_TRUE(isOk(run[rank].end(Status::ok())));
     EXPECT_EQ(saying, 3) << "nobody has finished before all are about to";
   });
 }
 
 TEST(Processes, oneErrorEndsAllAndIsToldInFullOnce) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   std::vector<Status> ends(3);
   onThreads(3, [&](int64_t rank) {
     if (rank == 1)
-      ends[1] = joined[1]->end(Status::error("the disk is full\nand slow"));
+      ends[1] = run[1].end(Status::error("the disk is full\nand slow"));
     else
-      ends[rank] = joined[rank]->end(Status::ok());
+      ends[rank] = run[rank].end(Status::ok());
   });
   EXPECT_EQ(ends[1].message(), "the disk is full\nand slow");
   EXPECT_EQ(ends[0].message(), "rank 0 ends because of rank 1: the disk is full");
@@ -520,10 +509,9 @@ TEST(Processes, oneErrorEndsAllAndIsToldInFullOnce) {
 }
 
 TEST(Processes, theFirstOfSeveralErrorsIsTheOneThatAllAreTold) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   std::vector<Status> ends(3);
-  onThreads(3, [&](int64_t rank) { ends[rank] = joined[rank]->end(errorf("of {}", rank)); });
+  onThreads(3, [&](int64_t rank) { ends[rank] = run[rank].end(errorf("of {}", rank)); });
   int inFull = 0;
   for (const Status &end : ends)
     inFull += end.message().starts_with("of ");
@@ -531,42 +519,38 @@ TEST(Processes, theFirstOfSeveralErrorsIsTheOneThatAllAreTold) {
 }
 
 TEST(Processes, oneThatGoesWithoutAWordEndsAll) {
-  const StoreOfTest store(3);
-  Joined joined = joinAll(store, 3);
+  JoinedRun run(3);
   std::atomic<bool> isTold{false};
-  joined[0]->setAbortListener([&](const Status &) { isTold = true; });
+  run[0].setAbortListener([&](const Status &) { isTold = true; });
   const auto start = Clock::now();
-  joined[2].reset();
+  run.processes[2].reset();
   for (int64_t rank : {0, 1})
-    EXPECT_TRUE(fails(joined[rank]->awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
+    EXPECT_TRUE(fails(run[rank].awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
   EXPECT_LT(Clock::now() - start, 5s);
-  EXPECT_TRUE(fails(share(joined[1]->store(), "key", "value"), {"ended without a word"}));
-  EXPECT_TRUE(fails(joined[0]->end(Status::ok()), {"rank 0: rank 2 (process "}));
+  EXPECT_TRUE(fails(share(run.storeOf(1), "key", "value"), {"ended without a word"}));
+  EXPECT_TRUE(fails(run[0].end(Status::ok()), {"rank 0: rank 2 (process "}));
   while (!isTold && Clock::now() - start < 30s)
     std::this_thread::sleep_for(1ms); // the cause is there a moment before the listener is called
   EXPECT_TRUE(isTold);
   bool isLateTold = false; // one that asks afterwards
-  joined[1]->setAbortListener([&](const Status &) { isLateTold = true; });
+  run[1].setAbortListener([&](const Status &) { isLateTold = true; });
   EXPECT_TRUE(isLateTold);
-  joined[0]->setAbortListener(nullptr);
+  run[0].setAbortListener(nullptr);
 }
 
 TEST(Processes, theStoresEndEndsAll) {
-  StoreOfTest store(2);
-  Joined joined = joinAll(store, 2);
-  std::jthread stopping([&] { store.stop(); });
-  EXPECT_TRUE(
-      fails(joined[1]->awaitCause(10s), {"rank 0, which holds the store at 127.0.0.1:", "ended without a word"}));
-  joined.clear();
+  JoinedRun run(2);
+  std::jthread stopping([&] { run.store.stop(); });
+  EXPECT_TRUE(fails(run[1].awaitCause(10s), {"rank 0, which holds the store at 127.0.0.1:", "ended without a word"}));
+  run.processes.clear();
 }
 
 TEST(Processes, ranksOfOneMachineAreCounted) {
-  const StoreOfTest store(3);
-  const Joined joined = joinAll(store, 3);
+  const JoinedRun run(3);
   for (int64_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(joined[rank]->localRank(), rank);
-    EXPECT_EQ(joined[rank]->coreRank(), rank);
-    EXPECT_EQ(joined[rank]->coreSize(), 3);
+    EXPECT_EQ(run[rank].localRank(), rank);
+    EXPECT_EQ(run[rank].coreRank(), rank);
+    EXPECT_EQ(run[rank].coreSize(), 3);
   }
 }
 

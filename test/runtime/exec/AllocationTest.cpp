@@ -88,33 +88,14 @@ TEST(Allocation, noneInAStepOfSeveralThreads) {
 
 // The library calls, which the plan above has none of.
 TEST(Allocation, noneInAttentionAndProducts) {
-  plan::Attention shape;
-  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16;
-  AttentionProblem x(shape);
+  AttentionProblem x({.s = 200, .t = 200, .b = 2, .g = 2, .r = 2, .d = 16});
   x.run(1);
   plan::Attention backward = x.a, forward = x.a;
   forward.backward = false;
   std::vector<char> workspace(attentionWorkspaceBytes(backward) + plan::kAlignment);
   char *aligned = workspace.data();
   aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-  const AttentionOperands operands{x.q.data(),
-                                   x.k.data(),
-                                   x.v.data(),
-                                   x.queryPositions.data(),
-                                   x.keyPositions.data(),
-                                   x.starts.data(),
-                                   x.ends.data(),
-                                   x.samples.data(),
-                                   x.sinks.data(),
-                                   x.bias.data(),
-                                   x.o.data(),
-                                   x.lse.data(),
-                                   x.outputGradient.data(),
-                                   x.dq.data(),
-                                   x.dk.data(),
-                                   x.dv.data(),
-                                   x.dbias.data(),
-                                   aligned};
+  const AttentionOperands operands = x.operandsWith(aligned);
   const auto product = [&](int threads) {
     gemm({.m = 50, .n = 16, .k = 30}, x.q.data(), x.k.data(), x.dq.data(), threads);
   };
@@ -132,9 +113,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
 // bytes of the f32 operands are more than enough.
 TEST(Allocation, noneInProductsAndAttentionOfBf16) {
   setBf16Product(Bf16Product::panels);
-  plan::Attention shape;
-  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16, shape.type = plan::DType::bf16;
-  AttentionProblem x(shape);
+  AttentionProblem x({.s = 200, .t = 200, .b = 2, .g = 2, .r = 2, .d = 16, .type = plan::DType::bf16});
   const auto product = [&] {
     gemm({.m = 50,
           .n = 16,

@@ -12,6 +12,7 @@ public:
   std::string folder() const { return temporary_.path("plan"); }
   std::string path(const std::string &name) const { return temporary_.path(name); } // next to the plan
   std::string read(const std::string &name) const { return temporary_.read(name); }
+  std::string write(const std::string &name, std::string_view text) const { return temporary_.write(name, text); }
   const PipelinePlan &pipeline() const { return pipeline_; }
 
 private:

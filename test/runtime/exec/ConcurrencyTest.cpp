@@ -108,24 +108,19 @@ TEST(Concurrency, aTransferWaitsForGradients) {
   plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}}, {.microbatches = 1});
   for (int64_t index : {0, 1}) {
     plan::StagePlan &stage = plan.stages[index];
-    StageLayout layout;
-    stage.stepScalarsOffset = layout.place("scalars", kBytes);
-    stage.resultsOffset = layout.place("scalars", kBytes);
+    StageLayout layout(stage);
     const int64_t value = layout.place("activations", kBytes);
-    layout.finish(stage);
+    layout.finish();
     const int64_t ring = addRing(plan, index, value, kBytes, 1, 1 - index, 7);
-    const auto copying = [&](const char *name) {
-      return ProgramBuilder(name, {kBytes, kBytes}).add(copyOf(kBytes), {0, 1});
-    };
     if (index == 0) {
-      const int64_t forward =
-          addChunk(plan, 0, plan::Task::forward, copying("results.0"), {stage.stepScalarsOffset, stage.resultsOffset});
+      const int64_t forward = addChunk(plan, 0, plan::Task::forward, copyingProgram("results.0"),
+                                       {stage.stepScalarsOffset, stage.resultsOffset});
       const int64_t gradients =
-          addChunk(plan, 0, plan::Task::gradients, copying("gradients"), {stage.stepScalarsOffset, value});
+          addChunk(plan, 0, plan::Task::gradients, copyingProgram("gradients"), {stage.stepScalarsOffset, value});
       stage.schedule = {runStep(forward, 0), runStep(gradients), sendStep(ring, 0, {1})};
     } else {
       const int64_t forward =
-          addChunk(plan, 1, plan::Task::forward, copying("results.1"), {value, stage.resultsOffset});
+          addChunk(plan, 1, plan::Task::forward, copyingProgram("results.1"), {value, stage.resultsOffset});
       stage.schedule = {receiveStep(ring, 0), runStep(forward, 0, {1})};
     }
   }

@@ -16,11 +16,7 @@ namespace {
 using plan::KernelLevel;
 using plugin::PluginDevice;
 
-uint64_t hashOfKernels() {
-  Result<MappedFile> file = MappedFile::open(testKernels());
-  EXPECT_TRUE(file.isOk());
-  return hashName(file->text());
-}
+uint64_t hashOfKernels() { return kernelFileOf(KernelLevel::v3, testKernels()).hash; }
 
 const std::string kBundle = std::filesystem::path(testKernels()).parent_path();
 const std::string kFile = std::filesystem::path(testKernels()).filename();
@@ -66,9 +62,7 @@ TEST(Device, tooMuchMemoryIsAnError) {
   EXPECT_FALSE(device.allocate(-1).isOk());
   if (MGC_TEST_SANITIZED)
     return; // its allocator ends the process
-  const Result<plugin::DeviceBuffer> buffer = device.allocate(int64_t(1) << 60);
-  ASSERT_FALSE(buffer.isOk());
-  EXPECT_NE(buffer.status().message().find("1152921504606846976 bytes"), std::string::npos);
+  EXPECT_TRUE(fails(device.allocate(int64_t(1) << 60), {"1152921504606846976 bytes"}));
 }
 
 TEST(Device, streamsDoTheirWorkAtOnceWithTheThreadsTheyHave) {
@@ -113,33 +107,27 @@ TEST(Device, kernelsAreFoundByName) {
   EXPECT_EQ(needs->scalars, 1);
   EXPECT_EQ(needs->operands, (std::vector<plan::RowKernel::Operand>{{plan::OperandUse::written, 64}}));
   EXPECT_FALSE((*kernels)->needsOf("norm"));
-  EXPECT_NE(loadError(planOfTestKernels({"nowhere"})).find("no kernel 'nowhere'"), std::string::npos);
+  EXPECT_TRUE(has(loadError(planOfTestKernels({"nowhere"})), {"no kernel 'nowhere'"}));
 }
 
 TEST(Device, otherBytesThanThePlanWasWrittenForAreRefused) {
   const uint64_t hash = hashOfKernels();
-  EXPECT_NE(loadError(planWith({{KernelLevel::v3, kFile, hash + 1}}))
-                .find(fmt::format("hash to {:016x}, the plan was written for {:016x}", hash, hash + 1)),
-            std::string::npos);
+  EXPECT_TRUE(has(loadError(planWith({{KernelLevel::v3, kFile, hash + 1}})),
+                  {fmt::format("hash to {:016x}, the plan was written for {:016x}", hash, hash + 1)}));
 }
 
-TEST(Device, aFileThatIsNoLibraryIsRefused) {
-  const TempDir folder;
-  const std::string text = "not an object file";
-  ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), text).isOk());
-  const std::string error = loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(text)}}), {}, folder.path(""));
-  EXPECT_NE(error.find("kernels.so: cannot be loaded"), std::string::npos) << error;
-  EXPECT_NE(loadError(planWith({{KernelLevel::v3, "absent.so", 0}}), {}, folder.path("")), "");
-}
-
-TEST(Device, aFileThatIsCutIsRefused) {
+TEST(Device, aFileThatIsNoLibraryOrCutIsRefused) {
   const TempDir folder;
   Result<MappedFile> whole = MappedFile::open(testKernels());
   ASSERT_TRUE(whole.isOk());
-  const std::string half(whole->text().substr(0, whole->text().size() / 2));
-  ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), half).isOk());
-  const std::string error = loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(half)}}), {}, folder.path(""));
-  EXPECT_NE(error.find("was it copied whole?"), std::string::npos) << error;
+  const std::string half(whole->text().substr(0, whole->text().size() / 2)), text = "not an object file";
+  const auto errorOf = [&](const std::string &bytes) {
+    folder.write("kernels.so", bytes);
+    return loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(bytes)}}), {}, folder.path(""));
+  };
+  EXPECT_TRUE(has(errorOf(text), {"kernels.so: cannot be loaded"}));
+  EXPECT_TRUE(has(errorOf(half), {"was it copied whole?"}));
+  EXPECT_NE(loadError(planWith({{KernelLevel::v3, "absent.so", 0}}), {}, folder.path("")), "");
 }
 
 // A file that is not chosen is not opened: the other file does not exist.
@@ -147,8 +135,7 @@ TEST(Device, theHighestLevelOfTheCpuIsChosen) {
   const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()}, absent = {KernelLevel::v4, "absent.so", 0};
   for (const auto &files : {std::vector{there, absent}, std::vector{absent, there}}) {
     EXPECT_EQ(loadError(planWith(files), {.level = KernelLevel::v3}), "");
-    const std::string error = loadError(planWith(files), {.level = KernelLevel::v4});
-    EXPECT_NE(error.find("absent.so"), std::string::npos) << error;
+    EXPECT_TRUE(has(loadError(planWith(files), {.level = KernelLevel::v4}), {"absent.so"}));
   }
   EXPECT_EQ(loadError(planWith({there}), {.level = KernelLevel::v4}), "");
 }

@@ -16,16 +16,7 @@ namespace {
 
 constexpr float kRate = 0.5f;
 
-StepScalars scalarsOf(int64_t step) {
-  OptimizerOptions options;
-  return stepScalars(options, kRate, step);
-}
-
-void setWeights(const PipelinePlan &pipeline, const Engine &engine) {
-  for (int64_t rank = 0; rank < static_cast<int64_t>(engine.arenas().size()) / 2; ++rank)
-    for (int64_t s = 0; s < pipeline.plan.sequenceLength; ++s)
-      inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
-}
+StepScalars scalarsOf(int64_t step) { return stepScalars({}, kRate, step); }
 
 // The same model in a few loops over the global batch.
 struct Reference {
@@ -314,14 +305,10 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
   std::vector<int64_t> meet(2), buffers(2);
   for (int64_t stage : {0, 1}) {
     plan::StagePlan &to = plan.stages[stage];
-    StageLayout layout;
-    to.stepScalarsOffset = layout.place("scalars", 64);
-    to.resultsOffset = layout.place("scalars", 64);
+    StageLayout layout(to);
     buffers[stage] = layout.place("activations", 3 * 64);
-    layout.finish(to);
-    plan::Collective collective;
-    collective.chunk = 16;
-    collective.stages = {0, 1};
+    layout.finish();
+    const plan::Collective collective{.stages = {0, 1}, .chunk = 16};
     meet[stage] = addChunk(plan, stage, plan::Task::forward, ProgramBuilder("meet", {64}).add(collective, {0, 0}),
                            {to.resultsOffset});
   }

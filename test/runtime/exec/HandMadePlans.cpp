@@ -16,6 +16,11 @@ namespace mgc::test {
 
 std::string testKernels() { return builtFile("test/runtime/exec/libexec_test_kernels.so"); }
 
+StageLayout::StageLayout(plan::StagePlan &stage) : stage_(stage) {
+  stage.stepScalarsOffset = place("scalars", plan::kAlignment);
+  stage.resultsOffset = place("scalars", plan::kAlignment);
+}
+
 int64_t StageLayout::place(const std::string &kind, int64_t bytes) {
   const int64_t offset = bytes_;
   const int64_t padded = (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
@@ -24,9 +29,15 @@ int64_t StageLayout::place(const std::string &kind, int64_t bytes) {
   return offset;
 }
 
-void StageLayout::finish(plan::StagePlan &stage) const {
-  stage.regions = regions_;
-  stage.bytes = bytes_;
+void StageLayout::finish() {
+  stage_.regions = regions_;
+  stage_.bytes = bytes_;
+}
+
+plan::KernelFile kernelFileOf(plan::KernelLevel level, const std::filesystem::path &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  EXPECT_TRUE(file.isOk());
+  return {level, path.filename(), file.isOk() ? hashName(file->text()) : 0};
 }
 
 plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes) {
@@ -48,10 +59,7 @@ plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes
   plan.dtype = sizes.dtype;
   plan.gradientType = sizes.gradientType;
   plan.schedule = "by hand";
-  const std::filesystem::path kernels = testKernels();
-  Result<MappedFile> file = MappedFile::open(kernels);
-  EXPECT_TRUE(file.isOk());
-  plan.kernels = {{plan::KernelLevel::v3, kernels.filename(), file.isOk() ? hashName(file->text()) : 0}};
+  plan.kernels = {kernelFileOf(plan::KernelLevel::v3, testKernels())};
   plan.stages.resize(plan::stageCount(plan.mesh));
   return plan;
 }
@@ -91,6 +99,9 @@ static std::string_view usesOf(std::string_view symbol) {
   return "";
 }
 
+plan::Move copyOf(int64_t bytes) { return {.bytes = bytes}; }
+plan::Move fillOf(int64_t bytes) { return {.kind = plan::Move::Kind::fill, .bytes = bytes}; }
+
 plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars) {
   plan::RowKernel kernel;
   for (char use : usesOf(symbol))
@@ -99,11 +110,8 @@ plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::v
                                         : plan::OperandUse::updated});
   kernel.symbol = symbol;
   kernel.range = range;
-  for (int64_t value : scalars) {
-    plan::Scalar scalar;
-    scalar.value = value;
-    kernel.scalars.push_back(scalar);
-  }
+  for (int64_t value : scalars)
+    kernel.scalars.push_back({.value = value});
   return kernel;
 }
 
@@ -152,28 +160,14 @@ namespace {
 
 plan::Collective allReduce(int64_t elements, const plan::Axes &axes, const std::vector<int64_t> &stages = {},
                            plan::DType type = plan::DType::f32) {
-  plan::Collective collective;
-  collective.type = type;
-  collective.chunk = elements;
-  collective.axes = axes;
-  collective.stages = stages;
-  return collective;
-}
-
-plan::Move fill(int64_t bytes) {
-  plan::Move move;
-  move.kind = plan::Move::Kind::fill;
-  move.bytes = bytes;
-  return move;
+  return {.type = type, .axes = axes, .stages = stages, .chunk = elements};
 }
 
 plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t ring) {
-  plan::Input input;
-  input.kind = kind;
-  input.type = plan::typeOf(kind);
-  input.dims = {{"s", plan.sequenceLength, {}}, {"b", plan.globalBatchSize / plan.microbatches, {"dp"}}};
-  input.ring = ring;
-  return input;
+  return {.kind = kind,
+          .type = plan::typeOf(kind),
+          .dims = {{"s", plan.sequenceLength, {}}, {"b", plan.globalBatchSize / plan.microbatches, {"dp"}}},
+          .ring = ring};
 }
 
 constexpr int64_t kActivation = 1, kGradient = 2; // values that travel
@@ -202,10 +196,6 @@ struct PipelineBuilder {
     return kernel + (plan.gradientType == plan::DType::bf16 ? "Bf16" : "");
   }
   ProgramBuilder updateProgram() const;
-  void placeScalars(plan::StagePlan &stage, StageLayout &layout) {
-    stage.stepScalarsOffset = layout.place("scalars", kLine);
-    stage.resultsOffset = layout.place("scalars", kLine);
-  }
   // Loss and tokens are pending over dp, the norm (of the first stage alone) is not.
   static void reduceResults(ProgramBuilder &program) {
     program.add(allReduce(2, {"dp"}), {0, 0}).add(allReduce(3, {}, {0, 1}), {0, 0});
@@ -247,8 +237,7 @@ ProgramBuilder PipelineBuilder::updateProgram() const {
 
 void PipelineBuilder::buildFirstStage() {
   plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  placeScalars(stage, layout);
+  StageLayout layout(stage);
   const int64_t w = result.valueOffset = layout.place("parameters", wBytes);
   const int64_t wGradient = result.gradientOffset = layout.place("gradients", gradientBytes);
   const int64_t firstMoment = layout.place("optimizer", masterBytes),
@@ -257,7 +246,7 @@ void PipelineBuilder::buildFirstStage() {
     result.masterOffset = layout.place("optimizer", masterBytes);
   const int64_t tokens = layout.place("inputs", inputBytes * plan.microbatches);
   const int64_t buffers = layout.place("activations", activationBytes * plan.microbatches);
-  layout.finish(stage);
+  layout.finish();
   const int64_t tokensRing = addRing(plan, 0, tokens, inputBytes, plan.microbatches),
                 activations = addRing(plan, 0, buffers, activationBytes, plan.microbatches, 1, kActivation),
                 gradients = addRing(plan, 0, buffers, activationBytes, plan.microbatches, 1, kGradient);
@@ -267,7 +256,7 @@ void PipelineBuilder::buildFirstStage() {
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
   const int64_t begin =
       addChunk(plan, 0, plan::Task::begin,
-               ProgramBuilder("begin", {gradientBytes, kLine}).add(fill(gradientBytes), {0}).add(fill(kLine), {1}),
+               ProgramBuilder("begin", {gradientBytes, kLine}).add(fillOf(gradientBytes), {0}).add(fillOf(kLine), {1}),
                {wGradient, stage.resultsOffset});
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("forward", {inputBytes, wBytes, activationBytes})
@@ -304,12 +293,11 @@ void PipelineBuilder::buildFirstStage() {
 
 void PipelineBuilder::buildLastStage() {
   plan::StagePlan &stage = plan.stages[1];
-  StageLayout layout;
-  placeScalars(stage, layout);
+  StageLayout layout(stage);
   const int64_t weights = layout.place("inputs", inputBytes * plan.microbatches);
   const int64_t received = layout.place("activations", activationBytes * plan.microbatches);
   const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
-  layout.finish(stage);
+  layout.finish();
   const int64_t weightsRing = addRing(plan, 1, weights, inputBytes, plan.microbatches),
                 activationsRing = addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
                 gradientsRing = addRing(plan, 1, gradients, activationBytes, plan.microbatches, 0, kGradient);
@@ -317,7 +305,7 @@ void PipelineBuilder::buildLastStage() {
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
   const int64_t begin = addChunk(plan, 1, plan::Task::begin,
-                                 ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}), {stage.resultsOffset});
+                                 ProgramBuilder("begin.last", {kLine}).add(fillOf(kLine), {0}), {stage.resultsOffset});
   const int64_t loss =
       addChunk(plan, 1, plan::Task::forward,
                ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
@@ -349,9 +337,7 @@ plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes) {
   plan.objective = plan::Objective::masked, plan.tokenTypes = 3;
   plan::StagePlan &stage = plan.stages[0];
   const int64_t s = plan.sequenceLength / cp, t = plan.sequenceLength, b = plan.microBatchSize;
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", kLine);
-  stage.resultsOffset = layout.place("scalars", kLine);
+  StageLayout layout(stage);
   std::vector<int64_t> bytes, offsets;
   for (const Kind kind : {Kind::tokenTypes, Kind::documentEnds, Kind::keyDocumentEnds, Kind::lossWeights}) {
     const bool isOfKeys = kind == Kind::keyDocumentEnds;
@@ -362,9 +348,9 @@ plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes) {
     stage.inputs.back().dims[0] = isOfKeys ? plan::Input::Dim{"t", t, {}} : plan::Input::Dim{"s", t, {"cp"}};
     offsets.push_back(inRing(ring));
   }
-  layout.finish(stage);
+  layout.finish();
   bytes.push_back(kLine), offsets.push_back(stage.resultsOffset);
-  const int64_t begin = addChunk(plan, 0, plan::Task::begin, ProgramBuilder("begin", {kLine}).add(fill(kLine), {0}),
+  const int64_t begin = addChunk(plan, 0, plan::Task::begin, ProgramBuilder("begin", {kLine}).add(fillOf(kLine), {0}),
                                  {stage.resultsOffset});
   const int64_t forward =
       addChunk(plan, 0, plan::Task::forward,
@@ -398,6 +384,20 @@ Bundle::Bundle(int64_t dp, const PlanSizes &sizes) : pipeline_(makePipelinePlan(
   std::error_code error;
   std::filesystem::copy_file(testKernels(), folder() + "/" + pipeline_.plan.kernels[0].path, error);
   EXPECT_FALSE(error) << error.message();
+}
+
+void setWeights(const PipelinePlan &pipeline, Engine &engine) {
+  for (int64_t rank = 0; rank < std::ssize(engine.arenas()); ++rank)
+    if (engine.arenas()[rank] && plan::stageOf(pipeline.plan.mesh, rank) == 0)
+      for (int64_t s = 0; s < pipeline.plan.sequenceLength; ++s)
+        inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
+  EXPECT_TRUE(isOk(engine.upload(Part::weights)));
+}
+
+std::string failureOf(Engine &engine, const std::function<Status()> &beforeUpdate) {
+  const Result<StepResult> result = engine.step(5, makeBatch(engine.plan(), 5), StepScalars{}, beforeUpdate);
+  EXPECT_FALSE(result.isOk());
+  return result.isOk() ? "" : result.status().message();
 }
 
 GlobalBatch makeBatch(const plan::Plan &plan, int64_t step) {

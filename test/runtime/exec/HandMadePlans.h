@@ -4,22 +4,29 @@
 #include "plan/Plan.h"
 #include "runtime/exec/Engine.h"
 
+#include <filesystem>
+
 namespace mgc::test {
 
 /// The library of TestKernels.cpp.
 std::string testKernels();
 
-// Lays buffers of a stage one after another; all of them are one region of their kind.
+// Lays buffers of a stage one after another, the scalars and results of a step first; all of them are one region of their kind.
 class StageLayout {
 public:
+  explicit StageLayout(plan::StagePlan &stage);
   int64_t place(const std::string &kind, int64_t bytes);
-  void finish(plan::StagePlan &stage) const;
+  void finish();
   int64_t bytes() const { return bytes_; }
 
 private:
+  plan::StagePlan &stage_;
   std::vector<plan::Region> regions_;
   int64_t bytes_ = 0;
 };
+
+// A file of kernels, as a plan names it.
+plan::KernelFile kernelFileOf(plan::KernelLevel level, const std::filesystem::path &path);
 
 // A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its
 // scalars.
@@ -35,6 +42,9 @@ struct ProgramBuilder {
   ProgramBuilder(std::string name, std::vector<int64_t> segmentBytes);
   ProgramBuilder &add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments);
 };
+plan::Move copyOf(int64_t bytes);
+plan::Move fillOf(int64_t bytes);
+
 // A kernel of TestKernels.cpp; what it does with its operands is known there.
 plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars = {});
 
@@ -72,7 +82,13 @@ plan::Plan makeEncoderPlan(int64_t dp, int64_t cp, const PlanSizes &sizes = {});
 // Fails the test when the plan does not verify or load. Memory is poisoned.
 std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options = {});
 
+// The weights that tests begin with, (s + 1) / 4 at position s; in the ranks when it returns.
+void setWeights(const PipelinePlan &pipeline, Engine &engine);
+
 GlobalBatch makeBatch(const plan::Plan &plan, int64_t step);
+
+// The error of step 5 of a plan that fails.
+std::string failureOf(Engine &engine, const std::function<Status()> &beforeUpdate = nullptr);
 
 template <typename T> T *inArena(const Engine &engine, int64_t rank, int64_t offset) {
   return reinterpret_cast<T *>(engine.arenas()[rank] + offset);

@@ -18,12 +18,10 @@ public:
   OneProgram(const std::vector<plan::Axis> &axes, const ProgramBuilder &program, int64_t instance = 0)
       : plan_(emptyPlan(axes)) {
     plan::StagePlan &stage = plan_.stages[0];
-    StageLayout layout;
-    stage.stepScalarsOffset = layout.place("scalars", 64);
-    stage.resultsOffset = layout.place("scalars", 64);
+    StageLayout layout(stage);
     for (int64_t bytes : program.program.segmentBytes)
       offsets_.push_back(layout.place("activations", bytes));
-    layout.finish(stage);
+    layout.finish();
     const int64_t chunk = addChunk(plan_, 0, plan::Task::forward, program, offsets_);
     stage.chunks[chunk].calls[0].instance = instance;
     stage.schedule = {runStep(chunk, 0)};
@@ -39,8 +37,8 @@ public:
     ASSERT_TRUE(result.isOk()) << result.status().message();
   }
   template <typename T> T *segment(int64_t rank, int64_t index) { return inArena<T>(*engine_, rank, offsets_[index]); }
-  void set(int64_t rank, int64_t index, const std::vector<float> &values) {
-    std::copy(values.begin(), values.end(), segment<float>(rank, index));
+  template <typename T = float> void set(int64_t rank, int64_t index, const std::vector<T> &values) {
+    std::copy(values.begin(), values.end(), segment<T>(rank, index));
   }
   std::vector<float> get(int64_t rank, int64_t index, int64_t count) {
     return {segment<float>(rank, index), segment<float>(rank, index) + count};
@@ -61,11 +59,8 @@ std::vector<float> counting(int64_t count, float first) {
 
 TEST(Instructions, gemmThenAllReduceIsTheWholeProduct) { // k split over tp
   constexpr int64_t m = 3, n = 5, k = 4;                 // k: of one rank
-  plan::Gemm gemm;
-  gemm.m = m, gemm.n = n, gemm.k = k, gemm.transposeB = true;
-  plan::Collective sum;
-  sum.axes = {"tp"};
-  sum.chunk = m * n;
+  const plan::Gemm gemm{.m = m, .n = n, .k = k, .transposeB = true};
+  const plan::Collective sum{.axes = {"tp"}, .chunk = m * n};
   OneProgram program({{"tp", 2}},
                      ProgramBuilder("p", {m * k * 4, n * k * 4, m * n * 4}).add(gemm, {0, 1, 2}).add(sum, {2, 2}));
   program.load();
@@ -91,10 +86,7 @@ TEST(Instructions, gemmThenAllReduceIsTheWholeProduct) { // k split over tp
 
 // Gathered over (y, x), major first, though x is the outer axis of the mesh.
 TEST(Instructions, groupsFollowTheOrderOfTheAxes) {
-  plan::Collective gather;
-  gather.kind = plan::Collective::Kind::allGather;
-  gather.axes = {"y", "x"};
-  gather.chunk = 2;
+  const plan::Collective gather{.kind = plan::Collective::Kind::allGather, .axes = {"y", "x"}, .chunk = 2};
   OneProgram program({{"x", 2}, {"y", 3}}, ProgramBuilder("p", {8, 48}).add(gather, {0, 1}));
   program.load();
   for (int64_t rank = 0; rank < 6; ++rank)
@@ -105,11 +97,7 @@ TEST(Instructions, groupsFollowTheOrderOfTheAxes) {
 }
 
 TEST(Instructions, sliceTakesThePartOfTheCoordinate) {
-  plan::Move slice;
-  slice.kind = plan::Move::Kind::slice;
-  slice.axes = {"y"};
-  slice.outer = 2;
-  slice.chunkBytes = 8;
+  const plan::Move slice{.kind = plan::Move::Kind::slice, .outer = 2, .chunkBytes = 8, .axes = {"y"}};
   OneProgram program({{"x", 2}, {"y", 3}}, ProgramBuilder("p", {48, 16}).add(slice, {0, 1}));
   program.load();
   for (int64_t rank = 0; rank < 6; ++rank)
@@ -122,10 +110,8 @@ TEST(Instructions, sliceTakesThePartOfTheCoordinate) {
 }
 
 TEST(Instructions, copyFillAndDemote) {
-  plan::Move copy, fill, demote;
-  copy.kind = plan::Move::Kind::copy, fill.kind = plan::Move::Kind::fill, demote.kind = plan::Move::Kind::demote;
-  copy.bytes = fill.bytes = demote.bytes = 12;
-  demote.axes = {"y"};
+  const plan::Move copy = copyOf(12), fill = fillOf(12),
+                   demote{.kind = plan::Move::Kind::demote, .bytes = 12, .axes = {"y"}};
   OneProgram program(
       {{"x", 2}, {"y", 2}},
       ProgramBuilder("p", {16, 16, 16, 16}).add(copy, {0, 1}).add(fill, {2}).add(demote, {0, 3}).add(demote, {0, 0}));
@@ -168,11 +154,8 @@ template <typename T> int64_t bytesOf(const std::vector<T> &values) {
 // where they belong.
 TEST(Instructions, attentionGetsItsOperandsAndScalars) {
   for (double dropout : {0.0, 0.3}) {
-    plan::Attention attention;
-    attention.s = 6, attention.t = 6, attention.b = 2, attention.g = 2, attention.r = 2, attention.d = 8;
-    attention.dropout = dropout;
-    attention.site = 5;
-    attention.groupStride = 2;
+    plan::Attention attention{
+        .s = 6, .t = 6, .b = 2, .g = 2, .r = 2, .d = 8, .dropout = dropout, .site = 5, .groupStride = 2};
     attention.seed.kind = plan::Scalar::Kind::seed;
     attention.instance.kind = plan::Scalar::Kind::instance;
     attention.headOffset.value = 3;
@@ -198,10 +181,8 @@ TEST(Instructions, attentionGetsItsOperandsAndScalars) {
     program.load({.seed = 99});
     for (int64_t rank : {0, 1}) {
       program.set(rank, 0, direct.q), program.set(rank, 1, direct.k), program.set(rank, 2, direct.v);
-      program.set(rank, 3, direct.outputGradient);
-      std::memcpy(program.segment<int32_t>(rank, 4), direct.queryPositions.data(), bytesOf(direct.queryPositions));
-      std::memcpy(program.segment<int32_t>(rank, 5), direct.keyPositions.data(), bytesOf(direct.keyPositions));
-      std::memcpy(program.segment<int32_t>(rank, 6), direct.samples.data(), bytesOf(direct.samples));
+      program.set(rank, 3, direct.outputGradient), program.set(rank, 4, direct.queryPositions);
+      program.set(rank, 5, direct.keyPositions), program.set(rank, 6, direct.samples);
     }
     program.run();
     for (int64_t rank : {0, 1}) {
@@ -210,19 +191,16 @@ TEST(Instructions, attentionGetsItsOperandsAndScalars) {
       const auto same = [&](int64_t segment, const std::vector<float> &expected) {
         return std::memcmp(program.segment<float>(rank, segment), expected.data(), bytesOf(expected)) == 0;
       };
-      EXPECT_TRUE(same(7, direct.o)) << rank;
-      EXPECT_TRUE(same(8, direct.lse)) << rank;
-      EXPECT_TRUE(same(9, direct.dq)) << rank;
-      EXPECT_TRUE(same(10, direct.dk)) << rank;
-      EXPECT_TRUE(same(11, direct.dv)) << rank;
+      const std::vector<float> *results[] = {&direct.o, &direct.lse, &direct.dq, &direct.dk, &direct.dv};
+      for (int64_t i = 0; i < 5; ++i)
+        EXPECT_TRUE(same(7 + i, *results[i])) << rank << " " << i;
     }
   }
 }
 
 // A kernel writes what it needs: a plan that gives it less, or no whole vectors, is refused before it runs.
 TEST(Instructions, attentionWorkspacesThatDoNotFitAreRefused) {
-  plan::Attention attention;
-  attention.s = 4, attention.t = 4, attention.b = 1, attention.g = 1, attention.r = 1, attention.d = 4;
+  plan::Attention attention{.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 4};
   attention.workspaceBytes = attentionWorkspaceBytes(attention);
   const auto messageOf = [](const plan::Attention &a, int64_t workspaceOffset) {
     const int64_t bytes = attentionWorkspaceBytes(a) + workspaceOffset;

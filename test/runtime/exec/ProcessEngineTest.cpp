@@ -3,12 +3,12 @@
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/TempDir.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <thread>
 
 namespace mgc::test {
 namespace {
@@ -21,34 +21,27 @@ StepScalars scalarsOf(int64_t step) { return stepScalars({}, 0.5, step); }
 void runApart(const plan::Plan &plan, EngineOptions options, const std::function<void(int64_t, Engine &)> &body) {
   const int64_t ranks = plan.mesh.worldSize();
   ThreadWorld world(ranks, {options.timeout});
-  std::vector<std::jthread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      EngineOptions own = options;
-      own.communicator = &world.communicator(rank);
-      const std::unique_ptr<Engine> engine = makeEngine(plan, own);
-      body(rank, *engine);
-    });
+  onThreads(ranks, [&](int64_t rank) {
+    EngineOptions own = options;
+    own.communicator = &world.communicator(rank);
+    const std::unique_ptr<Engine> engine = makeEngine(plan, own);
+    body(rank, *engine);
+  });
 }
 
 TEST(ProcessEngine, givesTheBitsOfTheEngineThatHasAllRanks) {
   for (int64_t dp : {1, 2, 3}) {
     const PipelinePlan pipeline = makePipelinePlan(dp);
     const int64_t ranks = pipeline.plan.mesh.worldSize();
-    const auto setWeights = [&](Engine &engine, int64_t rank) {
-      for (int64_t s = 0; s < pipeline.plan.sequenceLength && rank < dp; ++s)
-        inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
-    };
     std::unique_ptr<Engine> together = makeEngine(pipeline.plan);
-    for (int64_t rank = 0; rank < ranks; ++rank)
-      setWeights(*together, rank);
+    setWeights(pipeline, *together);
     std::vector<StepResult> expected;
     for (int64_t step = 0; step < kSteps; ++step)
       expected.push_back(*together->step(step, makeBatch(pipeline.plan, step), scalarsOf(step)));
     runApart(pipeline.plan, {}, [&](int64_t rank, Engine &engine) {
       for (int64_t other = 0; other < ranks; ++other)
         EXPECT_EQ(engine.arenas()[other] != nullptr, other == rank);
-      setWeights(engine, rank);
+      setWeights(pipeline, engine);
       for (int64_t step = 0; step < kSteps; ++step) {
         const Result<StepResult> result = engine.step(step, makeBatch(pipeline.plan, step), scalarsOf(step));
         ASSERT_TRUE(isOk(result));

@@ -11,13 +11,6 @@ using Kind = plan::Collective::Kind;
 
 constexpr int64_t kBytes = kScalarsBytes, kBuffers = 6; // size of a buffer: as many as step scalars
 
-plan::Move move(plan::Move::Kind kind) {
-  plan::Move move;
-  move.kind = kind;
-  move.bytes = kBytes;
-  return move;
-}
-
 // Two rows of each rank, of the experts of two ranks: either all rows are of the first, or each has one. In the segments behind the
 // results: numbers of experts for both, counts of a rank, of all ranks, sources and places.
 constexpr int64_t kRows = 2, kWidth = 2;
@@ -29,9 +22,7 @@ constexpr int64_t kRowNumbersBytes = kRows * 4, kAllCountsBytes = 2 * kRowNumber
 class RandomProgram {
 public:
   explicit RandomProgram(uint32_t seed) : random_(seed) {
-    plan::Move zero = move(plan::Move::Kind::fill);
-    zero.bytes = kRowNumbersBytes;
-    program_.add(zero, {kAllOfFirst});
+    program_.add(fillOf(kRowNumbersBytes), {kAllOfFirst});
     addCounts(kAllOfFirst, kOneOfEach); // the places of its rows are 0 and 1
     for (int64_t i = 0; i < 40; ++i)
       addAny();
@@ -46,11 +37,7 @@ private:
   void add(decltype(plan::Instruction::body) body, int64_t from, int64_t to) { program_.add(body, {from, to}); }
 
   static plan::Collective collective(Kind kind) {
-    plan::Collective collective;
-    collective.kind = kind;
-    collective.axes = {"tp"};
-    collective.chunk = kBytes / 4 / (kind == Kind::allReduce ? 1 : 2);
-    return collective;
+    return {.kind = kind, .axes = {"tp"}, .chunk = kBytes / 4 / (kind == Kind::allReduce ? 1 : 2)};
   }
 
   void addProduct(int64_t from, int64_t to) {
@@ -83,11 +70,8 @@ private:
       return add(collective(Kind::allGather), from, to);
     case 2:
       return add(collective(Kind::reduceScatter), from, to);
-    case 3: {
-      plan::Move demote = move(plan::Move::Kind::demote);
-      demote.axes = {"tp"};
-      return add(demote, from, to);
-    }
+    case 3:
+      return add(plan::Move{.kind = plan::Move::Kind::demote, .bytes = kBytes, .axes = {"tp"}}, from, to);
     case 4:
       return addProduct(from, to);
     case 5:
@@ -96,7 +80,7 @@ private:
     case 7:
       return addCounts(below(2) == 0 ? kAllOfFirst : kOneOfEach, kPlaces);
     default:
-      return add(move(plan::Move::Kind::copy), from, to);
+      return add(copyOf(kBytes), from, to);
     }
   }
 
@@ -116,11 +100,6 @@ private:
 // bound elsewhere in each of the chunk's two runs.
 class RandomPlan {
 public:
-  RandomPlan() : plan_(emptyPlan({{"tp", 2}}, {.microbatches = 2})) {
-    stage().stepScalarsOffset = layout_.place("scalars", kBytes);
-    stage().resultsOffset = layout_.place("scalars", kBytes);
-  }
-
   // Adds a chunk, whose result goes to `results`.
   int64_t add(plan::Task task, const ProgramBuilder &program, int64_t results) {
     std::vector<int64_t> bindings;
@@ -142,29 +121,24 @@ public:
     const auto count = std::ssize(slots_);
     ProgramBuilder begin("begin", std::vector<int64_t>(count + 1, kBytes));
     for (int64_t i = 0; i < count; ++i)
-      begin.add(move(plan::Move::Kind::copy), {count, i});
+      begin.add(copyOf(kBytes), {count, i});
     slots_.push_back(stage().stepScalarsOffset);
     return addChunk(plan_, 0, plan::Task::begin, begin, slots_);
   }
   int64_t place() { return layout_.place("frame", kBytes); }
   plan::StagePlan &stage() { return plan_.stages[0]; }
   plan::Plan finish() {
-    layout_.finish(stage());
+    layout_.finish();
     return std::move(plan_);
   }
 
 private:
-  plan::Plan plan_;
-  StageLayout layout_;
+  plan::Plan plan_ = emptyPlan({{"tp", 2}}, {.microbatches = 2});
+  StageLayout layout_{stage()};
   std::vector<int64_t> slots_;
 };
 
-plan::Collective sumOver(const char *axis) {
-  plan::Collective sum;
-  sum.axes = {axis};
-  sum.chunk = kBytes / 4;
-  return sum;
-}
+plan::Collective sumOver(const char *axis) { return {.axes = {axis}, .chunk = kBytes / 4}; }
 
 } // namespace
 
@@ -196,12 +170,10 @@ plan::Plan randomPairPlan(uint32_t seed) {
 plan::Plan sumAndProductPlan() {
   plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 1});
   plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", kBytes);
-  stage.resultsOffset = layout.place("scalars", kBytes);
+  StageLayout layout(stage);
   const int64_t a = layout.place("activations", kBytes), b = layout.place("activations", kBytes),
                 c = layout.place("activations", kBytes);
-  layout.finish(stage);
+  layout.finish();
   ProgramBuilder work("work", {kBytes, kBytes, kBytes, kBytes, kBytes});
   work.add(copyOf(kBytes), {0, 2})
       .add(copyOf(kBytes), {0, 3})
@@ -218,35 +190,25 @@ plan::Plan sumAndProductPlan() {
 plan::Plan concurrentGradientsPlan() {
   plan::Plan plan = emptyPlan({{"dp", 2}}, {.microbatches = 2});
   plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", kBytes);
-  stage.resultsOffset = layout.place("scalars", kBytes);
+  StageLayout layout(stage);
   const int64_t a = layout.place("activations", kBytes), b = layout.place("activations", kBytes);
-  layout.finish(stage);
+  layout.finish();
   const auto chunkOf = [&](plan::Task task, const ProgramBuilder &program, const std::vector<int64_t> &at) {
     return addChunk(plan, 0, task, program, at);
   };
-  const int64_t begin =
-      chunkOf(plan::Task::begin, ProgramBuilder("begin", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}),
-              {stage.stepScalarsOffset, a});
+  const int64_t begin = chunkOf(plan::Task::begin, copyingProgram("begin"), {stage.stepScalarsOffset, a});
   const int64_t gradients =
       chunkOf(plan::Task::gradients, ProgramBuilder("gradients", {kBytes}).add(sumOver("dp"), {0, 0}), {a});
   const int64_t forward =
-      chunkOf(plan::Task::forward,
-              ProgramBuilder("forward", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}).add(copyOf(kBytes), {0, 1}),
-              {stage.stepScalarsOffset, b});
-  const int64_t reduce =
-      chunkOf(plan::Task::reduce, ProgramBuilder("reduce", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}),
-              {a, stage.resultsOffset});
+      chunkOf(plan::Task::forward, copyingProgram("forward").add(copyOf(kBytes), {0, 1}), {stage.stepScalarsOffset, b});
+  const int64_t reduce = chunkOf(plan::Task::reduce, copyingProgram("reduce"), {a, stage.resultsOffset});
   stage.schedule = {runStep(begin), runStep(forward, 0), runStep(gradients, -1, {2}), runStep(forward, 1),
                     runStep(reduce, -1, {2})};
   return plan;
 }
 
-plan::Move copyOf(int64_t bytes) {
-  plan::Move copy = move(plan::Move::Kind::copy);
-  copy.bytes = bytes;
-  return copy;
+ProgramBuilder copyingProgram(const std::string &name) {
+  return ProgramBuilder(name, {kBytes, kBytes}).add(copyOf(kBytes), {0, 1});
 }
 
 std::array<double, 3> valuesOf(Engine &engine) {

@@ -22,7 +22,9 @@ plan::Plan sumAndProductPlan();
 plan::Plan concurrentGradientsPlan();
 
 constexpr int64_t kScalarsBytes = 8 * sizeof(float); // size of the buffers: as many as step scalars
-plan::Move copyOf(int64_t bytes);
+
+// Copies the one segment to the other, both of this size.
+ProgramBuilder copyingProgram(const std::string &name);
 
 // The results that a step of the plan leaves.
 std::array<double, 3> valuesOf(Engine &engine);

@@ -65,7 +65,7 @@ template <typename G> void normOf(void *const *operands, const int64_t *scalars,
 }
 
 // master -= lr * gradient / tokens, w = its rounding
-template <typename G> void descendMastersOf(void *const *operands, int64_t begin, int64_t end) {
+template <typename G> void descendMastersOf(void *const *operands, const int64_t *, int64_t begin, int64_t end) {
   auto *w = at<Bf16>(operands, 0);
   const auto *gradient = at<const G>(operands, 1);
   const float lr = at<const float>(operands, 2)[0], tokens = at<const float>(operands, 3)[1];
@@ -80,39 +80,22 @@ template <typename G> void descendMastersOf(void *const *operands, int64_t begin
 
 extern "C" {
 
-void scaleForward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  scaleForwardOf<float>(operands, scalars, begin, end);
-}
-void scaleForwardBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  scaleForwardOf<Bf16>(operands, scalars, begin, end);
-}
-void scaleBackward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  scaleBackwardOf<float, float>(operands, scalars, begin, end);
-}
-void scaleBackwardBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  scaleBackwardOf<Bf16, float>(operands, scalars, begin, end);
-}
-void scaleBackwardBf16Bf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  scaleBackwardOf<Bf16, Bf16>(operands, scalars, begin, end);
-}
-void linearLoss(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  linearLossOf<float>(operands, scalars, begin, end);
-}
-void linearLossBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  linearLossOf<Bf16>(operands, scalars, begin, end);
-}
-void norm(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  normOf<float>(operands, scalars, begin, end);
-}
-void normBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  normOf<Bf16>(operands, scalars, begin, end);
-}
-void descendMasters(void *const *operands, const int64_t *, int64_t begin, int64_t end) {
-  descendMastersOf<float>(operands, begin, end);
-}
-void descendMastersBf16(void *const *operands, const int64_t *, int64_t begin, int64_t end) {
-  descendMastersOf<Bf16>(operands, begin, end);
-}
+// A kernel of this name for the types that its body is given.
+#define MGC_TEST_KERNEL(name, body)                                                                                    \
+  void name(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {                               \
+    (body)(operands, scalars, begin, end);                                                                             \
+  }
+MGC_TEST_KERNEL(scaleForward, scaleForwardOf<float>)
+MGC_TEST_KERNEL(scaleForwardBf16, scaleForwardOf<Bf16>)
+MGC_TEST_KERNEL(scaleBackward, (scaleBackwardOf<float, float>))
+MGC_TEST_KERNEL(scaleBackwardBf16, (scaleBackwardOf<Bf16, float>))
+MGC_TEST_KERNEL(scaleBackwardBf16Bf16, (scaleBackwardOf<Bf16, Bf16>))
+MGC_TEST_KERNEL(linearLoss, linearLossOf<float>)
+MGC_TEST_KERNEL(linearLossBf16, linearLossOf<Bf16>)
+MGC_TEST_KERNEL(norm, normOf<float>)
+MGC_TEST_KERNEL(normBf16, normOf<Bf16>)
+MGC_TEST_KERNEL(descendMasters, descendMastersOf<float>)
+MGC_TEST_KERNEL(descendMastersBf16, descendMastersOf<Bf16>)
 
 // w -= lr * gradient / tokens
 void descend(void *const *operands, const int64_t *, int64_t begin, int64_t end) {

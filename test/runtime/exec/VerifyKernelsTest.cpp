@@ -34,28 +34,27 @@ std::string messageOf(const std::function<void(plan::Program &, plan::RowKernel 
 }
 
 TEST(VerifyKernels, whatItWasCompiledForIsRight) {
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &) {}), "");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.scalars.push_back({}); }), "");
+  EXPECT_EQ(messageOf([](auto &, auto &) {}), "");
+  EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.scalars.push_back({}); }), "");
 }
 
 TEST(VerifyKernels, whatIsNotKnownIsNotChecked) {
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.symbol = "other", kernel.range = 9; }), "");
+  EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.symbol = "other", kernel.range = 9; }), "");
 }
 
 TEST(VerifyKernels, anythingElseIsRefused) {
   const std::string place = "program 'layer.fwd': layer.fwd/half: kernel 'half': ";
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.range = 9; }),
-            place + "range = 9, but the kernel was compiled for 8; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.range = 7; }),
-            place + "range = 7, but the kernel was compiled for 8; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.scalars.clear(); }),
+  for (const int64_t range : {7, 9})
+    EXPECT_EQ(messageOf([&](auto &, auto &kernel) { kernel.range = range; }),
+              fmt::format("{}range = {}, but the kernel was compiled for 8; compile the plan again", place, range));
+  EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.scalars.clear(); }),
             place + "scalars = 0, but the kernel was compiled for 1; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &program, plan::RowKernel &) { program.instructions[0].operands.pop_back(); }),
+  EXPECT_EQ(messageOf([](auto &program, auto &) { program.instructions[0].operands.pop_back(); }),
             place + "operands = 1, but the kernel was compiled for 2; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
+  EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.uses[1].bytes = 36; }),
             place + "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
                     "bytes in rows of 0, 0 apart, written; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].use = plan::OperandUse::read; }),
+  EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.uses[1].use = plan::OperandUse::read; }),
             place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled "
                     "for 32 bytes "
                     "in rows of 0, 0 apart, written; compile the plan again");

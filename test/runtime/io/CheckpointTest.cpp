@@ -1,29 +1,17 @@
-#include "runtime/io/Safetensors.h"
-#include "test/runtime/TempDir.h"
+#include "test/runtime/TensorFiles.h"
 
 using namespace mgc;
 using namespace mgc::test;
 
 // A file with one f32 scalar per name, its value the position in the list.
 static void writeScalars(const std::string &path, const std::vector<std::string> &names) {
-  std::vector<TensorSpec> specs;
-  std::vector<float> values;
-  for (const std::string &name : names) {
-    specs.push_back({name, ElementType::F32, {}});
-    values.push_back(float(values.size()));
-  }
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
-  ASSERT_TRUE(isOk(writer));
-  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
-  ASSERT_TRUE(isOk(writer->commit()));
+  TensorWriter file;
+  for (size_t i = 0; i < names.size(); ++i)
+    file.add(names[i], {}, std::vector<float>{float(i)});
+  file.write(path);
 }
 
-static float valueOf(const TensorView *tensor) {
-  float value = -1;
-  if (tensor)
-    convertToF32(*tensor, 0, 1, &value);
-  return value;
-}
+static float valueOf(const TensorView *tensor) { return tensor ? floatsOf(*tensor)[0] : -1; }
 
 TEST(Checkpoint, opensAFileAndADirectory) {
   TempDir dir;

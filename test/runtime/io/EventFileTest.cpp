@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <set>
-#include <sstream>
 
 namespace mgc::test {
 namespace {
@@ -18,12 +16,6 @@ std::string hexOf(std::string_view bytes) {
   for (unsigned char byte : bytes)
     text += fmt::format("{:02x}", byte);
   return text;
-}
-
-std::string contentsOf(const std::string &path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
 }
 
 // As tensorboard.summary.writer.record_writer.RecordWriter writes Event(wall_time=1.5, file_version="brain.Event:2") and
@@ -64,7 +56,7 @@ TEST(EventFile, holdsARecordForEachStep) {
   ASSERT_TRUE(isOk(file->write(0, loss)));
   ASSERT_TRUE(isOk(file->write(10, loss)));
   ASSERT_TRUE(isOk(file->write(20, {}))) << "nothing to write";
-  std::string bytes = contentsOf(file->path());
+  std::string bytes = dir.read("runs/a/" + std::filesystem::path(file->path()).filename().string());
   std::vector<size_t> lengths;
   while (bytes.size() >= 16) {
     uint64_t length = 0;

@@ -17,6 +17,13 @@ std::string fileOf(std::string_view header, size_t dataBytes, std::optional<uint
   return bytes.append(header).append(dataBytes, '\0');
 }
 
+// A header of these entries, one of an f32 tensor, and the header of one alone.
+std::string header(const std::vector<std::string> &entries) { return fmt::format("{{{}}}", fmt::join(entries, ",")); }
+std::string entry(const char *name, const char *shape, const char *offsets) {
+  return fmt::format(R"("{}":{{"dtype":"F32","shape":{},"data_offsets":{}}})", name, shape, offsets);
+}
+std::string oneTensor(const char *shape, const char *offsets) { return header({entry("a", shape, offsets)}); }
+
 struct Hostile {
   const char *name;
   std::string bytes;
@@ -42,49 +49,30 @@ const std::vector<Hostile> &hostileFiles() {
       {"UnknownDtype", fileOf(R"({"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}})", 4),
        "tensor \"a\": unknown dtype \"F33\""},
       {"NoShape", fileOf(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4), "\"shape\" is missing"},
-      {"ShapeNegative", fileOf(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "\"shape\" has -1"},
-      {"ShapeFraction", fileOf(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4), "\"shape\" has 1.5"},
-      {"ShapeString", fileOf(R"({"a":{"dtype":"F32","shape":["1"],"data_offsets":[0,4]}})", 4), "\"shape\" has"},
-      {"ShapeBeyond64Bits", fileOf(R"({"a":{"dtype":"F32","shape":[18446744073709551617],"data_offsets":[0,4]}})", 4),
-       "\"shape\" has"},
-      {"ProductOverflows", fileOf(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}})", 4),
-       "is too large"},
+      {"ShapeNegative", fileOf(oneTensor("[-1]", "[0,4]"), 4), "\"shape\" has -1"},
+      {"ShapeFraction", fileOf(oneTensor("[1.5]", "[0,4]"), 4), "\"shape\" has 1.5"},
+      {"ShapeString", fileOf(oneTensor(R"(["1"])", "[0,4]"), 4), "\"shape\" has"},
+      {"ShapeBeyond64Bits", fileOf(oneTensor("[18446744073709551617]", "[0,4]"), 4), "\"shape\" has"},
+      {"ProductOverflows", fileOf(oneTensor("[4294967296,4294967296]", "[0,4]"), 4), "is too large"},
       {"BytesOverflow", fileOf(R"({"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}})", 0),
        "is too large"},
       {"NoOffsets", fileOf(R"({"a":{"dtype":"F32","shape":[1]}})", 4), "\"data_offsets\" is missing"},
-      {"ThreeOffsets", fileOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4),
-       "expected [begin, end]"},
-      {"OffsetsBackwards", fileOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4),
-       "expected [begin, end]"},
-      {"OffsetsBeyondFile", fileOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
+      {"ThreeOffsets", fileOf(oneTensor("[1]", "[0,4,8]"), 4), "expected [begin, end]"},
+      {"OffsetsBackwards", fileOf(oneTensor("[1]", "[4,0]"), 4), "expected [begin, end]"},
+      {"OffsetsBeyondFile", fileOf(oneTensor("[2]", "[0,8]"), 4),
        "tensor \"a\": data ends at byte 8, but the file has only 4"},
-      {"OffsetsHuge",
-       fileOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[9223372036854775803,9223372036854775807]}})", 4),
+      {"OffsetsHuge", fileOf(oneTensor("[1]", "[9223372036854775803,9223372036854775807]"), 4),
        "but the file has only 4"},
-      {"SizeNotShape", fileOf(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,4]}})", 4),
-       "F32 [3] takes 12 bytes, but \"data_offsets\" holds 4"},
-      {"Overlap",
-       fileOf(
-           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-           12),
+      {"SizeNotShape", fileOf(oneTensor("[3]", "[0,4]"), 4), "F32 [3] takes 12 bytes, but \"data_offsets\" holds 4"},
+      {"Overlap", fileOf(header({entry("a", "[2]", "[0,8]"), entry("b", "[2]", "[4,12]")}), 12),
        "overlap is not allowed"},
-      {"SameBytes",
-       fileOf(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-           4),
+      {"SameBytes", fileOf(header({entry("a", "[1]", "[0,4]"), entry("b", "[1]", "[0,4]")}), 4),
        "overlap is not allowed"},
-      {"Gap",
-       fileOf(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
-           12),
+      {"Gap", fileOf(header({entry("a", "[1]", "[0,4]"), entry("b", "[1]", "[8,12]")}), 12),
        "data of tensor \"b\" begins at byte 8, but that of \"a\" ends at 4: a gap"},
-      {"GapAtBegin", fileOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "a gap is not allowed"},
-      {"TrailingBytes", fileOf(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 5),
-       "1 bytes follow the last tensor"},
-      {"DuplicateName",
-       fileOf(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-           4),
+      {"GapAtBegin", fileOf(oneTensor("[1]", "[4,8]"), 8), "a gap is not allowed"},
+      {"TrailingBytes", fileOf(oneTensor("[1]", "[0,4]"), 5), "1 bytes follow the last tensor"},
+      {"DuplicateName", fileOf(header({entry("a", "[1]", "[0,4]"), entry("a", "[1]", "[0,4]")}), 4),
        "the name \"a\" is given twice"},
       {"MetadataNumber", fileOf(R"({"__metadata__":{"a":1}})", 0), "expected a string"},
       {"MetadataArray", fileOf(R"({"__metadata__":[]})", 0), "expected an object of strings"},

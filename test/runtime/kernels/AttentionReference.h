@@ -5,9 +5,10 @@
 #include "plan/SequenceOrder.h"
 #include "runtime/kernels/AttentionPanels.h"
 #include "runtime/kernels/CpuAttention.h"
-#include "runtime/random/Philox.h"
+#include "test/runtime/kernels/KernelData.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -28,8 +29,8 @@ struct AttentionProblem {
     if (a.scale == 1)
       a.scale = 1 / std::sqrt(static_cast<double>(a.d));
     const int64_t queries = a.s * a.b * a.g * a.r, keys = a.t * a.b * a.g;
-    q = random(queries * a.d, 1), k = random(keys * a.d, 2), v = random(keys * a.valueSize(), 3);
-    outputGradient = random(queries * a.valueSize(), 4), sinks = random(a.g * a.r, 5);
+    q = randomFloats(queries * a.d, 1), k = randomFloats(keys * a.d, 2), v = randomFloats(keys * a.valueSize(), 3);
+    outputGradient = randomFloats(queries * a.valueSize(), 4), sinks = randomFloats(a.g * a.r, 5);
     queryPositions.resize(a.s * a.b), keyPositions.resize(a.t * a.b);
     samples.resize(a.b);
     for (int64_t b = 0; b < a.b; ++b) { // queries are the last s of t positions
@@ -53,6 +54,21 @@ struct AttentionProblem {
       queryPositions[i] = static_cast<int32_t>(plan::positionAt(part * a.s + i / a.b, a.t, zigzag));
     for (int64_t i = 0; i < a.t * a.b; ++i)
       keyPositions[i] = static_cast<int32_t>(plan::positionAt(i / a.b, a.t, zigzag));
+  }
+
+  // From now on positions are permuted, some queries being behind the keys.
+  void permute() {
+    for (size_t i = 0; i < keyPositions.size(); ++i)
+      keyPositions[i] = static_cast<int32_t>(int64_t(i) * 37 % a.t);
+    for (size_t i = 0; i < queryPositions.size(); ++i)
+      queryPositions[i] = static_cast<int32_t>(int64_t(i) * 53 % (a.t + 20));
+  }
+
+  // Four positions from the least to the greatest.
+  void goToExtremes() {
+    constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
+    queryPositions = {least, 0, greatest, 5};
+    keyPositions = {greatest, least, 0, 5};
   }
 
   // From now on a document begins every `length` positions, of each sequence one position later.
@@ -88,13 +104,7 @@ struct AttentionProblem {
   // From now on scores have biases.
   void addBias(int64_t buckets, int64_t maxDistance) {
     a.biasBuckets = buckets, a.biasMaxDistance = maxDistance;
-    bias = random(buckets * a.g * a.r, 6);
-  }
-
-  static std::vector<float> random(int64_t count, uint64_t seed) {
-    std::vector<float> values(count);
-    normalRange(seed, 0, 0, count, 1, values.data());
-    return values;
+    bias = randomFloats(buckets * a.g * a.r, 6);
   }
 
   // From now on q, k and v are parts of one buffer [max(s, t), b, g, (r+1) d + w + padding], and so are their gradients.
@@ -131,24 +141,7 @@ struct AttentionProblem {
       workspace.assign((bytes + plan::kAlignment) / sizeof(float), std::numeric_limits<float>::quiet_NaN());
     char *aligned = reinterpret_cast<char *>(workspace.data());
     aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-    AttentionOperands operands = {q.data(),
-                                  k.data(),
-                                  v.data(),
-                                  queryPositions.data(),
-                                  keyPositions.data(),
-                                  starts.data(),
-                                  ends.data(),
-                                  samples.data(),
-                                  sinks.data(),
-                                  bias.data(),
-                                  o.data(),
-                                  lse.data(),
-                                  outputGradient.data(),
-                                  dq.data(),
-                                  dk.data(),
-                                  dv.data(),
-                                  dbias.data(),
-                                  aligned};
+    AttentionOperands operands = operandsWith(aligned);
     if (!joined.empty()) {
       const int64_t key = a.r * a.d, value = key + a.d;
       operands.q = joined.data(), operands.dq = joinedGradients.data();
@@ -156,6 +149,32 @@ struct AttentionProblem {
       operands.v = joined.data() + value, operands.dv = joinedGradients.data() + value;
     }
     attention(a, operands, threads, *kernels);
+  }
+
+  AttentionOperands operandsWith(void *workspace) {
+    return {q.data(),
+            k.data(),
+            v.data(),
+            queryPositions.data(),
+            keyPositions.data(),
+            starts.data(),
+            ends.data(),
+            samples.data(),
+            sinks.data(),
+            bias.data(),
+            o.data(),
+            lse.data(),
+            outputGradient.data(),
+            dq.data(),
+            dk.data(),
+            dv.data(),
+            dbias.data(),
+            workspace};
+  }
+
+  // Results of both passes, but for dbias.
+  std::array<std::pair<const char *, const std::vector<float> *>, 5> results() const {
+    return {{{"o", &o}, {"lse", &lse}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv}}};
   }
 
 private:

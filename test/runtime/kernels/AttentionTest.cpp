@@ -30,14 +30,17 @@ static void expectNear(const std::vector<float> &found, const std::vector<double
 static void check(AttentionProblem problem) {
   problem.run(1);
   const AttentionExpected expected = reference(problem);
-  expectNear(problem.o, expected.o, "o", problem.a);
-  expectNear(problem.lse, expected.lse, "lse", problem.a);
-  expectNear(problem.dq, expected.dq, "dq", problem.a);
-  expectNear(problem.dk, expected.dk, "dk", problem.a);
-  expectNear(problem.dv, expected.dv, "dv", problem.a);
+  const std::vector<double> *wanted[] = {&expected.o, &expected.lse, &expected.dq, &expected.dk, &expected.dv};
+  for (size_t i = 0; const auto &[name, found] : problem.results())
+    expectNear(*found, *wanted[i++], name, problem.a);
   for (size_t i = 0; i < expected.dbias.size(); ++i)
     ASSERT_NEAR(problem.dbias[i], expected.dbias[i], 4e-6 * std::max(expected.biasTerms[i], 1.0))
         << "dbias[" << i << "] " << describe(problem.a);
+}
+
+static void expectSameBits(const AttentionProblem &one, const AttentionProblem &other) {
+  for (size_t i = 0; i < one.results().size(); ++i)
+    EXPECT_EQ(*one.results()[i].second, *other.results()[i].second) << one.results()[i].first << " " << describe(one.a);
 }
 
 TEST(Attention, causal) {
@@ -54,8 +57,7 @@ TEST(Attention, sizesOfValues) {
   AttentionProblem named({.s = 60, .t = 60, .b = 2, .g = 1, .r = 2, .d = 16}), same = named;
   named.a.w = 16;
   named.run(2), same.run(2);
-  EXPECT_EQ(named.o, same.o);
-  EXPECT_EQ(named.dv, same.dv);
+  expectSameBits(named, same);
 }
 
 TEST(Attention, unequalLengths) {
@@ -92,9 +94,17 @@ TEST(Attention, sinksOfTheLeastScoreGiveNone) {
   least.a.sinks = true;
   std::fill(least.sinks.begin(), least.sinks.end(), -1e30f);
   none.run(1), least.run(1);
-  EXPECT_EQ(none.o, least.o);
-  EXPECT_EQ(none.lse, least.lse);
-  EXPECT_EQ(none.dk, least.dk);
+  expectSameBits(none, least);
+}
+
+// The mask follows from seed, instance and heads.
+TEST(Attention, dropout) {
+  for (double p : {0.1, 0.5, 0.9}) {
+    AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = p, .site = 12345});
+    problem.a.groupStride = 2;
+    problem.resolve(9, 3, 8);
+    check(problem);
+  }
 }
 
 TEST(Attention, documents) {
@@ -111,11 +121,7 @@ TEST(Attention, oneDocumentGivesTheBitsOfNone) {
   one.pack(1 << 20);
   std::fill(one.starts.begin(), one.starts.end(), 0);
   none.run(1), one.run(1);
-  EXPECT_EQ(none.o, one.o);
-  EXPECT_EQ(none.lse, one.lse);
-  EXPECT_EQ(none.dq, one.dq);
-  EXPECT_EQ(none.dk, one.dk);
-  EXPECT_EQ(none.dv, one.dv);
+  expectSameBits(none, one);
 }
 
 // Caps far above the scores, near them, and below almost all of them.
@@ -124,16 +130,9 @@ TEST(Attention, softcap) {
     for (int64_t window : {0, 40}) {
       check(AttentionProblem(
           {.s = 150, .t = 150, .b = 2, .g = 2, .r = 2, .d = 16, .window = window, .softcap = softcap}));
-      check(AttentionProblem({.s = 130,
-                              .t = 70,
-                              .b = 1,
-                              .g = 2,
-                              .r = 1,
-                              .d = 24,
-                              .w = 16,
-                              .window = window,
-                              .softcap = softcap,
-                              .dropout = 0.3}));
+      AttentionProblem narrow({.s = 130, .t = 70, .b = 1, .g = 2, .r = 1, .d = 24, .w = 16, .softcap = softcap});
+      narrow.a.window = window, narrow.a.dropout = 0.3;
+      check(narrow);
     }
 }
 
@@ -204,16 +203,9 @@ TEST(Attention, slopes) {
   for (bool causal : {true, false})
     for (double softcap : {0.0, 2.0})
       for (int64_t window : {0, 40}) {
-        AttentionProblem problem({.s = 200,
-                                  .t = 200,
-                                  .b = 2,
-                                  .g = 2,
-                                  .r = 3,
-                                  .d = 16,
-                                  .window = window,
-                                  .causal = causal,
-                                  .softcap = softcap,
-                                  .groupStride = 4});
+        AttentionProblem problem(
+            {.s = 200, .t = 200, .b = 2, .g = 2, .r = 3, .d = 16, .causal = causal, .softcap = softcap});
+        problem.a.window = window, problem.a.groupStride = 4;
         problem.a.headOffset.value = 2;
         problem.slope();
         check(problem);
@@ -238,55 +230,28 @@ TEST(Attention, biases) {
   check(shorter);
 }
 
-TEST(Attention, biasesWithEverythingElse) {
-  for (bool causal : {true, false}) {
-    AttentionProblem problem({.s = 150,
-                              .t = 300,
-                              .b = 2,
-                              .g = 2,
-                              .r = 2,
-                              .d = 16,
-                              .window = 60,
-                              .causal = causal,
-                              .softcap = 1.5,
-                              .dropout = 0.2,
-                              .sinks = true});
-    problem.order(2, 1);
-    problem.pack(70), problem.end(70), problem.slope(), problem.addBias(16, 50);
-    check(problem);
-  }
-}
-
 // A table of zeros, whose gradients are there all the same.
 TEST(Attention, zeroBiasesGiveTheBitsOfNone) {
   AttentionProblem none({.s = 190, .t = 190, .b = 2, .g = 1, .r = 2, .d = 16, .causal = false}), zero = none;
   zero.addBias(32, 128);
   std::fill(zero.bias.begin(), zero.bias.end(), 0.0f);
   none.run(1), zero.run(1);
-  EXPECT_EQ(none.o, zero.o);
-  EXPECT_EQ(none.dq, zero.dq);
-  EXPECT_EQ(none.dk, zero.dk);
+  expectSameBits(none, zero);
   check(zero);
 }
 
 // Everything at once, in an order that is not that of the positions.
 TEST(Attention, allFeatures) {
-  for (bool causal : {true, false}) {
-    AttentionProblem problem({.s = 150,
-                              .t = 300,
-                              .b = 2,
-                              .g = 1,
-                              .r = 2,
-                              .d = 16,
-                              .window = 60,
-                              .causal = causal,
-                              .softcap = 1.5,
-                              .dropout = 0.2,
-                              .sinks = true});
-    problem.order(2, 1);
-    problem.pack(70), problem.end(70), problem.slope();
-    check(problem);
-  }
+  for (bool causal : {true, false})
+    for (bool hasBiases : {false, true}) {
+      AttentionProblem problem({.s = 150, .t = 300, .b = 2, .g = hasBiases ? 2 : 1, .r = 2, .d = 16, .window = 60});
+      problem.a.causal = causal, problem.a.softcap = 1.5, problem.a.dropout = 0.2, problem.a.sinks = true;
+      problem.order(2, 1);
+      problem.pack(70), problem.end(70), problem.slope();
+      if (hasBiases)
+        problem.addBias(16, 50);
+      check(problem);
+    }
 }
 
 // Two halves of the keys, merged as a ring merges them, are all keys, also for queries that see none of one half.
@@ -367,10 +332,7 @@ TEST(Attention, zigzagPositions) {
 
 TEST(Attention, permutedPositions) {
   AttentionProblem problem({.s = 129, .t = 200, .b = 2, .g = 2, .r = 1, .d = 16, .window = 60});
-  for (int64_t i = 0; i < 400; ++i)
-    problem.keyPositions[i] = static_cast<int32_t>(i * 37 % 200);
-  for (int64_t i = 0; i < 258; ++i)
-    problem.queryPositions[i] = static_cast<int32_t>(i * 53 % 220);
+  problem.permute();
   check(problem);
 }
 
@@ -392,11 +354,9 @@ TEST(Attention, queriesThatSeeNothing) {
 }
 
 TEST(Attention, extremePositionsDoNotOverflow) {
-  constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
   for (int64_t window : {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
     AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
-    problem.queryPositions = {least, 0, greatest, 5};
-    problem.keyPositions = {greatest, least, 0, 5};
+    problem.goToExtremes();
     check(problem);
     problem.a.causal = false;
     check(problem);
@@ -408,7 +368,7 @@ TEST(Attention, extremePositionsDoNotOverflow) {
 TEST(Attention, hugeScoresStayFinite) {
   AttentionProblem problem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300});
   problem.run(1);
-  for (const auto *values : {&problem.o, &problem.lse, &problem.dq, &problem.dk, &problem.dv})
+  for (const auto &[name, values] : problem.results())
     for (float value : *values)
       EXPECT_TRUE(std::isfinite(value));
 }
@@ -426,13 +386,7 @@ TEST(Attention, sameBitsForEveryThreadCount) {
     AttentionProblem one({.s = 300, .t = 300, .b = 2, .g = 3, .r = 2, .d = 16, .dropout = dropout});
     AttentionProblem four = one, many = one;
     one.run(1), four.run(4), many.run(100);
-    for (const AttentionProblem *other : {&four, &many}) {
-      EXPECT_EQ(one.o, other->o);
-      EXPECT_EQ(one.lse, other->lse);
-      EXPECT_EQ(one.dq, other->dq);
-      EXPECT_EQ(one.dk, other->dk);
-      EXPECT_EQ(one.dv, other->dv);
-    }
+    expectSameBits(one, four), expectSameBits(one, many);
   }
 }
 
@@ -446,11 +400,7 @@ TEST(Attention, sameBitsInOneBuffer) {
       AttentionProblem apart(attention), joined(attention);
       joined.join(padding);
       apart.run(2), joined.run(2);
-      EXPECT_EQ(apart.o, joined.o) << describe(attention);
-      EXPECT_EQ(apart.lse, joined.lse) << describe(attention);
-      EXPECT_EQ(apart.dq, joined.dq) << describe(attention);
-      EXPECT_EQ(apart.dk, joined.dk) << describe(attention);
-      EXPECT_EQ(apart.dv, joined.dv) << describe(attention);
+      expectSameBits(apart, joined);
       const int64_t written = std::ranges::count_if(joined.joinedGradients, [](float x) { return x == x; });
       EXPECT_EQ(written, int64_t(joined.dq.size() + joined.dk.size() + joined.dv.size()));
     }
@@ -508,11 +458,8 @@ TEST_P(AttentionGeneration, groupedQueriesInAWindow) {
       checkHere({.s = 150, .t = 150, .b = 2, .g = 1, .r = r, .d = 24, .window = window});
 }
 
-TEST_P(AttentionGeneration, dropout) {
+TEST_P(AttentionGeneration, dropoutAndSinks) {
   checkHere({.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
-}
-
-TEST_P(AttentionGeneration, sinks) {
   checkHere({.s = 140, .t = 140, .b = 2, .g = 2, .r = 3, .d = 24, .window = 40, .sinks = true});
 }
 
@@ -542,10 +489,7 @@ TEST_P(AttentionGeneration, sameBitsForEveryThreadCount) {
   one.kernels = kernels;
   AttentionProblem many = one;
   one.run(1), many.run(8);
-  EXPECT_EQ(one.o, many.o);
-  EXPECT_EQ(one.dq, many.dq);
-  EXPECT_EQ(one.dk, many.dk);
-  EXPECT_EQ(one.dv, many.dv);
+  expectSameBits(one, many);
 }
 
 TEST(Attention, workspaceDoesNotGrowWithTheScores) {

@@ -1,10 +1,8 @@
 // Ranks are threads of one process and call the same kernels at the same time: each must get, to the bit, what it gets alone.
-#include "runtime/base/Bf16.h"
 #include "runtime/kernels/GemmBf16.h"
 #include "runtime/kernels/GemmNative.h"
 #include "runtime/kernels/GemmPaths.h"
 #include "runtime/kernels/Move.h"
-#include "runtime/random/Philox.h"
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <barrier>
@@ -15,6 +13,7 @@
 #include <thread>
 
 using namespace mgc;
+using namespace mgc::test;
 
 namespace {
 
@@ -49,28 +48,11 @@ void expectSameBitsAtOnce(const std::string &what, const std::function<Bytes(int
                                 << " that differ from the same call alone";
 }
 
-std::vector<float> randomFloats(int64_t count, uint64_t seed) {
-  std::vector<float> values(count);
-  normalRange(seed, 0, 0, count, 1, values.data());
-  return values;
-}
-std::vector<Bf16> randomBf16(int64_t count, uint64_t seed) {
-  std::vector<Bf16> values(count);
-  narrow(randomFloats(count, seed).data(), count, values.data());
-  return values;
-}
-
 // Two sizes, so that callers meet in the same product and in different ones.
 std::vector<plan::Gemm> products() {
   std::vector<plan::Gemm> all;
   for (const auto &[m, n, k] : {std::tuple(72, 80, 300), std::tuple(33, 161, 64)})
-    for (int flags = 0; flags < 8; ++flags)
-      all.push_back({.m = m,
-                     .n = n,
-                     .k = k,
-                     .transposeA = (flags & 1) != 0,
-                     .transposeB = (flags & 2) != 0,
-                     .accumulate = (flags & 4) != 0});
+    std::ranges::copy(formsOf(m, n, k), std::back_inserter(all));
   return all;
 }
 
@@ -127,13 +109,13 @@ TEST(Concurrent, attention) {
     for (double dropout : {0.0, 0.25})
       for (int threads : {1, 2})
         expectSameBitsAtOnce(fmt::format("dropout {}, {} threads", dropout, threads), [&](int64_t caller) {
-          test::AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = dropout});
+          AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = dropout});
           problem.kernels = kernels;
           problem.a.seed.value = caller;
           problem.q = randomFloats(int64_t(problem.q.size()), caller);
           problem.run(threads);
           Bytes all;
-          for (const auto *part : {&problem.o, &problem.lse, &problem.dq, &problem.dk, &problem.dv}) {
+          for (const auto &[name, part] : problem.results()) {
             const Bytes bytes = bytesOf(*part);
             all.insert(all.end(), bytes.begin(), bytes.end());
           }

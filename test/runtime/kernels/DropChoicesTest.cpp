@@ -1,6 +1,6 @@
 #include "runtime/kernels/DropChoices.h"
 
-#include "runtime/random/Philox.h"
+#include "test/runtime/kernels/KernelData.h"
 
 #include <algorithm>
 #include <cmath>
@@ -64,8 +64,7 @@ Numbers slowly(const DropChoices &what, const Choices &choices) {
 Choices draw(const DropChoices &what, uint64_t seed) {
   const int64_t tokens = what.tokens * what.sequences;
   Choices choices;
-  std::vector<float> draws(size_t(tokens * (what.experts + what.chosen)));
-  normalRange(seed, 0, 0, std::ssize(draws), 1, draws.data());
+  const std::vector<float> draws = test::randomFloats(tokens * (what.experts + what.chosen), seed);
   const float *next = draws.data();
   for (int64_t token = 0; token < tokens; ++token) {
     Numbers all(size_t(what.experts));

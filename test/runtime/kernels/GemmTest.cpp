@@ -2,9 +2,8 @@
 #include "runtime/kernels/GemmPaths.h"
 
 #include "plan/json/Fields.h"
-#include "runtime/base/Bf16.h"
 #include "runtime/kernels/GemmNative.h"
-#include "runtime/random/Philox.h"
+#include "test/runtime/kernels/KernelData.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -15,26 +14,18 @@
 #include <vector>
 
 using namespace mgc;
-
-static std::vector<float> randomVector(int64_t count, uint64_t seed) {
-  std::vector<float> values(count);
-  normalRange(seed, 0, 0, count, 1, values.data());
-  return values;
-}
+using namespace mgc::test;
 
 static std::string describe(const plan::Gemm &g) { return fmt::format("{} by {}", g.sizes(), nameOf(g.path)); }
 
 static void check(const plan::Gemm &g, int threads) {
-  const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2),
-                           before = randomVector(g.m * g.n, 3);
+  const std::vector<float> a = randomFloats(g.m * g.k, 1), b = randomFloats(g.k * g.n, 2),
+                           before = randomFloats(g.m * g.n, 3);
   std::vector<float> c = before;
   gemm(g, a.data(), b.data(), c.data(), threads);
   for (int64_t i = 0; i < g.m; ++i)
     for (int64_t j = 0; j < g.n; ++j) {
-      double expected = g.accumulate ? before[i * g.n + j] : 0;
-      for (int64_t p = 0; p < g.k; ++p)
-        expected += static_cast<double>(a[g.transposeA ? p * g.m + i : i * g.k + p]) *
-                    b[g.transposeB ? j * g.k + p : p * g.n + j];
+      const double expected = (g.accumulate ? before[i * g.n + j] : 0) + exactSum(g, a, b, i, j).value;
       ASSERT_NEAR(c[i * g.n + j], expected, 2e-6 * std::sqrt(g.k + 1.0) * 4)
           << describe(g) << " with " << threads << " threads at " << i << "," << j;
     }
@@ -44,27 +35,22 @@ TEST(Gemm, allShapes) {
   const int64_t shapes[][3] = {{1, 1, 1},   {1, 1, 1000}, {1, 1, 7},   {1, 17, 33}, {17, 1, 33},  {5, 3, 1},
                                {2, 2, 2},   {7, 9, 11},   {64, 64, 8}, {1, 64, 64}, {64, 1, 300}, {129, 65, 67},
                                {3, 200, 4}, {0, 3, 2},    {3, 0, 2},   {3, 2, 0},   {1, 1, 0},    {96, 80, 513}};
-  for (const auto &shape : shapes)
-    for (int flags = 0; flags < 8; ++flags)
+  for (const auto &[m, n, k] : shapes)
+    for (const plan::Gemm &form : formsOf(m, n, k))
       for (int threads : {1, 4})
-        check({shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0}, threads);
+        check(form, threads);
 }
 
 TEST(Gemm, everyPathOnRaggedSizes) {
   const int64_t shapes[][3] = {{7, 9, 11},    {41, 83, 19},   {100, 37, 5}, {17, 161, 64},
                                {41, 83, 601}, {401, 50, 300}, {90, 90, 0}};
   for (const GemmPathRow &row : gemmPaths())
-    for (const auto &shape : shapes)
-      for (int flags = 0; flags < 8; ++flags)
-        for (int threads = 1; threads <= 5; ++threads)
-          check({.m = shape[0],
-                 .n = shape[1],
-                 .k = shape[2],
-                 .transposeA = (flags & 1) != 0,
-                 .transposeB = (flags & 2) != 0,
-                 .accumulate = (flags & 4) != 0,
-                 .path = row.path},
-                threads);
+    for (const auto &[m, n, k] : shapes)
+      for (plan::Gemm form : formsOf(m, n, k))
+        for (int threads = 1; threads <= 5; ++threads) {
+          form.path = row.path;
+          check(form, threads);
+        }
 }
 
 TEST(Gemm, everyNameButRuleIsARowAndTheFirstAppliesAlways) {
@@ -104,10 +90,10 @@ TEST(Gemm, ruleDividesWhatSgemmWouldNotPack) {
 TEST(Gemm, oneCallOfEitherKind) {
   const int64_t shapes[][3] = {{16, 400, 41},    {15, 400, 41},    {16, 400, 40},   {1024, 48, 257},
                                {1024, 512, 256}, {1024, 513, 256}, {1023, 48, 256}, {1024, 1024, 17}};
-  for (const auto &shape : shapes)
-    for (int flags = 0; flags < 8; ++flags)
+  for (const auto &[m, n, k] : shapes)
+    for (const plan::Gemm &form : formsOf(m, n, k))
       for (int threads : {1, 2})
-        check({shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0}, threads);
+        check(form, threads);
 }
 
 // The bits tell which of the two it was.
@@ -115,7 +101,7 @@ TEST(Gemm, takesMatmulWhereSgemmDoesNotPack) {
   if (!hasMatmul())
     GTEST_SKIP() << "no AVX-512";
   const auto expectMatmul = [](const plan::Gemm &g, bool isMatmul) {
-    const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2);
+    const std::vector<float> a = randomFloats(g.m * g.k, 1), b = randomFloats(g.k * g.n, 2);
     std::vector<float> c(g.m * g.n), varying = c, matmul = c, sgemm = c;
     gemm(g, a.data(), b.data(), c.data(), 1);
     gemmOfVaryingSizes(g, a.data(), b.data(), varying.data(), 1);
@@ -142,7 +128,7 @@ static int64_t residentPages() {
 TEST(Gemm, productsThatDoNotComeAgainAreNotKept) {
   if (!hasMatmul() || MGC_TEST_SANITIZED)
     GTEST_SKIP() << "no AVX-512, or sanitizers, which keep what is freed";
-  const std::vector<float> a = randomVector(2000 * 64, 1), b = randomVector(64 * 64, 2);
+  const std::vector<float> a = randomFloats(2000 * 64, 1), b = randomFloats(64 * 64, 2);
   std::vector<float> c(2000 * 64);
   const auto run = [&](int64_t m) {
     ASSERT_TRUE(matmulGemm({.m = m, .n = 64, .k = 64, .transposeB = true}, a.data(), b.data(), c.data(), 1));
@@ -167,7 +153,7 @@ TEST(Gemm, sameBitsEveryTime) {
   for (const GemmPathRow &row : gemmPaths())
     for (int threads : {1, 2, 4}) {
       const plan::Gemm g = {.m = 70, .n = 80, .k = 3000, .transposeB = true, .path = row.path};
-      const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2);
+      const std::vector<float> a = randomFloats(g.m * g.k, 1), b = randomFloats(g.k * g.n, 2);
       std::vector<float> first(g.m * g.n), again(g.m * g.n);
       gemm(g, a.data(), b.data(), first.data(), threads);
       for (int i = 0; i < 5; ++i) {
@@ -179,7 +165,7 @@ TEST(Gemm, sameBitsEveryTime) {
 
 TEST(Gemm, stridedPartsLeaveTheRestAlone) {
   const int64_t m = 5, n = 6, k = 7, stride = 20;
-  const std::vector<float> a = randomVector(m * stride, 1), b = randomVector(k * stride, 2);
+  const std::vector<float> a = randomFloats(m * stride, 1), b = randomFloats(k * stride, 2);
   std::vector<float> c(m * stride, 9);
   stridedGemm({.m = m, .n = n, .k = k}, {a.data(), stride}, {b.data(), stride}, c.data(), stride);
   for (int64_t i = 0; i < m; ++i)
@@ -193,19 +179,10 @@ TEST(Gemm, stridedPartsLeaveTheRestAlone) {
 
 // --- bf16 --------------------------------------------------------------------------------------------------
 
-static std::vector<Bf16> randomBf16(int64_t count, uint64_t seed) {
-  const std::vector<float> values = randomVector(count, seed);
-  std::vector<Bf16> rounded(values.size());
-  narrow(values.data(), count, rounded.data());
-  return rounded;
-}
-
 // C, of either type, read as f32.
 class Output {
 public:
-  Output(plan::DType type, const std::vector<Bf16> &values) : type_(type), narrow_(values), wide_(values.size()) {
-    widen(values.data(), int64_t(values.size()), wide_.data());
-  }
+  Output(plan::DType type, const std::vector<Bf16> &values) : type_(type), narrow_(values), wide_(widened(values)) {}
   void *data() { return type_ == plan::DType::bf16 ? static_cast<void *>(narrow_.data()) : wide_.data(); }
   float at(int64_t i) const { return type_ == plan::DType::bf16 ? toFloat(narrow_[i]) : wide_[i]; }
   bool operator==(const Output &) const = default;
@@ -229,12 +206,9 @@ static void checkBf16(plan::Gemm g, int threads, Bf16Product product = gemm) {
   const bool isLarge = g.m * g.n * g.k > 1 << 24;
   for (int64_t i = (g.m - 1) % (isLarge ? 11 : 1); i < g.m; i += isLarge ? 11 : 1)
     for (int64_t j = (g.n - 1) % (isLarge ? 7 : 1); j < g.n; j += isLarge ? 7 : 1) {
-      double expected = g.accumulate ? toFloat(before[i * g.n + j]) : 0, sizes = std::abs(expected);
-      for (int64_t p = 0; p < g.k; ++p) {
-        const double term = double(toFloat(a[g.transposeA ? p * g.m + i : i * g.k + p])) *
-                            toFloat(b[g.transposeB ? j * g.k + p : p * g.n + j]);
-        expected += term, sizes += std::abs(term);
-      }
+      const double old = g.accumulate ? toFloat(before[i * g.n + j]) : 0;
+      const auto [product, magnitude] = exactSum(g, a, b, i, j);
+      const double expected = old + product, sizes = std::abs(old) + magnitude;
       const double sum = double(g.k) * 0x1p-24 * sizes;
       const double rounding = g.outputType == plan::DType::bf16 ? 0x1p-8 * (std::abs(expected) + sum) : 0;
       ASSERT_NEAR(c.at(i * g.n + j), expected, sum + rounding)
@@ -243,15 +217,11 @@ static void checkBf16(plan::Gemm g, int threads, Bf16Product product = gemm) {
 }
 
 static void eachBf16(int64_t m, int64_t n, int64_t k, const auto &body) {
-  for (int flags = 0; flags < 8; ++flags)
-    for (plan::DType output : {plan::DType::f32, plan::DType::bf16})
-      body(plan::Gemm{.m = m,
-                      .n = n,
-                      .k = k,
-                      .transposeA = (flags & 1) != 0,
-                      .transposeB = (flags & 2) != 0,
-                      .accumulate = (flags & 4) != 0,
-                      .outputType = output});
+  for (plan::Gemm form : formsOf(m, n, k))
+    for (plan::DType output : {plan::DType::f32, plan::DType::bf16}) {
+      form.outputType = output;
+      body(form);
+    }
 }
 
 TEST(GemmBf16, allShapes) {

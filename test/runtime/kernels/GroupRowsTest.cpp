@@ -1,6 +1,6 @@
 #include "runtime/kernels/GroupRows.h"
 
-#include "runtime/random/Philox.h"
+#include "test/runtime/kernels/KernelData.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -31,8 +31,7 @@ TEST(GroupRows, byHand) {
 }
 
 TEST(GroupRows, isTheStableOrder) {
-  std::vector<float> draws(1000);
-  normalRange(7, 0, 0, std::ssize(draws), 1, draws.data());
+  const std::vector<float> draws = test::randomFloats(1000, 7);
   for (int64_t groups : {1, 2, 7, 512}) {
     Numbers numbers, wanted(draws.size());
     for (float draw : draws)

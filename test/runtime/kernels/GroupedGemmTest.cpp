@@ -1,24 +1,18 @@
 // Both forms against sums in double: groups without rows, all rows in one group, rows left over, wrong counts.
 #include "runtime/kernels/GroupedGemm.h"
 
-#include "runtime/base/Bf16.h"
-#include "runtime/random/Philox.h"
+#include "test/runtime/kernels/KernelData.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
 #include <numeric>
 
 using namespace mgc;
+using namespace mgc::test;
 using Form = plan::GroupedGemm::Form;
 using Counts = std::vector<int32_t>;
 
 namespace {
-
-std::vector<float> randomVector(int64_t count, uint64_t seed) {
-  std::vector<float> values(count);
-  normalRange(seed, 0, 0, count, 1, values.data());
-  return values;
-}
 
 // Rows that no group has are NaN.
 void poison(std::vector<float> &values, int64_t rows, int64_t columns) {
@@ -28,35 +22,12 @@ void poison(std::vector<float> &values, int64_t rows, int64_t columns) {
 struct Operands {
   explicit Operands(const plan::GroupedGemm &gemm) {
     const bool isSums = gemm.form == Form::sums;
-    a = randomVector(gemm.rows * (isSums ? gemm.m : gemm.k), 1);
-    b = randomVector(isSums ? gemm.rows * gemm.n : gemm.groups * gemm.k * gemm.n, 2);
-    c = randomVector(isSums ? gemm.groups * gemm.m * gemm.n : gemm.rows * gemm.n, 3);
+    a = randomFloats(gemm.rows * (isSums ? gemm.m : gemm.k), 1);
+    b = randomFloats(isSums ? gemm.rows * gemm.n : gemm.groups * gemm.k * gemm.n, 2);
+    c = randomFloats(isSums ? gemm.groups * gemm.m * gemm.n : gemm.rows * gemm.n, 3);
   }
   std::vector<float> a, b, c;
 };
-
-// The right C.
-std::vector<double> expected(const plan::GroupedGemm &gemm, const Operands &to, const Counts &counts) {
-  const auto &[groups, rows, m, n, k] = std::tie(gemm.groups, gemm.rows, gemm.m, gemm.n, gemm.k);
-  std::vector<double> c(to.c.begin(), to.c.end());
-  if (gemm.form == Form::sums && !gemm.accumulate)
-    std::ranges::fill(c, 0);
-  int64_t row = 0;
-  for (int64_t group = 0; group < groups; ++group)
-    for (int64_t end = row + counts[group]; row < end; ++row)
-      if (gemm.form == Form::sums)
-        for (int64_t i = 0; i < m; ++i)
-          for (int64_t j = 0; j < n; ++j)
-            c[(group * m + i) * n + j] += double(to.a[row * m + i]) * to.b[row * n + j];
-      else
-        for (int64_t j = 0; j < n; ++j) {
-          c[row * n + j] = 0;
-          for (int64_t p = 0; p < k; ++p)
-            c[row * n + j] +=
-                double(to.a[row * k + p]) * to.b[group * k * n + (gemm.transposeB ? j * k + p : p * n + j)];
-        }
-  return c;
-}
 
 void check(const plan::GroupedGemm &gemm, const Counts &counts, int threads) {
   Operands to(gemm);
@@ -65,7 +36,7 @@ void check(const plan::GroupedGemm &gemm, const Counts &counts, int threads) {
   poison(to.a, used, isSums ? gemm.m : gemm.k);
   if (isSums)
     poison(to.b, used, gemm.n);
-  const std::vector<double> wanted = expected(gemm, to, counts);
+  const std::vector<double> wanted = exactGroups(gemm, to.a, to.b, to.c, counts);
   ASSERT_TRUE(groupedGemm(gemm, to.a.data(), to.b.data(), counts.data(), to.c.data(), threads).isOk());
   for (size_t i = 0; i < wanted.size(); ++i)
     ASSERT_NEAR(to.c[i], wanted[i], 8e-6 * std::sqrt(double(isSums ? gemm.rows : gemm.k) + 1))
@@ -101,13 +72,10 @@ TEST(GroupedGemm, bf16) {
   plan::GroupedGemm narrow = wide;
   narrow.inputType = plan::DType::bf16;
   Operands to(wide);
-  std::vector<Bf16> a, b;
-  for (float &value : to.a)
-    a.push_back(toBf16(value)), value = toFloat(a.back());
-  for (float &value : to.b)
-    b.push_back(toBf16(value)), value = toFloat(b.back());
+  const std::vector<Bf16> a = narrowed(to.a), b = narrowed(to.b);
+  to.a = widened(a), to.b = widened(b);
   const Counts counts = {2, 5};
-  const std::vector<double> wanted = expected(wide, to, counts);
+  const std::vector<double> wanted = exactGroups(wide, to.a, to.b, to.c, counts);
   ASSERT_TRUE(groupedGemm(narrow, a.data(), b.data(), counts.data(), to.c.data(), 2).isOk());
   for (size_t i = 0; i < wanted.size(); ++i)
     ASSERT_NEAR(to.c[i], wanted[i], 4e-6) << i;

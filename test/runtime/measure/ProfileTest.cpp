@@ -1,7 +1,6 @@
 // The trace and the profile of a run: that every instruction is there, and that the times add up.
 #include "plan/Expand.h"
-#include "runtime/train/Training.h"
-#include "test/runtime/exec/Bundle.h"
+#include "test/runtime/train/TrainingRun.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -12,26 +11,16 @@ namespace {
 
 using nlohmann::json;
 
-struct Silent final : TrainingObserver {
-  int64_t steps = 0;
-  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
-  void stepped(const TrainingStep &) override { ++steps; }
-};
-
 struct TracedRun {
   Bundle bundle;
-  TrainingOptions options;
-  Silent observer;
+  TrainingOptions options = makeOptions(bundle);
+  Recorder recorder;
   Interrupt interrupt;
   TracedRun() {
-    options.plan = bundle.folder();
     options.trainIters = 6;
-    options.optimizer.lr = 0.01;
-    options.optimizer.lrDecayStyle = "constant";
-    options.threads = 1;
     options.trace = bundle.path("trace.json");
   }
-  Result<TrainingSummary> train() { return mgc::train(options, observer, interrupt); }
+  Result<TrainingSummary> train() { return mgc::train(options, recorder, interrupt); }
   json trace() const { return json::parse(bundle.read("trace.json")); }
 };
 
@@ -153,7 +142,7 @@ TEST(Trace, isRefusedWithoutMemoryForIt) {
   run.options.trainIters = kTooManySteps + 1;
   EXPECT_TRUE(fails(run.train(), {"rank 0", "no memory for a trace of 1000000000000 steps", " bytes",
                                   "a smaller --trace-steps would fit"}));
-  EXPECT_EQ(run.observer.steps, 0);
+  EXPECT_TRUE(run.recorder.steps.empty());
 }
 
 TEST(Trace, ofARunOfOneStepHasThatOne) {
@@ -175,28 +164,22 @@ TEST(Trace, isWrittenAfterAnError) {
   EXPECT_TRUE(fails(run.train(), {"not finite"}));
   const auto spans = eventsOf(run.trace(), "X");
   ASSERT_EQ(spans.size(), 4u);
-  EXPECT_EQ(spans.at(0).back()["args"]["step"], run.observer.steps - 1) << "the step that failed";
+  EXPECT_EQ(spans.at(0).back()["args"]["step"], std::ssize(run.recorder.steps) - 1) << "the step that failed";
 }
 
 TEST(Trace, ofAnAbortedStepIsWhole) {
   TracedRun run;
-  run.observer.steps = 0;
-  struct Aborter final : TrainingObserver {
-    Interrupt &interrupt;
-    explicit Aborter(Interrupt &interrupt) : interrupt(interrupt) {}
-    void began(const TrainingOptions &, const Engine &, const std::string &) override {}
-    void stepped(const TrainingStep &step) override {
-      if (step.step == 1)
-        interrupt.abort();
-    }
-  } aborter(run.interrupt);
-  EXPECT_TRUE(fails(mgc::train(run.options, aborter, run.interrupt), {"interrupted in the middle"}));
+  run.recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1)
+      run.interrupt.abort();
+  };
+  EXPECT_TRUE(fails(run.train(), {"interrupted in the middle"}));
   EXPECT_EQ(eventsOf(run.trace(), "X").size(), 4u);
 }
 
 // One run, for measuring the machine takes its time.
 struct ProfiledRun : TracedRun {
-  std::optional<TrainingSummary> summary;
+  TrainingSummary summary;
   ProfiledRun() {
     options.profile = true;
     options.profileJson = bundle.path("profile.json");
@@ -205,6 +188,7 @@ struct ProfiledRun : TracedRun {
     if (trained.isOk())
       summary = trained.take();
   }
+  const Profile &profile() const { return summary.profile.value(); }
 };
 
 const ProfiledRun &profiled() {
@@ -213,8 +197,7 @@ const ProfiledRun &profiled() {
 }
 
 TEST(Profile, partsAndRowsAddUpToTheStep) {
-  const TrainingSummary &summary = profiled().summary.value();
-  const Profile &profile = summary.profile.value();
+  const Profile &profile = profiled().profile();
   EXPECT_EQ(profile.steps, 5) << "all but the first";
   EXPECT_EQ(profile.ranks, 4);
   const double rounding = 1e-9 * profile.step;
@@ -230,11 +213,11 @@ TEST(Profile, partsAndRowsAddUpToTheStep) {
     rows += row.seconds, bound += row.bound;
   EXPECT_NEAR(rows, moving, rounding);
   EXPECT_NEAR(bound, profile.bound, 1e-9 * bound);
-  EXPECT_LE(profile.step, summary.seconds / 5);
+  EXPECT_LE(profile.step, profiled().summary.seconds / 5);
 }
 
 TEST(Profile, countsCallsAndWork) {
-  const Profile &profile = profiled().summary.value().profile.value();
+  const Profile &profile = profiled().profile();
   const plan::Plan &plan = profiled().bundle.pipeline().plan;
   double instructions = 0, calls = 0;
   for (int64_t rank = 0; rank < 4; ++rank)
@@ -255,7 +238,7 @@ TEST(Profile, countsCallsAndWork) {
 }
 
 TEST(Profile, jsonSaysTheSame) {
-  const Profile &profile = profiled().summary.value().profile.value();
+  const Profile &profile = profiled().profile();
   const json found = json::parse(profiled().bundle.read("profile.json"));
   EXPECT_EQ(found["bound_seconds"], profile.bound);
   EXPECT_EQ(found["step_seconds"], profile.median);
@@ -269,7 +252,7 @@ TEST(Profile, changesNoBit) {
   plain.options.trace.reset();
   const Result<TrainingSummary> summary = plain.train();
   ASSERT_TRUE(isOk(summary));
-  EXPECT_EQ(summary->lastLoss, profiled().summary.value().lastLoss);
+  EXPECT_EQ(summary->lastLoss, profiled().summary.lastLoss);
 }
 
 TEST(Profile, whatCannotBeIsRefusedBeforeTraining) {
@@ -285,7 +268,7 @@ TEST(Profile, whatCannotBeIsRefusedBeforeTraining) {
   run.options.log.reset();
   run.options.trainIters = 1;
   EXPECT_TRUE(fails(run.train(), {"--train-iters = 1", "expected at least 2"}));
-  EXPECT_EQ(run.observer.steps, 0);
+  EXPECT_TRUE(run.recorder.steps.empty());
 }
 
 } // namespace

@@ -1,8 +1,9 @@
 // Learning rates against values from Megatron-LM's OptimizerParamScheduler formulas, evaluated in Python.
 #include "runtime/train/OptimizerSchedule.h"
 
+#include "test/runtime/TempDir.h"
+
 #include <cmath>
-#include <gtest/gtest.h>
 
 namespace mgc::test {
 namespace {
@@ -24,16 +25,10 @@ void expectRates(const OptimizerOptions &options, const std::vector<std::pair<in
     EXPECT_DOUBLE_EQ(learningRate(options, 30, {step, 0}), rate) << options.lrDecayStyle << " step " << step;
 }
 
-TEST(LearningRate, constant) {
+TEST(LearningRate, ofEachStyle) {
   expectRates(makeOptions("constant"), {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.001}, {21, 0.001}});
-}
-
-TEST(LearningRate, linear) {
   expectRates(makeOptions("linear"),
               {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.00094375}, {12, 0.00055}, {20, 0.0001}, {21, 0.0001}});
-}
-
-TEST(LearningRate, cosine) {
   expectRates(makeOptions("cosine"),
               {{0, 0}, {4, 0.001}, {5, 0.0009913533761814538}, {12, 0.00055}, {20, 0.0001}, {29, 0.0001}});
 }
@@ -82,22 +77,15 @@ TEST(LearningRate, aListIsTakenAsItIs) {
 
 TEST(Optimizer, reportsEveryContradiction) {
   OptimizerOptions options = makeOptions("WSD");
-  options.minLr = 1;
-  options.lrWarmup = 20;
-  options.lrWsdDecay = 0;
-  options.beta1 = 1;
-  options.eps = 0;
-  options.clipGrad = -1;
-  const Status status = checkOptimizer(options, 30, 30);
-  ASSERT_FALSE(status.isOk());
-  for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0", "--adam-beta1 = 1",
-                           "--adam-eps = 0", "--clip-grad = -1"})
-    EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
+  options.minLr = 1, options.lrWarmup = 20, options.lrWsdDecay = 0;
+  options.beta1 = 1, options.eps = 0, options.clipGrad = -1;
+  EXPECT_TRUE(
+      fails(checkOptimizer(options, 30, 30), {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
+                                              "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"}));
   EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30, 30).isOk());
   OptimizerOptions tiny = makeOptions("linear");
   tiny.clipGrad = 1e-300;
-  EXPECT_NE(checkOptimizer(tiny, 30, 30).message().find("--clip-grad = 1e-300"), std::string::npos)
-      << "0 in float: no clipping";
+  EXPECT_TRUE(fails(checkOptimizer(tiny, 30, 30), {"--clip-grad = 1e-300"})) << "0 in float: no clipping";
 }
 
 TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
@@ -132,19 +120,18 @@ TEST(Optimizer, theCorrectionUndoesWhatTheUpdateDoes) {
 }
 
 TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
-  const auto refusal = [](auto change) {
+  const auto refused = [](const char *part, auto change) {
     OptimizerOptions options;
     change(options);
-    return checkOptimizer(options, 10, 10).message();
+    EXPECT_TRUE(fails(checkOptimizer(options, 10, 10), {part}));
   };
-  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lrDecay = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.lrList = std::vector<double>(10, 1e39); }).find("--lr-list: rate 0"),
-            std::string::npos);
+  refused("--adam-beta2 = 0.99999999", [](auto &o) { o.beta2 = 0.99999999; });
+  refused("--adam-beta1 = 0.99999999", [](auto &o) { o.beta1 = 0.99999999; });
+  refused("--adam-eps = 1e-50", [](auto &o) { o.eps = 1e-50; });
+  refused("--lr = 1e+39", [](auto &o) { o.lr = 1e39; });
+  refused("--lr-warmup-init = -1", [](auto &o) { o.lrWarmupInit = -1; });
+  refused("--lr-decay-iters = -1", [](auto &o) { o.lrDecay = -1; });
+  refused("--lr-list: rate 0", [](auto &o) { o.lrList = std::vector<double>(10, 1e39); });
 }
 
 } // namespace

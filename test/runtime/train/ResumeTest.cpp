@@ -10,42 +10,37 @@
 namespace mgc::test {
 namespace {
 
-class ResumeTest : public testing::Test {
+class ResumeTest : public Training {
 protected:
   TrainingOptions makeOptions(int64_t steps, const std::string &save) const {
-    TrainingOptions options = test::makeOptions(bundle_);
-    options.trainIters = steps;
-    options.optimizer.lrDecayStyle = "linear";
-    options.optimizer.lrDecay = 6;
-    options.savesWeightsAlone = false;
-    options.save = bundle_.path(save);
-    return options;
+    TrainingOptions made = options;
+    made.trainIters = steps;
+    made.optimizer.lrDecayStyle = "linear";
+    made.optimizer.lrDecay = 6;
+    made.savesWeightsAlone = false;
+    made.save = bundle.path(save);
+    return made;
   }
-  Result<TrainingSummary> run(const TrainingOptions &options) { return train(options, listener_, interrupt_); }
+  Result<TrainingSummary> run(const TrainingOptions &options) { return train(options, recorder, interrupt); }
   // Names and contents of the files of a checkpoint.
   std::map<std::string, std::string> filesOf(const std::string &save, int64_t step) const {
     std::map<std::string, std::string> files;
-    const std::string folder = checkpointsIn(bundle_.path(save)).at(step);
+    const std::string folder = checkpointsIn(bundle.path(save)).at(step);
     for (const auto &entry : std::filesystem::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      files[name] = bundle_.read(std::filesystem::relative(entry.path(), bundle_.path("")).string());
+      files[name] = bundle.read(std::filesystem::relative(entry.path(), bundle.path("")).string());
     }
     return files;
   }
   // The losses of the steps since the last call.
   std::vector<double> takeLosses() {
-    std::vector<double> losses;
-    for (const TrainingStep &step : std::exchange(listener_.steps, {}))
-      losses.push_back(step.result.loss);
+    const std::vector<double> losses = lossesOf(recorder);
+    recorder.steps.clear();
     return losses;
   }
   bool isNoted(std::string_view text) const {
-    return std::ranges::any_of(listener_.notes, [&](const std::string &note) { return note.find(text) != note.npos; });
+    return std::ranges::any_of(recorder.notes, [&](const std::string &note) { return note.find(text) != note.npos; });
   }
-
-  const Bundle bundle_;
-  Recorder listener_;
-  Interrupt interrupt_;
 };
 
 TEST_F(ResumeTest, goesOnWithTheSameBits) {
@@ -57,11 +52,11 @@ TEST_F(ResumeTest, goesOnWithTheSameBits) {
   const Result<TrainingSummary> summary = run(more);
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, 3);
-  EXPECT_EQ(listener_.steps.back().step, 5);
+  EXPECT_EQ(recorder.steps.back().step, 5);
   EXPECT_EQ(takeLosses(), straight);
   EXPECT_TRUE(isNoted("goes on after 3 steps"));
   EXPECT_EQ(filesOf("straight", 6), filesOf("halves", 6));
-  EXPECT_EQ(bundle_.read("straight/model.safetensors"), bundle_.read("halves/model.safetensors"));
+  EXPECT_EQ(bundle.read("straight/model.safetensors"), bundle.read("halves/model.safetensors"));
 }
 
 TEST_F(ResumeTest, savesWhileTrainingGoesOn) {
@@ -79,7 +74,7 @@ TEST_F(ResumeTest, aCheckpointThatFailsIsSaidAndTriedAgain) {
   TrainingOptions options = makeOptions(6, "out");
   options.saveInterval = 2;
   options.asyncSave = true; // so that the weights are not what fails
-  listener_.onStep = [&](const TrainingStep &step) {
+  recorder.onStep = [&](const TrainingStep &step) {
     if (step.step == 1) {
       std::filesystem::remove_all(*options.save);
     } else if (step.step == 2) {
@@ -88,7 +83,7 @@ TEST_F(ResumeTest, aCheckpointThatFailsIsSaidAndTriedAgain) {
   };
   ASSERT_TRUE(isOk(run(options)));
   EXPECT_TRUE(isNoted("no checkpoint was saved: "));
-  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000006"));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle.path("out/iter_0000006"));
 }
 
 // Nobody checks the losses, and the weights are not looked at in the steps between.
@@ -96,25 +91,22 @@ TEST_F(ResumeTest, aStateThatIsNotFiniteReplacesNothing) {
   TrainingOptions options = makeOptions(6, "out");
   options.saveInterval = 2, options.asyncSave = true;
   options.checks.finite = false;
-  listener_.onStep = [&](const TrainingStep &step) {
+  recorder.onStep = [&](const TrainingStep &step) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    for (std::byte *arena : listener_.engine->arenas())
+    for (std::byte *arena : recorder.engine->arenas())
       if (step.step == 2)
-        std::memcpy(arena + listener_.engine->plan().stages[0].buckets[0].valueOffset, &nan, sizeof nan);
+        std::memcpy(arena + recorder.engine->plan().stages[0].buckets[0].valueOffset, &nan, sizeof nan);
   };
   EXPECT_TRUE(fails(run(options), {"not fit to be saved"}));
   EXPECT_TRUE(isNoted("has values that are not finite"));
-  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000002"));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle.path("out/iter_0000002"));
 }
 
 TEST_F(ResumeTest, weightsThatCannotBeWrittenTakeNoStateAlong) {
   const TrainingOptions options = makeOptions(3, "out");
-  listener_.onStep = [&](const TrainingStep &step) {
-    if (step.step == 2)
-      std::filesystem::create_directories(*options.save + "/model.safetensors/in the way");
-  };
+  afterStep(2, [&] { std::filesystem::create_directories(*options.save + "/model.safetensors/in the way"); });
   EXPECT_TRUE(fails(run(options), {"model.safetensors"}));
-  EXPECT_EQ(*findCheckpoint(*options.save), bundle_.path("out/iter_0000003"));
+  EXPECT_EQ(*findCheckpoint(*options.save), bundle.path("out/iter_0000003"));
 }
 
 // Nothing is left to do, and the checkpoint stays as it is.
@@ -132,7 +124,7 @@ TEST_F(ResumeTest, aTrainingThatIsDoneIsDone) {
 TEST_F(ResumeTest, otherSettingsAreRefused) {
   ASSERT_TRUE(isOk(run(makeOptions(3, "first"))));
   TrainingOptions other = makeOptions(6, "second");
-  other.load = bundle_.path("first");
+  other.load = bundle.path("first");
   other.optimizer.beta1 = 0.8;
   other.seed = 5;
   EXPECT_TRUE(
@@ -151,7 +143,7 @@ TEST_F(ResumeTest, ratesThatAreUsedCount) {
   second.load = first.save;
   ASSERT_TRUE(isOk(run(first)));
   EXPECT_TRUE(isOk(run(second)));
-  second.save = bundle_.path("third");
+  second.save = bundle.path("third");
   second.optimizer.lrList[0] = 0.5;
   EXPECT_TRUE(fails(run(second), {"--lr-list: found 2 rates with the hash "}));
 }

@@ -12,14 +12,10 @@
 namespace mgc::test {
 namespace {
 
-TEST(Training, theLogHasALinePerStep) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, theLogHasALinePerStep) {
   options.optimizer.lrList = {0.1, 0, 0.25, 0.5};
   options.log = bundle.path("log.jsonl");
-  Recorder recorder;
-  Interrupt interrupt;
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   std::istringstream lines(bundle.read("log.jsonl"));
   std::string line;
@@ -62,80 +58,60 @@ TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
             "{\"step\":1,\"loss\":2.0,\"grad_norm\":3.0,\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n");
 }
 
-TEST(Training, aLogIsGoneOnWith) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aLogIsGoneOnWith) {
   options.trainIters = 1;
   options.log = bundle.path("log.jsonl");
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   const std::string first = bundle.read("log.jsonl");
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   EXPECT_EQ(bundle.read("log.jsonl").substr(0, first.size()), first);
   EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 2);
-  write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // the log of a run that was killed
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  bundle.write("log.jsonl", "{\"step\":0,\"lo"); // the log of a run that was killed
+  ASSERT_TRUE(isOk(run()));
   EXPECT_EQ(bundle.read("log.jsonl").substr(0, 17), first.substr(0, 17)); // the unfinished line is gone
   EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 1);
-  write(bundle.path("log.jsonl"), "{\"step\":7}"); // an editor may leave out the last line's end
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  bundle.write("log.jsonl", "{\"step\":7}"); // an editor may leave out the last line's end
+  ASSERT_TRUE(isOk(run()));
   EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":7}\n{\"step\":0,\"loss\":"), 0u);
-  write(bundle.path("log.jsonl"), "my notes\n");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"log.jsonl: holds something else than the lines of a log"}));
+  bundle.write("log.jsonl", "my notes\n");
+  EXPECT_TRUE(fails(run(), {"log.jsonl: holds something else than the lines of a log"}));
   EXPECT_EQ(bundle.read("log.jsonl"), "my notes\n");
 }
 
-TEST(Training, aLogThatIsDeletedIsSaid) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aLogThatIsDeletedIsSaid) {
   options.log = bundle.path("log.jsonl");
-  Recorder recorder;
-  Interrupt interrupt;
-  recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step == 1)
-      std::filesystem::remove(*options.log);
-  };
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  afterStep(1, [&] { std::filesystem::remove(*options.log); });
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_TRUE(fails(summary->outputs, {"2 of the steps are not in it", "was deleted during the training"}));
 }
 
-TEST(Training, aSecondRunIsKeptFromFilesOfTheFirst) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle), saves = options, logs = options;
+TEST_F(Training, aSecondRunIsKeptFromFilesOfTheFirst) {
+  TrainingOptions saves = options, logs = options;
   options.save = saves.save = bundle.path("out");
   options.log = logs.log = bundle.path("log.jsonl");
   saves.log = bundle.path("another.jsonl");
-  Recorder recorder, second;
-  Interrupt interrupt;
+  Recorder second;
   int looked = 0;
-  recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step != 0)
-      return;
+  afterStep(0, [&] {
     Interrupt none;
     EXPECT_TRUE(fails(train(saves, second, none), {"--save", "another run saves into this folder"}));
     EXPECT_TRUE(fails(train(logs, second, none), {"--log", "another run writes this log"}));
     ++looked;
-  };
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  });
+  ASSERT_TRUE(isOk(run()));
   EXPECT_EQ(looked, 1);
   EXPECT_TRUE(isOk(train(options, second, interrupt))) << "after it";
 }
 
-TEST(Training, writesEventsForTensorBoard) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, writesEventsForTensorBoard) {
   options.tensorboard = bundle.path("events");
   const auto recordsOf = [&](int64_t interval) {
     options.tensorboardInterval = interval;
     std::filesystem::remove_all(*options.tensorboard);
-    Recorder recorder;
-    Interrupt interrupt;
-    EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+    EXPECT_TRUE(isOk(run()));
     const auto file = std::filesystem::directory_iterator(*options.tensorboard);
-    std::ifstream stream(file->path(), std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    const std::string bytes = bundle.read("events/" + file->path().filename().string());
     int64_t found = 0;
     for (size_t at = bytes.find("lm loss"); at != bytes.npos; at = bytes.find("lm loss", at + 1))
       ++found;
@@ -179,17 +155,13 @@ TEST(Throughput, isOfEachDevice) {
   std::string text;
   for (const EventScalar &scalar : scalarsOf(step, plan))
     text += scalar.tag + " ";
-  EXPECT_NE(text.find("throughput tokens/s/device "), std::string::npos) << text;
+  EXPECT_TRUE(has(text, {"throughput tokens/s/device "}));
 }
 
 // On two ranks of a CPU, in each step.
-TEST(Training, logsThroughputIfAsked) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, logsThroughputIfAsked) {
   options.findStepWork = [](const plan::Plan &) { return StepWork{1e9, 0}; };
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   for (const TrainingStep &step : recorder.steps) {
     ASSERT_TRUE(step.throughput);
     EXPECT_DOUBLE_EQ(step.throughput->flops, 1e9 / (step.seconds * double(bundle.pipeline().plan.mesh.worldSize())));
@@ -197,20 +169,16 @@ TEST(Training, logsThroughputIfAsked) {
 }
 
 // The log's disk fills; what was trained is in --save all the same.
-TEST(Training, aLogThatFailsDoesNotEndTheTraining) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aLogThatFailsDoesNotEndTheTraining) {
   options.log = "/dev/full";
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt interrupt;
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, options.trainIters);
   EXPECT_TRUE(fails(summary->outputs, {fmt::format("{} of the steps are not in it", options.trainIters),
                                        "/dev/full: cannot be written"}));
   ASSERT_EQ(recorder.notes.size(), 1u); // said once
-  EXPECT_NE(recorder.notes[0].find("the training goes on"), std::string::npos);
+  EXPECT_TRUE(has(recorder.notes[0], {"the training goes on"}));
   EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
 }
 

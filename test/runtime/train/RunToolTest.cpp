@@ -46,77 +46,73 @@ private:
   pid_t child_;
 };
 
-int run(const Bundle &bundle, std::vector<std::string> arguments) {
-  return Tool(bundle, std::move(arguments)).exitCode();
-}
+class RunTool : public testing::Test {
+protected:
+  // The exit code of mgrun with these arguments.
+  int run(std::vector<std::string> arguments) const { return Tool(bundle, std::move(arguments)).exitCode(); }
+  // The same, of a run of the plan on made-up data.
+  int train(std::vector<std::string> flags) const {
+    flags.insert(flags.begin(), {bundle.folder(), "--mock-data"});
+    return run(std::move(flags));
+  }
+  std::string errors() const { return bundle.read("stderr"); }
 
-TEST(RunTool, trainsAndSums) {
   const Bundle bundle;
+};
+
+TEST_F(RunTool, trainsAndSums) {
   const std::string log = bundle.path("log.jsonl"), out = bundle.path("out");
-  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "3", "--lr", "0.01", "--log", log, "--save",
-                         out, "--log-interval", "1"}),
-            0)
-      << bundle.read("stderr");
-  const std::string summary = bundle.read("stdout"), progress = bundle.read("stderr");
+  ASSERT_EQ(train({"--train-iters", "3", "--lr", "0.01", "--log", log, "--save", out, "--log-interval", "1"}), 0)
+      << errors();
+  const std::string summary = bundle.read("stdout"), progress = errors();
   EXPECT_EQ(summary.find("3 steps: loss "), 0u) << summary;
-  EXPECT_NE(summary.find("tokens/s\nlog       " + log + "\nweights   " + out + "\n"), std::string::npos) << summary;
-  for (const char *line : {"step 0: loss ", "step 1: loss ", "step 2: loss "})
-    EXPECT_NE(progress.find(line), std::string::npos) << progress;
+  EXPECT_TRUE(has(summary, {"tokens/s\nlog       " + log + "\nweights   " + out + "\n"}));
+  EXPECT_TRUE(has(progress, {"step 0: loss ", "step 1: loss ", "step 2: loss "}));
   EXPECT_EQ(progress.find('\r'), std::string::npos) << "no progress bar without a terminal";
   EXPECT_TRUE(std::filesystem::exists(out + "/model.safetensors"));
 }
 
-TEST(RunTool, readsTheRatesFromAList) {
-  const Bundle bundle;
+TEST_F(RunTool, readsTheRatesFromAList) {
   const std::string rates = bundle.path("rates.json"), log = bundle.path("log.jsonl");
-  std::ofstream(rates) << "[0.125, 0.5]";
-  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "2", "--lr-list", rates, "--log", log}), 0)
-      << bundle.read("stderr");
-  EXPECT_NE(bundle.read("log.jsonl").find("\"lr\":0.125"), std::string::npos);
-  EXPECT_NE(bundle.read("log.jsonl").find("\"lr\":0.5"), std::string::npos);
+  bundle.write("rates.json", "[0.125, 0.5]");
+  ASSERT_EQ(train({"--train-iters", "2", "--lr-list", rates, "--log", log}), 0) << errors();
+  EXPECT_TRUE(has(bundle.read("log.jsonl"), {"\"lr\":0.125", "\"lr\":0.5"}));
   for (const char *bad : {"{}", "[1, \"a\"]", "[", "[-1]", "[]"}) {
-    std::ofstream(rates) << bad;
-    EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--lr-list", rates}), 1) << bad;
-    EXPECT_NE(bundle.read("stderr").find(rates), std::string::npos) << bundle.read("stderr");
+    bundle.write("rates.json", bad);
+    EXPECT_EQ(train({"--lr-list", rates}), 1) << bad;
+    EXPECT_TRUE(has(errors(), {rates}));
   }
 }
 
-TEST(RunTool, printsTheProfile) {
-  const Bundle bundle;
+TEST_F(RunTool, printsTheProfile) {
   const std::string trace = bundle.path("trace.json");
-  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "3", "--profile", "--trace", trace,
-                         "--trace-steps", "1"}),
-            0)
-      << bundle.read("stderr");
-  const std::string out = bundle.read("stdout");
-  for (const char *text : {"\ntrace     ", "profile of 2 steps after the first, of one step and one of 4 ranks with ",
-                           "calls        ms   share            rate  bound  waits ms  kind        kernel\n",
-                           "  row kernel  ", "  collective  ", "  transfer    send and receive\n",
-                           "\nbetween instructions ", "\nidle ", " GFLOP/s, memory ", " of the bound\n"})
-    EXPECT_NE(out.find(text), std::string::npos) << text << " in:\n" << out;
-  EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--trace-steps", "1"}), 2) << "needs --trace";
+  ASSERT_EQ(train({"--train-iters", "3", "--profile", "--trace", trace, "--trace-steps", "1"}), 0) << errors();
+  EXPECT_TRUE(has(bundle.read("stdout"),
+                  {"\ntrace     ", "profile of 2 steps after the first, of one step and one of 4 ranks with ",
+                   "calls        ms   share            rate  bound  waits ms  kind        kernel\n", "  row kernel  ",
+                   "  collective  ", "  transfer    send and receive\n", "\nbetween instructions ", "\nidle ",
+                   " GFLOP/s, memory ", " of the bound\n"}));
+  EXPECT_EQ(train({"--trace-steps", "1"}), 2) << "needs --trace";
 }
 
-TEST(RunTool, exitCodesTellErrorsFromUsage) {
-  const Bundle bundle;
-  EXPECT_EQ(run(bundle, {"--help"}), 0);
-  EXPECT_EQ(run(bundle, {}), 2);
-  EXPECT_EQ(run(bundle, {bundle.folder()}), 2) << "neither --data nor --mock-data";
-  EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--no-such-flag"}), 2);
-  EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "many"}), 2);
-  EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--adam-beta1", "2"}), 1);
-  EXPECT_NE(bundle.read("stderr").find("mgrun: --adam-beta1 = 2"), std::string::npos) << bundle.read("stderr");
+TEST_F(RunTool, exitCodesTellErrorsFromUsage) {
+  EXPECT_EQ(run({"--help"}), 0);
+  EXPECT_EQ(run({}), 2);
+  EXPECT_EQ(run({bundle.folder()}), 2) << "neither --data nor --mock-data";
+  EXPECT_EQ(train({"--no-such-flag"}), 2);
+  EXPECT_EQ(train({"--train-iters", "many"}), 2);
+  EXPECT_EQ(train({"--adam-beta1", "2"}), 1);
+  EXPECT_TRUE(has(errors(), {"mgrun: --adam-beta1 = 2"}));
 }
 
-TEST(RunTool, interruptFinishesTheStepAndSaves) {
-  const Bundle bundle;
+TEST_F(RunTool, interruptFinishesTheStepAndSaves) {
   const std::string out = bundle.path("out");
   const Tool tool(bundle, {bundle.folder(), "--mock-data", "--train-iters", "1000000000", "--lr", "0", "--save", out,
                            "--log-interval", "1000"});
-  ASSERT_TRUE(tool.waitForError("step 0: ")) << bundle.read("stderr");
+  ASSERT_TRUE(tool.waitForError("step 0: ")) << errors();
   tool.interrupt();
-  EXPECT_EQ(tool.exitCode(), 130) << bundle.read("stderr");
-  EXPECT_NE(bundle.read("stdout").find("(interrupted): loss "), std::string::npos) << bundle.read("stdout");
+  EXPECT_EQ(tool.exitCode(), 130) << errors();
+  EXPECT_TRUE(has(bundle.read("stdout"), {"(interrupted): loss "}));
   EXPECT_TRUE(std::filesystem::exists(out + "/model.safetensors"));
 }
 

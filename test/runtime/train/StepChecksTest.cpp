@@ -1,6 +1,5 @@
 // Bad steps: what is one, and that a step that is skipped leaves no trace but its data.
 #include "runtime/train/StepChecks.h"
-#include "runtime/io/Safetensors.h"
 #include "test/runtime/train/TrainingRun.h"
 
 #include <cmath>
@@ -57,123 +56,100 @@ TEST(StepChecks, thatAreOffFindNothing) {
 constexpr int64_t kSteps = 104, kBadStep = 101;
 
 // The loss of the hand-made plan is linear in the tokens: those of one batch make it large.
-class SkipTest : public testing::Test {
+class SkipTest : public Training {
 protected:
+  SkipTest() {
+    options.savesWeightsAlone = false;
+    options.optimizer.lr = 1e-3;
+    options.optimizer.lrDecayStyle = "cosine";
+    options.optimizer.lrDecay = 200;
+    options.checks.spikyLoss = true;
+  }
   // Batches of ones, in between one of `bad`; 1: none.
   std::string writeData(const std::string &name, int64_t batches, int32_t bad) const {
-    const plan::Plan &plan = bundle_.pipeline().plan;
+    const plan::Plan &plan = bundle.pipeline().plan;
     const int64_t each = plan.globalBatchSize * plan.sequenceLength;
     std::vector<int32_t> tokens(static_cast<size_t>(batches * each), 1);
     std::fill_n(tokens.begin() + kBadStep * each, each, bad);
     const std::vector<int64_t> shape = {batches, plan.globalBatchSize, plan.sequenceLength};
-    const std::string path = bundle_.path(name);
-    const std::vector<TensorSpec> tensors = {{"input_ids", ElementType::I32, shape},
-                                             {"labels", ElementType::I32, shape}};
-    Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, tensors);
-    EXPECT_TRUE(isOk(writer));
-    for (int i = 0; i < 2; ++i)
-      EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
-    EXPECT_TRUE(isOk(writer->finish()));
-    EXPECT_TRUE(isOk(writer->commit()));
-    return path;
+    return TensorWriter().add("input_ids", shape, tokens).add("labels", shape, tokens).write(bundle.path(name));
   }
-  TrainingOptions makeOptions(const std::string &data, int64_t steps, const std::string &save) const {
-    TrainingOptions options;
-    options.plan = bundle_.folder();
-    options.data = data;
-    options.trainIters = steps;
-    options.optimizer.lr = 1e-3;
-    options.optimizer.lrDecayStyle = "cosine";
-    options.optimizer.lrDecay = 200;
-    options.threads = 1;
-    options.save = bundle_.path(save);
-    options.checks.spikyLoss = true;
-    return options;
+  void set(const std::string &data, int64_t steps, const std::string &save) {
+    options.data = data, options.trainIters = steps, options.save = bundle.path(save);
   }
-  Result<TrainingSummary> run(const TrainingOptions &options) {
-    notes_ = {};
-    Interrupt interrupt;
-    return train(options, notes_, interrupt);
+  Result<TrainingSummary> run() {
+    recorder = {};
+    return Training::run();
   }
-  std::string weightsOf(const std::string &save) const { return bundle_.read(save + "/model.safetensors"); }
-
-  const Bundle bundle_;
-  Recorder notes_;
+  std::string weightsOf(const std::string &save) const { return bundle.read(save + "/model.safetensors"); }
 };
 
 TEST_F(SkipTest, aSpikeEndsTheRunAndNamesItsData) {
   const std::string data = writeData("data.safetensors", kSteps, 50);
-  EXPECT_TRUE(fails(run(makeOptions(data, kSteps, "out")),
-                    {"step 101: loss 4", "at least 10 times the largest of the first 100 steps", "--skip-bad-steps",
-                     "\nthe step's data: " + data + ": batch 101"}));
-  EXPECT_TRUE(std::filesystem::is_empty(bundle_.path("out")));
-  EXPECT_EQ(std::ssize(notes_.steps), kBadStep + 1);
+  set(data, kSteps, "out");
+  EXPECT_TRUE(fails(run(), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps",
+                            "--skip-bad-steps", "\nthe step's data: " + data + ": batch 101"}));
+  EXPECT_TRUE(std::filesystem::is_empty(bundle.path("out")));
+  EXPECT_EQ(std::ssize(recorder.steps), kBadStep + 1);
 }
 
 // Weights, moments and the place in the schedule are those of a run that never had the batch; through a checkpoint too.
 TEST_F(SkipTest, aSkippedStepLeavesNoTrace) {
   const std::string data = writeData("data.safetensors", kSteps, 50);
-  TrainingOptions options = makeOptions(data, kSteps, "skipped");
+  set(data, kSteps, "skipped");
   options.checks.skips = 1;
-  options.log = bundle_.path("log.jsonl");
-  const Result<TrainingSummary> summary = run(options);
+  options.log = bundle.path("log.jsonl");
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, kSteps);
   EXPECT_EQ(summary->skipped, 1);
-  ASSERT_EQ(notes_.notes.size(), 1u);
-  EXPECT_NE(notes_.notes[0].find("its update is skipped\nthe step's data: " + data + ": batch 101"), std::string::npos)
-      << notes_.notes[0];
-  EXPECT_FALSE(notes_.steps[kBadStep].result.isUpdated);
-  const std::string log = bundle_.read("log.jsonl");
-  EXPECT_NE(log.find("{\"step\":101,"), std::string::npos);
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_TRUE(has(recorder.notes[0], {"its update is skipped\nthe step's data: " + data + ": batch 101"}));
+  EXPECT_FALSE(recorder.steps[kBadStep].result.isUpdated);
+  const std::string log = bundle.read("log.jsonl");
+  EXPECT_TRUE(has(log, {"{\"step\":101,", "\"skipped\":true"}));
   EXPECT_EQ(log.find("\"skipped\":true"), log.rfind("\"skipped\":true"));
-  EXPECT_NE(log.find("\"skipped\":true"), std::string::npos);
-
-  const std::string good = writeData("good.safetensors", kSteps - 1, 1);
-  ASSERT_TRUE(isOk(run(makeOptions(good, kSteps - 1, "good"))));
-  EXPECT_EQ(weightsOf("skipped"), weightsOf("good"));
 
   options.log.reset();
-  options.save = bundle_.path("halves");
+  options.checks.skips = 0;
+  set(writeData("good.safetensors", kSteps - 1, 1), kSteps - 1, "good");
+  ASSERT_TRUE(isOk(run()));
+  EXPECT_EQ(weightsOf("skipped"), weightsOf("good"));
+
+  options.checks.skips = 1;
+  set(data, kSteps, "halves");
   options.exitInterval = kBadStep + 1;
-  ASSERT_TRUE(isOk(run(options)));
-  EXPECT_EQ(std::ssize(notes_.steps), kBadStep + 1);
+  ASSERT_TRUE(isOk(run()));
+  EXPECT_EQ(std::ssize(recorder.steps), kBadStep + 1);
   options.exitInterval = 0;
   options.load = options.save;
-  ASSERT_TRUE(isOk(run(options)));
-  EXPECT_EQ(std::ssize(notes_.steps), kSteps - kBadStep - 1);
+  ASSERT_TRUE(isOk(run()));
+  EXPECT_EQ(std::ssize(recorder.steps), kSteps - kBadStep - 1);
   EXPECT_EQ(weightsOf("halves"), weightsOf("good"));
 }
 
 // Its first steps are those of the training, not of the run.
 TEST_F(SkipTest, aSpikeIsFoundByARunThatGoesOn) {
-  TrainingOptions options = makeOptions(writeData("data.safetensors", kSteps, 50), kSteps, "out");
+  set(writeData("data.safetensors", kSteps, 50), kSteps, "out");
   options.exitInterval = 60;
-  ASSERT_TRUE(isOk(run(options)));
+  ASSERT_TRUE(isOk(run()));
   options.exitInterval = 0;
   options.load = options.save;
-  EXPECT_TRUE(fails(run(options), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps"}));
+  EXPECT_TRUE(fails(run(), {"step 101: loss 4", "at least 10 times the largest of the first 100 steps"}));
 }
 
 // All steps are bad: the next one after those that may be skipped ends the run.
 TEST_F(SkipTest, tooManyInARowEndTheRun) {
-  const std::string weights = bundle_.path("weights.safetensors");
-  const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(weights, tensors);
-  ASSERT_TRUE(isOk(writer));
-  const std::vector<float> values(16, INFINITY);
-  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
-  ASSERT_TRUE(isOk(writer->finish()));
-  ASSERT_TRUE(isOk(writer->commit()));
-  TrainingOptions options = makeOptions(writeData("data.safetensors", kSteps, 1), kSteps, "out");
-  options.load = weights;
+  set(writeData("data.safetensors", kSteps, 1), kSteps, "out");
+  options.load = bundle.path("weights.safetensors");
+  TensorWriter().add("w", {16}, std::vector<float>(16, INFINITY)).write(*options.load);
   options.checks.skips = 2;
   options.save.reset();
-  EXPECT_TRUE(fails(run(options), {"step 2: ", "not finite", "--skip-bad-steps 2", "one more"}));
-  EXPECT_EQ(notes_.steps.size(), 3u);
+  EXPECT_TRUE(fails(run(), {"step 2: ", "not finite", "--skip-bad-steps 2", "one more"}));
+  EXPECT_EQ(recorder.steps.size(), 3u);
   options.checks = {.finite = false};
   options.trainIters = 4;
-  EXPECT_TRUE(isOk(run(options))) << "that is what was asked for";
+  EXPECT_TRUE(isOk(run())) << "that is what was asked for";
 }
 
 } // namespace

@@ -1,11 +1,9 @@
-// Trainings of tests: options of a short one, an observer that keeps what it is told, tensors of what was saved.
+// Trainings of tests: a fixture of a short one, an observer that keeps what it is told, tensors of what was saved.
 #pragma once
 
-#include "runtime/io/Safetensors.h"
 #include "runtime/train/Training.h"
+#include "test/runtime/TensorFiles.h"
 #include "test/runtime/exec/Bundle.h"
-
-#include <fstream>
 
 namespace mgc::test {
 
@@ -15,7 +13,11 @@ struct Recorder final : TrainingObserver {
   std::function<void(const TrainingStep &)> onStep;
   void noted(const std::string &note) override { notes.push_back(note); }
   const Engine *engine = nullptr; // while the training runs
-  void began(const TrainingOptions &, const Engine &running, const std::string &) override { engine = &running; }
+  std::string where;
+  void began(const TrainingOptions &, const Engine &running, const std::string &) override {
+    engine = &running;
+    where = running.whereRanksAre();
+  }
   void stepped(const TrainingStep &step) override {
     steps.push_back(step);
     if (onStep)
@@ -23,9 +25,11 @@ struct Recorder final : TrainingObserver {
   }
 };
 
-inline std::string write(const std::string &path, std::string_view text) {
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
+inline std::vector<double> lossesOf(const Recorder &recorder) {
+  std::vector<double> losses;
+  for (const TrainingStep &step : recorder.steps)
+    losses.push_back(step.result.loss);
+  return losses;
 }
 
 inline TrainingOptions makeOptions(const Bundle &bundle) {
@@ -45,10 +49,25 @@ inline std::vector<float> tensorOf(const std::string &path, const std::string &n
   EXPECT_TRUE(isOk(checkpoint));
   const TensorView *tensor = checkpoint.isOk() ? checkpoint->find(name) : nullptr;
   EXPECT_NE(tensor, nullptr);
-  std::vector<float> values(tensor ? tensor->elements() : 0);
-  if (tensor)
-    convertToF32(*tensor, 0, tensor->elements(), values.data());
-  return values;
+  return tensor ? floatsOf(*tensor) : std::vector<float>();
 }
+
+// Four steps of the two-stage plan; a test changes the options before it runs them, as often as it wants.
+class Training : public testing::Test {
+protected:
+  Result<TrainingSummary> run() { return train(options, recorder, interrupt); }
+  // Calls body() after the step of this number.
+  void afterStep(int64_t number, std::function<void()> body) {
+    recorder.onStep = [=](const TrainingStep &step) {
+      if (step.step == number)
+        body();
+    };
+  }
+
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  Recorder recorder;
+  Interrupt interrupt;
+};
 
 } // namespace mgc::test

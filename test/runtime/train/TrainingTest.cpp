@@ -1,8 +1,6 @@
 // A whole run, from the bundle to the saved weights. Its logs: RunLogsTest.cpp.
-#include "plan/json/PlanJson.h"
 #include "runtime/base/Bf16.h"
 #include "runtime/checkpoint/SaveTarget.h"
-#include "runtime/io/Safetensors.h"
 #include "test/runtime/train/TrainingRun.h"
 
 #include <cmath>
@@ -13,15 +11,11 @@ namespace mgc::test {
 namespace {
 
 // The gradients are those of the mean loss, so one step moves each weight by lr * gradient.
-TEST(Training, savesTheGradientsOfTheFirstStepAndTheWeights) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, savesTheGradientsOfTheFirstStepAndTheWeights) {
   options.trainIters = 1;
   options.save = bundle.path("out");
   options.saveGradients = bundle.path("gradients.safetensors");
-  Recorder recorder;
-  Interrupt interrupt;
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, 1);
   EXPECT_FALSE(summary->interrupted);
@@ -36,18 +30,14 @@ TEST(Training, savesTheGradientsOfTheFirstStepAndTheWeights) {
 
 // Two runs of two steps, through a checkpoint, go where one of two goes with the same data: the second sees
 // the data of step 0 again, and so does its twin here.
-TEST(Training, startsFromSavedWeights) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, startsFromSavedWeights) {
   options.trainIters = 1;
   options.save = bundle.path("first");
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   options.load = *options.save + "/model.safetensors";
   options.save = bundle.path("second");
   options.saveGradients = bundle.path("gradients.safetensors");
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   const std::vector<float> first = tensorOf(bundle.path("first"), "w"), second = tensorOf(bundle.path("second"), "w"),
                            gradient = tensorOf(*options.saveGradients, "w");
   for (size_t i = 0; i < first.size(); ++i)
@@ -56,145 +46,116 @@ TEST(Training, startsFromSavedWeights) {
 }
 
 // The run is the same to the bit, so what is saved as bf16 is the rounding of what is saved as f32; f32 goes back.
-TEST(Training, savesEitherTypeOfAPlanOfBf16) {
+TEST_F(Training, savesEitherTypeOfAPlanOfBf16) {
   const Bundle bundle(2, {.dtype = plan::DType::bf16});
-  TrainingOptions options = makeOptions(bundle);
+  options = makeOptions(bundle);
   options.optimizer.lr = 0.001;
-  const auto run = [&](const std::string &to, std::optional<plan::DType> type) {
+  const auto saved = [&](const std::string &to, std::optional<plan::DType> type) {
     options.save = bundle.path(to);
     options.saveType = type;
-    Recorder recorder;
-    Interrupt interrupt;
-    EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+    EXPECT_TRUE(isOk(run()));
     return tensorOf(*options.save, "w");
   };
-  const std::vector<float> values = run("values", {}), masters = run("masters", plan::DType::f32);
+  const std::vector<float> values = saved("values", {}), masters = saved("masters", plan::DType::f32);
   ASSERT_EQ(values.size(), 16u);
   EXPECT_NE(values, masters);
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_EQ(values[i], toFloat(toBf16(masters[i])));
-  EXPECT_NE(bundle.read("values/config.json").find("bfloat16"), std::string::npos);
+  EXPECT_TRUE(has(bundle.read("values/config.json"), {"bfloat16"}));
   options.load = bundle.path("masters/model.safetensors");
   options.trainIters = 0;
-  EXPECT_EQ(run("again", plan::DType::f32), masters);
+  EXPECT_EQ(saved("again", plan::DType::f32), masters);
 }
 
-TEST(Training, profilesProductsOfBf16) {
+TEST_F(Training, profilesProductsOfBf16) {
   const Bundle bundle(1, {.dtype = plan::DType::bf16});
-  TrainingOptions options = makeOptions(bundle);
+  options = makeOptions(bundle);
   options.profile = true;
-  Recorder recorder;
-  Interrupt interrupt;
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_GT(summary->profile->rates.bf16Flops, 0);
 }
 
-TEST(Training, outputsReplaceFilesOfTheirKindOnly) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, outputsReplaceFilesOfTheirKindOnly) {
   options.trainIters = 2;
   options.trace = bundle.path("trace.json");
   options.profileJson = bundle.path("profile.json");
   options.saveGradients = bundle.path("gradients.safetensors");
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
+  ASSERT_TRUE(isOk(run()));
+  ASSERT_TRUE(isOk(run())) << "its own";
   TrainingOptions wrong = makeOptions(bundle);
   wrong.load = options.saveGradients;
   EXPECT_TRUE(
       fails(train(wrong, recorder, interrupt), {"holds gradients, as --save-gradients writes them, expected weights"}));
+  const std::string trace = *options.trace;
   const auto refused = [&](std::optional<std::string> TrainingOptions::*flag, const std::string &path,
                            const char *name) {
-    TrainingOptions other = makeOptions(bundle);
-    other.*flag = path;
-    EXPECT_TRUE(fails(train(other, recorder, interrupt), {path + ": holds something else than", name, "--force"}));
-    other.force = true;
-    EXPECT_TRUE(isOk(train(other, recorder, interrupt))) << name;
+    options = makeOptions(bundle);
+    options.*flag = path;
+    EXPECT_TRUE(fails(run(), {path + ": holds something else than", name, "--force"}));
+    options.force = true;
+    EXPECT_TRUE(isOk(run())) << name;
   };
   const std::string weights = bundle.path("weights.safetensors");
   std::filesystem::copy_file(*options.save + "/model.safetensors", weights);
   refused(&TrainingOptions::saveGradients, weights, "--save-gradients");
-  refused(&TrainingOptions::trace, write(bundle.path("notes.txt"), "mine"), "--trace");
-  refused(&TrainingOptions::profileJson, *options.trace, "--profile-json");
+  refused(&TrainingOptions::trace, bundle.write("notes.txt", "mine"), "--trace");
+  refused(&TrainingOptions::profileJson, trace, "--profile-json");
 }
 
-TEST(Training, aBatchWithoutALossEndsIt) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
-  const Result<plan::Plan> plan = plan::readPlan(bundle.folder());
-  ASSERT_TRUE(isOk(plan));
-  const std::vector<int64_t> shape = {1, plan->globalBatchSize, plan->sequenceLength};
-  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I32, shape}, {"labels", ElementType::I32, shape}};
+TEST_F(Training, aBatchWithoutALossEndsIt) {
+  const plan::Plan &plan = bundle.pipeline().plan;
+  const std::vector<int64_t> shape = {1, plan.globalBatchSize, plan.sequenceLength};
   const std::vector<int32_t> tokens(size_t(shape[1] * shape[2]), 0), labels(tokens.size(), kIgnoredLabel);
-  options.data = bundle.path("data.safetensors");
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.data, specs, {});
-  ASSERT_TRUE(isOk(writer));
-  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
-  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(labels)))));
-  ASSERT_TRUE(isOk(writer->commit()));
-  Recorder recorder;
-  Interrupt interrupt;
-  EXPECT_TRUE(
-      fails(train(options, recorder, interrupt), {"step 0: all", "labels of the batch are -100", "has no loss"}));
+  options.data = TensorWriter()
+                     .add("input_ids", shape, tokens)
+                     .add("labels", shape, labels)
+                     .write(bundle.path("data.safetensors"));
+  EXPECT_TRUE(fails(run(), {"step 0: all", "labels of the batch are -100", "has no loss"}));
 }
 
-TEST(Training, aSaveReplacesNoOtherModel) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aSaveReplacesNoOtherModel) {
   options.trainIters = 1;
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
-  const std::vector<TensorSpec> specs = {{"other", ElementType::F32, {1}}};
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(bundle.path("out/model.safetensors"), specs, {});
-  ASSERT_TRUE(isOk(writer));
-  const float one = 1;
-  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(&one, 1)))));
-  ASSERT_TRUE(isOk(writer->commit()));
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"--save: ", "checkpoint of another model", "--force"}));
+  ASSERT_TRUE(isOk(run()));
+  ASSERT_TRUE(isOk(run())) << "its own";
+  TensorWriter().add("other", {1}, std::vector<float>{1}).write(bundle.path("out/model.safetensors"));
+  EXPECT_TRUE(fails(run(), {"--save: ", "checkpoint of another model", "--force"}));
   options.force = true;
-  EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_TRUE(isOk(run()));
 }
 
-TEST(Training, leftoversOfKilledSavesAreRemoved) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, leftoversOfKilledSavesAreRemoved) {
   options.trainIters = 1;
   options.save = bundle.path("out");
   std::filesystem::create_directory(*options.save);
   std::vector<std::string> leftovers, foreign;
   for (const char *name : {"model.safetensors.tmp-999999999-3", "config.json.tmp-999999998-1",
                            "latest_checkpointed_iteration.txt.tmp-1-1", "model.safetensors.replaced-999999999"})
-    leftovers.push_back(write(bundle.path(std::string("out/") + name), "x"));
-  const std::string shard = write(bundle.path("out/model-v2-00001-of-00002.safetensors"), "x");
+    leftovers.push_back(bundle.write(std::string("out/") + name, "x"));
+  const std::string shard = bundle.write("out/model-v2-00001-of-00002.safetensors", "x");
   for (const char *name :
        {"notes.tmp-999999999-1", "model.safetensors.replaced-2024-05-01", "model.py.replaced-999999999",
         "model.safetensors.tmp-999999999", "model.safetensors.tmp-999999999-1.bak", "config.json.replaced-x"})
-    foreign.push_back(write(bundle.path(std::string("out/") + name), "x"));
-  Recorder recorder;
-  Interrupt interrupt;
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+    foreign.push_back(bundle.write(std::string("out/") + name, "x"));
+  ASSERT_TRUE(isOk(run()));
   std::string notes;
   for (const std::string &note : recorder.notes)
     notes += note + "\n";
   for (const std::string &path : leftovers) {
     EXPECT_FALSE(std::filesystem::exists(path)) << path;
-    EXPECT_NE(notes.find(path + ": left by a save that was killed; removed"), std::string::npos) << notes;
+    EXPECT_TRUE(has(notes, {path + ": left by a save that was killed; removed"}));
   }
   EXPECT_TRUE(std::filesystem::exists(shard));
-  EXPECT_NE(notes.find(shard + ": no index names this shard"), std::string::npos) << notes;
+  EXPECT_TRUE(has(notes, {shard + ": no index names this shard"}));
   for (const std::string &path : foreign) {
     EXPECT_TRUE(std::filesystem::exists(path)) << path;
     EXPECT_EQ(notes.find(path + ":"), std::string::npos) << notes;
   }
 }
 
-TEST(Training, roomThatSavesNeed) {
+TEST_F(Training, roomThatSavesNeed) {
   EXPECT_EQ(bytesToSave(10, 0, false), 10);
   EXPECT_EQ(bytesToSave(10, 7, false), 10); // the old one goes when the new one is there
   EXPECT_EQ(bytesToSave(10, 0, true), 20);
@@ -202,33 +163,25 @@ TEST(Training, roomThatSavesNeed) {
   EXPECT_EQ(bytesToSave(10, 4, true), 16);
 }
 
-TEST(Training, anInterruptBeforeTheFirstStepSavesNothing) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, anInterruptBeforeTheFirstStepSavesNothing) {
   options.trainIters = 1;
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt none, early;
-  ASSERT_TRUE(isOk(train(options, recorder, none)));
+  ASSERT_TRUE(isOk(run()));
   const std::vector<float> trained = tensorOf(*options.save, "w");
-  early.request();
-  const Result<TrainingSummary> summary = train(options, recorder, early);
+  interrupt.request();
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_TRUE(summary->interrupted);
   EXPECT_EQ(tensorOf(*options.save, "w"), trained);
 }
 
 // The rate goes on towards the last step of all.
-TEST(Training, exitsBeforeItsLastStepAndSaves) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, exitsBeforeItsLastStepAndSaves) {
   options.save = bundle.path("out");
   const auto steps = [&](int64_t interval, std::optional<double> minutes) -> int64_t {
     options.exitInterval = interval, options.exitMinutes = minutes;
     std::filesystem::remove_all(*options.save);
-    Recorder recorder;
-    Interrupt interrupt;
-    const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+    const Result<TrainingSummary> summary = run();
     EXPECT_TRUE(isOk(summary));
     EXPECT_FALSE(summary->interrupted);
     EXPECT_EQ(summary->endedEarly, summary->steps < options.trainIters);
@@ -243,17 +196,10 @@ TEST(Training, exitsBeforeItsLastStepAndSaves) {
   EXPECT_EQ(steps(0, 1e-9), 1) << "the step that runs is whole";
 }
 
-TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, anInterruptEndsAfterTheStepAndSaves) {
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt interrupt;
-  recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step == 1)
-      interrupt.request();
-  };
-  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  afterStep(1, [&] { interrupt.request(); });
+  const Result<TrainingSummary> summary = run();
   ASSERT_TRUE(isOk(summary));
   EXPECT_EQ(summary->steps, 2);
   EXPECT_TRUE(summary->interrupted);
@@ -261,10 +207,8 @@ TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
 }
 
 // A request between two engines of a run ends it as one in a step does, not the process at once.
-TEST(Training, isThereBetweenTwoEngines) {
-  const Bundle bundle;
-  Recorder recorder;
-  Interrupt interrupt, between;
+TEST_F(Training, isThereBetweenTwoEngines) {
+  Interrupt between;
   EXPECT_FALSE(interrupt.isTraining());
   recorder.onStep = [&](const TrainingStep &) {
     EXPECT_TRUE(interrupt.isTraining());
@@ -272,130 +216,89 @@ TEST(Training, isThereBetweenTwoEngines) {
     between.watch(nullptr);
     EXPECT_TRUE(between.isTraining());
   };
-  ASSERT_TRUE(isOk(train(makeOptions(bundle), recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   EXPECT_FALSE(interrupt.isTraining());
 }
 
-TEST(Training, savesAtIntervals) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, savesAtIntervals) {
   options.trainIters = 5;
   options.save = bundle.path("out");
   options.saveInterval = 2;
-  Recorder recorder;
-  Interrupt interrupt;
   std::vector<bool> saved; // when step i is done, is there a checkpoint of the steps before?
   recorder.onStep = [&](const TrainingStep &) { saved.push_back(Checkpoint::open(*options.save).isOk()); };
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   EXPECT_EQ(saved, (std::vector<bool>{false, false, true, true, true}));
 }
 
-TEST(Training, aSaveBetweenThatCannotBeWrittenIsTriedAgain) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aSaveBetweenThatCannotBeWrittenIsTriedAgain) {
   options.save = bundle.path("out");
   options.saveInterval = 2;
-  Recorder recorder;
-  Interrupt interrupt;
   recorder.onStep = [&](const TrainingStep &step) {
     if (step.step == 1) {
       std::filesystem::remove_all(*options.save);
-      write(*options.save, "in the way");
+      bundle.write("out", "in the way");
     } else if (step.step == 2) {
       std::filesystem::remove(*options.save);
     }
   };
-  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(run()));
   ASSERT_EQ(recorder.notes.size(), 1u);
-  EXPECT_NE(recorder.notes[0].find("after 2 steps: "), std::string::npos) << recorder.notes[0];
+  EXPECT_TRUE(has(recorder.notes[0], {"after 2 steps: "}));
   EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
 }
 
-TEST(Training, weightsThatMustNotBeSavedEndIt) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, weightsThatMustNotBeSavedEndIt) {
   options.save = bundle.path("out");
   options.saveInterval = 2;
-  Recorder recorder;
-  Interrupt interrupt;
-  recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step == 1) // a replica that is not the same any more
-      std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1, 4);
-  };
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"parameter w: ranks 1 differ from rank 0"}));
+  afterStep(1, [&] { // a replica that is not the same any more
+    std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1, 4);
+  });
+  EXPECT_TRUE(fails(run(), {"parameter w: ranks 1 differ from rank 0"}));
   EXPECT_EQ(recorder.steps.size(), 2u);
   EXPECT_TRUE(std::filesystem::is_empty(*options.save));
 }
 
-TEST(Training, abortEndsInTheMiddleAndSavesNothing) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, abortEndsInTheMiddleAndSavesNothing) {
   options.save = bundle.path("out");
-  Recorder recorder;
-  Interrupt interrupt;
   EXPECT_FALSE(interrupt.abort()) << "nothing runs yet";
-  recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step == 1) {
-      EXPECT_TRUE(interrupt.abort());
-    }
-  };
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"interrupted in the middle"}));
+  afterStep(1, [&] { EXPECT_TRUE(interrupt.abort()); });
+  EXPECT_TRUE(fails(run(), {"interrupted in the middle"}));
   EXPECT_TRUE(std::filesystem::is_empty(*options.save)) << "made before the training, to know it can be";
   EXPECT_FALSE(interrupt.abort()) << "nothing runs any more";
 }
 
-TEST(Training, aLossThatIsNotFiniteIsAnError) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, aLossThatIsNotFiniteIsAnError) {
   options.optimizer.lr = 1e38;
-  Recorder recorder;
-  Interrupt interrupt;
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"step ", "not finite", "--lr"}));
+  EXPECT_TRUE(fails(run(), {"step ", "not finite", "--lr"}));
   EXPECT_GT(recorder.steps.size(), 0u);
 }
 
 // Said of the weights, where it is they that were not finite from the beginning.
-TEST(Training, weightsThatAreNotFiniteAreNamed) {
-  const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle);
+TEST_F(Training, weightsThatAreNotFiniteAreNamed) {
   options.load = bundle.path("weights.safetensors");
-  const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
   for (const float bad : {INFINITY, -NAN}) {
     std::vector<float> values(16, 1.0f);
     values[3] = values[11] = bad;
-    Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.load, tensors);
-    ASSERT_TRUE(isOk(writer));
-    ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
-    ASSERT_TRUE(isOk(writer->finish()));
-    ASSERT_TRUE(isOk(writer->commit()));
-    Recorder recorder;
-    Interrupt interrupt;
-    const Status failure = train(options, recorder, interrupt).status();
+    TensorWriter().add("w", {16}, values).write(*options.load);
+    const Status failure = run().status();
     EXPECT_TRUE(fails(failure, {"step 0: ", "not finite; --load " + *options.load + " has weights that are not finite",
                                 fmt::format("\n  w: element 3 is {}", bad)}));
     EXPECT_EQ(failure.message().find("--lr"), std::string::npos);
   }
 }
 
-TEST(Training, everyWrongInputIsNamed) {
-  const Bundle bundle;
-  Recorder recorder;
-  Interrupt interrupt;
-  TrainingOptions options = makeOptions(bundle);
-  options.plan = bundle.path("absent");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent"}));
-  options = makeOptions(bundle);
-  options.data = bundle.path("absent.npy");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.npy"}));
-  options = makeOptions(bundle);
-  options.load = bundle.path("absent.safetensors");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.safetensors"}));
-  options = makeOptions(bundle);
-  options.log = bundle.path("absent/log.jsonl");
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent/log.jsonl", "cannot be written"}));
-  options = makeOptions(bundle);
-  options.optimizer.lrDecayStyle = "steps";
-  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"--lr-decay-style = steps"}));
+TEST_F(Training, everyWrongInputIsNamed) {
+  const auto runWith = [&](auto change) {
+    options = makeOptions(bundle);
+    change(options);
+    return run();
+  };
+  EXPECT_TRUE(fails(runWith([&](auto &o) { o.plan = bundle.path("absent"); }), {"absent"}));
+  EXPECT_TRUE(fails(runWith([&](auto &o) { o.data = bundle.path("absent.npy"); }), {"absent.npy"}));
+  EXPECT_TRUE(fails(runWith([&](auto &o) { o.load = bundle.path("absent.safetensors"); }), {"absent.safetensors"}));
+  EXPECT_TRUE(fails(runWith([&](auto &o) { o.log = bundle.path("absent/log.jsonl"); }),
+                    {"absent/log.jsonl", "cannot be written"}));
+  EXPECT_TRUE(fails(runWith([](auto &o) { o.optimizer.lrDecayStyle = "steps"; }), {"--lr-decay-style = steps"}));
   EXPECT_TRUE(recorder.steps.empty());
 }
 

@@ -1,5 +1,7 @@
 #include "test/runtime/device/host_plugin/HostComm.h"
 
+#include "runtime/base/Bf16.h"
+
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -8,44 +10,29 @@ namespace mgc::test {
 
 namespace {
 
-float widen(uint16_t value) {
-  const uint32_t bits = uint32_t(value) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof result);
-  return result;
-}
+float wide(Bf16 value) { return toFloat(value); }
+template <typename T> T wide(T value) { return value; }
 
-uint16_t narrow(float value) { // to nearest even
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if (value != value)
-    return uint16_t(bits >> 16 | 0x40);
-  return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-template <typename T, typename Sum> Sum load(const std::byte *data, int64_t index) {
+template <typename T> auto load(const std::byte *data, int64_t index) {
   T value;
   std::memcpy(&value, data + index * int64_t(sizeof(T)), sizeof value);
-  if constexpr (std::is_same_v<T, uint16_t>)
-    return widen(value);
-  else
-    return value;
+  return wide(value);
 }
 
-template <typename T, typename Sum>
+template <typename T>
 void reduceElements(bool isMax, std::byte *to, std::span<const std::byte *const> sources, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
-    Sum sum = load<T, Sum>(sources[0], i);
+    auto sum = load<T>(sources[0], i);
     for (const std::byte *source : sources.subspan(1)) {
-      const Sum term = load<T, Sum>(source, i);
+      const auto term = load<T>(source, i);
       if (!isMax)
         sum += term;
       else if (term > sum || term != term)
         sum = term;
     }
     T result;
-    if constexpr (std::is_same_v<T, uint16_t>)
-      result = narrow(sum);
+    if constexpr (std::is_same_v<T, Bf16>)
+      result = toBf16(sum);
     else
       result = sum;
     std::memcpy(to + i * int64_t(sizeof(T)), &result, sizeof result);
@@ -77,11 +64,11 @@ Status reduce(mgc_reduce reduce, mgc_type type, std::byte *to, std::span<const s
               int64_t elements) {
   const bool isMax = reduce == MGC_MAX;
   if (type == MGC_F32)
-    reduceElements<float, float>(isMax, to, sources, elements);
+    reduceElements<float>(isMax, to, sources, elements);
   else if (type == MGC_BF16)
-    reduceElements<uint16_t, float>(isMax, to, sources, elements);
+    reduceElements<Bf16>(isMax, to, sources, elements);
   else
-    reduceElements<int32_t, int32_t>(isMax, to, sources, elements);
+    reduceElements<int32_t>(isMax, to, sources, elements);
   return Status::ok();
 }
 

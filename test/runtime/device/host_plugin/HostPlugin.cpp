@@ -67,6 +67,21 @@ template <typename T, typename To> int give(Result<T> result, To *to, mgc_error 
   return report(result.status(), error);
 }
 
+// Enqueues the work.
+int submit(mgc_stream *stream, mgc_error *error, Work work) { return report(stream->submit(std::move(work)), error); }
+
+// Where the operands lie, of so many bytes each.
+Result<std::vector<std::byte *>> dataOf(mgc_stream *stream,
+                                        const std::vector<std::pair<mgc_address, int64_t>> &operands) {
+  std::vector<std::byte *> data;
+  for (const auto &[address, bytes] : operands) {
+    MGC_ASSIGN(operand, stream->device().at(address, bytes));
+    data.push_back(reinterpret_cast<std::byte *>(operand));
+  }
+  return data;
+}
+int32_t *numbersAt(std::byte *data) { return reinterpret_cast<int32_t *>(data); }
+
 // --- The device and its memory
 
 int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
@@ -112,42 +127,38 @@ Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address f
 }
 
 int copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes, mgc_error *error) {
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_TRY(stream->device().checkPinned(from, bytes));
     MGC_ASSIGN(target, stream->device().at(to, bytes));
     std::memcpy(target, from, size_t(bytes));
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes, mgc_error *error) {
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_TRY(stream->device().checkPinned(to, bytes));
     MGC_ASSIGN(source, stream->device().at(from, bytes));
     std::memcpy(to, source, size_t(bytes));
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes, mgc_error *error) {
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_ASSIGN(target, stream->device().at(to, bytes));
     if (bytes > 0)
       std::memset(target, byte, size_t(bytes));
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int mark(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error) {
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_TRY(stream->device().checkPinned(host, sizeof value));
     std::atomic_ref<uint32_t>(*host).store(value);
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 // --- Row kernels
@@ -229,7 +240,7 @@ int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, co
            int64_t operandCount, const int64_t *scalars, int64_t scalarCount, mgc_error *error) {
   const std::vector<mgc_address> addresses(operands, operands + operandCount);
   const std::vector<int64_t> values(scalars, scalars + scalarCount);
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_TRY(faultOf(kernel));
     std::vector<void *> pointers;
     for (size_t i = 0; i < addresses.size(); ++i) {
@@ -238,8 +249,7 @@ int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, co
     }
     kernel->function(pointers.data(), values.data(), 0, kernel->needs.range);
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 // --- Library calls
@@ -257,12 +267,11 @@ int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room
     return 0;
   ++controls().choices;
   *algorithm = controls().fastestAlgorithm;
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     MGC_ASSIGN(memory, stream->device().at(room, bytes));
     std::memset(memory, 0xFF, size_t(bytes));
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int makeGemm(mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error) {
@@ -297,7 +306,7 @@ Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_ge
 }
 
 int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error) {
-  return report(stream->submit([stream, facts = gemm->facts, at = *operands]() -> Status {
+  return submit(stream, error, [stream, facts = gemm->facts, at = *operands]() -> Status {
     MGC_TRY(checkAlignment(facts, {at.a, at.b, at.bias, at.c, at.preactivation}));
     const int64_t input = bytesOf(facts.input), output = bytesOf(facts.output);
     MGC_ASSIGN(first, stream->device().at(at.a, facts.m * facts.k * input));
@@ -308,54 +317,46 @@ int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operand
     mgc::gemm(planOf(facts), reinterpret_cast<const float *>(first), reinterpret_cast<const float *>(second),
               reinterpret_cast<float *>(third), 1);
     return runEpilogue(stream, facts, at, reinterpret_cast<float *>(third));
-  }),
-                error);
+  });
 }
 
 int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts, const mgc_grouped_gemm_operands *operands,
                    mgc_error *error) {
-  return report(stream->submit([stream, facts = *facts, at = *operands]() -> Status {
+  return submit(stream, error, [stream, facts = *facts, at = *operands]() -> Status {
     const plan::GroupedGemm gemm = planOf(facts);
-    std::vector<std::byte *> data;
     const std::vector<plan::OperandInfo> infos = gemm.operands({});
-    for (const auto &[info, address] : {std::pair(infos[0], at.a), std::pair(infos[1], at.b),
-                                        std::pair(infos[2], at.counts), std::pair(infos[3], at.c)}) {
-      MGC_ASSIGN(operand, stream->device().at(address, *info.bytes));
-      data.push_back(reinterpret_cast<std::byte *>(operand));
-    }
-    return groupedGemm(gemm, data[0], data[1], reinterpret_cast<const int32_t *>(data[2]), data[3], 1);
-  }),
-                error);
+    MGC_ASSIGN(data, dataOf(stream, {{at.a, *infos[0].bytes},
+                                     {at.b, *infos[1].bytes},
+                                     {at.counts, *infos[2].bytes},
+                                     {at.c, *infos[3].bytes}}));
+    return groupedGemm(gemm, data[0], data[1], numbersAt(data[2]), data[3], 1);
+  });
 }
 
 int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands,
                  mgc_error *error) {
-  return report(stream->submit([=, what = *facts, at = *operands]() -> Status {
-    std::vector<int32_t *> data;
-    for (const auto &[address, count] : {std::pair(at.numbers, what.rows), std::pair(at.counts, what.groups),
-                                         std::pair(at.places, what.rows), std::pair(at.sources, what.places)}) {
-      MGC_ASSIGN(operand, stream->device().at(address, count * 4));
-      data.push_back(reinterpret_cast<int32_t *>(operand));
-    }
-    return groupRows({.groups = what.groups, .rows = what.rows, .places = what.places}, {what.first, what.all}, data[0],
-                     data[1], data[2], data[3]);
-  }),
-                error);
+  return submit(stream, error, [=, what = *facts, at = *operands]() -> Status {
+    MGC_ASSIGN(data, dataOf(stream, {{at.numbers, 4 * what.rows},
+                                     {at.counts, 4 * what.groups},
+                                     {at.places, 4 * what.rows},
+                                     {at.sources, 4 * what.places}}));
+    return groupRows({.groups = what.groups, .rows = what.rows, .places = what.places}, {what.first, what.all},
+                     numbersAt(data[0]), numbersAt(data[1]), numbersAt(data[2]), numbersAt(data[3]));
+  });
 }
 
 int runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts, const mgc_drop_choices_operands *operands,
                    mgc_error *error) {
-  return report(stream->submit([=, what = planOf(*facts), at = *operands]() -> Status {
+  return submit(stream, error, [=, what = planOf(*facts), at = *operands]() -> Status {
     const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept, at.workspace};
     const plan::OperandInfos infos = what.operands({});
-    std::vector<int32_t *> data;
-    for (size_t i = 0; i < infos.size(); ++i) {
-      MGC_ASSIGN(operand, stream->device().at(addresses[i], *infos[i].bytes));
-      data.push_back(reinterpret_cast<int32_t *>(operand));
-    }
-    return dropChoices(what, data[0], reinterpret_cast<const float *>(data[1]), data[2], data[3], data[4]);
-  }),
-                error);
+    std::vector<std::pair<mgc_address, int64_t>> operandsAt;
+    for (size_t i = 0; i < infos.size(); ++i)
+      operandsAt.emplace_back(addresses[i], *infos[i].bytes);
+    MGC_ASSIGN(data, dataOf(stream, operandsAt));
+    return dropChoices(what, numbersAt(data[0]), reinterpret_cast<const float *>(data[1]), numbersAt(data[2]),
+                       numbersAt(data[3]), numbersAt(data[4]));
+  });
 }
 
 // By RowExchange, of which the communicators' own tests say that it is right.
@@ -363,7 +364,7 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                     const mgc_exchange_rows_operands *operands, mgc_error *error) {
   const std::vector<mgc_address> sources(operands->sources, operands->sources + facts->ranks);
   const std::vector<int64_t> names(operands->names, operands->names + facts->ranks);
-  return report(stream->submit([=, f = *facts, at = *operands]() -> Status {
+  return submit(stream, error, [=, f = *facts, at = *operands]() -> Status {
     const int64_t rowBytes = f.width * bytesOf(f.type), numbers = f.ranks * f.ranks * f.groups;
     const int64_t given = f.back ? f.places : f.rows, room = f.back ? f.rows : f.places;
     MGC_ASSIGN(counts, stream->device().at(at.counts, numbers * 4));
@@ -383,8 +384,7 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
       }
     }
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error) {
@@ -397,7 +397,7 @@ int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention 
 // The beginnings of operands are checked; how far they go, attention itself knows.
 int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands,
                  mgc_error *error) {
-  return report(stream->submit([stream, call = attention->plan, from = *operands]() -> Status {
+  return submit(stream, error, [stream, call = attention->plan, from = *operands]() -> Status {
     auto addresses = std::bit_cast<std::array<mgc_address, sizeof from / sizeof(mgc_address)>>(from);
     for (mgc_address &address : addresses)
       if (const bool isWorkspace = &address == &addresses.back(); isWorkspace || address != 0) {
@@ -406,14 +406,13 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
       }
     mgc::attention(call, std::bit_cast<AttentionOperands>(addresses), 1);
     return Status::ok();
-  }),
-                error);
+  });
 }
 
 int combine(mgc_stream *stream, mgc_reduce kind, mgc_type type, mgc_address to, const mgc_address *sources,
             int64_t count, int64_t elements, mgc_error *error) {
   const std::vector<mgc_address> addresses(sources, sources + count);
-  return report(stream->submit([=]() -> Status {
+  return submit(stream, error, [=]() -> Status {
     const int64_t bytes = elements * bytesOf(type);
     MGC_ASSIGN(target, stream->device().at(to, bytes));
     std::vector<const std::byte *> pointers;
@@ -422,8 +421,7 @@ int combine(mgc_stream *stream, mgc_reduce kind, mgc_type type, mgc_address to, 
       pointers.push_back(pointer);
     }
     return reduce(kind, type, target, pointers, elements);
-  }),
-                error);
+  });
 }
 
 const mgc_device_api_table kTable = {

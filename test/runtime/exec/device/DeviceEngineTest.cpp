@@ -8,10 +8,11 @@
 namespace mgc::test {
 namespace {
 
+using DeviceEngine = OnDevice;
+
 constexpr uint64_t kSeeds = 12; // seeds of pauses; 0: none
 
-TEST(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
-  PluginControls controls;
+TEST_F(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
   for (int64_t dp : {1, 2, 3}) {
     const PipelinePlan pipeline = makePipelinePlan(dp);
     const Outcome onCpu = train(pipeline, *makeEngine(pipeline.plan));
@@ -22,8 +23,7 @@ TEST(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
   }
 }
 
-TEST(DeviceEngine, processesTrainAsOnTheCpu) {
-  PluginControls controls;
+TEST_F(DeviceEngine, processesTrainAsOnTheCpu) {
   for (int64_t dp : {1, 2}) {
     const PipelinePlan pipeline = makePipelinePlan(dp);
     const Outcome onCpu = train(pipeline, *makeEngine(pipeline.plan));
@@ -38,16 +38,14 @@ TEST(DeviceEngine, processesTrainAsOnTheCpu) {
   }
 }
 
-TEST(DeviceEngine, aRankHasExactlyTheAllocationOfThePlan) {
-  PluginControls controls;
+TEST_F(DeviceEngine, aRankHasExactlyTheAllocationOfThePlan) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
   EXPECT_EQ(controls->allocations, 4);
   EXPECT_EQ(controls->liveBytes, 2 * (pipeline.plan.stages[0].bytes + pipeline.plan.stages[1].bytes));
 }
 
-TEST(DeviceEngine, aStepAllocatesNothing) {
-  PluginControls controls;
+TEST_F(DeviceEngine, aStepAllocatesNothing) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
   controls->allocations = 0;
@@ -55,8 +53,7 @@ TEST(DeviceEngine, aStepAllocatesNothing) {
   EXPECT_EQ(controls->allocations, 0);
 }
 
-TEST(DeviceEngine, beforeUpdateSeesCompleteGradientsAndResults) {
-  PluginControls controls;
+TEST_F(DeviceEngine, beforeUpdateSeesCompleteGradientsAndResults) {
   controls->seed = 5;
   const PipelinePlan pipeline = makePipelinePlan(2);
   const GlobalBatch batch = makeBatch(pipeline.plan, 0);
@@ -83,8 +80,7 @@ TEST(DeviceEngine, beforeUpdateSeesCompleteGradientsAndResults) {
   EXPECT_EQ(gradientsOf(*onDevice, nothing), gradientsOf(*onCpu, nothing));
 }
 
-TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
-  PluginControls controls;
+TEST_F(DeviceEngine, inputsAreStagedAheadAndOnce) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   const Outcome expected = train(pipeline, *makeEngine(pipeline.plan));
   const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
@@ -105,22 +101,16 @@ TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
 // sends only after a collective that stage 0 joins later in its list.
 plan::Plan forwardingPlan() {
   plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}}, {.microbatches = 1});
-  plan::Collective meet;
-  meet.chunk = 16;
-  meet.stages = {0, 1};
-  plan::Move copy;
-  copy.bytes = 64;
+  const plan::Collective meet{.stages = {0, 1}, .chunk = 16};
   std::vector<int64_t> buffers, runs;
   for (int64_t stage : {0, 1}) {
     plan::StagePlan &to = plan.stages[stage];
-    StageLayout layout;
-    to.stepScalarsOffset = layout.place("scalars", 64);
-    to.resultsOffset = layout.place("scalars", 64);
+    StageLayout layout(to);
     buffers.push_back(layout.place("activations", 2 * 64));
-    layout.finish(to);
+    layout.finish();
     runs.push_back(addChunk(plan, stage, plan::Task::begin, ProgramBuilder("meet", {64}).add(meet, {0, 0}),
                             {buffers[stage] + 64}));
-    runs.push_back(addChunk(plan, stage, plan::Task::forward, ProgramBuilder("keep", {64, 64}).add(copy, {0, 1}),
+    runs.push_back(addChunk(plan, stage, plan::Task::forward, ProgramBuilder("keep", {64, 64}).add(copyOf(64), {0, 1}),
                             {buffers[stage], to.resultsOffset}));
   }
   const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {
@@ -133,8 +123,7 @@ plan::Plan forwardingPlan() {
   return plan;
 }
 
-TEST(DeviceEngine, aTransferWaitsForAnotherAndDoesNotHoldUpTheList) {
-  PluginControls controls;
+TEST_F(DeviceEngine, aTransferWaitsForAnotherAndDoesNotHoldUpTheList) {
   const plan::Plan plan = forwardingPlan();
   for (uint64_t seed = 0; seed < 2 * kSeeds; ++seed) {
     controls->seed = seed;

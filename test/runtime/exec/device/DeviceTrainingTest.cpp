@@ -2,9 +2,8 @@
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
-#include "runtime/train/Training.h"
-#include "test/runtime/exec/Bundle.h"
 #include "test/runtime/exec/device/HostDevices.h"
+#include "test/runtime/train/TrainingRun.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -12,6 +11,8 @@
 
 namespace mgc::test {
 namespace {
+
+using DeviceTraining = OnDevice;
 
 // The plan of the bundle for a device, next to it.
 std::string writeForDevice(const Bundle &bundle) {
@@ -29,22 +30,11 @@ int64_t bytesOfRanks(const plan::Plan &plan) {
   return bytes;
 }
 
-struct Recorder final : TrainingObserver {
-  std::vector<double> losses;
-  std::string where;
-  void began(const TrainingOptions &, const Engine &engine, const std::string &) override {
-    where = engine.whereRanksAre();
-  }
-  void stepped(const TrainingStep &step) override { losses.push_back(step.result.loss); }
-};
-
-TrainingOptions makeOptions(const Bundle &bundle, const std::string &plan, const std::string &outputs) {
-  TrainingOptions options;
+TrainingOptions optionsOf(const Bundle &bundle, const std::string &plan, const std::string &outputs) {
+  TrainingOptions options = makeOptions(bundle);
   options.plan = plan;
-  options.trainIters = 4;
-  options.optimizer.lr = 0.01;
-  options.optimizer.lrDecayStyle = "constant";
-  options.poison = true;
+  options.threads = 0;
+  options.savesWeightsAlone = false;
   options.save = bundle.path(outputs);
   options.saveGradients = bundle.path(outputs + ".gradients");
   options.log = bundle.path(outputs + ".jsonl");
@@ -59,12 +49,11 @@ std::string errorOf(const TrainingOptions &options) {
   return summary.isOk() ? "" : summary.status().message();
 }
 
-TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
-  PluginControls controls;
+TEST_F(DeviceTraining, givesTheFilesThatTheCpuGives) {
   controls->seed = 3;
   const Bundle bundle;
-  TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "cpu"),
-                  onDevice = makeOptions(bundle, writeForDevice(bundle), "device");
+  TrainingOptions onCpu = optionsOf(bundle, bundle.folder(), "cpu"),
+                  onDevice = optionsOf(bundle, writeForDevice(bundle), "device");
   onCpu.threads = 1;
   onDevice.devicePlugin = hostDevice().plugin;
   onDevice.profileJson = bundle.path("profile.json");
@@ -75,7 +64,7 @@ TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
   const Result<TrainingSummary> summary = train(onDevice, device, interrupt);
   ASSERT_TRUE(isOk(summary));
   EXPECT_TRUE(isOk(summary->outputs));
-  EXPECT_EQ(device.losses, cpu.losses);
+  EXPECT_EQ(lossesOf(device), lossesOf(cpu));
   EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
   EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
   EXPECT_EQ(device.where,
@@ -88,10 +77,9 @@ TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
 }
 
 // Every instruction that runs is a row, and its time is the device's.
-TEST(DeviceTraining, isProfiledAndTraced) {
-  PluginControls controls;
+TEST_F(DeviceTraining, isProfiledAndTraced) {
   const Bundle bundle;
-  TrainingOptions options = makeOptions(bundle, writeForDevice(bundle), "device");
+  TrainingOptions options = optionsOf(bundle, writeForDevice(bundle), "device");
   options.devicePlugin = hostDevice().plugin;
   options.profileJson = bundle.path("profile.json");
   options.trace = bundle.path("trace.json");
@@ -120,14 +108,13 @@ TEST(DeviceTraining, isProfiledAndTraced) {
   EXPECT_EQ(spans, 3 * 3 * 2) << "steps, microbatches, ranks";
 }
 
-TEST(DeviceTraining, flagsThatMeanNothingAreRefused) {
-  PluginControls controls;
+TEST_F(DeviceTraining, flagsThatMeanNothingAreRefused) {
   const Bundle bundle;
-  TrainingOptions onDevice = makeOptions(bundle, writeForDevice(bundle), "out");
+  TrainingOptions onDevice = optionsOf(bundle, writeForDevice(bundle), "out");
   onDevice.devicePlugin = hostDevice().plugin;
   onDevice.threads = 2;
   EXPECT_EQ(errorOf(onDevice), "--threads: means nothing for a plan whose target is cuda; leave it out");
-  TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "out");
+  TrainingOptions onCpu = optionsOf(bundle, bundle.folder(), "out");
   onCpu.noGraphs = true;
   EXPECT_EQ(errorOf(onCpu), "--no-graphs: means nothing for a plan whose target is cpu; leave it out");
   onCpu.device = 0;
@@ -135,11 +122,11 @@ TEST(DeviceTraining, flagsThatMeanNothingAreRefused) {
                             "--no-graphs: means nothing for a plan whose target is cpu; leave it out");
 }
 
-TEST(DeviceTraining, aMachineWithoutThePluginSaysSo) {
+TEST_F(DeviceTraining, aMachineWithoutThePluginSaysSo) {
   if (plugin::Plugin::open("cuda").isOk())
     GTEST_SKIP() << "the plugin is built here: cuda_absent_test is about what is missing then";
   const Bundle bundle;
-  const std::string failure = errorOf(makeOptions(bundle, writeForDevice(bundle), "out"));
+  const std::string failure = errorOf(optionsOf(bundle, writeForDevice(bundle), "out"));
   EXPECT_EQ(failure.find("the plugin for cuda devices, libmgc_cuda.so, is not at"), 0u) << failure;
 }
 

@@ -4,8 +4,6 @@
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/VerifyPlan.h"
-#include "runtime/base/File.h"
-#include "runtime/random/Philox.h"
 #include "runtime/train/OptimizerSchedule.h"
 
 #include <dlfcn.h>
@@ -51,64 +49,51 @@ DeviceOptions hostDevice() {
 }
 
 plan::Plan forDevice(plan::Plan plan) {
-  const std::filesystem::path kernels = testDeviceKernels();
-  Result<MappedFile> file = MappedFile::open(kernels);
-  EXPECT_TRUE(file.isOk());
   plan.target = plan::Target::cuda;
-  plan.kernels = {{plan::KernelLevel::sm80, kernels.filename(), hashName(file->text())}};
+  plan.kernels = {kernelFileOf(plan::KernelLevel::sm80, testDeviceKernels())};
   return plan;
 }
 
-Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options,
-                                                  const DeviceOptions &device) {
-  const plan::Plan onDevice = forDevice(plan);
-  MGC_TRY(plan::verifyPlan(onDevice));
+static Result<std::unique_ptr<Engine>> createEngine(const plan::Plan &onDevice, EngineOptions options,
+                                                    const DeviceOptions &device) {
   const std::string bundle = std::filesystem::path(testDeviceKernels()).parent_path();
   options.device = device;
   options.poison = true;
   return Engine::create(onDevice, bundle, std::move(options));
 }
 
-std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
-  Result<std::unique_ptr<Engine>> engine = tryEngineOnDevice(plan, std::move(options), device);
+static std::unique_ptr<Engine> loaded(Result<std::unique_ptr<Engine>> engine) {
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
 }
 
+Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options,
+                                                  const DeviceOptions &device) {
+  const plan::Plan onDevice = forDevice(plan);
+  MGC_TRY(plan::verifyPlan(onDevice));
+  return createEngine(onDevice, std::move(options), device);
+}
+
+std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
+  return loaded(tryEngineOnDevice(plan, std::move(options), device));
+}
+
 std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan) {
-  const std::string bundle = std::filesystem::path(testDeviceKernels()).parent_path();
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::create(forDevice(plan), bundle, {.poison = true, .device = hostDevice()});
-  EXPECT_TRUE(engine.isOk()) << engine.status().message();
-  return engine.isOk() ? engine.take() : nullptr;
+  return loaded(createEngine(forDevice(plan), {}, hostDevice()));
 }
 
 plan::Plan onePlan() {
   plan::Plan plan = emptyPlan({}, {.microbatches = 1});
   plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", 64);
-  stage.resultsOffset = layout.place("scalars", 64);
+  StageLayout layout(stage);
   const int64_t w = layout.place("activations", 64);
-  layout.finish(stage);
-  plan::Move fill;
-  fill.kind = plan::Move::Kind::fill;
-  fill.bytes = 64;
-  const int64_t forward =
-      addChunk(plan, 0, plan::Task::forward,
-               ProgramBuilder("work", {64, 64}).add(fill, {1}).add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
-               {w, stage.resultsOffset});
+  layout.finish();
+  const int64_t forward = addChunk(
+      plan, 0, plan::Task::forward,
+      ProgramBuilder("work", {64, 64}).add(fillOf(64), {1}).add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
+      {w, stage.resultsOffset});
   stage.schedule = {runStep(forward, 0)};
   return plan;
-}
-
-void setWeights(const PipelinePlan &pipeline, Engine &engine) {
-  for (int64_t rank = 0; rank < static_cast<int64_t>(engine.arenas().size()); ++rank)
-    if (engine.arenas()[rank] && plan::stageOf(pipeline.plan.mesh, rank) == 0)
-      for (int64_t s = 0; s < pipeline.plan.sequenceLength; ++s)
-        inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
-  const Status status = engine.upload(Part::weights);
-  EXPECT_TRUE(status.isOk()) << status.message();
 }
 
 Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
@@ -141,19 +126,15 @@ Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t step
   SharedValues shared;
   ThreadWorld hosts(size);
   std::vector<Outcome> outcomes(size);
-  std::vector<std::thread> processes;
-  for (int64_t rank = 0; rank < size; ++rank)
-    processes.emplace_back([&, rank] {
-      DeviceOptions device = hostDevice();
-      device.graphs = graphs;
-      device.share = shared.share();
-      EngineOptions options;
-      options.communicator = &hosts.communicator(rank);
-      if (const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, options, device))
-        outcomes[rank] = train(pipeline, *engine, steps);
-    });
-  for (std::thread &process : processes)
-    process.join();
+  onThreads(size, [&](int64_t rank) {
+    DeviceOptions device = hostDevice();
+    device.graphs = graphs;
+    device.share = shared.share();
+    EngineOptions options;
+    options.communicator = &hosts.communicator(rank);
+    if (const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, options, device))
+      outcomes[rank] = train(pipeline, *engine, steps);
+  });
   Outcome all;
   for (const Outcome &one : outcomes) {
     EXPECT_TRUE(one.losses == outcomes[0].losses && one.norms == outcomes[0].norms);

@@ -3,9 +3,12 @@
 
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/exec/Engine.h"
+#include "test/runtime/comm/OnThreads.h"
 #include "test/runtime/comm/SharedValues.h"
 #include "test/runtime/device/host_plugin/Controls.h"
 #include "test/runtime/exec/HandMadePlans.h"
+
+#include <gtest/gtest.h>
 
 namespace mgc::test {
 
@@ -21,6 +24,12 @@ private:
   HostPluginControls *controls_;
 };
 
+// The fixture of tests on the stand-in device.
+class OnDevice : public testing::Test {
+protected:
+  PluginControls controls;
+};
+
 std::string testDeviceKernels();
 DeviceOptions hostDevice();            // the plugin
 plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
@@ -33,9 +42,6 @@ engineOnDevice(const plan::Plan &plan, EngineOptions options = {},
 std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan);
 // One rank, one microbatch: it zeroes its results and runs norm (work/1).
 plan::Plan onePlan();
-
-// The weights that the tests begin with; in the ranks when it returns.
-void setWeights(const PipelinePlan &pipeline, Engine &engine);
 
 // Losses, norms, and in the end all bits that the ranks hold of w and its gradient.
 struct Outcome {

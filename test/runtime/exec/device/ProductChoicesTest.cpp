@@ -12,20 +12,13 @@ namespace {
 plan::Plan productPlan(int64_t ranks = 1) {
   plan::Plan plan = emptyPlan({{"dp", ranks, plan::AxisRole::data}}, {.microbatches = 1});
   plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", 64);
-  stage.resultsOffset = layout.place("scalars", 64);
+  StageLayout layout(stage);
   const int64_t work = layout.place("activations", 4 * 64);
-  layout.finish(stage);
-  plan::Move fill;
-  fill.kind = plan::Move::Kind::fill;
-  fill.bytes = 4 * 64;
-  plan::Gemm square, narrow;
-  square.m = square.n = square.k = 4;
-  narrow.m = narrow.n = 2, narrow.k = 8;
+  layout.finish();
+  const plan::Gemm square{.m = 4, .n = 4, .k = 4}, narrow{.m = 2, .n = 2, .k = 8};
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("work", {64, 64, 64, 4 * 64, 64})
-                                       .add(fill, {3})
+                                       .add(fillOf(4 * 64), {3})
                                        .add(square, {0, 1, 2})
                                        .add(square, {1, 2, 0})
                                        .add(narrow, {0, 1, 2})
@@ -41,8 +34,8 @@ protected:
     controls->algorithms = 4;
     controls->fastestAlgorithm = 2;
   }
-  // Loads and steps; what the engine has to say.
-  std::vector<std::string> run(const DeviceOptions &device, const plan::Plan &plan = productPlan()) {
+  // Loads and steps; all that the engine has to say.
+  std::string run(const DeviceOptions &device, const plan::Plan &plan = productPlan()) {
     controls->choices = controls->otherAlgorithms = controls->allocations = 0;
     const std::unique_ptr<Engine> engine = engineOnDevice(plan, {}, device);
     if (!engine)
@@ -51,19 +44,13 @@ protected:
       const Result<StepResult> result = engine->step(step, makeBatch(plan, step), stepScalars({}, 0.5, step));
       EXPECT_TRUE(result.isOk()) << result.status().message();
     }
-    return engine->notes();
+    return fmt::format("{}", fmt::join(engine->notes(), "\n"));
   }
   DeviceOptions tuned() const {
     DeviceOptions device = hostDevice();
     device.tuneProducts = true;
     device.tuneCache = cache;
     return device;
-  }
-  bool says(const std::vector<std::string> &notes, const std::string &words) const {
-    for (const std::string &note : notes)
-      if (note.find(words) != std::string::npos)
-        return true;
-    return false;
   }
 
   PluginControls controls;
@@ -83,17 +70,17 @@ TEST_F(ProductChoicesTest, areMeasuredOncePerDistinctProductInTheRanksMemory) {
   EXPECT_EQ(controls->otherAlgorithms, 2) << "each is made once";
   EXPECT_EQ(controls->allocations, 1) << "the rank's";
   EXPECT_TRUE(
-      says(notes, "products: 2 measured here, 0 not; 2 of 2 other than the library's choice; kept in " + cache));
+      has(notes, {"products: 2 measured here, 0 not; 2 of 2 other than the library's choice; kept in " + cache}));
 }
 
 TEST_F(ProductChoicesTest, areKept) {
   run(tuned());
   const std::string kept = folder.read("cache/products.json");
-  EXPECT_NE(kept.find("products of the host, m=4 n=4 k=4 f32 -> f32, workspace 0"), std::string::npos) << kept;
+  EXPECT_TRUE(has(kept, {"products of the host, m=4 n=4 k=4 f32 -> f32, workspace 0"}));
   controls->fastestAlgorithm = 3; // another day
   const auto notes = run(tuned());
   EXPECT_EQ(controls->choices, 0);
-  EXPECT_TRUE(says(notes, "0 measured here, 2 not; 2 of 2 other"));
+  EXPECT_TRUE(has(notes, {"0 measured here, 2 not; 2 of 2 other"}));
   EXPECT_EQ(folder.read("cache/products.json"), kept);
 }
 
@@ -105,8 +92,8 @@ TEST_F(ProductChoicesTest, areMeasuredAnewWhereTheCacheIsDamaged) {
   controls->fastestAlgorithm = 3;
   const auto notes = run(tuned());
   EXPECT_EQ(controls->choices, 1);
-  EXPECT_TRUE(says(notes, "found -2, expected the number of an algorithm; measured anew"));
-  EXPECT_FALSE(says(run(tuned()), "measured anew")) << "it was replaced";
+  EXPECT_TRUE(has(notes, {"found -2, expected the number of an algorithm; measured anew"}));
+  EXPECT_FALSE(has(run(tuned()), {"measured anew"})) << "it was replaced";
 }
 
 TEST_F(ProductChoicesTest, areMeasuredAnewWhereTheLibraryHasThemNot) {
@@ -115,13 +102,13 @@ TEST_F(ProductChoicesTest, areMeasuredAnewWhereTheLibraryHasThemNot) {
   controls->fastestAlgorithm = 1;
   const auto notes = run(tuned());
   EXPECT_EQ(controls->choices, 2);
-  EXPECT_TRUE(says(notes, "algorithm 2 of 2; measured anew"));
-  EXPECT_FALSE(says(run(tuned()), "measured anew"));
+  EXPECT_TRUE(has(notes, {"algorithm 2 of 2; measured anew"}));
+  EXPECT_FALSE(has(run(tuned()), {"measured anew"}));
 }
 
 TEST_F(ProductChoicesTest, needNoCache) {
   cache = folder.write("file", "") + "/products.json";
-  EXPECT_TRUE(says(run(tuned()), "its folder cannot be made"));
+  EXPECT_TRUE(has(run(tuned()), {"its folder cannot be made"}));
   EXPECT_EQ(controls->choices, 2);
   cache.clear();
   run(tuned());
@@ -130,7 +117,7 @@ TEST_F(ProductChoicesTest, needNoCache) {
 
 TEST_F(ProductChoicesTest, areTheLibrarysWhereTheRankHasNoRoomToMeasure) {
   controls->choosingBytes = 1 << 20;
-  EXPECT_TRUE(says(run(tuned()), "the library's choice is taken"));
+  EXPECT_TRUE(has(run(tuned()), {"the library's choice is taken"}));
   EXPECT_EQ(controls->choices, 0);
   controls->choosingBytes = 0;
   run(tuned());
@@ -139,9 +126,7 @@ TEST_F(ProductChoicesTest, areTheLibrarysWhereTheRankHasNoRoomToMeasure) {
 
 TEST_F(ProductChoicesTest, leaveAFileThatIsNoCache) {
   cache = folder.write("letter", "dear reader");
-  const auto engine = tryEngineOnDevice(productPlan(), {}, tuned());
-  ASSERT_FALSE(engine.isOk());
-  EXPECT_NE(engine.status().message().find("expected a cache of a device's products"), std::string::npos);
+  EXPECT_TRUE(fails(tryEngineOnDevice(productPlan(), {}, tuned()), {"expected a cache of a device's products"}));
   EXPECT_EQ(folder.read("letter"), "dear reader");
 }
 
@@ -156,25 +141,21 @@ TEST_F(ProductChoicesTest, ofProcessesAreThoseOfTheFirstRank) {
   constexpr int64_t ranks = 3;
   SharedValues shared;
   ThreadWorld hosts(ranks);
-  std::vector<std::vector<std::string>> notes(ranks);
-  std::vector<std::thread> processes;
+  std::vector<std::string> notes(ranks);
   const plan::Plan plan = productPlan(ranks);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    processes.emplace_back([&, rank] {
-      DeviceOptions device = tuned();
-      device.tuneCache = folder.path("cache" + std::to_string(rank));
-      device.share = shared.share();
-      EngineOptions options;
-      options.communicator = &hosts.communicator(rank);
-      if (const std::unique_ptr<Engine> engine = engineOnDevice(plan, options, device))
-        notes[rank] = engine->notes();
-    });
-  for (std::thread &process : processes)
-    process.join();
+  onThreads(ranks, [&](int64_t rank) {
+    DeviceOptions device = tuned();
+    device.tuneCache = folder.path("cache" + std::to_string(rank));
+    device.share = shared.share();
+    EngineOptions options;
+    options.communicator = &hosts.communicator(rank);
+    if (const std::unique_ptr<Engine> engine = engineOnDevice(plan, options, device))
+      notes[rank] = fmt::format("{}", fmt::join(engine->notes(), "\n"));
+  });
   EXPECT_EQ(controls->choices, 2);
   EXPECT_EQ(controls->otherAlgorithms, 2 * ranks);
-  EXPECT_TRUE(says(notes[0], "2 measured here, 0 not"));
-  EXPECT_TRUE(says(notes[2], "0 measured here, 2 not"));
+  EXPECT_TRUE(has(notes[0], {"2 measured here, 0 not"}));
+  EXPECT_TRUE(has(notes[2], {"0 measured here, 2 not"}));
 }
 
 } // namespace
