@@ -159,7 +159,7 @@ TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), fal
 TEST_P(CudnnAttention, aSmallWorkspaceIsSaid) {
   mgc_attention_facts facts = factsOf(500, 2, 64);
   facts.backward = 1, facts.workspace_bytes = 1 << 20;
-  const auto graph = makeCudnnGraph(cudnn, facts, cudaAttentionRuns(planOf(facts), 0)[0], true);
+  const auto graph = makeCudnnGraph(cudnn, planOf(facts), cudaAttentionRuns(planOf(facts), 0)[0], true);
   ASSERT_FALSE(graph.isOk());
   EXPECT_NE(graph.status().message().find("a kernel needs"), std::string::npos) << graph.status().message();
 }
