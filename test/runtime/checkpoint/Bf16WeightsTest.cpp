@@ -1,11 +1,7 @@
 // Weights of plans of bf16: values that are the rounding of f32 masters, in slices or not, from and to checkpoints.
 #include "runtime/base/Bf16.h"
-#include "runtime/checkpoint/Weights.h"
-#include "runtime/random/Philox.h"
-#include "test/runtime/TempDir.h"
-#include "test/runtime/checkpoint/TestPlan.h"
+#include "test/runtime/checkpoint/TestWeights.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -20,8 +16,6 @@ using plan::Plan;
 
 namespace {
 
-constexpr MeshSizes kMeshes[] = {{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
-
 // Each sharding and, with it, either layout of the parts of a matrix, on each mesh.
 void forEachPlan(const std::function<void(const Plan &)> &body) {
   for (bool zero : {false, true})
@@ -29,72 +23,25 @@ void forEachPlan(const std::function<void(const Plan &)> &body) {
       body(makePlan(sizes, zero, /*joined=*/zero, DType::bf16));
 }
 
-Bf16 bf16At(const Memory &memory, int64_t rank, int64_t offset, int64_t element) {
-  Bf16 value;
-  std::memcpy(&value, memory.arenas()[rank] + offset + 2 * element, sizeof value);
-  return value;
-}
-
-// Masters are bucketContents, each rank's slice of them, values their rounding, moments zero.
-void expectAll(const Plan &plan, const Memory &memory, const ExpectedValue &expected) {
-  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
-    const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank)];
-    for (size_t b = 0; b < stage.buckets.size(); ++b) {
-      const Bucket &bucket = stage.buckets[b];
-      const std::vector<float> contents = bucketContents(plan, rank, int64_t(b), expected);
-      const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
-      const int64_t slice = bucket.elements / parts,
-                    first = bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0;
-      for (int64_t i = 0; i < bucket.elements; ++i)
-        ASSERT_EQ(bf16At(memory, rank, bucket.valueOffset, i), toBf16(contents[i])) << rank << " " << b << " " << i;
-      const std::span<float> masters = memory.floats(plan, rank, bucket.masterOffset, slice);
-      for (int64_t i = 0; i < slice; ++i)
-        ASSERT_EQ(std::bit_cast<uint32_t>(masters[i]), std::bit_cast<uint32_t>(contents[first + i]))
-            << rank << " " << b << " " << i;
-      for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-        for (float moment : memory.floats(plan, rank, offset, slice))
-          ASSERT_EQ(std::bit_cast<uint32_t>(moment), 0u);
-    }
-  }
-}
-
-float initialValue(uint64_t seed, const Parameter &parameter, int64_t index) {
-  if (parameter.init != plan::InitKind::normal)
-    return parameter.init == plan::InitKind::ones ? 1.0f : 0.0f;
-  float value;
-  normalRange(seed, hashName(parameter.tensor), uint64_t(index), 1, parameter.initStd, &value);
-  return value;
-}
-
 // Weights of a seed, that need more bits than bf16 has, as f32 plans save them.
-void saveInF32(const std::string &directory, uint64_t seed) {
+void save(const std::string &directory, uint64_t seed, DType type = DType::f32) {
   const Plan plan = makePlan({});
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, seed, memory.arenas())));
-  ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), directory)));
-}
-
-Memory initialised(const Plan &plan, uint64_t seed) {
-  Memory memory(plan);
-  EXPECT_TRUE(isOk(initWeights(plan, seed, memory.arenas())));
-  return memory;
+  ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, seed).arenas(), directory, {.type = type})));
 }
 
 } // namespace
 
 TEST(Bf16Weights, initDrawsMastersAndRoundsThem) {
-  forEachPlan([](const Plan &plan) {
-    expectAll(plan, initialised(plan, 77), [](const Parameter &p, int64_t i) { return initialValue(77, p, i); });
-  });
+  forEachPlan([](const Plan &plan) { expectWeights(plan, initialised(plan, 77), initialValue(77)); });
 }
 
 TEST(Bf16Weights, mastersTakeThePrecisionOfTheFile) {
   TempDir dir;
-  saveInF32(dir.path(), 5);
+  save(dir.path(), 5);
   forEachPlan([&](const Plan &plan) {
     Memory memory(plan);
     ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas(), {}, {.pieceElements = 7})));
-    expectAll(plan, memory, [](const Parameter &p, int64_t i) { return initialValue(5, p, i); });
+    expectWeights(plan, memory, initialValue(5));
   });
 }
 
@@ -106,30 +53,21 @@ TEST(Bf16Weights, halvesOfEitherKindAreRead) {
     std::map<std::string, std::vector<int64_t>> shapes;
     for (const Parameter &parameter : plan.parameters)
       shapes[parameter.tensor] = parameter.shapeOfTensor();
-    std::vector<TensorSpec> specs;
-    int64_t elements = 0;
-    for (const auto &[name, shape] : shapes) {
-      specs.push_back({name, type, shape});
-      elements += product(shape);
-    }
-    const std::vector<uint16_t> halves(size_t(elements), 0x3f81);
-    Result<SafetensorsWriter> writer = SafetensorsWriter::create(dir.path("model.safetensors"), specs);
-    ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(halves)))));
-    ASSERT_TRUE(isOk(writer->commit()));
+    TensorWriter file;
+    for (const auto &[name, shape] : shapes)
+      file.add(name, shape, std::vector<uint16_t>(size_t(product(shape)), 0x3f81), type);
+    file.write(dir.path("model.safetensors"));
     Memory memory(plan);
     ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
-    expectAll(plan, memory, [value](const Parameter &, int64_t) { return value; });
+    expectWeights(plan, memory, [value](const Parameter &, int64_t) { return value; });
   }
 }
 
 // f32 goes in and comes out of every layout without loss; bf16 is its rounding.
 TEST(Bf16Weights, mastersComeBackBitForBitAndValuesRounded) {
   TempDir f32, bf16;
-  saveInF32(f32.path(), 9);
-  {
-    const Plan plan = makePlan({});
-    ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, 9).arenas(), bf16.path(), {.type = DType::bf16})));
-  }
+  save(f32.path(), 9);
+  save(bf16.path(), 9, DType::bf16);
   forEachPlan([&](const Plan &plan) {
     Memory memory(plan);
     ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(f32.path()), memory.arenas())));
@@ -143,22 +81,16 @@ TEST(Bf16Weights, mastersComeBackBitForBitAndValuesRounded) {
   ASSERT_TRUE(isOk(file));
   const TensorView &tensor = *file->find("wte.weight");
   ASSERT_EQ(tensor.type, ElementType::BF16);
-  std::vector<float> found(size_t(tensor.elements()));
-  convertToF32(tensor, 0, tensor.elements(), found.data());
-  for (size_t i = 0; i < found.size(); ++i) {
-    float drawn;
-    normalRange(9, hashName("wte.weight"), i, 1, 0.02, &drawn);
-    ASSERT_EQ(found[i], toFloat(toBf16(drawn)));
-  }
+  const std::vector<float> found = floatsOf(tensor);
+  const Plan plan = makePlan({});
+  for (size_t i = 0; i < found.size(); ++i)
+    ASSERT_EQ(found[i], toFloat(toBf16(initialValue(9)(plan.parameters[0], int64_t(i)))));
 }
 
 // A file of bf16 goes in and comes out by the values alone.
 TEST(Bf16Weights, frozenValuesHaveNoMasters) {
   TempDir file;
-  {
-    const Plan plan = makePlan({});
-    ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, 9).arenas(), file.path(), {.type = DType::bf16})));
-  }
+  save(file.path(), 9, DType::bf16);
   forEachPlan([&](Plan plan) {
     freezeAll(plan);
     Memory memory(plan);
@@ -261,9 +193,7 @@ TEST(Bf16Weights, gradientsAreWrittenInF32) {
       int64_t ofSecond = 0;
       for (const auto &[name, tensor] : file->tensors()) {
         ASSERT_EQ(tensor.type, ElementType::F32);
-        std::vector<float> values(size_t(tensor.elements()));
-        convertToF32(tensor, 0, tensor.elements(), values.data());
-        for (float value : values) {
+        for (float value : floatsOf(tensor)) {
           ASSERT_TRUE(value == 1 || (zero && value == 1.5f)) << value;
           ofSecond += value == 1.5f;
         }

@@ -23,6 +23,13 @@ protected:
     record.files = {{kFile, 1, "00000000"}};
     return folder.complete(record, "{}");
   }
+  // Opens the folder and saves these steps.
+  CheckpointFolder openAndSave(int64_t retain, std::initializer_list<int64_t> steps, const Continued &continued = {}) {
+    CheckpointFolder folder = open(retain, continued);
+    for (int64_t step : steps)
+      EXPECT_TRUE(isOk(save(folder, step)));
+    return folder;
+  }
   std::string latest() { return dir_.read(kLatestFile); }
   std::set<int64_t> steps() {
     std::set<int64_t> steps;
@@ -37,35 +44,26 @@ protected:
 };
 
 TEST_F(FolderTest, keepsTheLastOnes) {
-  CheckpointFolder folder = open(2);
-  for (int64_t step : {10, 20, 30, 40})
-    ASSERT_TRUE(isOk(save(folder, step)));
+  openAndSave(2, {10, 20, 30, 40});
   EXPECT_EQ(steps(), (std::set<int64_t>{30, 40}));
   EXPECT_EQ(latest(), "40\n");
   EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_0000030", "iter_0000040", kLatestFile}));
 }
 
 TEST_F(FolderTest, keepsAllOfNone) {
-  CheckpointFolder folder = open(0);
-  for (int64_t step : {10, 20, 30})
-    ASSERT_TRUE(isOk(save(folder, step)));
+  openAndSave(0, {10, 20, 30});
   EXPECT_EQ(steps(), (std::set<int64_t>{10, 20, 30}));
 }
 
 // A run that goes on from 20 counts what it continues among those it keeps.
 TEST_F(FolderTest, continuesItsOwn) {
-  CheckpointFolder first = open(0);
-  for (int64_t step : {10, 20})
-    ASSERT_TRUE(isOk(save(first, step)));
-  CheckpointFolder second = open(2, {20});
-  ASSERT_TRUE(isOk(save(second, 30)));
+  openAndSave(0, {10, 20});
+  openAndSave(2, {30}, {20});
   EXPECT_EQ(steps(), (std::set<int64_t>{20, 30}));
 }
 
 TEST_F(FolderTest, saysThatMoreGoThanBefore) {
-  CheckpointFolder first = open(0);
-  for (int64_t step : {10, 20, 30})
-    ASSERT_TRUE(isOk(save(first, step)));
+  openAndSave(0, {10, 20, 30});
   fs::create_directories(dir_.path("iter_0000015")); // no save has made it
   dir_.write("iter_0000015/notes.txt", "mine");
   open(3, {30});
@@ -79,9 +77,7 @@ TEST_F(FolderTest, saysThatMoreGoThanBefore) {
 }
 
 TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
-  CheckpointFolder first = open(0);
-  for (int64_t step : {10, 20})
-    ASSERT_TRUE(isOk(save(first, step)));
+  openAndSave(0, {10, 20});
   EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {}, notes_),
                     {dir_.path(), "of another training", "of step 20", "--load", "--force"}));
   EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_), {"behind step 10", "of step 20"}));
@@ -110,9 +106,7 @@ TEST_F(FolderTest, removesWhatKilledSavesLeft) {
 
 // A run was killed when its last checkpoint had its name and nothing else.
 TEST_F(FolderTest, settlesWhatAKilledRunCompleted) {
-  CheckpointFolder killed = open(2);
-  for (const int64_t step : {5, 10})
-    ASSERT_TRUE(isOk(save(killed, step)));
+  openAndSave(2, {5, 10});
   fs::copy(dir_.path("iter_0000010"), dir_.path("iter_0000015"), fs::copy_options::recursive);
   const CheckpointFolder next = open(2, {15});
   ASSERT_TRUE(next.has(15));
@@ -137,9 +131,7 @@ TEST_F(FolderTest, filesThatRank0DoesNotSeeAreRefused) {
 TEST_F(FolderTest, findsTheLatest) {
   using Found = std::optional<std::string>;
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found());
-  CheckpointFolder folder = open(0);
-  for (int64_t step : {10, 20})
-    ASSERT_TRUE(isOk(save(folder, step)));
+  openAndSave(0, {10, 20});
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
   EXPECT_EQ(*findCheckpoint(dir_.path("iter_0000010")), Found(dir_.path("iter_0000010")));
   dir_.write(kLatestFile, "10"); // the save of 20 was killed

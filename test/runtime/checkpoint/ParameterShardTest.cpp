@@ -24,12 +24,10 @@ plan::Mesh meshOf(int64_t tp) { return {{{"tp", tp}}, {{"tp", {"tp"}}}}; }
 
 // k of c_attn [2, 24]: columns 8 to 15 are [g, d] = [2, 4].
 Parameter makeKey() {
-  Parameter key;
-  key.fileShape = {2, 24};
-  key.grouping = {1, 2};
-  key.offset = {0, 8};
-  key.dims = {{"h", 2, 2, {}}, {"g", 2, 2, {"tp"}}, {"d", 4, 4, {}}};
-  return key;
+  return {.fileShape = {2, 24},
+          .grouping = {1, 2},
+          .offset = {0, 8},
+          .dims = {{"h", 2, 2, {}}, {"g", 2, 2, {"tp"}}, {"d", 4, 4, {}}}};
 }
 
 } // namespace
@@ -67,11 +65,8 @@ TEST(Shard, inLongerRows) {
 
 // 5 of 6 rows of [6, 3] are in the file: the second half has 2 of its 3.
 TEST(Shard, padding) {
-  Parameter table;
-  table.fileShape = {5, 3};
-  table.grouping = {1, 1};
-  table.offset = {0, 0};
-  table.dims = {{"v", 6, 5, {"tp"}}, {"h", 3, 3, {}}};
+  Parameter table{
+      .fileShape = {5, 3}, .grouping = {1, 1}, .offset = {0, 0}, .dims = {{"v", 6, 5, {"tp"}}, {"h", 3, 3, {}}}};
   EXPECT_EQ(runsOf(shardOf(meshOf(2), table, 1)), "0<-9:6");
   table.rows = {1, 2, 7};
   EXPECT_EQ(runsOf(shardOf(meshOf(2), table, 1)), "0<-9:3 7<-12:3");
@@ -80,12 +75,11 @@ TEST(Shard, padding) {
 
 // k of query_key_value [2 * 6, 3], where each of 2 groups has 2 rows of q, k and v.
 TEST(Shard, ofGroups) {
-  Parameter key;
-  key.fileShape = {2, 6, 3};
-  key.tensorShape = {12, 3};
-  key.grouping = {1, 1, 1};
-  key.offset = {0, 2, 0};
-  key.dims = {{"g", 2, 2, {"tp"}}, {"d", 2, 2, {}}, {"h", 3, 3, {}}};
+  const Parameter key{.fileShape = {2, 6, 3},
+                      .tensorShape = {12, 3},
+                      .grouping = {1, 1, 1},
+                      .offset = {0, 2, 0},
+                      .dims = {{"g", 2, 2, {"tp"}}, {"d", 2, 2, {}}, {"h", 3, 3, {}}}};
   EXPECT_EQ(runsOf(shardOf(meshOf(1), key, 0)), "0<-6:6 6<-24:6");
   EXPECT_EQ(runsOf(shardOf(meshOf(2), key, 1)), "0<-24:6");
 }

@@ -1,18 +1,14 @@
 // Saving where each rank is a process: the same files, to the byte, as from one process that holds all ranks. Threads,
 // each with the memory of its rank alone, stand for the processes.
 #include "runtime/checkpoint/GradientNorms.h"
-#include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/thread/ThreadWorld.h"
-#include "test/runtime/TempDir.h"
-#include "test/runtime/checkpoint/TestPlan.h"
+#include "test/runtime/checkpoint/TestWeights.h"
+#include "test/runtime/comm/OnThreads.h"
 
 #include <cmath>
-#include <thread>
 
 namespace mgc::test {
 namespace {
-
-const std::vector<MeshSizes> kMeshes = {{1, 1, 2, 1}, {1, 1, 2, 2}, {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}};
 
 using Save = std::function<Status(Arenas arenas, Communicator &communicator)>;
 
@@ -21,16 +17,13 @@ std::vector<Status> saveApart(const plan::Plan &plan, const Memory &memory, cons
   const int64_t ranks = plan.mesh.worldSize();
   ThreadWorld world(ranks, {std::chrono::milliseconds(60'000)});
   std::vector<Status> results(ranks);
-  std::vector<std::jthread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      std::vector<std::byte *> own(ranks);
-      own[rank] = memory.arenas()[rank];
-      results[rank] = save(own, world.communicator(rank));
-      if (!results[rank].isOk())
-        world.communicator(rank).abort(results[rank]);
-    });
-  threads.clear();
+  onThreads(ranks, [&](int64_t rank) {
+    std::vector<std::byte *> own(ranks);
+    own[rank] = memory.arenas()[rank];
+    results[rank] = save(own, world.communicator(rank));
+    if (!results[rank].isOk())
+      world.communicator(rank).abort(results[rank]);
+  });
   return results;
 }
 
@@ -40,8 +33,7 @@ TEST(SaveApart, weightsAreTheSameFiles) {
       for (int64_t shard : {int64_t(4000), int64_t(1) << 30}) {
         TempDir together, apart;
         const plan::Plan plan = makePlan(sizes, zero, joined);
-        const Memory memory(plan);
-        ASSERT_TRUE(isOk(initWeights(plan, 3, memory.arenas())));
+        const Memory memory = initialised(plan, 3);
         ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), together.path(), {.maxShardBytes = shard})));
         for (const Status &status : saveApart(plan, memory, [&](Arenas arenas, Communicator &communicator) {
                return saveWeights(plan, arenas, apart.path(), {.maxShardBytes = shard, .communicator = &communicator});
@@ -106,8 +98,7 @@ TEST(SaveApart, gradientsAreTheSameFile) {
 TEST(SaveApart, whatIsNotFitToBeSavedIsFound) {
   TempDir dir;
   const plan::Plan plan = makePlan({2, 2, 2, 1});
-  const Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, 1, memory.arenas())));
+  const Memory memory = initialised(plan, 1);
   const auto save = [&](Arenas arenas, Communicator &communicator) {
     return saveWeights(plan, arenas, dir.path(), {.communicator = &communicator});
   };

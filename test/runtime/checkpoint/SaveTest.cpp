@@ -1,10 +1,8 @@
 // Saving: what was loaded or initialised comes back bit for bit, whatever the layout; failures leave the old
 // files.
 #include "runtime/checkpoint/Replacement.h"
-#include "runtime/checkpoint/Weights.h"
 #include "runtime/random/Philox.h"
-#include "test/runtime/TempDir.h"
-#include "test/runtime/checkpoint/TestPlan.h"
+#include "test/runtime/checkpoint/TestWeights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,13 +16,11 @@ using plan::Plan;
 
 namespace {
 
-const std::vector<MeshSizes> kMeshes = {{1, 1, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {1, 1, 2, 2},
-                                        {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
+using SaveWeights = InTempDir;
+using SaveReplacement = InTempDir;
 
 void initAndSave(const Plan &plan, uint64_t seed, const std::string &directory, const SaveOptions &options = {}) {
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, seed, memory.arenas())));
-  ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), directory, options)));
+  ASSERT_TRUE(isOk(saveWeights(plan, initialised(plan, seed).arenas(), directory, options)));
 }
 
 // The value of one element of the checkpoint in a directory: differs between seeds.
@@ -44,7 +40,7 @@ float sampleOf(uint64_t seed) {
 
 } // namespace
 
-TEST(SaveWeights, loadedWeightsComeBackBitForBitFromEveryLayout) {
+TEST_F(SaveWeights, loadedWeightsComeBackBitForBitFromEveryLayout) {
   TempDir first;
   Plan one = makePlan({});
   initAndSave(one, 5, first.path());
@@ -61,7 +57,7 @@ TEST(SaveWeights, loadedWeightsComeBackBitForBitFromEveryLayout) {
     }
 }
 
-TEST(SaveWeights, initialisedWeightsAreTheSameFileFromEveryLayout) {
+TEST_F(SaveWeights, initialisedWeightsAreTheSameFileFromEveryLayout) {
   TempDir first;
   initAndSave(makePlan({}), 99, first.path());
   for (bool joined : {false, true})
@@ -72,8 +68,7 @@ TEST(SaveWeights, initialisedWeightsAreTheSameFileFromEveryLayout) {
     }
 }
 
-TEST(SaveWeights, makesDirectoriesAndPyTorchMetadata) {
-  TempDir dir;
+TEST_F(SaveWeights, makesDirectoriesAndPyTorchMetadata) {
   initAndSave(makePlan({2, 1, 1, 1}), 1, dir.path("a/b"));
   Result<Safetensors> file = Safetensors::open(dir.path("a/b/model.safetensors"));
   ASSERT_TRUE(isOk(file));
@@ -81,13 +76,12 @@ TEST(SaveWeights, makesDirectoriesAndPyTorchMetadata) {
   EXPECT_EQ(file->tensors().size(), 11u); // the tied embedding once
   EXPECT_EQ(file->find("wte.weight")->shape, (std::vector<int64_t>{37, 16}));
   dir.write("file", "");
-  Plan plan = makePlan({});
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, 1, memory.arenas())));
-  EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path("file")), {"cannot make this directory"}));
+  const Plan plan = makePlan({});
+  EXPECT_TRUE(
+      fails(saveWeights(plan, initialised(plan, 1).arenas(), dir.path("file")), {"cannot make this directory"}));
 }
 
-TEST(SaveWeights, splitsIntoShardsWithAnIndex) {
+TEST_F(SaveWeights, splitsIntoShardsWithAnIndex) {
   TempDir whole, split;
   Plan plan = makePlan({1, 1, 2, 1});
   initAndSave(plan, 3, whole.path());
@@ -107,8 +101,7 @@ TEST(SaveWeights, splitsIntoShardsWithAnIndex) {
   }
 }
 
-TEST(SaveWeights, replacesOneFormByTheOther) {
-  TempDir dir;
+TEST_F(SaveWeights, replacesOneFormByTheOther) {
   dir.write("tokenizer.json", "kept");
   dir.write("model-of-mine.safetensors", "kept");
   SaveOptions shards{.maxShardBytes = 4000};
@@ -124,8 +117,7 @@ TEST(SaveWeights, replacesOneFormByTheOther) {
 }
 
 // Until the new index is in place, readers need the old shards: new ones never take their names.
-TEST(SaveWeights, newShardsHaveOtherNamesThanOldOnes) {
-  TempDir dir;
+TEST_F(SaveWeights, newShardsHaveOtherNamesThanOldOnes) {
   Plan plan = makePlan({});
   initAndSave(plan, 1, dir.path(), {.maxShardBytes = 4000});
   std::set<std::string> before = dir.list();
@@ -136,8 +128,7 @@ TEST(SaveWeights, newShardsHaveOtherNamesThanOldOnes) {
   EXPECT_EQ(kept, (std::vector<std::string>{"config.json", "model.safetensors.index.json"}));
 }
 
-TEST(SaveWeights, deletesNothingButWeightsThatAnOldIndexNames) {
-  TempDir dir;
+TEST_F(SaveWeights, deletesNothingButWeightsThatAnOldIndexNames) {
   dir.write("tokenizer.json", "kept");
   dir.write("model.safetensors.index.json", R"({"weight_map": {"a": "tokenizer.json", "b": "old.safetensors"}})");
   dir.write("old.safetensors", "");
@@ -145,15 +136,14 @@ TEST(SaveWeights, deletesNothingButWeightsThatAnOldIndexNames) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"config.json", "model.safetensors", "tokenizer.json"}));
 }
 
-TEST(SaveWeights, aFullDiskLeavesTheOldCheckpoint) {
+TEST_F(SaveWeights, aFullDiskLeavesTheOldCheckpoint) {
   Plan plan = makePlan({1, 1, 2, 1});
   for (int64_t before : {int64_t(4000), int64_t(1) << 30})
     for (int64_t after : {int64_t(4000), int64_t(1) << 30}) {
       TempDir dir;
       initAndSave(plan, 1, dir.path(), {.maxShardBytes = before});
       std::set<std::string> files = dir.list();
-      Memory memory(plan);
-      ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
+      const Memory memory = initialised(plan, 2);
       {
         FileSizeLimit limit(3500); // some shards fit, one does not
         EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = after}), {"cannot write"}));
@@ -163,26 +153,23 @@ TEST(SaveWeights, aFullDiskLeavesTheOldCheckpoint) {
     }
 }
 
-TEST(SaveWeights, aDirectoryInTheWayIsRefusedBeforeAnythingIsReplaced) {
-  TempDir dir;
+TEST_F(SaveWeights, aDirectoryInTheWayIsRefusedBeforeAnythingIsReplaced) {
   Plan plan = makePlan({});
   initAndSave(plan, 1, dir.path());
   std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
   std::set<std::string> files = dir.list();
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
+  const Memory memory = initialised(plan, 2);
   EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = 4000}), {"is a directory"}));
   EXPECT_EQ(dir.list(), files);
   EXPECT_EQ(sample(dir.path()), sampleOf(1));
 }
 
-TEST(SaveWeights, refusesValuesThatAreNotFinite) {
+TEST_F(SaveWeights, refusesValuesThatAreNotFinite) {
   Plan plan = makePlan({2, 2, 2, 1});
   for (float value : {INFINITY, -INFINITY, NAN}) {
     TempDir dir;
     initAndSave(plan, 1, dir.path());
-    Memory memory(plan);
-    ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
+    const Memory memory = initialised(plan, 2);
     for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
       if (plan::stageOf(plan.mesh, rank) == 0)
         memory.value(plan, rank, plan.parameters[7])[4] = value;
@@ -192,8 +179,7 @@ TEST(SaveWeights, refusesValuesThatAreNotFinite) {
   }
 }
 
-TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
-  TempDir dir;
+TEST_F(SaveReplacement, aRenameThatFailsTakesTheNewFilesAway) {
   dir.write("model.safetensors", "old");
   dir.write("config.json", "old");
   {
@@ -211,8 +197,7 @@ TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
 }
 
 // Readers prefer model.safetensors: while it stays, the shards next to it are not the checkpoint.
-TEST(Replacement, anOldFileThatCannotBeRemovedIsAnError) {
-  TempDir dir;
+TEST_F(SaveReplacement, anOldFileThatCannotBeRemovedIsAnError) {
   dir.write("model.safetensors", "old");
   Replacement replacement(dir.path());
   ASSERT_TRUE(isOk(replacement.addText("model.safetensors.index.json", "{}")));
@@ -221,11 +206,9 @@ TEST(Replacement, anOldFileThatCannotBeRemovedIsAnError) {
   EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors: cannot be removed"}));
 }
 
-TEST(SaveWeights, refusesReplicasThatDiffer) {
-  TempDir dir;
+TEST_F(SaveWeights, refusesReplicasThatDiffer) {
   Plan plan = makePlan({2, 2, 2, 1});
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, 1, memory.arenas())));
+  const Memory memory = initialised(plan, 1);
   const Parameter &norm = plan.parameters[7], &embedding = plan.parameters[0];
   ASSERT_EQ(norm.name, "h.0.ln.weight");
   memory.value(plan, 3, norm)[4] = 1.5f; // stage 0 holds it on ranks 0 to 3
@@ -241,11 +224,9 @@ TEST(SaveWeights, refusesReplicasThatDiffer) {
 }
 
 // Elements are numbered in the parameter, wherever its rows lie, and the other parts of the matrix are not its.
-TEST(SaveWeights, refusesReplicasOfAPartThatDiffer) {
-  TempDir dir;
+TEST_F(SaveWeights, refusesReplicasOfAPartThatDiffer) {
   Plan plan = makePlan({1, 2, 2, 1}, /*zero=*/false, /*joined=*/true);
-  Memory memory(plan);
-  ASSERT_TRUE(isOk(initWeights(plan, 1, memory.arenas())));
+  const Memory memory = initialised(plan, 1);
   const Parameter &k = plan.parameters[2];
   ASSERT_EQ(k.name, "h.0.attn.c_attn.weight[k]"); // local [16, 2, 3] in [16, 2, 12]
   memory.value(plan, 3, k)[12 * 5 + 1] = 1.5f;
@@ -294,8 +275,7 @@ TEST(SaveGradients, writesScaledTensorsFromEveryLayout) {
       ASSERT_TRUE(isOk(file));
       EXPECT_EQ(file->tensors().size(), 11u);
       for (const auto &[name, tensor] : file->tensors()) {
-        std::vector<float> values(size_t(tensor.elements()));
-        convertToF32(tensor, 0, tensor.elements(), values.data());
+        const std::vector<float> values = floatsOf(tensor);
         for (size_t i = 0; i < values.size(); ++i)
           ASSERT_EQ(values[i], float(i) * 0.25f) << name << " zero " << zero;
       }

@@ -3,8 +3,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/checkpoint/LoadState.h"
 #include "runtime/random/Philox.h"
-#include "test/runtime/TempDir.h"
-#include "test/runtime/checkpoint/TestPlan.h"
+#include "test/runtime/checkpoint/TestWeights.h"
 
 #include <bit>
 #include <cfloat>
@@ -29,79 +28,62 @@ ExpectedValue stateValue(int part) {
   };
 }
 
-struct RankBucket {
-  const Bucket &bucket;
-  std::span<const float> whole; // bucketContents
-  int64_t first, slice;         // elements that are the rank's, where it is sharded
-};
-
-// Calls visit(rank, bucket) with what each bucket should have of a part of the state: masters, first or second moments.
-void forEachBucket(const Plan &plan, int part, const std::function<void(int64_t, const RankBucket &)> &visit) {
-  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
-    const plan::StagePlan &stage = plan.stages[plan::stageOf(plan.mesh, rank)];
-    for (size_t b = 0; b < stage.buckets.size(); ++b) {
-      const Bucket &bucket = stage.buckets[b];
-      const std::vector<float> whole = bucketContents(plan, rank, int64_t(b), stateValue(part));
-      const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
-      const int64_t slice = bucket.elements / parts;
-      visit(rank,
-            {bucket, whole, bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0, slice});
-    }
-  }
-}
-
-// Calls each(rank, address, expected) for all values, masters and moments; values of bf16 are widened.
-void forEachElement(const Plan &plan, const Memory &memory,
-                    const std::function<void(int64_t, DType, std::byte *, float)> &each) {
+// Calls each(rank, type, offset, element, expected) for all values, masters and moments.
+void forEachElement(const Plan &plan, const std::function<void(int64_t, DType, int64_t, int64_t, float)> &each) {
   const auto visit = [&](int64_t rank, DType type, int64_t offset, std::span<const float> expected) {
     for (size_t i = 0; i < expected.size(); ++i)
-      each(rank, type, memory.arenas()[rank] + offset + int64_t(i) * sizeInBytes(type), expected[i]);
+      each(rank, type, offset, int64_t(i), expected[i]);
   };
-  forEachBucket(plan, 0, [&](int64_t rank, const RankBucket &of) {
+  forEachBucket(plan, stateValue(0), [&](int64_t rank, const RankBucket &of) {
     visit(rank, valueType(plan, of.bucket), of.bucket.valueOffset, of.whole);
     if (of.bucket.masterOffset >= 0)
-      visit(rank, DType::f32, of.bucket.masterOffset, of.whole.subspan(size_t(of.first), size_t(of.slice)));
+      visit(rank, DType::f32, of.bucket.masterOffset, of.own());
   });
   for (int part : {1, 2})
-    forEachBucket(plan, part, [&](int64_t rank, const RankBucket &of) {
+    forEachBucket(plan, stateValue(part), [&](int64_t rank, const RankBucket &of) {
       if (of.bucket.hasMoments())
-        visit(rank, DType::f32, part == 1 ? of.bucket.firstMomentOffset : of.bucket.secondMomentOffset,
-              of.whole.subspan(size_t(of.first), size_t(of.slice)));
+        visit(rank, DType::f32, part == 1 ? of.bucket.firstMomentOffset : of.bucket.secondMomentOffset, of.own());
     });
 }
 
 void fillAll(const Plan &plan, const Memory &memory) {
-  forEachElement(plan, memory, [](int64_t, DType type, std::byte *at, float value) {
-    const Bf16 rounded = toBf16(value);
-    std::memcpy(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value, size_t(sizeInBytes(type)));
+  forEachElement(plan, [&](int64_t rank, DType type, int64_t offset, int64_t element, float value) {
+    memory.set(rank, type, offset, element, value);
   });
 }
 
 void expectAll(const Plan &plan, const Memory &memory) {
   int64_t wrong = 0;
-  forEachElement(plan, memory, [&](int64_t, DType type, std::byte *at, float value) {
-    const Bf16 rounded = toBf16(value);
-    wrong += std::memcmp(at, type == DType::bf16 ? static_cast<const void *>(&rounded) : &value,
-                         size_t(sizeInBytes(type))) != 0;
+  forEachElement(plan, [&](int64_t rank, DType type, int64_t offset, int64_t element, float value) {
+    wrong += !memory.holds(rank, type, offset, element, value);
   });
   EXPECT_EQ(wrong, 0);
 }
 
-CheckpointRecord writeAll(const Plan &plan, const Memory &memory, const TempDir &dir,
-                          StateFiles::Source source = StateFiles::Source::memory) {
+CheckpointRecord writeAll(const Plan &plan, const Memory &memory, const TempDir &dir) {
   CheckpointRecord record;
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
     StateFiles files(plan, rank, memory.arenas());
     EXPECT_EQ(files.bytes(), stateBytes(plan, rank));
-    if (source == StateFiles::Source::copy)
-      EXPECT_TRUE(isOk(files.copy(2)));
-    Result<std::vector<CheckpointFile>> written = files.write(dir.path(), source);
+    Result<std::vector<CheckpointFile>> written = files.write(dir.path(), StateFiles::Source::memory);
     EXPECT_TRUE(isOk(written));
     for (const CheckpointFile &file : *written)
       record.files.push_back(file);
   }
   return record;
 }
+
+// The state of a plan, filled and saved.
+struct SavedState {
+  explicit SavedState(Plan of) : plan(std::move(of)) {
+    fillAll(plan, memory);
+    record = writeAll(plan, memory, dir);
+  }
+  const Plan plan;
+  const Memory memory{plan};
+  const TempDir dir;
+  CheckpointRecord record;
+};
 
 void loadAll(const Plan &plan, const Memory &memory, const TempDir &dir, const CheckpointRecord &record) {
   const Result<StateReader> reader = StateReader::open(dir.path(), record);
@@ -136,24 +118,19 @@ void forEachElementOf(const Plan &plan, int64_t rank, const FileTensor &tensor, 
   EXPECT_EQ(next, indices.size());
 }
 
-const std::vector<MeshSizes> kMeshes = {{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1},
-                                        {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
-
 // Each layout, ZeRO level and dtype writes what each other one reads.
 TEST(State, goesFromEveryLayoutToEveryOther) {
   std::vector<Plan> plans;
-  for (const MeshSizes &sizes : kMeshes)
+  for (const MeshSizes &sizes :
+       {MeshSizes{1, 1, 1, 1}, {1, 1, 2, 2}, {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}})
     for (bool zero : {false, true})
       for (DType type : {DType::f32, DType::bf16})
         plans.push_back(makePlan(sizes, zero, /*joined=*/zero, type));
   for (const Plan &from : plans) {
-    TempDir dir;
-    const Memory memory(from);
-    fillAll(from, memory);
-    const CheckpointRecord record = writeAll(from, memory, dir);
+    const SavedState saved(from);
     for (const Plan &to : plans) {
       const Memory other(to);
-      loadAll(to, other, dir, record);
+      loadAll(to, other, saved.dir, saved.record);
       expectAll(to, other);
     }
   }
@@ -200,11 +177,9 @@ TEST(State, chunksOfRandomParametersAreTheirElements) {
 }
 
 TEST(State, aCopyIsWhatTheMemoryWas) {
-  const Plan plan = makePlan({2, 2, 2, 1}, true);
-  const Memory memory(plan);
-  fillAll(plan, memory);
-  TempDir now, copied;
-  const CheckpointRecord record = writeAll(plan, memory, now);
+  const SavedState saved(makePlan({2, 2, 2, 1}, true));
+  const auto &[plan, memory, now, record] = saved;
+  const TempDir copied;
   std::vector<StateFiles> files;
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
     EXPECT_TRUE(isOk(files.emplace_back(plan, rank, memory.arenas()).copy(2)));
@@ -220,12 +195,10 @@ TEST(State, aCopyIsWhatTheMemoryWas) {
 }
 
 TEST(State, weightsAloneLeaveMomentsZero) {
-  const Plan plan = makePlan({1, 2, 2, 1}, true);
-  TempDir dir;
-  const Memory memory(plan), other(plan);
-  fillAll(plan, memory);
-  const CheckpointRecord record = writeAll(plan, memory, dir);
-  const Result<StateReader> reader = StateReader::open(dir.path(), record);
+  const SavedState saved(makePlan({1, 2, 2, 1}, true));
+  const Plan &plan = saved.plan;
+  const Memory other(plan);
+  const Result<StateReader> reader = StateReader::open(saved.dir.path(), saved.record);
   ASSERT_TRUE(isOk(reader));
   ASSERT_TRUE(isOk(loadState(plan, *reader, other.arenas(), StatePart::weights)));
   const Bucket &bucket = plan.stages[0].buckets[0];
@@ -236,12 +209,9 @@ TEST(State, weightsAloneLeaveMomentsZero) {
 
 // The whole headers are what PyTorch's reader looks at.
 TEST(State, headersSayWhereChunksLie) {
-  const Plan plan = makePlan({1, 2, 1, 1}, true);
-  TempDir dir;
-  const Memory memory(plan);
-  fillAll(plan, memory);
-  for (const CheckpointFile &listed : writeAll(plan, memory, dir).files) {
-    const Result<Safetensors> file = Safetensors::open(dir.path(listed.name));
+  const SavedState saved(makePlan({1, 2, 1, 1}, true));
+  for (const CheckpointFile &listed : saved.record.files) {
+    const Result<Safetensors> file = Safetensors::open(saved.dir.path(listed.name));
     ASSERT_TRUE(isOk(file));
     EXPECT_EQ(file->metadata().at("format"), "pt");
     const auto info = nlohmann::json::parse(file->metadata().at("DCP_SHARDING_INFO"));
@@ -253,46 +223,38 @@ TEST(State, headersSayWhereChunksLie) {
 
 // --- Damage --------------------------------------------------------------------------------------------------
 
-class DamagedState : public testing::Test {
+class DamagedState : public testing::Test, protected SavedState {
 protected:
-  DamagedState() {
-    fillAll(plan_, memory_);
-    record_ = writeAll(plan_, memory_, dir_);
-  }
-  Result<StateReader> open() { return StateReader::open(dir_.path(), record_); }
-  std::string first() { return record_.files[0].name; }
-
-  const Plan plan_ = makePlan({1, 2, 1, 1}, true);
-  const Memory memory_{plan_};
-  TempDir dir_;
-  CheckpointRecord record_;
+  DamagedState() : SavedState(makePlan({1, 2, 1, 1}, true)) {}
+  Result<StateReader> open() { return StateReader::open(dir.path(), record); }
+  std::string first() { return record.files[0].name; }
 };
 
 TEST_F(DamagedState, aMissingFileIsNamed) {
-  std::filesystem::remove(dir_.path(first()));
+  std::filesystem::remove(dir.path(first()));
   EXPECT_TRUE(fails(open(), {first(), "No such file", "expected another checkpoint"}));
 }
 
 TEST_F(DamagedState, aFileThatIsCutOffIsNamed) {
-  std::filesystem::resize_file(dir_.path(first()), 100);
-  EXPECT_TRUE(fails(open(), {first(), "has 100 bytes, expected " + std::to_string(record_.files[0].bytes)}));
+  std::filesystem::resize_file(dir.path(first()), 100);
+  EXPECT_TRUE(fails(open(), {first(), "has 100 bytes, expected " + std::to_string(record.files[0].bytes)}));
 }
 
 TEST_F(DamagedState, anEditedNumberIsFoundByTheChecksum) {
-  std::string text = dir_.read(first());
+  std::string text = dir.read(first());
   text.back() ^= 1;
-  dir_.write(first(), text);
+  dir.write(first(), text);
   const Result<StateReader> reader = open();
   ASSERT_TRUE(isOk(reader));
-  EXPECT_TRUE(fails(reader->verifyFile(0), {first(), "has the checksum ", record_.files[0].checksum}));
+  EXPECT_TRUE(fails(reader->verifyFile(0), {first(), "has the checksum ", record.files[0].checksum}));
   EXPECT_TRUE(isOk(reader->verifyFile(1)));
 }
 
 TEST_F(DamagedState, chunksThatAreLeftOutAreFound) {
-  record_.files.erase(record_.files.begin());
+  record.files.erase(record.files.begin());
   const Result<StateReader> reader = open();
   if (reader.isOk())
-    EXPECT_TRUE(fails(verifyStateFits(plan_, *reader, StatePart::all), {"missing"}));
+    EXPECT_TRUE(fails(verifyStateFits(plan, *reader, StatePart::all), {"missing"}));
   else
     EXPECT_TRUE(fails(reader, {"overlap or leave elements"}));
 }
@@ -334,7 +296,7 @@ TEST(State, filesThatDisagreeAboutDimensionsAreRefused) {
 }
 
 TEST_F(DamagedState, anotherModelIsToldByItsTensors) {
-  Plan other = plan_;
+  Plan other = plan;
   const std::string last = other.parameters.back().tensor;
   for (Parameter &parameter : other.parameters)
     if (parameter.tensor == last)
@@ -365,8 +327,7 @@ TEST(StateFiles, haveFiniteNumbersAlone) {
     value = other;
     ASSERT_TRUE(isOk(files.copy(1)));
     for (const auto source : {StateFiles::Source::memory, StateFiles::Source::copy})
-      EXPECT_TRUE(
-          fails(files.write(dir.path(), source).status(), {parameter.tensor + " has values that are not finite"}));
+      EXPECT_TRUE(fails(files.write(dir.path(), source), {parameter.tensor + " has values that are not finite"}));
   }
 }
 

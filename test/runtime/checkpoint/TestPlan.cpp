@@ -1,5 +1,8 @@
 #include "test/runtime/checkpoint/TestPlan.h"
 
+#include "runtime/base/Bf16.h"
+
+#include <bit>
 #include <cstring>
 #include <fmt/format.h>
 #include <random>
@@ -82,18 +85,17 @@ static void layOut(Plan &plan, bool zero) {
   }
 }
 
-static Parameter makeParameter(std::string name, std::string tensor, std::vector<int64_t> fileShape,
-                               std::vector<int64_t> grouping, std::vector<int64_t> offset,
-                               std::vector<ParameterDim> dims, InitKind init = InitKind::normal) {
-  Parameter parameter;
-  parameter.name = std::move(name);
-  parameter.tensor = std::move(tensor);
-  parameter.fileShape = std::move(fileShape);
-  parameter.grouping = std::move(grouping);
-  parameter.offset = std::move(offset);
-  parameter.dims = std::move(dims);
-  parameter.init = init;
-  return parameter;
+static Parameter makeParameter(const std::string &name, const std::string &tensor,
+                               const std::vector<int64_t> &fileShape, const std::vector<int64_t> &grouping,
+                               const std::vector<int64_t> &offset, const std::vector<ParameterDim> &dims,
+                               InitKind init = InitKind::normal) {
+  return {.name = name,
+          .tensor = tensor,
+          .fileShape = fileShape,
+          .grouping = grouping,
+          .offset = offset,
+          .dims = dims,
+          .init = init};
 }
 
 static std::vector<Parameter> layerParameters(int64_t layer) {
@@ -247,6 +249,23 @@ Memory::Memory(const Plan &plan) {
 
 std::span<float> Memory::floats(const Plan &, int64_t rank, int64_t byteOffset, int64_t count) const {
   return {reinterpret_cast<float *>(pointers_[rank] + byteOffset), size_t(count)};
+}
+
+// The bits of a number of a type, in the lower bytes.
+static uint32_t bitsAs(plan::DType type, float value) {
+  return type == plan::DType::bf16 ? uint32_t(toBf16(value)) : std::bit_cast<uint32_t>(value);
+}
+
+bool Memory::holds(int64_t rank, plan::DType type, int64_t byteOffset, int64_t element, float value) const {
+  const uint32_t bits = bitsAs(type, value);
+  const int64_t width = sizeInBytes(type);
+  return std::memcmp(pointers_[rank] + byteOffset + element * width, &bits, size_t(width)) == 0;
+}
+
+void Memory::set(int64_t rank, plan::DType type, int64_t byteOffset, int64_t element, float value) const {
+  const uint32_t bits = bitsAs(type, value);
+  const int64_t width = sizeInBytes(type);
+  std::memcpy(pointers_[rank] + byteOffset + element * width, &bits, size_t(width));
 }
 
 float *Memory::value(const Plan &plan, int64_t rank, const Parameter &parameter, size_t place) const {

@@ -37,6 +37,9 @@ public:
   // The values of a parameter on a rank, in a plan of f32.
   float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter, size_t place = 0) const;
   std::span<float> floats(const plan::Plan &plan, int64_t rank, int64_t byteOffset, int64_t count) const;
+  // Whether an element of what lies at the offset is this value, or its rounding to bf16, to the bit.
+  bool holds(int64_t rank, plan::DType type, int64_t byteOffset, int64_t element, float value) const;
+  void set(int64_t rank, plan::DType type, int64_t byteOffset, int64_t element, float value) const;
 
 private:
   std::vector<std::unique_ptr<std::byte[]>> memory_;

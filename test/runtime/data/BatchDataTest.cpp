@@ -1,10 +1,7 @@
 // Files of whole batches with padding, types of tokens, and without labels.
-#include "runtime/data/Data.h"
+#include "test/runtime/TensorFiles.h"
+#include "test/runtime/data/DataPlans.h"
 
-#include "runtime/io/Safetensors.h"
-#include "test/runtime/TempDir.h"
-
-#include <gtest/gtest.h>
 #include <map>
 
 using namespace mgc;
@@ -33,20 +30,6 @@ const std::vector<int64_t> kTokens = {1, 2, 3, 4, /**/ 5, 6, 0, 0},
                            kLabels = {-100, 2, -100, -100, /**/ 5, -100, -100, -100},
                            kMask = {1, 1, 1, 1, /**/ 1, 1, 0, 0}, kTypes = {0, 0, 1, 1, /**/ 0, 1, 0, 0};
 
-// One step.
-std::string write(const TempDir &folder, const Tensors &tensors) {
-  const std::string path = folder.path("batch.safetensors");
-  std::vector<TensorSpec> specs;
-  for (const auto &[name, values] : tensors)
-    specs.push_back({name, ElementType::I64, {1, 2, 4}});
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
-  EXPECT_TRUE(isOk(writer));
-  for (const auto &[name, values] : tensors)
-    EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
-  EXPECT_TRUE(isOk(writer->commit()));
-  return path;
-}
-
 Tensors tensors(const Tensors &more) {
   Tensors all = {{"input_ids", kTokens}, {"labels", kLabels}};
   for (const auto &[name, values] : more)
@@ -54,60 +37,51 @@ Tensors tensors(const Tensors &more) {
   return all;
 }
 
-GlobalBatch read(const std::string &path, const plan::Plan &plan, const DataOptions &options = {}) {
-  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, options);
-  EXPECT_TRUE(isOk(data));
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  if (data.isOk())
-    EXPECT_TRUE(isOk((*data)->batch(0, batch)));
-  return batch;
-}
-
-// Without the path, which begins it.
-std::string errorOf(const std::string &path, const plan::Plan &plan, const DataOptions &options = {}) {
-  const Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, options);
-  const std::string error = data.isOk() ? "" : data.status().message();
-  return error.starts_with(path + ": ") ? error.substr(path.size() + 2) : error;
-}
+class BatchData : public InTempDir {
+protected:
+  // One step.
+  std::string write(const Tensors &tensors) const {
+    TensorWriter file;
+    for (const auto &[name, values] : tensors)
+      file.add(name, {1, 2, 4}, values);
+    return file.write(dir.path("batch.safetensors"));
+  }
+  // One step of tokens, labels and more, or others in their place.
+  std::string writeWith(const Tensors &more) const { return write(tensors(more)); }
+};
 
 } // namespace
 
-TEST(BatchData, paddingEndsADocument) {
-  const TempDir folder;
-  const GlobalBatch batch =
-      read(write(folder, tensors({{"attention_mask", kMask}, {"token_type_ids", kTypes}})), encoder());
+TEST_F(BatchData, paddingEndsADocument) {
+  const GlobalBatch batch = batchOf(writeWith({{"attention_mask", kMask}, {"token_type_ids", kTypes}}), encoder());
   EXPECT_EQ(batch.ends, (Numbers{4, 4, 4, 4, /**/ 2, 2, 2, 2}));
   EXPECT_EQ(batch.types, (Numbers{0, 0, 1, 1, /**/ 0, 1, 0, 0}));
   EXPECT_EQ(batch.labels, (Numbers{-100, 2, -100, -100, /**/ 5, -100, -100, -100}));
 }
 
-TEST(BatchData, thatSayNothingHaveNoPaddingAndOneType) {
-  const TempDir folder;
-  const std::string path = write(folder, tensors({}));
-  GlobalBatch batch = read(write(folder, tensors({{"attention_mask", kMask}, {"token_type_ids", kTypes}})), encoder());
-  const auto data = openData(write(folder, tensors({})), encoder(), 1).take();
+TEST_F(BatchData, thatSayNothingHaveNoPaddingAndOneType) {
+  GlobalBatch batch = batchOf(writeWith({{"attention_mask", kMask}, {"token_type_ids", kTypes}}), encoder());
+  const auto data = openData(writeWith({}), encoder(), 1).take();
   ASSERT_TRUE(isOk(data->batch(0, batch))); // in the place of one with padding
   EXPECT_EQ(batch.ends, Numbers(8, 4));
   EXPECT_EQ(batch.types, Numbers(8, 0));
 }
 
-TEST(BatchData, documentsEndWhereTheNextBeginsOrTheirPadding) {
-  const TempDir folder;
-  const std::string path = write(
-      folder, tensors({{"attention_mask", {1, 1, 1, 0, 1, 1, 0, 0}}, {"position_ids", {0, 0, 1, 2, 0, 1, 0, 1}}}));
+TEST_F(BatchData, documentsEndWhereTheNextBeginsOrTheirPadding) {
+  const std::string path =
+      writeWith({{"attention_mask", {1, 1, 1, 0, 1, 1, 0, 0}}, {"position_ids", {0, 0, 1, 2, 0, 1, 0, 1}}});
   const plan::Plan plan =
       planOf(plan::Objective::masked, {Kind::positionIds, Kind::documentStarts, Kind::documentEnds});
-  const GlobalBatch batch = read(path, plan);
+  const GlobalBatch batch = batchOf(path, plan);
   EXPECT_EQ(batch.starts, (Numbers{0, 1, 1, 1, /**/ 0, 0, 2, 2}));
   EXPECT_EQ(batch.ends, (Numbers{1, 3, 3, 3, /**/ 2, 2, 4, 4})); // padding may be a document
   EXPECT_TRUE(isOk(verifyEnds(batch.ends, batch.starts, 4)));
   // Attention that does not keep documents apart ends with the sequence.
-  EXPECT_EQ(read(path, planOf(plan::Objective::masked, {Kind::positionIds, Kind::documentEnds})).ends,
+  EXPECT_EQ(batchOf(path, planOf(plan::Objective::masked, {Kind::positionIds, Kind::documentEnds})).ends,
             (Numbers{3, 3, 3, 3, /**/ 2, 2, 2, 2}));
 }
 
-TEST(BatchData, masksThatAreNone) {
-  const TempDir folder;
+TEST_F(BatchData, masksThatAreNone) {
   const std::string rest = "; expected ones, and zeros behind them where the sample has padding",
                     where = "attention_mask: step 0, sample ";
   for (const auto &[mask, message] : std::initializer_list<std::pair<std::vector<int64_t>, std::string>>{
@@ -117,24 +91,22 @@ TEST(BatchData, masksThatAreNone) {
            {{1, 2, 1, 1, 1, 1, 1, 1}, "0: position 1: found 2, expected 0 or 1"},
            {{1, 1, 1, -1, 1, 1, 1, 1}, "0: position 3: found -1, expected 0 or 1"}})
     for (const plan::Plan &plan : {encoder(), decoder()})
-      EXPECT_EQ(errorOf(write(folder, tensors({{"attention_mask", mask}})), plan), where + message);
+      EXPECT_EQ(errorOf(writeWith({{"attention_mask", mask}}), plan), where + message);
 }
 
-TEST(BatchData, labelsOfPaddingAreIgnored) {
-  const TempDir folder;
+TEST_F(BatchData, labelsOfPaddingAreIgnored) {
   std::vector<int64_t> labels = kLabels;
   labels[7] = 3;
-  const std::string path = write(folder, tensors({{"attention_mask", kMask}, {"labels", labels}}));
+  const std::string path = writeWith({{"attention_mask", kMask}, {"labels", labels}});
   for (const plan::Plan &plan : {encoder(), decoder()})
     EXPECT_EQ(errorOf(path, plan), "labels: step 0, sample 1: position 3: found 3 where attention_mask has "
                                    "padding, expected -100 (ignored)");
 }
 
 // Causal attention does not see what is behind a token.
-TEST(BatchData, paddingMayBeWhereItChangesNothing) {
-  const TempDir folder;
-  const std::string path = write(folder, tensors({{"attention_mask", kMask}}));
-  EXPECT_EQ(read(path, decoder()).ends, Numbers());
+TEST_F(BatchData, paddingMayBeWhereItChangesNothing) {
+  const std::string path = writeWith({{"attention_mask", kMask}});
+  EXPECT_EQ(batchOf(path, decoder()).ends, Numbers());
   EXPECT_EQ(errorOf(path, planOf(plan::Objective::masked, {})),
             "attention_mask: step 0, sample 1: padding from position 2 on, but attention of the plan does not "
             "end where padding begins, so tokens would see it; expected ones alone");
@@ -144,31 +116,29 @@ TEST(BatchData, paddingMayBeWhereItChangesNothing) {
   EXPECT_EQ(errorOf(path, experts),
             "attention_mask: step 0, sample 1: padding from position 2 on, but routers of experts count all "
             "tokens for balance, load or capacity; expected ones alone");
-  const std::string full = write(folder, tensors({{"attention_mask", std::vector<int64_t>(8, 1)}}));
+  const std::string full = writeWith({{"attention_mask", std::vector<int64_t>(8, 1)}});
   EXPECT_EQ(errorOf(full, planOf(plan::Objective::masked, {})), "");
   EXPECT_EQ(errorOf(full, experts), "");
 }
 
-TEST(BatchData, typesOfTokensThatThePlanDoesNotHave) {
-  const TempDir folder;
-  const std::string path = write(folder, tensors({{"token_type_ids", kTypes}}));
+TEST_F(BatchData, typesOfTokensThatThePlanDoesNotHave) {
+  const std::string path = writeWith({{"token_type_ids", kTypes}});
   EXPECT_EQ(errorOf(path, decoder()), "token_type_ids: 1 at position 2, expected 0: the plan reads no types of tokens");
   EXPECT_EQ(errorOf(path, planOf(plan::Objective::masked, {Kind::tokenTypes}, 1)),
             "token_type_ids: 1 at position 2, expected 0: the model has 1 type of tokens");
   std::vector<int64_t> types = kTypes;
   types[5] = 2;
-  EXPECT_EQ(errorOf(write(folder, tensors({{"token_type_ids", types}})), encoder()),
+  EXPECT_EQ(errorOf(writeWith({{"token_type_ids", types}}), encoder()),
             "token_type_ids: 2 at position 5, expected 0 to 1: the model has 2 types of tokens");
-  EXPECT_EQ(errorOf(write(folder, tensors({{"token_type_ids", std::vector<int64_t>(8, 0)}})), decoder()), "");
+  EXPECT_EQ(errorOf(writeWith({{"token_type_ids", std::vector<int64_t>(8, 0)}}), decoder()), "");
 }
 
-TEST(BatchData, withoutLabelsIsMasked) {
-  const TempDir folder;
+TEST_F(BatchData, withoutLabelsIsMasked) {
   Tensors unlabelled = tensors({{"attention_mask", kMask}});
   unlabelled.erase("labels");
-  const std::string path = write(folder, unlabelled);
+  const std::string path = write(unlabelled);
   const MaskingOptions masking = {.probability = 1, .maskToken = 9, .clsToken = 1, .specialTokens = {4}};
-  const GlobalBatch batch = read(path, encoder(), {.masking = masking});
+  const GlobalBatch batch = batchOf(path, encoder(), {.masking = masking});
   EXPECT_EQ(batch.labels, (Numbers{-100, 2, 3, -100, /**/ 5, 6, -100, -100}));
   EXPECT_EQ(batch.tokens[0], 1);
   EXPECT_EQ(batch.tokens[3], 4);
@@ -176,14 +146,13 @@ TEST(BatchData, withoutLabelsIsMasked) {
   EXPECT_EQ(errorOf(path, encoder()),
             "labels: missing, expected the labels of masked tokens, or --mlm-probability and --mask-token-id, "
             "which mask input_ids");
-  EXPECT_TRUE(errorOf(path, encoder(), {.masking = {.probability = 1}})
+  EXPECT_TRUE(openingError(path, encoder(), {.masking = {.probability = 1}})
                   .starts_with("the plan of the bert model predicts masked tokens, but nothing says which"));
   EXPECT_EQ(errorOf(path, decoder()), "labels: missing, expected integers [steps, 2, 4]");
 }
 
-TEST(BatchData, withLabelsIsNotMasked) {
-  const TempDir folder;
-  const std::string path = write(folder, tensors({}));
+TEST_F(BatchData, withLabelsIsNotMasked) {
+  const std::string path = writeWith({});
   EXPECT_EQ(errorOf(path, encoder(), {.masking = {.probability = 0.2, .maskToken = 3}}),
             "labels: --mlm-probability, --mask-token-id: the labels of the data say which tokens are "
             "predicted; expected no such flag, or data without labels");

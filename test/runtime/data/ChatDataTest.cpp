@@ -3,7 +3,6 @@
 
 #include "runtime/data/TextLines.h"
 #include "test/Places.h"
-#include "test/runtime/TempDir.h"
 #include "test/runtime/data/DataPlans.h"
 
 #include <algorithm>
@@ -12,6 +11,8 @@ using namespace mgc;
 using namespace mgc::test;
 
 namespace {
+
+using ChatData = InTempDir;
 
 const std::string kTokenizer = testFile("golden/tokenizers/qwen2");
 
@@ -37,18 +38,9 @@ std::string lineOf(std::string_view question, std::string_view answer) {
       question, answer);
 }
 
-GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const DataOptions &options, int64_t step = 0) {
-  auto data = openData(path, plan, 1, options);
-  EXPECT_TRUE(isOk(data));
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  EXPECT_TRUE(isOk((*data)->batch(step * plan.globalBatchSize, batch)));
-  return batch;
-}
-
 } // namespace
 
-TEST(ChatData, learnsAnswersAlone) {
-  const TempDir dir;
+TEST_F(ChatData, learnsAnswersAlone) {
   const GlobalBatch batch = batchOf(dir.write("a.jsonl", lineOf("the cat", "sat on")), planOf(40, false), chats());
   const auto whole = idsOf("<|im_start|>user\nthe cat<|im_end|>\n<|im_start|>assistant\nsat on<|im_end|>\n");
   const auto answer = idsOf("sat on<|im_end|>\n");
@@ -60,8 +52,7 @@ TEST(ChatData, learnsAnswersAlone) {
     EXPECT_EQ(batch.tokens[i], 1000); // the tokenizer's end token pads
 }
 
-TEST(ChatData, pairsNeedNoTemplate) {
-  const TempDir dir;
+TEST_F(ChatData, pairsNeedNoTemplate) {
   const std::string path = dir.write("a.jsonl", R"({"prompt": "the cat", "completion": " sat"})"
                                                 "\n");
   const GlobalBatch batch = batchOf(path, planOf(16, false), chats());
@@ -73,8 +64,7 @@ TEST(ChatData, pairsNeedNoTemplate) {
   EXPECT_EQ(batch.labels, labels);
 }
 
-TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
-  const TempDir dir;
+TEST_F(ChatData, aSearchThatIsGivenUpIsAnError) {
   DataOptions options;
   options.tokenizerFiles.model =
       dir.write("tokenizer.json",
@@ -91,8 +81,7 @@ TEST(ChatData, aSearchThatIsGivenUpIsAnError) {
       {"chats.jsonl: line 1: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
 }
 
-TEST(ChatData, aRequestToEndIsHeard) {
-  const TempDir dir;
+TEST_F(ChatData, aRequestToEndIsHeard) {
   const std::atomic<bool> stop = true;
   DataOptions options = chats();
   options.reading.stop = &stop;
@@ -103,8 +92,7 @@ TEST(ChatData, aRequestToEndIsHeard) {
   }
 }
 
-TEST(TokenizedLines, aFileIsReadOnce) {
-  const TempDir dir;
+TEST_F(ChatData, aFileOfTextsIsReadOnce) {
   const plan::Plan plan = planOf(4, false);
   const std::string path = dir.write("a.jsonl", "{\"text\": \"the cat sat on the mat the cat sat on the mat\"}\n");
   TokenizedLines texts;
@@ -117,8 +105,7 @@ TEST(TokenizedLines, aFileIsReadOnce) {
   EXPECT_TRUE(fails(openData(path, plan, 1, options), {"a.jsonl"}));
 }
 
-TEST(ChatData, packsWhereDocumentsAreSeparate) {
-  const TempDir dir;
+TEST_F(ChatData, packsWhereDocumentsAreSeparate) {
   std::string lines;
   for (int i = 0; i < 20; ++i)
     lines += lineOf("a", "b");
@@ -132,24 +119,22 @@ TEST(ChatData, packsWhereDocumentsAreSeparate) {
     EXPECT_EQ(packed.labels[last], kIgnoredLabel); // nothing predicts the next conversation
   EXPECT_EQ(std::ranges::count_if(packed.labels, [](int32_t label) { return label >= 0; }),
             3 * std::ssize(idsOf("b<|im_end|>\n")));
-  EXPECT_NE(openData(path, planOf(length, true), 1, chats()).take()->describe().find("20 conversations in 7 samples"),
-            std::string::npos);
-  EXPECT_NE(openData(path, planOf(length, false), 1, chats()).take()->describe().find("20 conversations in 20 samples"),
-            std::string::npos);
+  const auto described = [&](bool packed) {
+    return openData(path, planOf(length, packed), 1, chats()).take()->describe();
+  };
+  EXPECT_TRUE(has(described(true), {"20 conversations in 7 samples"}));
+  EXPECT_TRUE(has(described(false), {"20 conversations in 20 samples"}));
 }
 
-TEST(ChatData, cutsAndLeavesOut) {
-  const TempDir dir;
+TEST_F(ChatData, cutsAndLeavesOut) {
   const std::string path = dir.write("a.jsonl", lineOf("a", "b") + lineOf(std::string(400, 'x'), "b"));
   const std::string text = openData(path, planOf(24, false), 1, chats()).take()->describe();
-  EXPECT_NE(text.find("1 conversations in 1 samples"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 of them cut off at 24; 1 left out"), std::string::npos) << text;
+  EXPECT_TRUE(has(text, {"1 conversations in 1 samples", "1 of them cut off at 24; 1 left out"}));
   EXPECT_TRUE(fails(openData(dir.write("b.jsonl", lineOf(std::string(400, 'x'), "b")), planOf(24, false), 1, chats()),
                     {"b.jsonl: has no conversation with a token to be learned within 24 tokens"}));
 }
 
-TEST(ChatData, readsATemplate) {
-  const TempDir dir;
+TEST_F(ChatData, readsATemplate) {
   const std::string lines = dir.write("a.jsonl", lineOf("q", "r"));
   const auto open = [&](const std::string &text) {
     return openData(lines, planOf(40, false), 1, chats(dir.write("t.json", text)));
@@ -174,8 +159,7 @@ TEST(ChatData, readsATemplate) {
 }
 
 // Without an end token the model would never learn to stop.
-TEST(ChatData, aCompletionNeedsAnEnd) {
-  const TempDir dir;
+TEST_F(ChatData, aCompletionNeedsAnEnd) {
   DataOptions options = chats();
   options.tokenizerFiles.model = dir.write(
       "tokenizer.json",
@@ -185,8 +169,7 @@ TEST(ChatData, aCompletionNeedsAnEnd) {
             {"p.jsonl: line 1: ", "names none", "eos_token"}));
 }
 
-TEST(ChatData, refusesWhatIsNone) {
-  const TempDir dir;
+TEST_F(ChatData, refusesWhatIsNone) {
   const auto open = [&](const std::string &lines, const plan::Plan &plan, const DataOptions &options) {
     return openData(dir.write("a.jsonl", lines), plan, 1, options);
   };
@@ -196,24 +179,21 @@ TEST(ChatData, refusesWhatIsNone) {
   EXPECT_TRUE(
       fails(open("{\"messages\": [{\"role\": \"user\"}]}\n", plan, chats()), {"line 1: message 0: \"content\""}));
   EXPECT_TRUE(fails(open("{\n", plan, chats()), {"a.jsonl: line 1"}));
-  plan::Plan small = plan;
+  plan::Plan small = plan, masked = plan;
   small.vocabulary = 100;
   EXPECT_TRUE(fails(open(lineOf("a", "b"), small, chats()), {"has 1005 tokens, but the model's vocabulary has 100"}));
-  plan::Plan masked = plan;
   masked.objective = plan::Objective::masked;
   EXPECT_TRUE(fails(open(lineOf("a", "b"), masked, chats()), {"--sft: the plan predicts masked tokens"}));
-  DataOptions without = chats();
+  DataOptions without = chats(), noTemplate = chats();
   without.tokenizerFiles = {};
   EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, without), {"--sft needs --tokenizer-model"}));
-  DataOptions noTemplate = chats();
   noTemplate.tokenizerFiles.model = testFile("golden/tokenizers/gpt2");
   EXPECT_TRUE(fails(open(lineOf("a", "b"), plan, noTemplate), {"no <|im_start|>", "--chat-template"}));
   EXPECT_TRUE(fails(openData(dir.write("a.bin", "ab"), plan, 1, chats()),
                     {"--tokenizer-model is for files that end in .jsonl"}));
 }
 
-TEST(ChatData, textsAreACorpus) {
-  const TempDir dir;
+TEST_F(ChatData, textsAreACorpus) {
   std::string lines;
   for (int i = 0; i < 30; ++i)
     lines += fmt::format("{{\"text\": \"document {} of the cat\"}}\n", i);
@@ -223,8 +203,7 @@ TEST(ChatData, textsAreACorpus) {
   auto data = openData(path, planOf(16, false), 1, options);
   ASSERT_TRUE(isOk(data));
   EXPECT_TRUE((*data)->describe().starts_with(path)) << (*data)->describe();
-  GlobalBatch batch = GlobalBatch::create(planOf(16, false)).take();
-  ASSERT_TRUE(isOk((*data)->batch(0, batch)));
+  const GlobalBatch batch = batchOf(path, planOf(16, false), options);
   EXPECT_NE(std::ranges::find(batch.tokens, 1000), batch.tokens.end()); // behind each document
   EXPECT_TRUE(fails(openData(dir.write("b.jsonl", "{\"text\": 1}\n"), planOf(16, false), 1, options),
                     {"b.jsonl: line 1: byte 9"}));

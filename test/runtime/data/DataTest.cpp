@@ -1,8 +1,6 @@
-#include "runtime/data/Data.h"
-
 #include "runtime/data/SampleOrder.h"
-#include "runtime/io/Safetensors.h"
-#include "test/runtime/TempDir.h"
+#include "test/runtime/TensorFiles.h"
+#include "test/runtime/data/DataPlans.h"
 
 #include <algorithm>
 #include <map>
@@ -14,14 +12,19 @@ using plan::Plan;
 
 namespace {
 
+using Data = InTempDir;
+
 Plan planFor(int64_t samples, int64_t length, int64_t vocabulary) {
   Plan plan;
   plan.globalBatchSize = samples, plan.sequenceLength = length, plan.vocabulary = vocabulary;
   return plan;
 }
 
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+// The numbers 0 to count - 1.
+template <typename T> std::vector<T> counting(int64_t count) {
+  std::vector<T> values(count);
+  std::iota(values.begin(), values.end(), T(0));
+  return values;
 }
 
 std::string npy(const char *descr, const std::string &shape, const std::string &data) {
@@ -64,14 +67,10 @@ std::vector<int32_t> firstTokens(DataSource &source, const Plan &plan, int64_t s
 void writeBatches(const std::string &path,
                   const std::map<std::string, std::pair<std::vector<int64_t>, std::vector<int64_t>>> &tensors,
                   ElementType type = ElementType::I64) {
-  std::vector<TensorSpec> specs;
+  TensorWriter file;
   for (const auto &[name, tensor] : tensors)
-    specs.push_back({name, type, tensor.first});
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
-  ASSERT_TRUE(isOk(writer));
-  for (const auto &[name, tensor] : tensors)
-    ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(tensor.second)))));
-  ASSERT_TRUE(isOk(writer->commit()));
+    file.add(name, tensor.first, tensor.second, type);
+  file.write(path);
 }
 
 } // namespace
@@ -85,9 +84,7 @@ TEST(SampleOrder, isAPermutationThatDiffersByEpochAndSeed) {
         order.push_back(shuffledSample(uint64_t(seed), epoch, i, samples));
       ++orders[order];
       std::ranges::sort(order);
-      std::vector<int64_t> all(static_cast<size_t>(samples));
-      std::iota(all.begin(), all.end(), 0);
-      EXPECT_EQ(order, all);
+      EXPECT_EQ(order, counting<int64_t>(samples));
     }
     if (samples >= 16)
       EXPECT_EQ(orders.size(), 3u) << samples;
@@ -103,10 +100,8 @@ TEST(SampleOrder, spreadsEachPositionOverAllSamples) {
     EXPECT_NEAR(count, 1000, 150); // 5 standard deviations
 }
 
-TEST(Data, aStreamIsCutAndShuffledByEpoch) {
-  TempDir dir;
-  std::vector<uint16_t> tokens(4 * 10 + 1 + 3); // 10 samples, 3 tokens too few for another
-  std::iota(tokens.begin(), tokens.end(), uint16_t(0));
+TEST_F(Data, aStreamIsCutAndShuffledByEpoch) {
+  const auto tokens = counting<uint16_t>(4 * 10 + 1 + 3); // 10 samples, 3 tokens too few for another
   Plan plan = planFor(5, 4, 100);
   std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan, 1, {"u16"});
   std::vector<int32_t> first = firstTokens(*source, plan, 4), expected;
@@ -123,12 +118,9 @@ TEST(Data, aStreamIsCutAndShuffledByEpoch) {
 }
 
 // Each token is its own place in the file.
-TEST(Data, aStreamSaysWhereABatchIs) {
-  TempDir dir;
-  std::vector<uint16_t> tokens(41);
-  std::iota(tokens.begin(), tokens.end(), uint16_t(0));
+TEST_F(Data, aStreamSaysWhereABatchIs) {
   const Plan plan = planFor(5, 4, 100);
-  const std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan, 1, {"u16"});
+  const auto source = openOk(dir.write("t.bin", bytesOf(counting<uint16_t>(41))), plan, 1, {"u16"});
   GlobalBatch batch = GlobalBatch::create(plan).take();
   for (int64_t first : {0, 5, 8, 15}) {
     ASSERT_TRUE(isOk(source->batch(first, batch)));
@@ -140,11 +132,9 @@ TEST(Data, aStreamSaysWhereABatchIs) {
   }
 }
 
-TEST(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
-  TempDir dir;
+TEST_F(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
   Plan plan = planFor(3, 5, 128);
-  std::vector<int32_t> wide(100);
-  std::iota(wide.begin(), wide.end(), 0);
+  const auto wide = counting<int32_t>(100);
   std::vector<uint8_t> u8(wide.begin(), wide.end());
   std::vector<uint16_t> u16(wide.begin(), wide.end());
   std::vector<int64_t> i64(wide.begin(), wide.end());
@@ -163,15 +153,13 @@ TEST(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
   EXPECT_NE(firstTokens(*openOk(dir.path("a.txt"), plan, 8), plan, 9), expected);
 }
 
-TEST(Data, aLargeVocabularyReadsBinAsI32) {
-  TempDir dir;
+TEST_F(Data, aLargeVocabularyReadsBinAsI32) {
   std::vector<int32_t> tokens = {70000, 70001, 70002};
   Plan plan = planFor(1, 2, 100000);
   EXPECT_EQ(firstTokens(*openOk(dir.write("a.bin", bytesOf(tokens)), plan), plan, 1), (std::vector<int32_t>{70000}));
 }
 
-TEST(Data, rowsOfAnArrayAreSeparateStreams) {
-  TempDir dir;
+TEST_F(Data, rowsOfAnArrayAreSeparateStreams) {
   std::vector<int32_t> tokens;
   for (int32_t row = 0; row < 3; ++row)
     for (int32_t i = 0; i < 6; ++i)
@@ -183,25 +171,19 @@ TEST(Data, rowsOfAnArrayAreSeparateStreams) {
   EXPECT_EQ(first, (std::vector<int32_t>{0, 2, 100, 102, 200, 202}));
 }
 
-TEST(Data, aStepIsTheSameHoweverItIsReached) {
-  TempDir dir;
-  std::vector<uint16_t> tokens(1000);
-  std::iota(tokens.begin(), tokens.end(), uint16_t(0));
+TEST_F(Data, aStepIsTheSameHoweverItIsReached) {
   Plan plan = planFor(4, 7, 1000);
-  std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan);
+  std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(counting<uint16_t>(1000))), plan);
   std::vector<GlobalBatch> all = batches(*source, plan, 120);
   for (int64_t step : {119, 3, 60}) {
-    GlobalBatch again = GlobalBatch::create(plan).take();
-    ASSERT_TRUE(isOk(openOk(dir.path("t.bin"), plan)->batch(step * 4, again)));
-    EXPECT_EQ(again.tokens, all[step].tokens);
+    EXPECT_EQ(batchOf(openOk(dir.path("t.bin"), plan), plan, step).tokens, all[step].tokens);
   }
   GlobalBatch batch = GlobalBatch::create(plan).take();
   EXPECT_TRUE(fails(source->batch(-1, batch), {"sample -1"}));
   EXPECT_TRUE(fails(source->batch(INT64_MAX - 3, batch), {"63 bits"}));
 }
 
-TEST(Data, refusesTokensOutsideTheVocabulary) {
-  TempDir dir;
+TEST_F(Data, refusesTokensOutsideTheVocabulary) {
   std::vector<int32_t> tokens(5000, 1);
   Plan plan = planFor(1, 4, 100);
   for (auto [value, text] : {std::pair(100, ": 100 at position 4321, expected 0 to 99"), std::pair(-1, ": -1 at"),
@@ -213,8 +195,7 @@ TEST(Data, refusesTokensOutsideTheVocabulary) {
   EXPECT_TRUE(fails(openData(dir.write("a.txt", "abcdefgh\xc3\xa9"), plan, 1), {"a.txt: 100 at position 3"}));
 }
 
-TEST(Data, refusesFilesThatAreNotWhatTheySay) {
-  TempDir dir;
+TEST_F(Data, refusesFilesThatAreNotWhatTheySay) {
   Plan plan = planFor(2, 4, 256);
   auto open = [&](const std::string &path, const DataOptions &options = {}) {
     return openData(path, plan, 1, options);
@@ -231,10 +212,9 @@ TEST(Data, refusesFilesThatAreNotWhatTheySay) {
   EXPECT_TRUE(fails(openData(dir.write("a.txt", "abcdefgh"), planFor(0, 4, 256), 1), {"global batch size 0"}));
 }
 
-TEST(Data, wholeBatchesComeInOrderAndWrapAround) {
-  TempDir dir;
-  std::vector<int64_t> ids(2 * 2 * 3), labels;
-  std::iota(ids.begin(), ids.end(), 0);
+TEST_F(Data, wholeBatchesComeInOrderAndWrapAround) {
+  const auto ids = counting<int64_t>(2 * 2 * 3);
+  std::vector<int64_t> labels;
   for (int64_t id : ids)
     labels.push_back(id % 3 == 2 ? -100 : id + 1);
   writeBatches(dir.path("d.safetensors"), {{"input_ids", {{2, 2, 3}, ids}}, {"labels", {{2, 2, 3}, labels}}});
@@ -247,31 +227,30 @@ TEST(Data, wholeBatchesComeInOrderAndWrapAround) {
   EXPECT_EQ(found[2].labels, found[0].labels);
 }
 
-TEST(Data, wholeBatchesMustFitThePlan) {
-  TempDir dir;
+TEST_F(Data, wholeBatchesMustFitThePlan) {
   std::string path = dir.path("d.safetensors");
   std::vector<int64_t> ones(12, 1), bad = ones;
   bad[7] = 20;
   auto open = [&](const Plan &plan) { return openData(path, plan, 1); };
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, ones}}});
+  using Tensor = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
+  const auto openBoth = [&](const Tensor &ids, const Tensor &labels, ElementType type = ElementType::I64) {
+    writeBatches(path, {{"input_ids", ids}, {"labels", labels}}, type);
+    return open(planFor(2, 3, 20));
+  };
+  const std::vector<int64_t> shape = {2, 2, 3};
+  EXPECT_TRUE(isOk(openBoth({shape, ones}, {shape, ones})));
   EXPECT_TRUE(fails(open(planFor(4, 3, 20)), {"input_ids: found I64 [2, 2, 3], expected integers [steps, 4, 3]"}));
   EXPECT_TRUE(fails(open(planFor(2, 6, 20)), {"expected integers [steps, 2, 6]"}));
-  EXPECT_TRUE(isOk(open(planFor(2, 3, 20))));
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels: missing"}));
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{1, 2, 3}, {1, 1, 1, 1, 1, 1}}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels has 1 steps, input_ids 2"}));
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, bad}}, {"labels", {{2, 2, 3}, ones}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids: 20 at position 7, expected 0 to 19"}));
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, bad}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels: 20 at position 7, expected -100 (ignored) or 0 to 19"}));
+  EXPECT_TRUE(fails(openBoth({shape, ones}, {{1, 2, 3}, {1, 1, 1, 1, 1, 1}}), {"labels has 1 steps, input_ids 2"}));
+  EXPECT_TRUE(fails(openBoth({shape, bad}, {shape, ones}), {"input_ids: 20 at position 7, expected 0 to 19"}));
+  EXPECT_TRUE(
+      fails(openBoth({shape, ones}, {shape, bad}), {"labels: 20 at position 7, expected -100 (ignored) or 0 to 19"}));
   bad[7] = -100;
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, bad}}, {"labels", {{2, 2, 3}, ones}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"input_ids: -100 at position 7"}));
-  writeBatches(path, {{"input_ids", {{2, 2, 3}, ones}}, {"labels", {{2, 2, 3}, ones}}}, ElementType::F64);
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"found F64"}));
-  writeBatches(path, {{"input_ids", {{0, 2, 3}, {}}}, {"labels", {{0, 2, 3}, {}}}});
-  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"found I64 [0, 2, 3]"}));
+  EXPECT_TRUE(fails(openBoth({shape, bad}, {shape, ones}), {"input_ids: -100 at position 7"}));
+  EXPECT_TRUE(fails(openBoth({shape, ones}, {shape, ones}, ElementType::F64), {"found F64"}));
+  EXPECT_TRUE(fails(openBoth({{0, 2, 3}, {}}, {{0, 2, 3}, {}}), {"found I64 [0, 2, 3]"}));
+  writeBatches(path, {{"input_ids", {shape, ones}}});
+  EXPECT_TRUE(fails(open(planFor(2, 3, 20)), {"labels: missing"}));
 }
 
 TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
@@ -299,13 +278,11 @@ TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
 }
 
 // Somebody empties the file while it is read: an error of the batch, not a signal of the process.
-TEST(Data, aFileTruncatedMeanwhileIsAnError) {
+TEST_F(Data, aFileTruncatedMeanwhileIsAnError) {
   const Plan plan = planFor(2, 4, 100);
-  const TempDir dir;
-  std::vector<int32_t> counting(40);
-  std::iota(counting.begin(), counting.end(), 0);
-  dir.write("a.bin", bytesOf(counting));
-  dir.write("a.npy", npy("<i4", "(40,)", bytesOf(counting)));
+  const std::string bytes = bytesOf(counting<int32_t>(40));
+  dir.write("a.bin", bytes);
+  dir.write("a.npy", npy("<i4", "(40,)", bytes));
   dir.write("a.txt", std::string(40, 'a'));
   const std::vector<int64_t> tokens(16, 1);
   writeBatches(dir.path("a.safetensors"), {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});

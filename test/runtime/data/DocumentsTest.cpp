@@ -1,10 +1,6 @@
 // Documents in sequences, from tokens and from position ids.
-#include "runtime/data/Data.h"
-
-#include "runtime/io/Safetensors.h"
-#include "test/runtime/TempDir.h"
-
-#include <gtest/gtest.h>
+#include "test/runtime/TensorFiles.h"
+#include "test/runtime/data/DataPlans.h"
 
 using namespace mgc;
 using namespace mgc::test;
@@ -27,36 +23,33 @@ Status startsOf(const std::vector<int64_t> &positions, const PositionRule &rule,
   return startsOfPositions(positions, rule, starts);
 }
 
-std::string errorOf(const std::vector<int64_t> &positions, const PositionRule &rule = {}) {
+std::string errorOfPositions(const std::vector<int64_t> &positions, const PositionRule &rule = {}) {
   Numbers starts;
   return startsOf(positions, rule, starts).message();
 }
 
-// input_ids count up from 0 modulo 10, labels from 1.
-std::string writeBatch(const TempDir &folder, const std::vector<int64_t> &positions, std::vector<int64_t> shape) {
-  const std::string path = folder.path("batch.safetensors");
-  std::vector<int64_t> ids(12), labels(12);
-  for (size_t i = 0; i < ids.size(); ++i)
-    ids[i] = int64_t(i % 10), labels[i] = int64_t((i + 1) % 10);
-  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I64, {1, 2, 6}},
-                                         {"labels", ElementType::I64, {1, 2, 6}},
-                                         {"position_ids", ElementType::I64, std::move(shape)}};
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
-  EXPECT_TRUE(isOk(writer));
-  for (const auto &values : {ids, labels, positions})
-    EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
-  EXPECT_TRUE(isOk(writer->commit()));
-  return path;
-}
+class Documents : public InTempDir {
+protected:
+  // input_ids count up from 0 modulo 10, labels from 1.
+  std::string writeBatch(const std::vector<int64_t> &positions, const std::vector<int64_t> &shape) const {
+    std::vector<int64_t> ids(12), labels(12);
+    for (size_t i = 0; i < ids.size(); ++i)
+      ids[i] = int64_t(i % 10), labels[i] = int64_t((i + 1) % 10);
+    return TensorWriter()
+        .add("input_ids", {1, 2, 6}, ids)
+        .add("labels", {1, 2, 6}, labels)
+        .add("position_ids", shape, positions)
+        .write(dir.path("batch.safetensors"));
+  }
+};
 
 std::string errorOfOpening(const std::string &path, const plan::Plan &plan, const DocumentOptions &documents = {}) {
-  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = documents});
-  return data.isOk() ? "" : data.status().message();
+  return openingError(path, plan, {.documents = documents});
 }
 
 } // namespace
 
-TEST(Documents, endWithTheirToken) {
+TEST_F(Documents, endWithTheirToken) {
   const Numbers tokens = {5, 8, 0, 7, 0, 3, /**/ 0, 0, 4, 4, 4, 0};
   Numbers starts(tokens.size());
   findDocuments(tokens, 6, 0, starts);
@@ -68,7 +61,7 @@ TEST(Documents, endWithTheirToken) {
   EXPECT_EQ(byStarts, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, 9}));
 }
 
-TEST(Documents, endWhereTheNextBeginsOrTheirPadding) {
+TEST_F(Documents, endWhereTheNextBeginsOrTheirPadding) {
   const Numbers starts = {0, 0, 0, 3, 3, 5, /**/ 0, 1, 2, 2, 2, 2, /**/ 0, 0, 2, 2, 2, 2};
   Numbers ends(18, 6);
   std::fill(ends.begin() + 12, ends.end(), 4); // two tokens of padding
@@ -78,7 +71,7 @@ TEST(Documents, endWhereTheNextBeginsOrTheirPadding) {
   EXPECT_TRUE(isOk(verifyEnds(ends, {}, 6)));
 }
 
-TEST(Documents, endsThatNoSequenceHas) {
+TEST_F(Documents, endsThatNoSequenceHas) {
   const auto errorOfEnds = [](const Numbers &ends, const Numbers &starts = {}) {
     return verifyEnds(ends, starts, 4).message();
   };
@@ -91,7 +84,7 @@ TEST(Documents, endsThatNoSequenceHas) {
   EXPECT_EQ(errorOfEnds({2, 2, 2, 2}, {0, 0, 0, 0}), "");
 }
 
-TEST(Documents, positionsSayWhereTheyBegin) {
+TEST_F(Documents, positionsSayWhereTheyBegin) {
   Numbers starts;
   ASSERT_TRUE(isOk(startsOf({0, 1, 2, 0, 0, 1}, {}, starts)));
   EXPECT_EQ(starts, Numbers({0, 0, 0, 3, 4, 4}));
@@ -99,26 +92,22 @@ TEST(Documents, positionsSayWhereTheyBegin) {
   EXPECT_EQ(starts, Numbers({0, 0, 0, 0}));
 }
 
-TEST(Documents, positionsThatAreNone) {
-  EXPECT_EQ(errorOf({1, 2}), "position 0: found 1, expected 0: a document begins");
-  EXPECT_EQ(errorOf({0, 1, 3}), "position 2: found 3, expected 2, or 0 where a document begins");
-  EXPECT_EQ(errorOf({0, 1, -1}), "position 2: found -1, expected 2, or 0 where a document begins");
-  EXPECT_EQ(errorOf({0, 1, 2}, {.longest = 2}),
+TEST_F(Documents, positionsThatAreNone) {
+  EXPECT_EQ(errorOfPositions({1, 2}), "position 0: found 1, expected 0: a document begins");
+  EXPECT_EQ(errorOfPositions({0, 1, 3}), "position 2: found 3, expected 2, or 0 where a document begins");
+  EXPECT_EQ(errorOfPositions({0, 1, -1}), "position 2: found -1, expected 2, or 0 where a document begins");
+  EXPECT_EQ(errorOfPositions({0, 1, 2}, {.longest = 2}),
             "position 2: the document has more than 2 tokens, for which the model has learned positions; expected "
             "shorter documents");
-  EXPECT_EQ(errorOf({0, 0}, {.mayRestart = false}), "position 1: a document begins, but the plan reads a "
-                                                    "sequence as one document; expected a plan compiled "
-                                                    "with --reset-position-ids --reset-attention-mask");
+  EXPECT_EQ(errorOfPositions({0, 0}, {.mayRestart = false}), "position 1: a document begins, but the plan reads a "
+                                                             "sequence as one document; expected a plan compiled "
+                                                             "with --reset-position-ids --reset-attention-mask");
 }
 
-TEST(Documents, ofAFileOfBatches) {
-  const TempDir folder;
-  const std::string path = writeBatch(folder, {0, 1, 2, 3, 0, 1, 0, 0, 1, 2, 3, 4}, {1, 2, 6});
+TEST_F(Documents, ofAFileOfBatches) {
+  const std::string path = writeBatch({0, 1, 2, 3, 0, 1, 0, 0, 1, 2, 3, 4}, {1, 2, 6});
   const plan::Plan plan = packedPlan();
-  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = {.masksEnds = true}});
-  ASSERT_TRUE(isOk(data));
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk((*data)->batch(3 * plan.globalBatchSize, batch)));
+  const GlobalBatch batch = batchOf(openData(path, plan, 1, {.documents = {.masksEnds = true}}), plan, 3);
   EXPECT_EQ(batch.starts, Numbers({0, 0, 0, 0, 4, 4, /**/ 0, 1, 1, 1, 1, 1}));
   EXPECT_EQ(batch.labels, Numbers({1, 2, 3, -100, 5, 6, /**/ -100, 8, 9, 0, 1, 2}));
   plan::Plan plain = plan;
@@ -133,19 +122,17 @@ TEST(Documents, ofAFileOfBatches) {
                    "model has learned positions; expected shorter documents");
 }
 
-TEST(Documents, positionsOfAnotherShape) {
-  const TempDir folder;
-  const std::string path = writeBatch(folder, std::vector<int64_t>(12), {2, 1, 6});
+TEST_F(Documents, positionsOfAnotherShape) {
+  const std::string path = writeBatch(std::vector<int64_t>(12), {2, 1, 6});
   EXPECT_EQ(errorOfOpening(path, packedPlan()),
             path + ": position_ids: found I64 [2, 1, 6], expected integers [steps, 2, 6]: global batch size and "
                    "sequence length of the plan");
-  const std::string longer = writeBatch(folder, std::vector<int64_t>(24), {2, 2, 6});
+  const std::string longer = writeBatch(std::vector<int64_t>(24), {2, 2, 6});
   EXPECT_EQ(errorOfOpening(longer, packedPlan()), longer + ": position_ids has 2 steps, input_ids 1, expected equal");
 }
 
-TEST(Documents, nothingSaysWhereTheyEnd) {
-  const TempDir folder;
-  const std::string path = folder.write("text.txt", "\1\2\3\4\5\6\7\1\2\3");
+TEST_F(Documents, nothingSaysWhereTheyEnd) {
+  const std::string path = dir.write("text.txt", "\1\2\3\4\5\6\7\1\2\3");
   EXPECT_EQ(errorOfOpening(path, packedPlan()),
             "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
             "says where a "
@@ -165,10 +152,9 @@ TEST(Documents, nothingSaysWhereTheyEnd) {
 }
 
 // 13 tokens are samples of 0 to 5 and 6 to 11.
-TEST(Documents, tooLongOnesShowBeforeTraining) {
-  const TempDir folder;
+TEST_F(Documents, tooLongOnesShowBeforeTraining) {
   const auto errorOfText = [&](const char *text) {
-    const std::string error = errorOfOpening(folder.write("text.txt", text), packedPlan(4), {.endToken = 3});
+    const std::string error = errorOfOpening(dir.write("text.txt", text), packedPlan(4), {.endToken = 3});
     return error.empty() ? error : error.substr(error.find(": token ") + 2);
   };
   const std::string rest = ": the document has more than 4 tokens, for which the model has learned positions; "
@@ -182,7 +168,7 @@ TEST(Documents, tooLongOnesShowBeforeTraining) {
             "model has learned positions; expected none, so that their lengths are drawn");
 }
 
-TEST(Documents, thatNobodyReadsEndWhereATokenSays) {
+TEST_F(Documents, thatNobodyReadsEndWhereATokenSays) {
   plan::Plan plain = packedPlan();
   plain.stages.clear();
   EXPECT_EQ(makeMockData(plain, 1, {.documents = {.masksEnds = true}}).status().message(),
@@ -191,13 +177,11 @@ TEST(Documents, thatNobodyReadsEndWhereATokenSays) {
   EXPECT_TRUE(isOk(makeMockData(packedPlan(), 1, {.documents = {.masksEnds = true}})));
 }
 
-TEST(Documents, ofMadeUpDataAreSoundAndDiffer) {
+TEST_F(Documents, ofMadeUpDataAreSoundAndDiffer) {
   for (int64_t longest : {0, 4}) {
     plan::Plan plan = packedPlan(longest);
     plan.sequenceLength = 64;
-    const auto data = makeMockData(plan, 5, {}).take();
-    GlobalBatch batch = GlobalBatch::create(plan).take();
-    ASSERT_TRUE(isOk(data->batch(0, batch)));
+    const GlobalBatch batch = batchOf(makeMockData(plan, 5, {}), plan);
     EXPECT_TRUE(isOk(verifyStarts(batch.starts, 64, longest)));
     EXPECT_NE(Numbers(batch.starts.begin(), batch.starts.begin() + 64),
               Numbers(batch.starts.begin() + 64, batch.starts.end()));

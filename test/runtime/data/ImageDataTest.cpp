@@ -2,11 +2,10 @@
 #include "runtime/data/ImageData.h"
 
 #include "runtime/data/Inputs.h"
-#include "runtime/io/Safetensors.h"
-#include "test/runtime/TempDir.h"
+#include "test/runtime/TensorFiles.h"
+#include "test/runtime/data/DataPlans.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
-#include <gtest/gtest.h>
 #include <numeric>
 
 using namespace mgc;
@@ -29,47 +28,32 @@ plan::Plan planOf() {
 
 constexpr int64_t kPixelsOfOne = 2 * 2 * 4;
 
-// The image of the first of the samples is 0 1 2 ..
-std::string write(const TempDir &folder, const std::vector<int64_t> &tokens, int64_t images = 1,
-                  std::vector<float> pixels = {}) {
-  const std::string path = folder.path("batch.safetensors");
-  const std::vector<int64_t> labels(10, 1);
-  if (pixels.empty()) {
-    pixels.resize(images * kPixelsOfOne);
-    std::iota(pixels.begin(), pixels.end(), 0.0F);
+class ImageData : public InTempDir {
+protected:
+  // The image of the first of the samples is 0 1 2 ..
+  std::string write(const std::vector<int64_t> &tokens, int64_t images = 1, std::vector<float> pixels = {}) const {
+    if (pixels.empty()) {
+      pixels.resize(images * kPixelsOfOne);
+      std::iota(pixels.begin(), pixels.end(), 0.0F);
+    }
+    return TensorWriter()
+        .add("input_ids", {1, 2, 5}, tokens)
+        .add("labels", {1, 2, 5}, std::vector<int64_t>(10, 1))
+        .add("pixel_values", {1, images, 2, 2, 4}, pixels)
+        .write(dir.path("batch.safetensors"));
   }
-  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I64, {1, 2, 5}},
-                                         {"labels", ElementType::I64, {1, 2, 5}},
-                                         {"pixel_values", ElementType::F32, {1, images, 2, 2, 4}}};
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
-  EXPECT_TRUE(isOk(writer));
-  EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
-  EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(labels)))));
-  EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(pixels)))));
-  EXPECT_TRUE(isOk(writer->commit()));
-  return path;
-}
+};
 
 const std::vector<int64_t> kTokens = {1, 2, 3, 4, 5, /**/ 6, 9, 7, 9, 8}; // the second sample has the image
 
-GlobalBatch read(const std::string &path, const plan::Plan &plan) {
-  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1);
-  EXPECT_TRUE(isOk(data));
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  if (data.isOk())
-    EXPECT_TRUE(isOk((*data)->batch(0, batch)));
+GlobalBatch checkedBatch(const std::string &path, const plan::Plan &plan) {
+  const GlobalBatch batch = batchOf(path, plan);
   EXPECT_TRUE(isOk(checkBatch(plan, batch)));
   return batch;
 }
 
-std::string errorOf(const std::string &path, const plan::Plan &plan, const DataOptions &options = {}) {
-  const std::string message = openData(path, plan, 1, options).status().message();
-  return message.substr(message.find(": ") + 2);
-}
-
-TEST(ImageData, FeaturesGoWhereImageTokensAre) {
-  const TempDir folder;
-  const GlobalBatch batch = read(write(folder, kTokens), planOf());
+TEST_F(ImageData, FeaturesGoWhereImageTokensAre) {
+  const GlobalBatch batch = checkedBatch(write(kTokens), planOf());
   EXPECT_EQ(batch.imagePlaces, (Numbers{-1, -1, -1, -1, -1, /**/ -1, 1, -1, 2, -1}));
   EXPECT_EQ(batch.imageSources, (Numbers{-1, -1, -1, -1, /**/ -1, 1, 3, -1}));
   EXPECT_EQ(batch.encoderEnds, Numbers(8, 3));
@@ -77,8 +61,7 @@ TEST(ImageData, FeaturesGoWhereImageTokensAre) {
   EXPECT_EQ(batch.pixels[kPixelsOfOne + 5], 5.0F);
 }
 
-TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
-  const TempDir folder;
+TEST_F(ImageData, PatchesAreSquaresBehindTheClassToken) {
   plan::Plan plan = planOf();
   plan.stages[0].inputs = {
       {.kind = Kind::patches,
@@ -87,7 +70,7 @@ TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
        .ring = addRing(plan, 0, 0, 4 * 2 * 8 * 4),
        .ofEncoder = true},
       {.kind = Kind::tokens, .dims = {{"s", 5, {}}, {"b", 2, {}}}, .ring = addRing(plan, 0, 256, 40)}};
-  const GlobalBatch batch = read(write(folder, kTokens), plan);
+  const GlobalBatch batch = checkedBatch(write(kTokens), plan);
   std::vector<std::byte> arena(512);
   for (const InputRecord &record : resolveInputs(plan, 0))
     writeInput(record, plan, batch, arena.data());
@@ -105,22 +88,20 @@ TEST(ImageData, PatchesAreSquaresBehindTheClassToken) {
   EXPECT_EQ(std::vector(tokens, tokens + 10), (Numbers{1, 6, 2, -1, 3, 7, 4, -1, 5, 8}));
 }
 
-TEST(ImageData, ImagesMustBeThoseOfTheTokens) {
-  const TempDir folder;
-  EXPECT_EQ(errorOf(write(folder, {1, 2, 3, 4, 5, /**/ 9, 9, 7, 9, 8}), planOf()),
+TEST_F(ImageData, ImagesMustBeThoseOfTheTokens) {
+  EXPECT_EQ(errorOf(write({1, 2, 3, 4, 5, /**/ 9, 9, 7, 9, 8}), planOf()),
             "input_ids: step 0: sample 1: 3 image tokens 9; expected 2, as many as an image has features, or none: "
             "a sample has one image at most");
-  EXPECT_EQ(errorOf(write(folder, kTokens, 2), planOf()),
+  EXPECT_EQ(errorOf(write(kTokens, 2), planOf()),
             "input_ids: step 0: 1 samples have image tokens, but pixel_values has 2 images; expected as many");
-  EXPECT_EQ(errorOf(write(folder, kTokens, 3), planOf()),
+  EXPECT_EQ(errorOf(write(kTokens, 3), planOf()),
             "pixel_values: found F32 [1, 3, 2, 2, 4], expected floats [1 steps, 1 to 2 images, 2, 2, 4]");
 }
 
-TEST(ImageData, PixelsAreFinite) {
-  const TempDir folder;
+TEST_F(ImageData, PixelsAreFinite) {
   std::vector<float> pixels(kPixelsOfOne, 1);
   pixels[3] = std::numeric_limits<float>::quiet_NaN();
-  const std::string path = write(folder, kTokens, 1, pixels);
+  const std::string path = write(kTokens, 1, pixels);
   const plan::Plan plan = planOf();
   GlobalBatch batch = GlobalBatch::create(plan).take();
   std::unique_ptr<DataSource> data = openData(path, plan, 1).take();
@@ -128,15 +109,12 @@ TEST(ImageData, PixelsAreFinite) {
             path + ": pixel_values: step 0, image 0: nan at element 3, expected finite numbers");
 }
 
-TEST(ImageData, OtherFormatsAreRefused) {
-  const TempDir folder;
-  EXPECT_NE(errorOf(folder.path("tokens.npy"), planOf()).find("holds tokens alone, but the model reads images"),
-            std::string::npos);
-  EXPECT_NE(errorOf(write(folder, kTokens), planOf(), {.documents = {.endToken = 2}}).find("are no packed documents"),
-            std::string::npos);
+TEST_F(ImageData, OtherFormatsAreRefused) {
+  EXPECT_TRUE(has(errorOf(dir.path("tokens.npy"), planOf()), {"holds tokens alone, but the model reads images"}));
+  EXPECT_TRUE(has(openingError(write(kTokens), planOf(), {.documents = {.endToken = 2}}), {"are no packed documents"}));
 }
 
-TEST(ImageData, MadeUpImagesAreOfThreeInFourSamples) {
+TEST_F(ImageData, MadeUpImagesAreOfThreeInFourSamples) {
   const plan::Plan plan = planOf();
   std::unique_ptr<DataSource> data = makeMockData(plan, 1).take();
   GlobalBatch batch = GlobalBatch::create(plan).take();
@@ -149,11 +127,9 @@ TEST(ImageData, MadeUpImagesAreOfThreeInFourSamples) {
   EXPECT_EQ(batch.pixels[kPixelsOfOne], 0.0F);
 }
 
-TEST(ImageData, PlacesThatAreNoInverseAreRefused) {
+TEST_F(ImageData, PlacesThatAreNoInverseAreRefused) {
   const plan::Plan plan = planOf();
-  std::unique_ptr<DataSource> data = makeMockData(plan, 1).take();
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk(data->batch(0, batch)));
+  GlobalBatch batch = batchOf(makeMockData(plan, 1), plan);
   batch.imageSources[1] = 3;
   EXPECT_EQ(checkBatch(plan, batch).message(), "the batch's places of images are not the inverse of their sources");
 }

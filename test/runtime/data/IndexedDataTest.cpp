@@ -1,6 +1,4 @@
 // --data-path: the batches of Megatron-LM's GPTDataset, with its masks, positions and documents.
-#include "runtime/data/Data.h"
-
 #include "test/runtime/data/DataPlans.h"
 #include "test/runtime/data/indexed/GoldenFiles.h"
 
@@ -23,12 +21,8 @@ struct CaseRun {
 };
 
 CorpusOptions corpusOf(const CaseRun &run) {
-  std::vector<std::string> words = run.row["data"];
-  for (std::string &word : words)
-    if (word.find('/') != std::string::npos)
-      word = kGolden + word;
   CorpusOptions corpus;
-  corpus.files.blend = parseBlend("--data-path", words).take();
+  corpus.files.blend = parseBlend("--data-path", inGolden(run.row["data"])).take();
   corpus.files.split = parseSplit(run.row["split"]).take();
   corpus.separatesSequences = run.option("inter_document_masking");
   // A pad token that ends documents is none, unless the case says so.

@@ -1,11 +1,8 @@
 // Masked language modelling: which tokens are predicted, and what the model sees in their place.
-#include "runtime/data/Data.h"
-
-#include "test/runtime/TempDir.h"
+#include "test/runtime/data/DataPlans.h"
 
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <numeric>
 
 using namespace mgc;
@@ -13,6 +10,7 @@ using namespace mgc::test;
 
 namespace {
 
+using Masking = InTempDir;
 using Numbers = std::vector<int32_t>;
 constexpr int32_t kMaskToken = 3, kCls = 1, kSep = 2;
 
@@ -30,17 +28,12 @@ MaskingOptions framed() { return {.maskToken = kMaskToken, .clsToken = kCls, .se
 std::string counting(int64_t tokens) {
   Numbers values(static_cast<size_t>(tokens));
   std::iota(values.begin(), values.end(), 10);
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t)};
+  return bytesOf(values);
 }
 
-GlobalBatch batchOf(const std::string &path, const plan::Plan &plan, const MaskingOptions &options, int64_t step = 0,
-                    uint64_t seed = 1) {
-  Result<std::unique_ptr<DataSource>> data = openData(path, plan, seed, {.binType = "i32", .masking = options});
-  EXPECT_TRUE(isOk(data));
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  if (data.isOk())
-    EXPECT_TRUE(isOk((*data)->batch(step * plan.globalBatchSize, batch)));
-  return batch;
+GlobalBatch maskedBatch(const std::string &path, const plan::Plan &plan, const MaskingOptions &options,
+                        int64_t step = 0, uint64_t seed = 1) {
+  return batchOf(openData(path, plan, seed, {.binType = "i32", .masking = options}), plan, step);
 }
 
 // The tokens before any was masked, where those that stay are their own.
@@ -51,7 +44,7 @@ Numbers originals(const GlobalBatch &batch) {
   return tokens;
 }
 
-std::string errorOf(const MaskingOptions &options, const plan::Plan &plan) {
+std::string maskingError(const MaskingOptions &options, const plan::Plan &plan) {
   const Result<std::unique_ptr<DataSource>> data = makeMockData(plan, 1, {.masking = options});
   return data.isOk() ? "" : data.status().message();
 }
@@ -66,7 +59,7 @@ double chiSquare(const std::vector<double> &expected, const std::vector<int64_t>
 } // namespace
 
 // For a token 7 in a vocabulary of V: a random token may be the mask, or 7 again.
-TEST(Masking, hasTheDistributionOfBert) {
+TEST_F(Masking, hasTheDistributionOfBert) {
   constexpr int64_t kSamples = 500, kLength = 400, kVocabulary = 50;
   for (const double probability : {0.15, 0.4}) {
     MaskingOptions options = masking();
@@ -93,7 +86,7 @@ TEST(Masking, hasTheDistributionOfBert) {
   }
 }
 
-TEST(Masking, ofOneSampleSaysNothingAboutAnother) {
+TEST_F(Masking, ofOneSampleSaysNothingAboutAnother) {
   const TokenMasker masker(masking(), std::nullopt, 1000, 11), other(masking(), std::nullopt, 1000, 12);
   const auto chosenBy = [](const TokenMasker &one, uint64_t sample) {
     Numbers tokens(256, 7), labels = tokens;
@@ -106,7 +99,7 @@ TEST(Masking, ofOneSampleSaysNothingAboutAnother) {
   EXPECT_NE(chosenBy(masker, 5), chosenBy(other, 5));
 }
 
-TEST(Masking, leavesSpecialTokensAndPaddingAlone) {
+TEST_F(Masking, leavesSpecialTokensAndPaddingAlone) {
   MaskingOptions options = framed();
   options.probability = 1, options.specialTokens = {20, 21};
   const TokenMasker masker(options, 22, 1000, 1);
@@ -119,11 +112,10 @@ TEST(Masking, leavesSpecialTokensAndPaddingAlone) {
   EXPECT_EQ(tokens, before);
 }
 
-TEST(Masking, cutsAStreamWithoutATokenToPredict) {
-  const TempDir folder;
-  const std::string path = folder.write("a.bin", counting(12));
+TEST_F(Masking, cutsAStreamWithoutATokenToPredict) {
+  const std::string path = dir.write("a.bin", counting(12));
   const plan::Plan plan = maskedPlan(3, 4);
-  Numbers tokens = originals(batchOf(path, plan, masking())), expected(12);
+  Numbers tokens = originals(maskedBatch(path, plan, masking())), expected(12);
   std::ranges::sort(tokens);
   std::iota(expected.begin(), expected.end(), 10);
   EXPECT_EQ(tokens, expected);
@@ -131,12 +123,11 @@ TEST(Masking, cutsAStreamWithoutATokenToPredict) {
                     {"has 12 tokens, expected at least 13: sequence length 13"}));
 }
 
-TEST(Masking, putsClsAndSepAroundASample) {
-  const TempDir folder;
-  const std::string path = folder.write("a.bin", counting(6));
+TEST_F(Masking, putsClsAndSepAroundASample) {
+  const std::string path = dir.write("a.bin", counting(6));
   MaskingOptions options = framed();
   options.probability = 1;
-  const GlobalBatch batch = batchOf(path, maskedPlan(3, 4), options);
+  const GlobalBatch batch = maskedBatch(path, maskedPlan(3, 4), options);
   for (size_t sample = 0; sample < 3; ++sample) {
     const size_t at = 4 * sample;
     EXPECT_EQ(batch.tokens[at], kCls);
@@ -150,21 +141,20 @@ TEST(Masking, putsClsAndSepAroundASample) {
                     {"has 6 tokens, expected at least 7: sequence length 9 less [CLS] and [SEP]"}));
 }
 
-TEST(Masking, differsFromEpochToEpochAndNotWithTheLayout) {
-  const TempDir folder;
-  const std::string path = folder.write("a.bin", counting(64));
+TEST_F(Masking, differsFromEpochToEpochAndNotWithTheLayout) {
+  const std::string path = dir.write("a.bin", counting(64));
   const plan::Plan plan = maskedPlan(1, 64);
-  const GlobalBatch first = batchOf(path, plan, masking(), 0), second = batchOf(path, plan, masking(), 1);
+  const GlobalBatch first = maskedBatch(path, plan, masking(), 0), second = maskedBatch(path, plan, masking(), 1);
   EXPECT_EQ(originals(first), originals(second)); // one sample: an epoch each
   EXPECT_NE(first.labels, second.labels);
   plan::Plan split = plan;
   split.mesh.axes = {{"dp", 2, plan::AxisRole::data}, {"cp", 2}}, split.microbatches = 4;
-  EXPECT_EQ(batchOf(path, split, masking(), 1).tokens, second.tokens);
-  EXPECT_EQ(batchOf(path, split, masking(), 1).labels, second.labels);
-  EXPECT_NE(batchOf(path, plan, masking(), 0, 2).labels, first.labels);
+  EXPECT_EQ(maskedBatch(path, split, masking(), 1).tokens, second.tokens);
+  EXPECT_EQ(maskedBatch(path, split, masking(), 1).labels, second.labels);
+  EXPECT_NE(maskedBatch(path, plan, masking(), 0, 2).labels, first.labels);
 }
 
-TEST(Masking, ofMadeUpData) {
+TEST_F(Masking, ofMadeUpData) {
   const plan::Plan plan = maskedPlan(4, 64);
   const auto data = makeMockData(plan, 5, {.masking = framed()}).take();
   GlobalBatch batch = GlobalBatch::create(plan).take();
@@ -180,15 +170,13 @@ TEST(Masking, ofMadeUpData) {
   EXPECT_EQ(data->describe(), "made-up data over 128 tokens, 15 % of the tokens are masked");
 }
 
-TEST(Masking, endsOfDocumentsAreFoundBeforeTheyAreMasked) {
+TEST_F(Masking, endsOfDocumentsAreFoundBeforeTheyAreMasked) {
   plan::Plan plan = maskedPlan(8, 64);
   plan.stages.resize(1);
   plan.stages[0].inputs = {{.kind = plan::Input::Kind::documentStarts}, {.kind = plan::Input::Kind::documentEnds}};
   MaskingOptions options = masking();
   options.probability = 1;
-  const auto data = makeMockData(plan, 5, {.documents = {.endToken = 12}, .masking = options}).take();
-  GlobalBatch batch = GlobalBatch::create(plan).take();
-  ASSERT_TRUE(isOk(data->batch(0, batch)));
+  const GlobalBatch batch = batchOf(makeMockData(plan, 5, {.documents = {.endToken = 12}, .masking = options}), plan);
   EXPECT_TRUE(isOk(verifyEnds(batch.ends, batch.starts, 64)));
   int64_t documents = 0;
   for (size_t i = 0; i + 1 < batch.tokens.size(); ++i)
@@ -201,32 +189,33 @@ TEST(Masking, endsOfDocumentsAreFoundBeforeTheyAreMasked) {
   EXPECT_GT(documents, 0);
 }
 
-TEST(Masking, optionsThatAreNone) {
+TEST_F(Masking, optionsThatAreNone) {
   const plan::Plan plan = maskedPlan(2, 8);
   plan::Plan causal = plan, packed = plan;
   causal.objective = plan::Objective::causal;
   packed.stages.resize(1);
   packed.stages[0].inputs = {{.kind = plan::Input::Kind::documentStarts}};
-  EXPECT_EQ(errorOf({}, causal), "");
-  EXPECT_EQ(errorOf({.probability = 0.1, .specialTokens = {4, 5}}, causal),
+  EXPECT_EQ(maskingError({}, causal), "");
+  EXPECT_EQ(maskingError({.probability = 0.1, .specialTokens = {4, 5}}, causal),
             "--mlm-probability, --special-token-ids: the plan of the bert model predicts the next token and "
             "masks none; expected the plan of a model that predicts masked tokens, or no such flag");
-  EXPECT_EQ(errorOf({}, plan), "") << "made-up tokens are masked by the last";
-  EXPECT_EQ(errorOf({.probability = 0, .maskToken = 3}, plan), "--mlm-probability 0: expected more than 0, at most 1");
-  EXPECT_EQ(errorOf({.probability = NAN, .maskToken = 3}, plan),
+  EXPECT_EQ(maskingError({}, plan), "") << "made-up tokens are masked by the last";
+  EXPECT_EQ(maskingError({.probability = 0, .maskToken = 3}, plan),
+            "--mlm-probability 0: expected more than 0, at most 1");
+  EXPECT_EQ(maskingError({.probability = NAN, .maskToken = 3}, plan),
             "--mlm-probability nan: expected more than 0, at most 1");
-  EXPECT_EQ(errorOf({.maskToken = 1000}, plan),
+  EXPECT_EQ(maskingError({.maskToken = 1000}, plan),
             "--mask-token-id 1000: expected 0 to 999, a token of the model's vocabulary");
-  EXPECT_EQ(errorOf({.maskToken = 3, .specialTokens = {4, -1}}, plan),
+  EXPECT_EQ(maskingError({.maskToken = 3, .specialTokens = {4, -1}}, plan),
             "--special-token-ids -1: expected 0 to 999, a token of the model's vocabulary");
-  EXPECT_EQ(errorOf({.maskToken = 3, .sepToken = 3}, plan),
+  EXPECT_EQ(maskingError({.maskToken = 3, .sepToken = 3}, plan),
             "--sep-token-id 3: is --mask-token-id too; expected two tokens of the tokenizer");
-  EXPECT_EQ(errorOf({.maskToken = 3, .sepToken = 2}, plan),
+  EXPECT_EQ(maskingError({.maskToken = 3, .sepToken = 2}, plan),
             "--sep-token-id without --cls-token-id: a sample has both around it or none; tokens that are "
             "never chosen are --special-token-ids");
-  EXPECT_EQ(errorOf(framed(), maskedPlan(2, 2)),
+  EXPECT_EQ(maskingError(framed(), maskedPlan(2, 2)),
             "--cls-token-id: a sequence of 2 has no token besides [CLS] and [SEP]; expected at least 3");
-  EXPECT_EQ(errorOf(framed(), packed),
+  EXPECT_EQ(maskingError(framed(), packed),
             "--cls-token-id: the plan is of packed documents, and a sample may have several; expected "
             "documents that have these tokens in the data, and --special-token-ids 1,2");
   EXPECT_EQ(makeMockData(plan, 1, {.documents = {.endToken = 3, .masksEnds = true}}).status().message(),

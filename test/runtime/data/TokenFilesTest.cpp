@@ -1,9 +1,9 @@
 // The type of a .bin: from Megatron-LM's own index files, from the user, or from the tokens where only one type fits.
 #include "runtime/data/TokenFiles.h"
 
-#include "runtime/data/Data.h"
 #include "test/Places.h"
-#include "test/runtime/TempDir.h"
+#include "test/runtime/data/DataPlans.h"
+#include "test/runtime/data/indexed/IndexParts.h"
 
 #include <numeric>
 
@@ -12,30 +12,27 @@ using namespace mgc::test;
 
 namespace {
 
+using TokenFiles = InTempDir;
+
 const std::string kIndexed = testFile("golden/indexed/");
 
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
-}
 template <typename T> std::string counting(int64_t count) {
   std::vector<T> values(count);
   std::iota(values.begin(), values.end(), T(1));
   return bytesOf(values);
 }
 
-std::string indexOf(uint8_t type, std::vector<int32_t> lengths, uint64_t documents = 0) {
-  const uint64_t version = 1, sequences = lengths.size();
-  std::string bytes("MMIDIDX\0\0", 9);
-  bytes += bytesOf(std::vector{version}) + char(type) + bytesOf(std::vector{sequences, documents});
+// An index of sequences of tokens of 2 bytes.
+std::string indexOf(const std::vector<int32_t> &lengths) {
   std::vector<int64_t> offsets;
   for (int64_t i = 0, offset = 0; i < std::ssize(lengths); offset += 2 * lengths[i++])
     offsets.push_back(offset);
-  return bytes + bytesOf(lengths) + bytesOf(offsets) + std::string(8 * documents, '\0');
+  return IndexParts{.lengths = lengths, .offsets = offsets, .documents = {}}.bytes();
 }
 
 } // namespace
 
-TEST(TokenFiles, theIndexSaysTheType) {
+TEST_F(TokenFiles, theIndexSaysTheType) {
   const auto typeOf = [](const char *name) { return elementTypeOf({kIndexed + name, "", 150'000}); };
   EXPECT_EQ(*typeOf("docs_u16.bin"), ElementType::U16);
   EXPECT_EQ(*typeOf("docs_i32.bin"), ElementType::I32);
@@ -46,10 +43,9 @@ TEST(TokenFiles, theIndexSaysTheType) {
                     {"--bin-type u16", "docs_i32.idx", "I32", "leave the flag out"}));
 }
 
-TEST(TokenFiles, refusesAnIndexOfAnotherFile) {
-  const TempDir dir;
+TEST_F(TokenFiles, refusesAnIndexOfAnotherFile) {
   const auto typeOf = [&](std::vector<int32_t> lengths) {
-    dir.write("b.idx", indexOf(8, std::move(lengths)));
+    dir.write("b.idx", indexOf(lengths));
     return elementTypeOf({dir.write("b.bin", counting<uint16_t>(6)), "", 100});
   };
   EXPECT_EQ(*typeOf({2, 4}), ElementType::U16);
@@ -58,8 +54,7 @@ TEST(TokenFiles, refusesAnIndexOfAnotherFile) {
 }
 
 // An int32 file read as uint16 would be a stream of twice the tokens, every second one 0.
-TEST(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
-  const TempDir dir;
+TEST_F(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
   const auto typeOf = [&](const std::string &bytes, int64_t vocabulary, const char *type = "") {
     return elementTypeOf({dir.write("a.bin", bytes), type, vocabulary});
   };
@@ -73,13 +68,10 @@ TEST(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
       fails(typeOf(std::string(9, 'a'), 50257), {"tokens of u16, but 9 bytes", "is it cut off?", "--bin-type u16"}));
 }
 
-TEST(TokenFiles, aTextIsForModelsOfBytes) {
-  const TempDir dir;
+TEST_F(TokenFiles, aTextIsForModelsOfBytes) {
   const std::string text = dir.write("a.txt", "to be or not to be"), lines = dir.write("a.jsonl", "{\"text\": \"a\"}");
   const auto open = [](const std::string &path, int64_t vocabulary, const DataOptions &options = {}) {
-    plan::Plan plan;
-    plan.globalBatchSize = 1, plan.sequenceLength = 4, plan.vocabulary = vocabulary;
-    return openData(path, plan, 1, options);
+    return openData(path, planOfData(4, vocabulary, false), 1, options);
   };
   EXPECT_TRUE(isOk(open(text, 256)));
   EXPECT_TRUE(isOk(open(text, 384)));
@@ -89,12 +81,11 @@ TEST(TokenFiles, aTextIsForModelsOfBytes) {
   EXPECT_TRUE(isOk(open(text, 256, {.textBytes = true, .tokenizer = "w/tokenizer.json"})));
   EXPECT_TRUE(fails(open(lines, 256), {"is JSON", "docs/data.md"}));
   EXPECT_TRUE(fails(open(dir.write("a.JSON", "[]"), 256), {"is JSON"}));
-  EXPECT_TRUE(fails(open(dir.write("a.idx", indexOf(8, {3})), 256), {"index of a data set", "a.bin"}));
+  EXPECT_TRUE(fails(open(dir.write("a.idx", indexOf({3})), 256), {"index of a data set", "a.bin"}));
   EXPECT_TRUE(fails(open(dir.write("a.bin", "abcdef"), 256, {.textBytes = true}), {"--text-bytes is for text"}));
 }
 
-TEST(TokenFiles, findsTheTokenizerOfWeights) {
-  const TempDir dir;
+TEST_F(TokenFiles, findsTheTokenizerOfWeights) {
   EXPECT_EQ(tokenizerIn(dir.path()), "");
   dir.write("tokenizer.json", "{}");
   EXPECT_EQ(tokenizerIn(dir.path()), dir.path("tokenizer.json"));
@@ -102,10 +93,9 @@ TEST(TokenFiles, findsTheTokenizerOfWeights) {
   EXPECT_EQ(tokenizerIn(dir.path("none")), "");
 }
 
-TEST(TokenFiles, countsEpochs) {
-  const TempDir dir;
-  plan::Plan plan;
-  plan.globalBatchSize = 4, plan.sequenceLength = 8, plan.vocabulary = 256;
+TEST_F(TokenFiles, countsEpochs) {
+  plan::Plan plan = planOfData(8, 256, false);
+  plan.globalBatchSize = 4;
   const auto data = openData(dir.write("a.txt", std::string(81, 'a')), plan, 1); // 10 samples
   ASSERT_TRUE(isOk(data));
   EXPECT_DOUBLE_EQ(*(*data)->epochsOf(20), 2);

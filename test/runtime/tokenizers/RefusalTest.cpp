@@ -9,13 +9,22 @@ using namespace mgc::test;
 
 namespace {
 
-// A tokenizer.json of the words "x", "y" and "[UNK]", with `fields` besides.
-std::string write(const TempDir &dir, const nlohmann::json &fields) {
-  nlohmann::json json = {
-      {"model", {{"type", "WordLevel"}, {"vocab", {{"x", 0}, {"y", 1}, {"[UNK]", 2}}}, {"unk_token", "[UNK]"}}}};
-  json.update(fields);
-  return dir.write("tokenizer.json", json.dump());
-}
+class Refusal : public InTempDir {
+protected:
+  // A tokenizer.json of the words "x", "y" and "[UNK]", with `fields` besides.
+  std::string write(const nlohmann::json &fields) const {
+    nlohmann::json json = {
+        {"model", {{"type", "WordLevel"}, {"vocab", {{"x", 0}, {"y", 1}, {"[UNK]", 2}}}, {"unk_token", "[UNK]"}}}};
+    json.update(fields);
+    return dir.write("tokenizer.json", json.dump());
+  }
+  Status encoded(const nlohmann::json &fields, std::string_view text) const {
+    const auto tokenizer = openTokenizer({"", write(fields)});
+    EXPECT_TRUE(isOk(tokenizer));
+    std::vector<int32_t> ids;
+    return (*tokenizer)->encoder()->encode(text, false, ids);
+  }
+};
 
 // An expression that needs 2^n steps where n "x" are followed by no "y".
 nlohmann::json slowSplit(const char *behavior) {
@@ -23,53 +32,41 @@ nlohmann::json slowSplit(const char *behavior) {
 }
 const std::string kSlowText = "x " + std::string(40, 'x') + "!y";
 
-Status encoded(const TempDir &dir, const nlohmann::json &fields, std::string_view text) {
-  const auto tokenizer = openTokenizer({"", write(dir, fields)});
-  EXPECT_TRUE(isOk(tokenizer));
-  std::vector<int32_t> ids;
-  return (*tokenizer)->encoder()->encode(text, false, ids);
-}
-
 } // namespace
 
-TEST(Refusal, aSearchThatIsGivenUpIsAnError) {
-  const TempDir dir;
+TEST_F(Refusal, aSearchThatIsGivenUpIsAnError) {
   for (const char *behavior : {"Isolated", "Removed"}) {
     const nlohmann::json fields = {{"pre_tokenizer", slowSplit(behavior)}};
-    EXPECT_TRUE(fails(encoded(dir, fields, kSlowText),
+    EXPECT_TRUE(fails(encoded(fields, kSlowText),
                       {"tokenizer.json.pre_tokenizer: ", "(?:x+x+)+y", "44 bytes", "from byte 0", "x!y", "retry"}))
         << behavior;
-    EXPECT_TRUE(isOk(encoded(dir, fields, "x xxxx!y")));
+    EXPECT_TRUE(isOk(encoded(fields, "x xxxx!y")));
   }
 }
 
-TEST(Refusal, anErrorOfASearchLeavesASequence) {
-  const TempDir dir;
+TEST_F(Refusal, anErrorOfASearchLeavesASequence) {
   const nlohmann::json words = {{"type", "WhitespaceSplit"}}, slow = slowSplit("Isolated");
   const auto sequence = [&](const nlohmann::json &first, const nlohmann::json &second) {
     return nlohmann::json{
         {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array({first, second})}}}};
   };
-  EXPECT_TRUE(fails(encoded(dir, sequence(words, slow), kSlowText), {"pretokenizers[1]: ", "42 bytes"}));
-  EXPECT_TRUE(fails(encoded(dir, sequence(slow, words), kSlowText), {"pretokenizers[0]: ", "44 bytes"}));
+  EXPECT_TRUE(fails(encoded(sequence(words, slow), kSlowText), {"pretokenizers[1]: ", "42 bytes"}));
+  EXPECT_TRUE(fails(encoded(sequence(slow, words), kSlowText), {"pretokenizers[0]: ", "44 bytes"}));
 }
 
-TEST(Refusal, aNormalizersSearchToo) {
-  const TempDir dir;
+TEST_F(Refusal, aNormalizersSearchToo) {
   const nlohmann::json normalizer = {
       {"normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "(?:x+x+)+y"}}}, {"content", "y"}}}};
-  EXPECT_TRUE(fails(encoded(dir, normalizer, kSlowText), {"tokenizer.json.normalizer: ", "retry"}));
+  EXPECT_TRUE(fails(encoded(normalizer, kSlowText), {"tokenizer.json.normalizer: ", "retry"}));
   nlohmann::json added = normalizer;
   added["added_tokens"] = {{{"content", kSlowText}, {"id", 3}, {"normalized", true}}};
-  EXPECT_TRUE(
-      fails(openTokenizer({"", write(dir, added)}), {"added_tokens[0].content", "tokenizer.json.normalizer: "}));
+  EXPECT_TRUE(fails(openTokenizer({"", write(added)}), {"added_tokens[0].content", "tokenizer.json.normalizer: "}));
 }
 
-TEST(Refusal, idsAroundATextAreOfTokens) {
-  const TempDir dir;
+TEST_F(Refusal, idsAroundATextAreOfTokens) {
   const auto open = [&](const nlohmann::json &processor) {
     const nlohmann::json added = {{{"content", "<s>"}, {"id", 7}, {"special", true}}};
-    return openTokenizer({"", write(dir, {{"post_processor", processor}, {"added_tokens", added}})});
+    return openTokenizer({"", write({{"post_processor", processor}, {"added_tokens", added}})});
   };
   const auto templateOf = [](const nlohmann::json &special) {
     return nlohmann::json{{"type", "TemplateProcessing"},
@@ -95,9 +92,8 @@ TEST(Refusal, idsAroundATextAreOfTokens) {
                     {"post_processor.processors[0].sep[1]: is 102"}));
 }
 
-TEST(Refusal, theEndTokenIsOne) {
-  const TempDir dir;
-  const std::string path = write(dir, nlohmann::json::object());
+TEST_F(Refusal, theEndTokenIsOne) {
+  const std::string path = write(nlohmann::json::object());
   const auto open = [&](const char *config, const char *map) {
     dir.write("tokenizer_config.json", config), dir.write("special_tokens_map.json", map);
     return openTokenizer({"", path});

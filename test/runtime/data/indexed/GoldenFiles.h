@@ -3,9 +3,8 @@
 
 #include "runtime/base/Json.h"
 #include "runtime/data/indexed/SplitBounds.h"
-#include "runtime/io/Safetensors.h"
 #include "test/Places.h"
-#include "test/runtime/TempDir.h"
+#include "test/runtime/TensorFiles.h"
 
 namespace mgc::test {
 
@@ -32,6 +31,14 @@ inline std::vector<int64_t> integersOf(const Safetensors &file, const std::strin
   const TensorView *tensor = file.find(name);
   EXPECT_NE(tensor, nullptr) << name;
   return tensor ? integersOf(*tensor) : std::vector<int64_t>();
+}
+
+// Words of --data-path: the files among them are golden ones.
+inline std::vector<std::string> inGolden(std::vector<std::string> words) {
+  for (std::string &word : words)
+    if (word.find('/') != std::string::npos)
+      word = kGolden + word;
+  return words;
 }
 
 template <typename Array> std::vector<int64_t> asIntegers(const Array &array) {

@@ -8,13 +8,6 @@ using namespace mgc::test;
 
 namespace {
 
-std::vector<std::string> inGolden(std::vector<std::string> words) {
-  for (std::string &word : words)
-    if (word.find('/') != std::string::npos)
-      word = kGolden + word;
-  return words;
-}
-
 CorpusFiles filesOf(const nlohmann::json &row) {
   CorpusFiles files;
   if (!row["data"].is_null()) {

@@ -3,6 +3,7 @@
 
 #include "runtime/data/indexed/IndexedWriter.h"
 #include "test/runtime/data/indexed/GoldenFiles.h"
+#include "test/runtime/data/indexed/IndexParts.h"
 
 #include <chrono>
 
@@ -21,14 +22,11 @@ std::vector<int64_t> checksumsOf(const IndexedTokens &files) {
     std::vector<std::byte> bytes(static_cast<size_t>(length * sizeInBytes(files.type())));
     EXPECT_TRUE(isOk(files.readRaw(i, 0, bytes)));
     const TensorView view{files.type(), {length}, bytes};
-    std::vector<float> floats(static_cast<size_t>(length));
-    std::vector<int64_t> values(static_cast<size_t>(length));
-    if (isFloat(files.type())) {
-      convertToF32(view, 0, length, floats.data());
-      values.assign(floats.begin(), floats.end());
-    } else {
-      convertToI64(view, 0, length, values.data());
-    }
+    std::vector<int64_t> values;
+    if (isFloat(files.type()))
+      values = asIntegers(floatsOf(view));
+    else
+      values = integersOf(view);
     int64_t sum = 0;
     for (int64_t token = 0; token < length; ++token)
       sum += (token + 1) * values[static_cast<size_t>(token)];
@@ -37,22 +35,13 @@ std::vector<int64_t> checksumsOf(const IndexedTokens &files) {
   return sums;
 }
 
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
-  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
-}
-
-struct IndexParts {
-  uint8_t type = 8;
-  std::vector<int32_t> lengths = {3, 4};
-  std::vector<int64_t> offsets = {0, 6}, documents = {0, 1, 2};
-  std::string rest = {};
-  std::string bytes() const {
-    std::string all(kIndexMagic);
-    all += bytesOf(std::vector<uint64_t>{1}) + char(type);
-    all += bytesOf(std::vector<uint64_t>{lengths.size(), documents.size()});
-    return all + bytesOf(lengths) + bytesOf(offsets) + bytesOf(documents) + rest;
+// Both files have the bytes of Megatron's.
+void expectGolden(const TempDir &dir, const std::string &name, const std::string &golden) {
+  for (const char *ending : {".bin", ".idx"}) {
+    std::ifstream expected(kIndexed + golden + ending, std::ios::binary);
+    EXPECT_EQ(dir.read(name + ending), std::string(std::istreambuf_iterator<char>(expected), {})) << golden << ending;
   }
-};
+}
 
 } // namespace
 
@@ -129,11 +118,7 @@ TEST(IndexedTokens, writesTheBytesOfMegatron) {
     }
     EXPECT_FALSE(std::filesystem::exists(dir.path(std::string(name) + ".bin")));
     ASSERT_TRUE(isOk(writer.commit()));
-    for (const char *ending : {".bin", ".idx"}) {
-      std::ifstream expected(kIndexed + name + ending, std::ios::binary);
-      EXPECT_EQ(dir.read(std::string(name) + ending), std::string(std::istreambuf_iterator<char>(expected), {}))
-          << name;
-    }
+    expectGolden(dir, name, name);
   }
 }
 
@@ -147,14 +132,10 @@ TEST(IndexedTokens, mergesAsMegatronDoes) {
         return added;
     return writer.commit();
   };
-  const auto same = [&](const std::string &name, const std::string &golden) {
-    std::ifstream expected(kIndexed + golden, std::ios::binary);
-    return dir.read(name) == std::string(std::istreambuf_iterator<char>(expected), {});
-  };
   ASSERT_TRUE(isOk(merge({"part0_u16", "part1_u16"}, "both")));
-  EXPECT_TRUE(same("both.bin", "merged_u16.bin") && same("both.idx", "merged_u16.idx"));
+  expectGolden(dir, "both", "merged_u16");
   ASSERT_TRUE(isOk(merge({"modes_i32"}, "modes")));
-  EXPECT_TRUE(same("modes.bin", "modes_i32.bin") && same("modes.idx", "modes_i32.idx"));
+  expectGolden(dir, "modes", "modes_i32");
   EXPECT_TRUE(fails(merge({"part0_u16", "docs_i32"}, "x"), {"docs_i32.idx", "type I32", "type U16"}));
   EXPECT_TRUE(fails(merge({"docs_i32", "modes_i32"}, "x"), {"modes_i32.idx: has modes"}));
 }
