@@ -296,7 +296,11 @@ static FoundRow findTensor(const TensorNames &names, std::string_view role) {
     return {row, tensorOf(*row, names)};
   if (!ofEncoder.empty() && role.starts_with(kOfEncoderRole))
     row = findRow(names, role.substr(kOfEncoderRole.size()));
-  return row ? FoundRow{row, replaced(tensorOf(*row, names), part, ofEncoder)} : FoundRow();
+  if (!row)
+    return {};
+  const std::string tensor = tensorOf(*row, names);
+  return {row, tensor.find(part) == tensor.npos ? fmt::format("{}{}", kOfEncoderRole, tensor)
+                                                : replaced(tensor, part, ofEncoder)};
 }
 
 static void addOtherBegins(std::string_view tensor, const TensorNames &names, std::vector<std::string> &to) {

@@ -76,7 +76,7 @@ struct TensorNames {
   // Ends of names, and what older files have in their place: ".LayerNorm.weight", ".LayerNorm.gamma".
   std::span<const std::pair<std::string_view, std::string_view>> oldEnds = {};
   // An encoder's tensor of a role without a row has the name of the same role without "encoder.", with the first in it
-  // replaced by the second. Second empty: all of an encoder's roles have rows.
+  // replaced by the second, or "encoder." before it. Second empty: all of its roles have rows.
   std::pair<std::string_view, std::string_view> ofEncoder = {};
   // The same of beginnings: every name that begins with the first has an alias that begins with the second.
   std::span<const std::pair<std::string_view, std::string_view>> otherBegins = {};
