@@ -181,7 +181,7 @@ Row gradientOf(const Router &router, const Row &logits, const std::vector<int> &
   return result;
 }
 
-// The sum over all tokens, whose experts it chooses.
+// Gradient of the bias over all tokens, whose experts it chooses.
 Row gradientOf(const Router &router, Tokens &tokens, Buffer &dweights, Buffer &experts) {
   const Row bias = rowOf(tokens.bias, 0, router.experts);
   Row result;
