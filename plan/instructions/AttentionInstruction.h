@@ -59,7 +59,7 @@ struct Attention {
   bool operator==(const Attention &) const = default;
 
   int64_t valueSize() const { return w > 0 ? w : d; } // size of a head of v and o
-  int64_t queryElements() const { return r * d; }     // of one group at one position
+  int64_t queryElements() const { return r * d; }     // elements of one group at one position
   int64_t outputElements() const { return r * valueSize(); }
   bool hasBias() const { return biasBuckets > 0; }
   // Whether the result depends on the heads' global numbers.

@@ -37,7 +37,7 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
   let hasVerifier = 1;
 }
 
-// Those with the name of a field of plan::Attention are that field.
+// An attribute with the name of a field of plan::Attention is that field.
 defvar MgAttentionAttributes = (ins F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
                                 DefaultValuedAttr<BoolAttr, "true">:$causal,
                                 DefaultValuedAttr<F64Attr, "0.0">:$softcap,
