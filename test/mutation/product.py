@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Breaks the product one fault at a time (product_faults.py) and shows that the sample of tests that scripts/test runs catches it.
+"""Breaks the product one fault at a time (product_faults.py), and shows that the sample of scripts/test catches it.
 
     test/mutation/product.py [--only NAME]..     the faults of those names; without it all of them
     test/mutation/product.py --list              the table
     test/mutation/product.py --check             each text stands once in its file, and each test exists
 
-A fault is put into the working tree that this script stands in, whose release build is brought up to date. The test that the table
-names runs first; if it passes, the whole sample does. The file is restored whatever happens. Exit code 0: each fault compiled, and
-at most a twentieth was missed.
+A fault is put into the working tree that this script stands in, whose release build is brought up to date. The test
+that the table names runs first; if it passes, the whole sample does. The file is restored whatever happens. Exit code
+0: each fault compiled, and at most a twentieth was missed.
 """
 import argparse
 import contextlib
@@ -51,8 +51,8 @@ def run(command, seconds=None):
 
 def commands():
     """The command of each test, by name."""
-    found = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True, text=True)
-    return {test["name"]: test["command"] for test in json.loads(found.stdout)["tests"]}
+    found = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True).stdout
+    return {test["name"]: test["command"] for test in json.loads(found)["tests"]}
 
 
 def broken(fault):
@@ -87,21 +87,22 @@ class Builder:
     def __init__(self):
         rules = dict(re.findall(r"^(\S+): (\S+_LINKER__\S+)$", self.ninja("-t", "targets", "all")[1], re.M))
         self.outputs = set(rules)
-        self.programs = [name for name, rule in rules.items() if name.startswith("bin/") or re.match("CXX_(SHARED|MODULE)_", rule)]
+        is_of_users = lambda name: name.startswith("bin/") or re.match("CXX_(SHARED|MODULE)_", rules[name])
+        self.programs = list(filter(is_of_users, rules))
 
     @staticmethod
     def ninja(*arguments):
         return run(["ninja", "-C", BUILD, *arguments])
 
     def targets(self, command):
-        """Its own program; of a script the programs of users and the plugins; nothing, which is all, where neither is known."""
+        """Its own program; of a script the programs of users and the plugins; nothing, which is all, of others."""
         own = [part for part in (os.path.relpath(word, BUILD) for word in command) if part in self.outputs]
         return own or (self.programs if any(f"{BUILD}/bin" in word for word in command) else [])
 
     def build(self, command=None):
         code, output = self.ninja(*(self.targets(command) if command else []))
         if code:
-            raise BadRow("does not build:\n" + "\n".join(line for line in output.splitlines() if "error" in line or "FAILED" in line))
+            raise BadRow("does not build:\n" + "\n".join(line for line in output.splitlines() if "error" in line))
 
 
 def first_failure(*arguments, seconds=None):
@@ -152,11 +153,13 @@ def show(fault, command, builder):
 
 def show_all(faults):
     builder, tests = Builder(), commands()
-    builder.build()
-    expected = "^(" + "|".join(sorted({re.escape(fault.test) for fault in faults})) + ")$"
-    if failed := first_failure("-j2", "--stop-on-failure", "-R", expected):
+    expected = sorted({fault.test for fault in faults})
+    for test in expected:
+        builder.build(tests[test])
+    if failed := first_failure("-j2", "--stop-on-failure", "-R", "^(" + "|".join(map(re.escape, expected)) + ")$"):
         sys.exit(f"product: {failed} fails without any fault")
     verdicts = [show(fault, tests[fault.test], builder) for fault in faults]
+    builder.build()
     print(f"{verdicts.count('caught')} of {len(faults)} caught")
     return "error" in verdicts or verdicts.count("missed") * 20 > len(faults)
 
