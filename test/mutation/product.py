@@ -50,9 +50,9 @@ def run(command, seconds=None):
 
 
 def commands():
-    """The command of each test, by name."""
-    found = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True).stdout
-    return {test["name"]: test["command"] for test in json.loads(found)["tests"]}
+    """The command of each test, by name; without words where its program is not built."""
+    found = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True)
+    return {test["name"]: test.get("command", []) for test in json.loads(found.stdout)["tests"]}
 
 
 def broken(fault):
@@ -86,7 +86,7 @@ class Builder:
 
     def __init__(self):
         rules = dict(re.findall(r"^(\S+): (\S+_LINKER__\S+)$", self.ninja("-t", "targets", "all")[1], re.M))
-        self.outputs = set(rules)
+        self.outputs, self.commands = set(rules), commands()
         is_of_users = lambda name: name.startswith("bin/") or re.match("CXX_(SHARED|MODULE)_", rules[name])
         self.programs = list(filter(is_of_users, rules))
 
@@ -94,13 +94,15 @@ class Builder:
     def ninja(*arguments):
         return run(["ninja", "-C", BUILD, *arguments])
 
-    def targets(self, command):
-        """Its own program; of a script the programs of users and the plugins; nothing, which is all, of others."""
-        own = [part for part in (os.path.relpath(word, BUILD) for word in command) if part in self.outputs]
-        return own or (self.programs if any(f"{BUILD}/bin" in word for word in command) else [])
+    def targets(self, test):
+        """Its own program; of a script the programs of users and the plugins."""
+        words = [str(BUILD / test), *self.commands[test]]
+        own = [part for part in (os.path.relpath(word, BUILD) for word in words) if part in self.outputs]
+        return own or self.programs
 
-    def build(self, command=None):
-        code, output = self.ninja(*(self.targets(command) if command else []))
+    def build(self, test=None):
+        """What the test needs, or all."""
+        code, output = self.ninja(*(self.targets(test) if test else []))
         if code:
             raise BadRow("does not build:\n" + "\n".join(line for line in output.splitlines() if "error" in line))
 
@@ -108,17 +110,21 @@ class Builder:
 def first_failure(*arguments, seconds=None):
     """The test that failed, or None."""
     code, output = run(["ctest", "--test-dir", BUILD, "--no-label-summary", *arguments], seconds)
+    if code is None:
+        return "a hang"
     if code == 0 and "No tests were found" not in output:
         return None
-    found = re.search(r"Test\s+#\d+: (\S+) .*(?:\*\*\*|Not Run)", output)
-    return found[1] if found and code is not None else "a hang"
+    found = re.search(r"Test\s+#\d+: (\S+) .*\*\*\*(?!Skipped|Not Run)", output)
+    if not found:
+        raise BadRow(f"no test failed, but ctest {' '.join(arguments)} did:\n{output[-1000:]}")
+    return found[1]
 
 
-def caught_by(fault, command, builder):
+def caught_by(fault, builder):
     """The test that fails, or None."""
-    builder.build(command)
+    builder.build(fault.test)
     if found := first_failure("-R", f"^{re.escape(fault.test)}$", seconds=SECONDS):
-        return found if found != "a hang" else f"{fault.test}, which hangs"
+        return found
     builder.build()
     return first_failure("-j2", "--stop-on-failure", "-E", OF_SOURCES)
 
@@ -137,12 +143,12 @@ def put_in(fault):
         path.write_bytes(before)  # newer than what was built of it
 
 
-def show(fault, command, builder):
+def show(fault, builder):
     """Prints the verdict: caught, missed or error."""
     begin = time.monotonic()
     try:
         with put_in(fault):
-            test = caught_by(fault, command, builder)
+            test = caught_by(fault, builder)
     except BadRow as error:
         print(f"{fault.name}: ERROR: {error}", flush=True)
         return "error"
@@ -152,13 +158,13 @@ def show(fault, command, builder):
 
 
 def show_all(faults):
-    builder, tests = Builder(), commands()
+    builder = Builder()
     expected = sorted({fault.test for fault in faults})
     for test in expected:
-        builder.build(tests[test])
-    if failed := first_failure("-j2", "--stop-on-failure", "-R", "^(" + "|".join(map(re.escape, expected)) + ")$"):
+        builder.build(test)
+    if failed := first_failure("-j2", "--stop-on-failure", "-R", f"^({'|'.join(map(re.escape, expected))})$"):
         sys.exit(f"product: {failed} fails without any fault")
-    verdicts = [show(fault, tests[fault.test], builder) for fault in faults]
+    verdicts = [show(fault, builder) for fault in faults]
     builder.build()
     print(f"{verdicts.count('caught')} of {len(faults)} caught")
     return "error" in verdicts or verdicts.count("missed") * 20 > len(faults)
@@ -183,7 +189,9 @@ def main():
         return
     if options.check:
         sys.exit(check(faults))
-    os.environ["MGC_TEST_SEED"] = str(options.seed)
+    os.environ |= {"MGC_TEST_SEED": str(options.seed), "GTEST_FAIL_FAST": "1", "LIT_OPTS": "--max-failures=1"}
+    if pathlib.Path("/dev/shm").is_dir():  # each checkpoint is some 20 fsync
+        os.environ.setdefault("TMPDIR", "/dev/shm")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     sys.exit(show_all(faults))
