@@ -49,9 +49,9 @@ def run(command, seconds=None):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def commands():
+def commands(build=BUILD):
     """The command of each test, by name; without words where its program is not built."""
-    found = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True)
+    found = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True)
     return {test["name"]: test.get("command", []) for test in json.loads(found.stdout)["tests"]}
 
 
@@ -72,8 +72,7 @@ def problems_of(fault, tests):
         yield f"there is no test {fault.test}"
 
 
-def check(faults):
-    tests = commands()
+def check(faults, tests):
     found = [f"{fault.name}: {problem}" for fault in faults for problem in problems_of(fault, tests)]
     names = [fault.name for fault in faults]
     found += [f"{name}: stands {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1]
@@ -180,6 +179,7 @@ def main():
     parser.add_argument("--seed", type=int, default=samples.seed(), help="chooses the samples; default: of the commit")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD, help="of --check: whose tests are looked up")
     options = parser.parse_args()
     faults = [fault for fault in FAULTS if options.only is None or fault.name in options.only]
     if len(faults) < len(options.only or ()):
@@ -188,7 +188,7 @@ def main():
         print("\n".join(f"{fault.name:30} {fault.test:30} {fault.file}: {fault.breaks}" for fault in faults))
         return
     if options.check:
-        sys.exit(check(faults))
+        sys.exit(check(faults, commands(options.build)))
     os.environ |= {"MGC_TEST_SEED": str(options.seed), "GTEST_FAIL_FAST": "1", "LIT_OPTS": "--max-failures=1"}
     if pathlib.Path("/dev/shm").is_dir():  # each checkpoint is some 20 fsync
         os.environ.setdefault("TMPDIR", "/dev/shm")
