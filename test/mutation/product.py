@@ -100,7 +100,7 @@ class Builder:
         return own or self.programs
 
     def build(self, test=None):
-        """What the test needs, or all."""
+        """Brings up to date what the test needs, or all."""
         code, output = self.ninja(*(self.targets(test) if test else []))
         if code:
             raise BadRow("does not build:\n" + "\n".join(line for line in output.splitlines() if "error" in line))
