@@ -194,6 +194,25 @@ TEST(Llama, PadTokenIsNoted) {
   EXPECT_EQ(padding(-1), model(tinyDecoder("llama")).vocabulary - 1); // as torch.nn.Embedding counts
 }
 
+TEST(Granite, FactorsOfEmbeddingsBranchesScoresAndLogits) {
+  const ModelDescription granite = model(with(tinyDecoder("granite"), {{"embedding_multiplier", 3.0},
+                                                                       {"logits_scaling", 2.0},
+                                                                       {"residual_multiplier", 0.4},
+                                                                       {"attention_multiplier", 0.25}}));
+  EXPECT_DOUBLE_EQ(granite.embedding.scale, 3);
+  EXPECT_DOUBLE_EQ(granite.head.scale, 1 / 2.0);
+  EXPECT_DOUBLE_EQ(granite.blockOf(0).residualScale, 0.4);
+  EXPECT_DOUBLE_EQ(granite.blockOf(0).attention.scale, 0.25);
+}
+
+TEST(Phi3, TheGateIsTheFirstHalfOfItsMatrix) {
+  const ModelDescription phi = model(with(tinyDecoder("phi3"), {{"pad_token_id", 0}}));
+  const plan::Parameter &gate = inLayer(phi, "mlp.gate.weight"), &up = inLayer(phi, "mlp.up.weight");
+  EXPECT_EQ(gate.tensor, up.tensor);
+  EXPECT_EQ(gate.offset, (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(up.offset, (std::vector<int64_t>{up.dims[0].valid, 0}));
+}
+
 TEST(Mistral, Window) {
   EXPECT_EQ(model(tinyDecoder("mistral")).blockOf(0).attention.window, 0);
   EXPECT_EQ(model(with(tinyDecoder("mistral"), {{"sliding_window", 16}})).blockOf(3).attention.window, 16);

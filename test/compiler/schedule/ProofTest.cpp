@@ -172,15 +172,26 @@ TEST(Proof, runsOfAPairLieApart) {
   refuses("scalars", "without being ordered after step");
 }
 
+plan::Ring &ringNamed(plan::StagePlan &stage, const std::string &kind) {
+  return *std::ranges::find_if(stage.rings, [&](const plan::Ring &one) { return one.name.starts_with(kind); });
+}
+
+// All runs are ordered, but a forward writes over the activations of a microbatch whose backward is still to come.
+TEST(Proof, aSlotIsKeptUntilItIsRead) {
+  Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
+  for (plan::Ring::Turn &turn : ringNamed(plan.stages[0], "activation").turns)
+    turn.slots = 1;
+  EXPECT_NE(plan::provePlan(plan).message().find("which do not hold them for this microbatch"), std::string::npos)
+      << plan::provePlan(plan).message();
+}
+
 // A run reads all of its slots before it writes any in the proof, and as its calls come when it runs.
 TEST(Proof, slotsOfARunLieApart) {
   Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
   plan::StagePlan &stage = plan.stages[1];
-  const auto ring = [&](const std::string &kind) -> plan::Ring & {
-    return *std::ranges::find_if(stage.rings, [&](const plan::Ring &one) { return one.name.starts_with(kind); });
-  };
   EXPECT_TRUE(plan::provePlan(plan).isOk());
-  ring("gradientOut").offset = ring("activation").offset; // a backward reads the one and writes the other
+  ringNamed(stage, "gradientOut").offset =
+      ringNamed(stage, "activation").offset; // a backward reads the one and writes the other
   EXPECT_NE(plan::provePlan(plan).message().find("where another of its slots lies"), std::string::npos)
       << plan::provePlan(plan).message();
 }

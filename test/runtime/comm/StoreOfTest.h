@@ -10,10 +10,11 @@ namespace mgc::test {
 
 class StoreOfTest {
 public:
-  explicit StoreOfTest(int64_t ranks, std::chrono::milliseconds timeout = std::chrono::milliseconds(60'000))
+  explicit StoreOfTest(int64_t ranks, std::chrono::milliseconds timeout = std::chrono::milliseconds(60'000),
+                       std::chrono::milliseconds stragglers = std::chrono::milliseconds(200))
       : timeout_(timeout), run_{ranks, 5, 0xabcd, {"--seed = 1", "--lr = 0.5"}} {
     Result<std::unique_ptr<StoreServer>> server =
-        StoreServer::start({"127.0.0.1", 0}, {0, "the test", run_}, {}, std::chrono::milliseconds(200));
+        StoreServer::start({"127.0.0.1", 0}, {0, "the test", run_}, {}, stragglers);
     EXPECT_TRUE(server.isOk()) << server.status().message();
     server_ = server.take();
   }

@@ -256,6 +256,33 @@ TEST(Store, aLateSecondOneDoesNotDisturbTheRun) {
   EXPECT_TRUE(isOk(share(run.storeOf(1), "key", "value")));
 }
 
+// Joins with another plan than that of the store, which ends the start of all.
+void failTheStart(const StoreOfTest &store, int64_t rank) {
+  RunIdentity other = store.run();
+  other.planHash = 7;
+  EXPECT_TRUE(fails(store.tryJoin(rank, other).status(), {"another plan"}));
+}
+
+TEST(Store, aStragglerHearsWhyTheStartFailed) {
+  StoreOfTest store(3, 60s, 10s);
+  const Endpoint at = store.endpoint();
+  failTheStart(store, 1);
+  std::jthread stopping([&] { store.stop(); });
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(
+      fails(Store::join(at, {2, "the late one", store.run()}, Clock::now() + 2s).status(), {"runs another plan"}));
+}
+
+TEST(Store, aStartThatFailedIsOverOnceAllHaveHeard) {
+  StoreOfTest store(3, 60s, 10s);
+  failTheStart(store, 1);
+  for (const int64_t rank : {0, 2})
+    EXPECT_TRUE(fails(store.tryJoin(rank, store.run()).status(), {"rank 1 (process ", "another plan"}));
+  const auto start = Clock::now();
+  store.stop();
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
 // --- Connections that are not the run's -------------------------------------------------------------------------
 
 // Sends `bytes`; whether the store closes the connection, answering or not.
