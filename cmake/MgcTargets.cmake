@@ -180,9 +180,10 @@ function(mgc_gtest name)
 endfunction()
 
 # USES: the programs, folders and files whose change may break it, for scripts/test PATH. SECONDS of processor time: a worker takes the
-# longest test first. CORES: how many it keeps busy. EMULATED: it runs on the stand-ins of CUDA. A test that ends with 77 is skipped.
+# longest test first. CORES: how many it keeps busy. SAMPLE: of so many tests of a script that calls samples.main, one runs. EMULATED: it
+# runs on the stand-ins of CUDA. A test that ends with 77 is skipped.
 function(mgc_test name)
-  cmake_parse_arguments(ARG "EMULATED" "SECONDS;CORES;CONFIGURATION" "USES;ENVIRONMENT;COMMAND" ${ARGN})
+  cmake_parse_arguments(ARG "EMULATED" "SECONDS;CORES;SAMPLE;CONFIGURATION" "USES;ENVIRONMENT;COMMAND" ${ARGN})
   list(GET ARG_COMMAND 0 program)
   if(program MATCHES "[.]py$")
     cmake_path(ABSOLUTE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -197,6 +198,9 @@ function(mgc_test name)
   endif()
   if(ARG_CORES)
     set_tests_properties(${name} PROPERTIES PROCESSORS ${ARG_CORES})
+  endif()
+  if(ARG_SAMPLE)
+    list(APPEND ARG_ENVIRONMENT "MGC_TEST_SAMPLE=set:${ARG_SAMPLE}")
   endif()
   if(ARG_EMULATED)
     list(APPEND ARG_ENVIRONMENT "LD_LIBRARY_PATH=path_list_prepend:${MGC_EMULATE_DIR}")

@@ -8,55 +8,36 @@ namespace mgc::cost {
 
 // --- Fields, as plan/json/Fields.h has those of plans ---------------------------------------------------------
 
-using plan::Of;
+using plan::Of, plan::required, plan::optional;
 
-template <typename V> void fields(V &v, Of<PeakRates>) {
-  v.required("f32", &PeakRates::f32);
-  v.required("bf16", &PeakRates::bf16);
+template <typename V> constexpr void fields(V &v, Of<PeakRates>) { required<&PeakRates::f32, &PeakRates::bf16>(v); }
+
+template <typename V> constexpr void fields(V &v, Of<ProductTile>) {
+  required<&ProductTile::m, &ProductTile::n, &ProductTile::fraction>(v);
 }
 
-template <typename V> void fields(V &v, Of<ProductTile>) {
-  v.required("m", &ProductTile::m);
-  v.required("n", &ProductTile::n);
-  v.required("fraction", &ProductTile::fraction);
-}
-
-template <typename V> void fields(V &v, Of<ProductRates>) {
-  v.required("units", &ProductRates::units);
+template <typename V> constexpr void fields(V &v, Of<ProductRates>) {
+  required<&ProductRates::units>(v);
   v.required("start_depth", &ProductRates::startDepth);
-  v.required("tiles", &ProductRates::tiles);
+  required<&ProductRates::tiles>(v);
 }
 
-template <typename V> void fields(V &v, Of<AttentionRates>) {
-  v.required("forward", &AttentionRates::forward);
-  v.required("backward", &AttentionRates::backward);
+template <typename V> constexpr void fields(V &v, Of<AttentionRates>) {
+  required<&AttentionRates::forward, &AttentionRates::backward>(v);
 }
 
-template <typename V> void fields(V &v, Of<MemoryRates>) {
-  v.required("bytes", &MemoryRates::bytes);
-  v.required("bandwidth", &MemoryRates::bandwidth);
-  v.required("fraction", &MemoryRates::fraction);
+template <typename V> constexpr void fields(V &v, Of<MemoryRates>) {
+  required<&MemoryRates::bytes, &MemoryRates::bandwidth, &MemoryRates::fraction>(v);
 }
 
-template <typename V> void fields(V &v, Of<LinkLevel>) {
-  v.optional("ranks", &LinkLevel::ranks);
-  v.required("bandwidth", &LinkLevel::bandwidth);
-  v.required("fraction", &LinkLevel::fraction);
-  v.required("latency", &LinkLevel::latency);
+template <typename V> constexpr void fields(V &v, Of<LinkLevel>) {
+  optional<&LinkLevel::ranks>(v);
+  required<&LinkLevel::bandwidth, &LinkLevel::fraction, &LinkLevel::latency>(v);
 }
 
-template <typename V> void fields(V &v, Of<Machine>) {
-  v.required("name", &Machine::name);
-  v.required("device", &Machine::device);
-  v.required("target", &Machine::target);
-  v.required("flops", &Machine::flops);
-  v.required("products", &Machine::products);
-  v.required("attention", &Machine::attention);
-  v.required("rows", &Machine::rows);
-  v.required("memory", &Machine::memory);
-  v.required("launch", &Machine::launch);
-  v.required("links", &Machine::links);
-  v.required("sources", &Machine::sources);
+template <typename V> constexpr void fields(V &v, Of<Machine>) {
+  required<&Machine::name, &Machine::device, &Machine::target, &Machine::flops, &Machine::products, &Machine::attention,
+           &Machine::rows, &Machine::memory, &Machine::launch, &Machine::links, &Machine::sources>(v);
 }
 
 namespace {

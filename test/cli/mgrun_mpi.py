@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..] [--sample N]
+"""CPU ranks as processes of an MPI: python3 mgrun_mpi.py BIN REPOSITORY KIND MPIRUN [FLAG..]
 
 They give the bits that threads give, and however one of them ends, all end soon and say why (launched.py). KIND: openmpi or mpich.
---sample: one of N of the tests (samples.py), of the other kind others.
+As a sample (samples.py), it runs other tests than that of the other kind.
 """
 import json
 import os
@@ -21,11 +21,6 @@ from tool_runs import (BIN, CLEAN, ENDLESS, TINY_GPT, compile_plan, enter_folder
                        wait_until, write, write_word_level)
 import samples
 
-STEP = 1
-if "--sample" in sys.argv:
-    at = sys.argv.index("--sample")
-    STEP = int(sys.argv[at + 1])
-    del sys.argv[at : at + 2]
 KIND, MPIRUN = sys.argv[3], sys.argv[4:]
 NAME = {"openmpi": "Open MPI", "mpich": "MPICH"}
 PLUGINS = BIN.parent / "lib"
@@ -260,4 +255,4 @@ class Mpi(launched.Launched, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1, testLoader=samples.Loader(STEP, list(NAME).index(KIND)))
+    samples.main(sys.argv[:1], list(NAME).index(KIND))

@@ -13,6 +13,7 @@ import time
 import unittest
 
 import launched
+import samples
 from launched import MOCK, own
 from tool_runs import BIN, CLEAN, ENDLESS, GOLDEN, compile_plan, end, enter_folder, free_port, run, start, wait_for
 
@@ -208,4 +209,4 @@ class Processes(launched.Launched, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=1)
+    samples.main(sys.argv[:1] + sys.argv[4:])

@@ -299,7 +299,8 @@ def parse_arguments():
     parser.add_argument("--model", action="append", choices=MODELS + tuple(GROUPS), help="default: all; may be repeated")
     parser.add_argument("--sample", type=int, default=1, help="one of so many of the models (samples.py); default: all")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
-    parser.add_argument("--deal", action="store_true", help="each layout is trained by one of the models, which take turns")
+    parser.add_argument("--deal", type=int, nargs="?", const=1, metavar="N",
+                        help="one of so many layouts, default all, is trained, by one of the models, which take turns")
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     options = parser.parse_args()
@@ -340,7 +341,7 @@ def cases_of(options, goldens):
     kinds = [[golden for golden in goldens if (golden.model in EXPERTS) == has_experts] for has_experts in (False, True)]
     return [(golden, layout) for kind in kinds for number, golden in enumerate(kind)
             for possible in [layouts_of(golden, options.layouts)]
-            for layout in samples.sample(possible, len(kind), number) or [possible[number % len(possible)]]]
+            for layout in samples.sample(possible, len(kind) * options.deal, number) or [possible[number % len(possible)]]]
 
 
 def main():

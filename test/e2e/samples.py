@@ -37,6 +37,11 @@ class Loader(unittest.TestLoader):
         return sample(super().getTestCaseNames(testCaseClass), self.step, self.offset)
 
 
+def main(argv, offset=0):
+    """unittest.main of one of so many tests as mgc_test's SAMPLE says; of all where the script is run by hand."""
+    unittest.main(module="__main__", argv=argv, verbosity=1, testLoader=Loader(int(os.environ.get("MGC_TEST_SAMPLE", "1")), offset))
+
+
 if __name__ == "__main__":
     os.environ |= {"GTEST_TOTAL_SHARDS": sys.argv[1], "GTEST_SHARD_INDEX": str(seed() % int(sys.argv[1]))}
     os.execv(sys.argv[2], sys.argv[2:])

@@ -17,10 +17,12 @@ from unittest import mock
 BUILD, STAND_INS = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
 
+sys.path.insert(0, str(HERE.parent / "e2e"))
 import cases  # noqa: E402
 import check as checking  # noqa: E402
 import checks  # noqa: E402
 import machine as machines  # noqa: E402
+import samples  # noqa: E402
 import speed  # noqa: E402
 
 
@@ -155,4 +157,4 @@ class GpuCheck(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=1)
+    samples.main(sys.argv[:1] + sys.argv[3:])
