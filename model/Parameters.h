@@ -25,7 +25,7 @@
 //   experts.{gate,up}.bias e m
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
-// A layer with attention to an encoder's output has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm.
+// Attention to an encoder's output has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm.
 // An encoder has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of
 // tokens; h is its own hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one
 // class token)
