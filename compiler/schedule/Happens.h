@@ -10,7 +10,7 @@
 
 namespace mgc::schedule {
 
-// Steps of a stage at most, but for parts: the proofs keep a bit for each pair of them.
+// Steps of a stage at most, but for parts: HappensBefore keeps a bit for each pair of them.
 inline constexpr int64_t kMaxSteps = int64_t(1) << 16;
 // Parts of a stage's last backwards at most.
 inline constexpr int64_t kMaxParts = 1024;
@@ -46,8 +46,8 @@ class MemoryTracker {
 public:
   struct Segment {
     int64_t begin = 0;
-    int64_t writer = -1, content = -1; // a step; what it wrote
-    std::vector<int64_t> readers;      // steps
+    int64_t writer = -1;          // a step
+    std::vector<int64_t> readers; // steps
   };
   // `cuts`: where ranges begin or end, in any order.
   explicit MemoryTracker(std::vector<int64_t> cuts);

@@ -1,10 +1,7 @@
-// verifySchedule on plans made from solutions, whole and broken.
-#include "test/plan/prove/VerifySchedule.h"
-
-#include "compiler/schedule/Periodic.h"
-#include "plan/Expand.h"
+// The proof of plans made from solutions, whole and broken in one place.
+#include "plan/prove/Progress.h"
+#include "plan/prove/ProvePlan.h"
 #include "plan/prove/VerifyBucketUse.h"
-#include "plan/prove/VerifyPlan.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
@@ -16,142 +13,24 @@ namespace {
 
 using plan::ScheduleStep;
 
-plan::Program meetingOf(const char *name, plan::Axes axes, std::vector<int64_t> stages) {
-  plan::Collective collective;
-  collective.axes = std::move(axes);
-  collective.stages = std::move(stages);
-  collective.chunk = 4;
-  plan::Program program;
-  program.name = name;
-  program.segments = {"scalars"};
-  program.segmentBytes = {64};
-  program.instructions = {{collective, {{0, 0}, {0, 0}}, name}};
-  return program;
-}
+plan::Plan planOf(const Problem &problem) { return provablePlan(problem, *generate(problem)); }
 
-// Behind the schedule's area: 64 bytes for the meetings, 64 for the step's scalars, 64 for its results.
-constexpr int64_t kBytesBehind = 192;
+using plan::provePlan;
 
-// One stage of a plan: a chunk per task kind and chunk, and meetings in reduce (over pp) and update (stages 0 and last, as for
-// tied parameters).
-class StageOf {
-public:
-  StageOf(int64_t index, int64_t stages, const PeriodicStage &from) : index_(index), stages_(stages), from_(from) {}
-
-  plan::StagePlan build() {
-    stage_.rings = from_.rings;
-    stage_.repeats = from_.repeats;
-    stage_.bytes = from_.bytes + kBytesBehind;
-    stage_.regions = {{"activations", 0, from_.bytes + 64},
-                      {"scalars", from_.bytes + 64, stage_.bytes - from_.bytes - 64}};
-    stage_.stepScalarsOffset = from_.bytes + 64;
-    stage_.resultsOffset = from_.bytes + 128;
-    for (const PeriodicStep &step : from_.steps)
-      add(step);
-    return std::move(stage_);
-  }
-
-private:
-  void add(const PeriodicStep &periodic) {
-    const Step &step = periodic.step;
-    ScheduleStep out;
-    out.kind = ScheduleStep::Kind(step.kind);
-    out.microbatch = step.microbatch;
-    out.microbatchStride = periodic.microbatchStride;
-    out.waits = step.waits;
-    out.paired = step.task.paired;
-    if (step.kind == Step::Kind::run) {
-      out.chunk = chunkOf(step);
-    } else {
-      out.ring = (step.reads.empty() ? step.writes : step.reads)[0].buffer;
-      plan::Ring &ring = stage_.rings[out.ring];
-      ring.peer = step.peer, ring.value = step.value;
-    }
-    stage_.schedule.push_back(out);
-  }
-
-  int64_t chunkOf(const Step &step) {
-    const ScheduledTask task = {step.task.kind, step.task.chunk, -1};
-    const auto found = std::ranges::find(tasks_, task);
-    if (found != tasks_.end())
-      return found - tasks_.begin();
-    tasks_.push_back(task);
-    plan::Chunk &chunk = stage_.chunks.emplace_back();
-    chunk.task = task.kind;
-    chunk.virtualStage = std::max<int64_t>(task.chunk, 0);
-    const bool meetsAll = task.kind == TaskKind::reduce;
-    if (meetsAll || (task.kind == TaskKind::update && (index_ == 0 || index_ == stages_ - 1)))
-      chunk.calls = {{meetsAll ? 0 : 1, 0, 0, {{-1, from_.bytes}}}};
-    for (const auto *uses : {&step.reads, &step.writes})
-      for (const BufferUse &use : *uses)
-        chunk.slots.push_back(use.buffer);
-    return int64_t(stage_.chunks.size()) - 1;
-  }
-
-  int64_t index_, stages_;
-  const PeriodicStage &from_;
-  plan::StagePlan stage_;
-  std::vector<ScheduledTask> tasks_; // by chunk of the plan
-};
-
-// A plan with the steps of a solution.
-plan::Plan planOf(const Shape &shape, const std::vector<PeriodicStage> &stages) {
-  plan::Plan plan;
-  const int64_t pp = shape.stages;
-  plan.mesh.axes = {{"pp", pp, plan::AxisRole::stage}};
-  plan.microbatches = plan.globalBatchSize = shape.microbatches;
-  plan.sequenceLength = plan.microBatchSize = plan.vocabulary = 1;
-  plan.virtualStages = shape.virtualStages;
-  plan.programs = {meetingOf("reduce", {"pp"}, {}),
-                   meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
-  for (int64_t s = 0; s < pp; ++s)
-    plan.stages.push_back(StageOf(s, pp, stages[s]).build());
-  return plan;
-}
-
-plan::Plan planOf(const Problem &problem) {
-  std::vector<PeriodicStage> stages;
-  const Result<Solution> solution = generate(problem);
-  for (const StageSchedule &stage : solution->stages)
-    stages.push_back(findRepeats(stage));
-  return planOf(problem.shape, stages);
-}
-
-// With every step that runs in the list, and no repeats.
-plan::StagePlan flat(const plan::StagePlan &stage) {
-  plan::StagePlan out = stage;
-  out.schedule.clear(), out.repeats.clear();
-  plan::forEachRun(stage.schedule.size(), stage.repeats, [&](int64_t item, int64_t iteration) {
-    ScheduleStep &step = out.schedule.emplace_back(stage.schedule[item]);
-    step.microbatch += iteration * std::exchange(step.microbatchStride, 0);
-  });
-  return out;
-}
-
-Status prove(const plan::Plan &plan) {
-  MGC_TRY(plan::verifyPlan(plan));
-  return verifySchedule(plan);
-}
-
-// A problem of every row with repeats in its lists.
+// A problem of every row with repeats in its lists; with its last backwards in parts, too.
 std::vector<Problem> repeatedProblems() {
   std::vector<Problem> problems;
-  for (const ScheduleRow &row : schedules())
-    problems.push_back(uniformProblem(row.name, {3, row.minVirtualStages, 9}, kSizes));
+  for (const ScheduleRow &row : schedules()) {
+    const Problem problem = uniformProblem(row.name, {3, row.minVirtualStages, 9}, kSizes);
+    problems.insert(problems.end(), {problem, inParts(problem)});
+  }
   return problems;
-}
-
-TEST(Plan, EveryScheduleIsAccepted) {
-  sweep(4, 2, 6, [](const ScheduleRow &, const Problem &problem) {
-    Status status = prove(planOf(problem));
-    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
-  });
 }
 
 TEST(Plan, PeriodicSchedulesAreAccepted) {
   for (Problem problem : repeatedProblems()) {
     problem.shape.microbatches = 200;
-    Status status = prove(planOf(problem.shape, generatePeriodic(problem)->stages));
+    Status status = provePlan(provablePlan(*generatePeriodic(problem)));
     ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
   }
 }
@@ -161,7 +40,7 @@ template <typename Change> int64_t refuseEach(plan::Plan &plan, size_t stage, co
   const plan::StagePlan valid = plan.stages[stage];
   int64_t mutants = 0;
   for (; change(plan.stages[stage], mutants); ++mutants) {
-    EXPECT_FALSE(prove(plan).isOk()) << what << " " << mutants << " of stage " << stage;
+    EXPECT_FALSE(provePlan(plan).isOk()) << what << " " << mutants << " of stage " << stage;
     plan.stages[stage] = valid;
   }
   return mutants;
@@ -174,7 +53,7 @@ template <typename Change> int64_t refuseEverywhere(Change &&change) {
     plan::Plan plan = planOf(problem);
     for (size_t stage = 0; stage < plan.stages.size(); ++stage)
       mutants += refuseEach(plan, stage, problem.schedule.c_str(), change);
-    EXPECT_TRUE(prove(plan).isOk());
+    EXPECT_TRUE(provePlan(plan).isOk());
   }
   return mutants;
 }
@@ -207,9 +86,8 @@ bool dropStep(plan::StagePlan &stage, int64_t number) {
 TEST(Plan, EveryDroppedStepIsRefused) {
   for (const Problem &problem : repeatedProblems()) {
     plan::Plan plan = planOf(problem);
-    for (plan::StagePlan &stage : plan.stages)
-      stage = flat(stage);
-    ASSERT_TRUE(prove(plan).isOk());
+    std::ranges::transform(plan.stages, plan.stages.begin(), unrolled);
+    ASSERT_TRUE(provePlan(plan).isOk());
     for (size_t stage = 0; stage < plan.stages.size(); ++stage)
       refuseEach(plan, stage, problem.schedule.c_str(), dropStep);
   }
@@ -271,24 +149,39 @@ bool fewerSlots(plan::StagePlan &stage, int64_t number) {
 
 TEST(Plan, FewerSlotsAreRefused) { EXPECT_GT(refuseEverywhere(fewerSlots), 4); }
 
+plan::Chunk &chunkOf(plan::StagePlan &stage, plan::Task task) {
+  return *std::ranges::find(stage.chunks, task, &plan::Chunk::task);
+}
+
+// The problems of the order of the stages' steps.
+std::string stopOf(const plan::Plan &plan) {
+  Problems problems;
+  plan::proveProgress(plan, problems);
+  return problems.text();
+}
+
 TEST(Plan, CollectivesBetweenStagesMustAgree) {
-  Problem problem = uniformProblem("1f1b", {3, 1, 2}, kSizes);
+  const Problem problem = uniformProblem("1f1b", {3, 1, 2}, kSizes);
   plan::Plan plan = planOf(problem);
-  plan.stages[2].chunks.back().calls.clear(); // the last stage does not come to the update
-  Status status = verifySchedule(plan);
-  ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("stage 2 has none"), std::string::npos) << status.message();
-  EXPECT_NE(status.message().find("waits for stage 2"), std::string::npos) << status.message();
-
-  plan = planOf(problem); // the first stage updates before it reduces
-  std::swap(*(plan.stages[0].schedule.end() - 1), *(plan.stages[0].schedule.end() - 2));
-  status = verifySchedule(plan);
-  ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("deadlock"), std::string::npos) << status.message();
-
+  chunkOf(plan.stages[2], plan::Task::reduce).calls.clear();
+  EXPECT_NE(stopOf(plan).find("stage 2 has none"), std::string::npos) << stopOf(plan);
   plan = planOf(problem);
   std::get<plan::Collective>(plan.programs[1].instructions[0].body).stages = {0, 9};
-  EXPECT_FALSE(verifySchedule(plan).isOk());
+  EXPECT_FALSE(provePlan(plan).isOk());
+}
+
+// Stage 0 wants the first gradient before it computes the second forward.
+TEST(Plan, ADeadlockNamesTheStepsThatWait) {
+  plan::Plan plan = planOf(uniformProblem("gpipe", {2, 1, 2}, kSizes));
+  std::vector<ScheduleStep> &steps = (plan.stages[0] = unrolled(plan.stages[0])).schedule;
+  const auto recv = std::ranges::find(steps, ScheduleStep::Kind::recv, &ScheduleStep::kind);
+  const auto run =
+      std::find_if(recv, steps.end(), [](const ScheduleStep &s) { return s.kind == ScheduleStep::Kind::run; });
+  run->waits.push_back(run - recv);
+  const std::string message = stopOf(plan);
+  EXPECT_NE(message.find("deadlock"), std::string::npos) << message;
+  EXPECT_NE(message.find("(run forward.0) waits for its stage 0 schedule"), std::string::npos) << message;
+  EXPECT_NE(message.find("\n  stage 1 schedule"), std::string::npos) << message;
 }
 
 // Stages 0 and 1 hold two tied buckets of one size; `order` is that in which each stage reduces them. Begin, reduce
@@ -296,14 +189,12 @@ TEST(Plan, CollectivesBetweenStagesMustAgree) {
 plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
   plan::Plan plan = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
   plan.parameters.resize(2);
-  plan.programs.push_back(meetingOf("tied", {}, {0, 1}));
-  plan.programs.push_back(plan.programs.front());
-  plan.programs.back().instructions.clear();
+  const int64_t meets = 1, empty = int64_t(plan.programs.size()); // provablePlan's meeting of all stages
+  plan.programs.emplace_back(plan.programs[meets]).instructions.clear();
   for (int64_t s = 0; s < 2; ++s) {
     plan::StagePlan &stage = plan.stages[s];
-    plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
-    plan::Chunk &reduce = stage.chunks[stage.schedule[stage.schedule.size() - 2].chunk];
-    plan::Chunk &update = stage.chunks[stage.schedule.back().chunk];
+    plan::Chunk &begin = chunkOf(stage, plan::Task::begin), &reduce = chunkOf(stage, plan::Task::reduce),
+                &update = chunkOf(stage, plan::Task::update);
     for (int64_t b = 0; b < 2; ++b) {
       int64_t offset = stage.bytes;
       stage.bytes += 256;
@@ -315,23 +206,21 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       bucket.secondMomentOffset = offset + 192;
       plan.parameters[b].name = b ? "b" : "a";
       plan.parameters[b].places.push_back({s, b, 0});
-      begin.calls.push_back({3, 0, 0, {{-1, offset + 64}}});
+      begin.calls.push_back({empty, 0, 0, {{-1, offset + 64}}});
       for (int64_t buffer : {0, 64, 128, 192})
-        update.calls.push_back({3, 0, 0, {{-1, offset + buffer}}});
+        update.calls.push_back({empty, 0, 0, {{-1, offset + buffer}}});
     }
     for (int64_t b : order[s])
-      reduce.calls.push_back({2, 0, 0, {{-1, stage.buckets[b].gradientOffset}}});
+      reduce.calls.push_back({meets, 0, 0, {{-1, stage.buckets[b].gradientOffset}}});
   }
   return plan;
 }
 
 TEST(Plan, TiedBucketsMeetInTheSameOrder) {
-  Status status = verifySchedule(planOfTiedBuckets({{0, 1}, {0, 1}}));
-  EXPECT_TRUE(status.isOk()) << status.message();
-  status = verifySchedule(planOfTiedBuckets({{0, 1}, {1, 0}}));
-  ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos) << status.message();
-  EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
+  EXPECT_EQ(stopOf(planOfTiedBuckets({{0, 1}, {0, 1}})), "");
+  const std::string message = stopOf(planOfTiedBuckets({{0, 1}, {1, 0}}));
+  EXPECT_NE(message.find("of the gradients of a, stage 1 has"), std::string::npos) << message;
+  EXPECT_NE(message.find("of the gradients of b"), std::string::npos) << message;
 }
 
 // A call that touches a bucket in the runs of microbatches is no call that zeroes, reduces or updates the bucket.
@@ -345,20 +234,15 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
     ASSERT_FALSE(status.isOk()) << message;
     EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
   };
-  auto chunkOf = [](plan::StagePlan &stage, auto &&wanted) -> plan::Chunk & {
-    return stage.chunks[std::ranges::find_if(stage.schedule, wanted)->chunk];
-  };
-  auto isRun = [](const ScheduleStep &step) { return step.kind == ScheduleStep::Kind::run && step.microbatch >= 0; };
   refuses(
-      [&](plan::StagePlan &stage) {
-        plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
-        std::swap(begin.calls, chunkOf(stage, isRun).calls);
+      [](plan::StagePlan &stage) {
+        std::swap(chunkOf(stage, plan::Task::begin).calls, chunkOf(stage, plan::Task::forward).calls);
       },
       "with 16 elements is bound by no call of begin");
   refuses(
-      [&](plan::StagePlan &stage) {
-        plan::Chunk &update = stage.chunks[stage.schedule.back().chunk], &run = chunkOf(stage, isRun);
-        run.calls.push_back(update.calls.back());
+      [](plan::StagePlan &stage) {
+        plan::Chunk &update = chunkOf(stage, plan::Task::update);
+        chunkOf(stage, plan::Task::forward).calls.push_back(update.calls.back());
         update.calls.pop_back();
       },
       "secondMomentOffset = ");
@@ -366,12 +250,12 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
 
 TEST(Plan, HostileNumbersAreRefused) {
   const plan::Plan valid = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
-  ASSERT_TRUE(prove(valid).isOk());
+  ASSERT_TRUE(provePlan(valid).isOk());
   int64_t mutants = 0;
   const auto refuse = [&](auto &&edit) {
     plan::Plan plan = valid;
     edit(plan.stages[0]);
-    EXPECT_FALSE(prove(plan).isOk()) << mutants;
+    EXPECT_FALSE(provePlan(plan).isOk()) << mutants;
     ++mutants;
   };
   for (int64_t bad : {INT64_MIN, int64_t(-2), int64_t(1) << 40, INT64_MAX}) {
@@ -391,17 +275,10 @@ TEST(Plan, HostileNumbersAreRefused) {
   EXPECT_GT(mutants, 100);
 }
 
-TEST(Plan, StepsAreLimited) {
-  const plan::Plan valid = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
-  plan::Plan plan = valid;
-  constexpr int64_t most = kMaxSteps + 2 * kMaxParts;
-  plan.stages[0].schedule.resize(most + 1, valid.stages[0].schedule.front());
-  plan.stages[0].repeats.clear();
-  EXPECT_NE(verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
-            std::string::npos);
-  plan = valid;
+TEST(Plan, EachStageHasAList) {
+  plan::Plan plan = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
   plan.stages.pop_back();
-  EXPECT_FALSE(prove(plan).isOk());
+  EXPECT_FALSE(provePlan(plan).isOk());
 }
 
 } // namespace

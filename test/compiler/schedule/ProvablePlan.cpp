@@ -1,6 +1,9 @@
 // See ProvablePlan.h.
 #include "test/compiler/schedule/ProvablePlan.h"
 
+#include "plan/Expand.h"
+#include "plan/prove/ProvePlan.h"
+
 #include <algorithm>
 #include <map>
 
@@ -21,14 +24,14 @@ plan::Program meetingOf(const char *name, std::vector<int64_t> stages) {
   return program;
 }
 
-plan::Program zeroResults() {
-  plan::Move fill;
-  fill.kind = plan::Move::Kind::fill;
-  fill.bytes = 4 * resultCount();
-  plan::Program program{.name = "begin", .segments = {"results"}, .segmentBytes = {4 * resultCount()}};
-  program.instructions = {{fill, {{0, 0}}, "begin/fill"}};
+plan::Program fillOf(const char *name, int64_t bytes) {
+  plan::Program program{.name = name, .segments = {"filled"}, .segmentBytes = {bytes}};
+  program.instructions = {{plan::Move{.kind = plan::Move::Kind::fill, .bytes = bytes}, {{0, 0}}, "fill"}};
   return program;
 }
+
+// The plan's first programs.
+enum { kBegin, kReduce, kFillCell };
 
 class StageBuilder {
 public:
@@ -37,10 +40,17 @@ public:
   plan::StagePlan build() {
     stage_.rings = from_.rings;
     stage_.repeats = from_.repeats;
-    stage_.regions = {{"activations", 0, from_.bytes}, {"scalars", from_.bytes, 2 * kLine}};
-    stage_.bytes = from_.bytes + 2 * kLine;
     stage_.stepScalarsOffset = from_.bytes;
     stage_.resultsOffset = from_.bytes + kLine;
+    stage_.bytes = from_.bytes + 2 * kLine;
+    for (const PeriodicStep &step : from_.steps) // all calls of a chunk are made with its first run
+      if (const ScheduledTask &task = step.step.task; task.kind == TaskKind::gradients) {
+        if (cells_.try_emplace({task.chunk, task.part}, stage_.bytes).second)
+          stage_.bytes += kLine;
+      } else if (task.part >= 0) {
+        completing_ = task.kind;
+      }
+    stage_.regions = {{"activations", 0, from_.bytes}, {"scalars", from_.bytes, stage_.bytes - from_.bytes}};
     for (const PeriodicStep &step : from_.steps)
       add(step);
     return std::move(stage_);
@@ -55,6 +65,8 @@ private:
     if (step.kind == Step::Kind::run) {
       out.chunk = chunkOf(step);
       out.paired = step.task.paired;
+      if (step.task.part >= 0)
+        out.firstCall = step.task.part, out.callCount = 1;
     } else {
       out.ring = (step.reads.empty() ? step.writes : step.reads).front().buffer;
       stage_.rings[out.ring].peer = step.peer, stage_.rings[out.ring].value = step.value;
@@ -69,14 +81,23 @@ private:
     plan::Chunk &chunk = stage_.chunks.emplace_back();
     chunk.task = step.task.kind;
     chunk.virtualStage = std::max<int64_t>(step.task.chunk, 0);
-    if (step.microbatch >= 0)
-      chunk.calls = {callOf(step, chunk)};
-    else if (step.task.kind != TaskKind::update)
-      chunk.calls = {{.program = step.task.kind == TaskKind::begin ? 0 : 1, .segments = {{-1, stage_.resultsOffset}}}};
+    const plan::Call results{.program = step.task.kind == TaskKind::begin ? kBegin : kReduce,
+                             .segments = {{-1, stage_.resultsOffset}}};
+    if (step.task.kind == TaskKind::begin || step.task.kind == TaskKind::reduce)
+      chunk.calls = {results};
+    if (step.task.kind == completing_ && cells_.contains({step.task.chunk, 0}))
+      for (int64_t part = 0; cells_.contains({step.task.chunk, part}); ++part)
+        chunk.calls.push_back(callOf(step, chunk, cells_.at({step.task.chunk, part})));
+    else if (step.microbatch >= 0)
+      chunk.calls = {callOf(step, chunk, 0)};
+    for (const auto &[key, cell] : cells_)
+      if (step.task.kind == TaskKind::reduce || (step.task.kind == TaskKind::gradients && key.first == step.task.chunk))
+        chunk.calls.push_back({.program = kFillCell, .instance = cell, .segments = {{-1, cell}}});
     return known->second;
   }
 
-  plan::Call callOf(const Step &step, plan::Chunk &chunk) {
+  // cell 0: none.
+  plan::Call callOf(const Step &step, plan::Chunk &chunk, int64_t cell) {
     plan::Program program{.name = toString(step.task)};
     plan::RowKernel kernel{.symbol = "kernel", .range = 1};
     plan::Call call{.program = int64_t(plan_.programs.size())};
@@ -88,10 +109,19 @@ private:
         program.segmentBytes.push_back(bytes);
         kernel.uses.push_back({uses == &step.reads ? plan::OperandUse::read : plan::OperandUse::written, bytes});
         operands.push_back({number, 0});
-        call.segments.push_back({number, 0});
-        chunk.slots.push_back(use.buffer);
+        const auto slot = std::ranges::find(chunk.slots, use.buffer);
+        call.segments.push_back({slot - chunk.slots.begin(), 0});
+        if (slot == chunk.slots.end())
+          chunk.slots.push_back(use.buffer);
       }
     program.instructions = {{kernel, operands, program.name + "/kernel"}};
+    if (cell > 0) {
+      program.segments.push_back("cell"), program.segmentBytes.push_back(kLine);
+      call.segments.push_back({-1, cell});
+      program.instructions.push_back({plan::Move{.kind = plan::Move::Kind::fill, .bytes = kLine},
+                                      {{int64_t(program.segments.size()) - 1, 0}},
+                                      program.name + "/cell"});
+    }
     plan_.programs.push_back(std::move(program));
     return call;
   }
@@ -100,6 +130,8 @@ private:
   const PeriodicStage &from_;
   plan::StagePlan stage_;
   std::map<std::pair<TaskKind, int64_t>, int64_t> chunks_;
+  std::optional<TaskKind> completing_;                   // the task that runs in parts
+  std::map<std::pair<int64_t, int64_t>, int64_t> cells_; // offset by chunk and part
 };
 
 } // namespace
@@ -115,10 +147,31 @@ plan::Plan provablePlan(const PeriodicSolution &solution) {
   std::vector<int64_t> everyone;
   for (int64_t stage = 0; stage < solution.shape.stages; ++stage)
     everyone.push_back(stage);
-  plan.programs = {zeroResults(), meetingOf("reduce", everyone)};
+  plan.programs = {fillOf("begin", 4 * resultCount()), meetingOf("reduce", everyone), fillOf("fill", kLine)};
   for (const PeriodicStage &stage : solution.stages)
     plan.stages.push_back(StageBuilder(plan, stage).build());
   return plan;
+}
+
+plan::Plan provablePlan(const Problem &problem, const Solution &solution) {
+  PeriodicSolution periodic{problem.shape, {}};
+  std::ranges::transform(solution.stages, std::back_inserter(periodic.stages), findRepeats);
+  return provablePlan(periodic);
+}
+
+plan::StagePlan unrolled(plan::StagePlan stage) {
+  std::vector<plan::ScheduleStep> steps;
+  plan::forEachRun(stage.schedule.size(), stage.repeats, [&](int64_t item, int64_t iteration) {
+    plan::ScheduleStep &step = steps.emplace_back(stage.schedule[item]);
+    step.microbatch += iteration * std::exchange(step.microbatchStride, 0);
+  });
+  stage.schedule = std::move(steps);
+  stage.repeats.clear();
+  return stage;
+}
+
+Status prove(const Problem &problem, const Solution &solution) {
+  return plan::provePlan(provablePlan(problem, solution));
 }
 
 } // namespace mgc::schedule

@@ -1,4 +1,4 @@
-// Every schedule over many shapes through the verifier, and the memory each one promises.
+// Every schedule over many shapes proved, and the memory each one promises.
 #include "compiler/assemble/memory/MemorySolver.h"
 #include "plan/play/Timing.h"
 #include "test/compiler/schedule/Sweep.h"
@@ -37,7 +37,7 @@ int64_t peakInFlight(const Solution &solution, int64_t stage) {
 Solution sound(const Problem &problem) {
   Result<Solution> solution = generate(problem);
   EXPECT_TRUE(solution.isOk()) << nameOf(problem) << ": " << solution.status().message();
-  const Status status = solution.isOk() ? verify(problem, *solution) : Status::ok();
+  const Status status = solution.isOk() ? prove(problem, *solution) : Status::ok();
   EXPECT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
   return solution.isOk() ? solution.take() : Solution();
 }
@@ -112,7 +112,7 @@ TEST(Schedule, PartsArePartOfNoPair) {
   const int64_t whole = std::ranges::count_if(generate(problem)->stages[0].steps, isPaired);
   problem.parts = {{2, 2}};
   const Result<Solution> solution = generate(problem);
-  EXPECT_TRUE(verify(problem, *solution).isOk());
+  EXPECT_TRUE(prove(problem, *solution).isOk());
   EXPECT_EQ(std::ranges::count_if(solution->stages[0].steps, isPaired), whole);
   for (const Step &step : solution->stages[0].steps)
     EXPECT_FALSE(isPaired(step) && step.task.part >= 0);
@@ -253,11 +253,11 @@ TEST(Schedule, LargeProblemsAreFast) {
     Result<Solution> solution = generate(problem);
     std::clock_t middle = std::clock();
     ASSERT_TRUE(solution.isOk());
-    Status status = verify(problem, *solution);
+    Status status = prove(problem, *solution);
     std::clock_t end = std::clock();
     ASSERT_TRUE(status.isOk()) << status.message();
     double milliseconds = 1000.0 * double(end - middle) / CLOCKS_PER_SEC;
-    std::printf("%s pp 64 v %d M 64: generate %.0f ms, verify %.0f ms\n", name, v,
+    std::printf("%s pp 64 v %d M 64: generate %.0f ms, prove %.0f ms\n", name, v,
                 1000.0 * double(middle - start) / CLOCKS_PER_SEC, milliseconds);
     EXPECT_LT(milliseconds, 1000); // far under 200 in an optimised build; sanitizers take more
   }
@@ -289,7 +289,7 @@ TEST(Schedule, RefusesBadProblems) {
   Problem huge = uniformProblem("gpipe", {2, 1, 2}, kSizes);
   huge.shape.microbatches = int64_t(1) << 62;
   EXPECT_NE(message(huge).find("at most"), std::string::npos);
-  // The proofs keep a bit per pair of steps: 32767 microbatches are 65536 steps of one device, 1000000 too many.
+  // A bit is kept per pair of steps: 32767 microbatches are 65536 steps of one device, 1000000 too many.
   EXPECT_TRUE(findSchedule("1f1b", {1, 1, 32767}).isOk());
   EXPECT_NE(findSchedule("1f1b", {1, 1, 1000000})
                 .status()

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/schedule/Schedule.h"
-#include "test/compiler/schedule/VerifySolution.h"
+#include "test/compiler/schedule/ProvablePlan.h"
 
 namespace mgc::schedule {
 

@@ -39,7 +39,7 @@ TEST(Text, GivenOrdersMakeTheSolutionOfTheirRow) {
     given.orders = row.orders(problem);
     Result<Solution> own = generate(problem), solution = generate(given);
     ASSERT_TRUE(solution.isOk()) << solution.status().message();
-    EXPECT_TRUE(verify(given, *solution).isOk()) << nameOf(problem);
+    EXPECT_TRUE(prove(given, *solution).isOk()) << nameOf(problem);
     for (size_t stage = 0; stage < own->stages.size(); ++stage) {
       ASSERT_EQ(own->stages[stage].steps.size(), solution->stages[stage].steps.size());
       for (size_t i = 0; i < own->stages[stage].steps.size(); ++i)
