@@ -39,7 +39,7 @@ public:
       for (Value result : op->getResults())
         if (!result.use_empty() && llvm::any_of(result.getUsers(), [&](Operation *user) { return !isIn(user); }))
           moved[result] = bytesOf(result.getType());
-      bytes += kDearBytes * double(tensorOf(op->getResult(0)).getNumElements()) * timesAgain(op);
+      bytes += kCostlyBytes * double(tensorOf(op->getResult(0)).getNumElements()) * timesAgain(op);
     }
     for (auto &[value, once] : moved)
       bytes += once;
@@ -63,7 +63,7 @@ private:
 
   // How many passes over the columns need the op's result, besides the one that makes it.
   int timesAgain(Operation *op) const {
-    if (!cast<RowOpInterface>(op).isDear())
+    if (!op->hasTrait<Costly>())
       return 0;
     llvm::SmallPtrSet<Operation *, 8> later;
     int passes = 0;

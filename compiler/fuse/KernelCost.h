@@ -2,8 +2,8 @@
 //
 //   each value it reads, once           values made inside and used there alone cost nothing: the gain of fusion
 //   each value it yields, once
-//   each dear op (exp, gelu, ..), again for every later op of the kernel that passes over the columns, since a pass
-//     computes anew what it needs:      kDearBytes per element
+//   each costly op (exp, gelu, ..), again for every later op of the kernel that passes over the columns, since a pass
+//     computes anew what it needs:      kCostlyBytes per element
 //   its start on all threads:           kStartBytes
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace mgc {
 
-// An expensive op takes 0.6 ns per element on one core with AVX2 (gelu, test/bench/row_kernels), in which a core moves
+// A costly op takes 0.6 ns per element on one core with AVX2 (gelu, test/bench/row_kernels), in which a core moves
 // as many bytes at 20 GB/s.
-inline constexpr double kDearBytes = 12;
+inline constexpr double kCostlyBytes = 12;
 // Threads begin and end a kernel together: a few microseconds.
 inline constexpr double kStartBytes = 64 << 10;
 // Beyond these a kernel spills registers and compiles slowly. A sum over rows is held in four registers of AVX2.

@@ -160,8 +160,7 @@ bool LayoutAttr::isLogical() const {
 }
 
 LayoutAttr LayoutAttr::withPending(ArrayAttr pending, Reduction reduction) const {
-  // With nothing pending the reduction has no meaning and is not printed: equal layouts must be equal
-  // attributes.
+  // With nothing pending the reduction has no meaning and is not printed: equal layouts must be equal attributes.
   return get(getContext(), getNames(), getAxes(), pending, pending.empty() ? Reduction::sum : reduction);
 }
 

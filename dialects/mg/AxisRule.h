@@ -1,6 +1,5 @@
-// The axis rule of an op: which named factors its operands and results have, what is reduced, kept whole,
-// linear. Parsed from the one rule text in the op's TableGen entry; read by shape checks, typing, pending
-// sums and the docs.
+// The axis rule of an op: which named factors its operands and results have, what is reduced, kept whole, linear.
+// Parsed from the one rule text in the op's TableGen entry; read by shape checks, typing, pending sums and the docs.
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -10,8 +9,7 @@ namespace mgc {
 
 enum class Reduction { sum, max };
 
-// How a pending sum may pass through an operand: not at all, alone, or together with all other `joint`
-// operands.
+// How a pending sum may pass through an operand: not at all, alone, or together with all other `joint` operands.
 enum class Linear { none, alone, joint };
 
 struct AxisRule {

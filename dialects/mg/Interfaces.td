@@ -74,8 +74,6 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
       "getLookupTable", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Whether those places are in the current row, so that the result may lie where the table does.", "bool",
       "looksUpInRow", (ins), "", [{ return true; }]>,
-    InterfaceMethod<"Whether it costs many operations per element: not to be computed again in each pass over the "
-                    "columns.", "bool", "isDear", (ins), "", [{ return false; }]>,
     InterfaceMethod<"How many of the last dimensions must lie together in operands and results whose rows lie apart.",
       "int64_t", "getDenseDims", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Whether its body adds to its result and never overwrites it: the result is zeroed before.", "bool",

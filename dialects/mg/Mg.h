@@ -24,7 +24,8 @@ class RowEmitter;      // dialects/mg/RowEmitter.h
 template <typename ConcreteOp>
 class MovesData : public mlir::OpTrait::TraitBase<ConcreteOp, MovesData> {}; // ops/OpBase.td
 template <typename ConcreteOp>
-class Discontinuous : public mlir::OpTrait::TraitBase<ConcreteOp, Discontinuous> {}; // ops/OpBase.td
+class Discontinuous : public mlir::OpTrait::TraitBase<ConcreteOp, Discontinuous> {};                  // ops/OpBase.td
+template <typename ConcreteOp> class Costly : public mlir::OpTrait::TraitBase<ConcreteOp, Costly> {}; // ops/OpBase.td
 template <typename ConcreteOp>
 class OfLogits : public mlir::OpTrait::TraitBase<ConcreteOp, OfLogits> {}; // ops/OpBase.td
 } // namespace mgc

@@ -1,6 +1,5 @@
-// From mg ops to row kernels. In: local row ops that share an iteration space. Out: one RowGraph, and what
-// its operands and scalars stand for. An op's emitRow adds its scalar body; values made by the same kernel
-// are nodes, not loads.
+// From mg ops to row kernels. In: local row ops that share an iteration space. Out: one RowGraph, and what its operands
+// and scalars stand for. An op's emitRow adds its scalar body; values made by the same kernel are nodes, not loads.
 #pragma once
 
 #include "codegen/rows/graph/RowGraph.h"

@@ -1,5 +1,4 @@
-// The iteration space of a row op: which dimensions are rows, which columns. Read by fusion and by
-// RowEmitter.
+// The iteration space of a row op: which dimensions are rows, which columns. Read by fusion and by RowEmitter.
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"

@@ -22,7 +22,7 @@ using Kind = RowGraph::NodeKind;
 
 static constexpr int kUnroll = 2;              // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
-static constexpr double kDearFlops = 10;       // more than a store and a load cost
+static constexpr double kCostlyFlops = 10;     // more than a store and a load cost
 static constexpr int64_t kFetchedBytes = 8192; // longest row that is prefetched, for each operand
 static constexpr size_t kMostFetched = 2;      // operands; more keep the memory busy as it is
 
@@ -90,7 +90,7 @@ void CpuEmitter::chooseKept(int passes) {
         const RowGraph::OperandInfo &operand = graph_[effect.operand];
         bool canHold = layout_.storesColumns(effect) && operand.access == Access::out &&
                        operand.element == node.element && effect.at.empty();
-        if (canHold && node.kind == Kind::map && node.flops >= kDearFlops && mayKeep({{id}, number, pass}, passes))
+        if (canHold && node.kind == Kind::map && node.flops >= kCostlyFlops && mayKeep({{id}, number, pass}, passes))
           kept_ = {{id}, number, pass};
       }
   }
@@ -276,8 +276,7 @@ void CpuEmitter::finishReductions(const std::vector<Node> &reductions, const std
 
 // --- Form blocks -------------------------------------------------------------------------------------------
 
-// The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full
-// vector.
+// The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full vector.
 void CpuEmitter::emitFlat(const std::vector<size_t> &stores) {
   setRow(i64(0));
   for (size_t effect : stores)

@@ -22,11 +22,11 @@ constexpr int64_t kThreadsAtOnce = 1024, kCacheBytes = 370 << 10;
 constexpr int64_t kManyBlocks = 100; // keep most of a large GPU busy
 // Bytes that a thread requests at once; twice as many for columns, which have fewer threads.
 constexpr int64_t kFlightBytes = 64;
-constexpr int64_t kKeptFloats = 48;     // floats in registers for a thread's part of a row: the goal
-constexpr int64_t kMostKeptFloats = 64; // the limit, with the largest number of threads
-constexpr double kDearFlops = 10;       // a value that costs more is kept rather than recomputed
-constexpr double kMostDearFlops = 512;  // limit per thread for expensive values in registers at once
-constexpr int64_t kRowsPerClass = 32;   // about so many rows per class of a part with an index
+constexpr int64_t kKeptFloats = 48;      // floats in registers for a thread's part of a row: the goal
+constexpr int64_t kMostKeptFloats = 64;  // the limit, with the largest number of threads
+constexpr double kCostlyFlops = 10;      // a value that costs more is kept rather than recomputed
+constexpr double kMostCostlyFlops = 512; // limit per thread for expensive values in registers at once
+constexpr int64_t kRowsPerClass = 32;    // about so many rows per class of a part with an index
 constexpr int64_t kMostClasses = 256;
 constexpr int64_t kMostSharedFloats = 8192; // limit per block: 48 KiB, which every kernel may have
 
@@ -119,15 +119,15 @@ private:
     int64_t count = int64_t(streams().size());
     for (int id = 0; id < int(graph_.nodes().size()); ++id)
       count += layout_.isUsed({id}) && layout_.varies({id}) && graph_[Node{id}].kind == Kind::map &&
-               graph_[Node{id}].flops >= kDearFlops && layout_.level({id}) + 1 < layout_.passes();
+               graph_[Node{id}].flops >= kCostlyFlops && layout_.level({id}) + 1 < layout_.passes();
     return std::max<int64_t>(count, 1) * shape_.width;
   }
 
   // The cost of the expensive values of one vector.
-  double dearFlops() const {
+  double costlyFlops() const {
     double flops = 0;
     for (int id = 0; id < int(graph_.nodes().size()); ++id)
-      if (layout_.isUsed({id}) && layout_.varies({id}) && graph_[Node{id}].flops >= kDearFlops)
+      if (layout_.isUsed({id}) && layout_.varies({id}) && graph_[Node{id}].flops >= kCostlyFlops)
         flops += graph_[Node{id}].flops;
     return flops * double(shape_.width);
   }
@@ -209,7 +209,7 @@ private:
       shape_.lanes /= 2;
     shape_.unroll = powerBelow(unrollFor(2 * kFlightBytes, 8));
     while (shape_.unroll > 1 && (shape_.rowsAtOnce() * shape_.unroll / 2 >= layout_.rows() ||
-                                 dearFlops() * double(shape_.unroll) > kMostDearFlops))
+                                 costlyFlops() * double(shape_.unroll) > kMostCostlyFlops))
       shape_.unroll /= 2;
     shape_.blocks = 0;
     for (GpuPart &part : shape_.parts) {

@@ -103,7 +103,6 @@ Node normalDensity(RowGraph &g, Node x) {
 }
 } // namespace
 
-bool GeluOp::isDear() { return true; }
 LogicalResult GeluOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX()), gate;
@@ -117,7 +116,6 @@ LogicalResult GeluOp::emitRow(RowEmitter &e) {
   return success();
 }
 
-bool GeluGradOp::isDear() { return true; }
 LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
@@ -131,20 +129,17 @@ LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   return defineGradient(*this, e, swishDerivative(g, x, s, g.constant(kQuick)));
 }
 
-bool SiluOp::isDear() { return true; }
 LogicalResult SiluOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX());
   e.define(getY(), rowgen::mul(e.graph(), x, rowgen::sigmoid(e.graph(), x)));
   return success();
 }
 
-bool SiluGradOp::isDear() { return true; }
 LogicalResult SiluGradOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX()), s = rowgen::sigmoid(e.graph(), x);
   return defineGradient(*this, e, swishDerivative(e.graph(), x, s, e.graph().constant(1)));
 }
 
-bool SigmoidOp::isDear() { return true; }
 LogicalResult SigmoidOp::emitRow(RowEmitter &e) {
   e.define(getY(), rowgen::sigmoid(e.graph(), e.value(getX())));
   return success();
@@ -155,19 +150,16 @@ static Node sigmoidDerivative(RowGraph &g, Node x) {
   return rowgen::mul(g, rowgen::sigmoid(g, x), rowgen::sigmoid(g, rowgen::scale(g, x, -1)));
 }
 
-bool SigmoidGradOp::isDear() { return true; }
 LogicalResult SigmoidGradOp::emitRow(RowEmitter &e) {
   return defineGradient(*this, e, sigmoidDerivative(e.graph(), e.value(getX())));
 }
 
-bool TanhOp::isDear() { return true; }
 LogicalResult TanhOp::emitRow(RowEmitter &e) {
   e.define(getY(), rowgen::tanh(e.graph(), e.value(getX())));
   return success();
 }
 
 // tanh(x) = 2 sigmoid(2 x) - 1.
-bool TanhGradOp::isDear() { return true; }
 LogicalResult TanhGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node slope = sigmoidDerivative(g, rowgen::scale(g, e.value(getX()), 2));
@@ -190,7 +182,6 @@ struct Mish {
 };
 } // namespace
 
-bool MishOp::isDear() { return true; }
 LogicalResult MishOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
@@ -199,7 +190,6 @@ LogicalResult MishOp::emitRow(RowEmitter &e) {
 }
 
 // The derivative of the gate is 4 u (u + 1) / (n + 2)^2.
-bool MishGradOp::isDear() { return true; }
 LogicalResult MishGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   const Mish mish(g, e.value(getX()));
@@ -213,13 +203,11 @@ static Node laplaceArgument(RowGraph &g, Node x) {
   return rowgen::scale(g, rowgen::shift(g, x, -kLaplaceMean), 1 / kLaplaceDeviation);
 }
 
-bool LaplaceOp::isDear() { return true; }
 LogicalResult LaplaceOp::emitRow(RowEmitter &e) {
   e.define(getY(), normalCdf(e.graph(), laplaceArgument(e.graph(), e.value(getX()))));
   return success();
 }
 
-bool LaplaceGradOp::isDear() { return true; }
 LogicalResult LaplaceGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node density = normalDensity(g, laplaceArgument(g, e.value(getX())));

@@ -1,12 +1,12 @@
 // Activation functions. Each is a map with a scalar body; its gradient is a second map.
 include "dialects/mg/ops/OpBase.td"
 
-class Mg_ActivationOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [MgGradient, row]> {
+class Mg_ActivationOp<string mnemonic, list<Trait> cost = [Mg_Costly]> : Mg_ComputeOp<mnemonic, [MgGradient, MgRow] # cost> {
   let arguments = (ins Mg_Float:$x);
   let results = (outs Mg_Float:$y);
   let rule = "* -> *";
 }
-class Mg_ActivationGradOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [row]> {
+class Mg_ActivationGradOp<string mnemonic, list<Trait> cost = [Mg_Costly]> : Mg_ComputeOp<mnemonic, [MgRow] # cost> {
   let arguments = (ins Mg_Float:$x, Mg_Float:$dy);
   let results = (outs Mg_Float:$dx);
   let rule = "*, * -> *";
@@ -38,11 +38,11 @@ def Mg_LaplaceOp : Mg_ActivationOp<"laplace"> {
   let summary = "Phi((x - m) / s), Phi the normal distribution function, m = 0.707107 and s = 0.282095";
 }
 def Mg_LaplaceGradOp : Mg_ActivationGradOp<"laplace_grad"> { let summary = "dy * phi((x - m) / s) / s"; }
-def Mg_HardSwishOp : Mg_ActivationOp<"hard_swish", MgRow> { let summary = "x min(max(x + 3, 0), 6) / 6"; }
-def Mg_HardSwishGradOp : Mg_ActivationGradOp<"hard_swish_grad", MgRow> {
+def Mg_HardSwishOp : Mg_ActivationOp<"hard_swish", []> { let summary = "x min(max(x + 3, 0), 6) / 6"; }
+def Mg_HardSwishGradOp : Mg_ActivationGradOp<"hard_swish_grad", []> {
   let summary = "dy where x >= 3, 0 where x <= -3, dy (x / 3 + 1/2) between";
 }
-def Mg_ClampOp : Mg_ActivationOp<"clamp", MgRow> {
+def Mg_ClampOp : Mg_ActivationOp<"clamp", []> {
   let summary = "x, but at most `most` and at least `least`";
   let description = [{
         %gate = mg.clamp %x {most = 7.0 : f64}      %up = mg.clamp %x {least = -7.0 : f64, most = 7.0 : f64}
@@ -52,13 +52,13 @@ def Mg_ClampOp : Mg_ActivationOp<"clamp", MgRow> {
   let arguments = (ins Mg_Float:$x, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
   let hasVerifier = 1;
 }
-def Mg_ClampGradOp : Mg_ActivationGradOp<"clamp_grad", MgRow> {
+def Mg_ClampGradOp : Mg_ActivationGradOp<"clamp_grad", []> {
   let summary = "dy where x is within the bounds or at one, else 0";
   let description = "1. there is a bound, bounds are finite, and least is below most (clamp_grad_c1)";
   let arguments = (ins Mg_Float:$x, Mg_Float:$dy, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
   let hasVerifier = 1;
 }
-def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> {
+def Mg_ReluOp : Mg_ActivationOp<"relu", []> {
   let summary = "x where it is positive, but at most `most`; slope x elsewhere";
   let description = [{
         %y = mg.relu %x      %leaky = mg.relu %x {slope = 0.01 : f64}      %relu6 = mg.relu %x {most = 6.0 : f64}
@@ -68,7 +68,7 @@ def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> {
   let arguments = (ins Mg_Float:$x, DefaultValuedAttr<F64Attr, "0.0">:$slope, OptionalAttr<F64Attr>:$most);
   let hasVerifier = 1;
 }
-def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> {
+def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", []> {
   let summary = "dy where 0 < x < most, 0 where x >= most, slope dy elsewhere";
   let description = "1. slope is finite, most is finite and positive (relu_grad_c1)";
   let arguments = (ins Mg_Float:$x, Mg_Float:$dy, DefaultValuedAttr<F64Attr, "0.0">:$slope,

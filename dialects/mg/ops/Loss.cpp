@@ -91,7 +91,6 @@ static Node probability(RowEmitter &e, Value logits, Value lse) {
   return rowgen::mul(g, rowgen::exp(g, rowgen::sub(g, x, e.value(made.getMax()))), share);
 }
 
-bool CrossEntropyGradOp::isDear() { return true; }
 LogicalResult CrossEntropyGradOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
   Node p = probability(e, getLogits(), getLse());

@@ -13,7 +13,7 @@ def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, Mg_OfLogits,
   let results = (outs Mg_F32:$loss, Mg_F32:$lse);
   let rule = "* n, *, * -> , *";
 }
-def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow, Mg_OfLogits]> {
+def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgRow, Mg_Costly, Mg_OfLogits]> {
   let summary = "(exp(logits - lse) - onehot(labels)) * weights: the gradient of the loss where its cotangent is 1";
   let arguments = (ins Mg_Float:$logits, Mg_F32:$lse, Mg_I32:$labels, Mg_F32:$weights, I64Attr:$valid,
                        OptionalAttr<DictionaryAttr>:$coordinates);

@@ -23,6 +23,9 @@ def Mg_MovesData : NativeOpTrait<"MovesData"> { let cppNamespace = "::mgc"; }
 // could choose otherwise: backward saves the results and does not compute them again.
 def Mg_Discontinuous : NativeOpTrait<"Discontinuous"> { let cppNamespace = "::mgc"; }
 
+// Many operations per element (exp, gelu, ..): not to be computed again in each pass of a row kernel over the columns.
+def Mg_Costly : NativeOpTrait<"Costly"> { let cppNamespace = "::mgc"; }
+
 // Reads logits, its first operand: a value for each word of the vocabulary and each token, which the loss alone needs. So they
 // are made in backward, with all that no activation needs either (mg-grad), and of some tokens at a time (mg-tile).
 def Mg_OfLogits : NativeOpTrait<"OfLogits"> { let cppNamespace = "::mgc"; }
@@ -41,7 +44,6 @@ class Mg_ComputeOp<string mnemonic, list<Trait> traits = []>
 
 // Building blocks of each family's entries: row ops, library ops, differentiable ops.
 defvar MgRow = DeclareOpInterfaceMethods<Mg_RowOpInterface>;
-defvar MgDearRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["isDear"]>;
 defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule
 defvar MgHalvedRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getDenseDims"]>;
 defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable"]>;

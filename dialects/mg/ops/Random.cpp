@@ -56,8 +56,7 @@ Node keyWord(RowEmitter &e, uint64_t site, int number) {
                        rowgen::Element::i32, 0);
 }
 
-// x[0] with arguments x, column, position, sample, key words: scaled where the element's word reaches the
-// threshold.
+// x[0] with arguments x, column, position, sample, key words: scaled where the element's word reaches the threshold.
 rowgen::Body dropoutBody(double p) {
   return [p](OpBuilder &b, Location loc, ValueRange x) -> Value {
     auto constant = [&](int64_t value) { return rowgen::emitI32(b, loc, value, x[0].getType()); };
@@ -76,7 +75,6 @@ rowgen::Body dropoutBody(double p) {
 }
 } // namespace
 
-bool DropoutOp::isDear() { return true; }
 LogicalResult DropoutOp::emitRow(RowEmitter &e) {
   double p = getP().convertToDouble();
   uint64_t site = hashName({getSite().data(), getSite().size()});

@@ -339,7 +339,6 @@ LogicalResult RouteOp::emitRow(RowEmitter &e) {
 }
 
 Value RouteGradOp::getLookupTable() { return getLogits(); }
-bool RouteGradOp::isDear() { return true; }
 LogicalResult RouteGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node logit = e.value(getLogits()), index = columnIndex(e, getLogits());
@@ -411,26 +410,22 @@ struct LogSumExp {
 };
 } // namespace
 
-bool RouterProbabilitiesOp::isDear() { return true; }
 LogicalResult RouterProbabilitiesOp::emitRow(RowEmitter &e) {
   e.define(getResult(), Probabilities(e, getScore(), e.value(getLogits())).value());
   return success();
 }
 
-bool RouterProbabilitiesGradOp::isDear() { return true; }
 LogicalResult RouterProbabilitiesGradOp::emitRow(RowEmitter &e) {
   e.define(getDlogits(), Probabilities(e, getScore(), e.value(getLogits())).gradient(e, e.value(getDresult())));
   return success();
 }
 
-bool RouterZOp::isDear() { return true; }
 LogicalResult RouterZOp::emitRow(RowEmitter &e) {
   Node sum = LogSumExp(e, e.value(getLogits())).value;
   e.define(getResult(), mul(e.graph(), sum, sum));
   return success();
 }
 
-bool RouterZGradOp::isDear() { return true; }
 LogicalResult RouterZGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   LogSumExp sum(e, e.value(getLogits()));

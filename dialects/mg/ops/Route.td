@@ -56,7 +56,7 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
 }
 
 def Mg_RouteGradOp : Mg_ComputeOp<"route_grad", [
-    DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getLookupTable", "isDear"]>]> {
+    DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getLookupTable"]>, Mg_Costly]> {
   let summary = "Gradient of route's logits; the choice has none";
   let description = [{
     With the names of mg.route, and dw the cotangent of weights:
@@ -94,7 +94,7 @@ def Mg_MultiHotOp : Mg_ComputeOp<"multi_hot", [MgGradient, MgRow]> {
   let results = (outs Mg_F32:$result);
   let rule = "* k! -> * e!";
 }
-def Mg_RouterProbabilitiesOp : Mg_ComputeOp<"router_probabilities", [MgGradient, MgDearRow]> {
+def Mg_RouterProbabilitiesOp : Mg_ComputeOp<"router_probabilities", [MgGradient, MgRow, Mg_Costly]> {
   let summary = "The scores of a token's experts as probabilities: their sum is 1";
   let description = [{
     softmax(logits), or score / (sum of the scores + 1e-20), as DeepSeek-V3 defines its balance loss.
@@ -106,7 +106,7 @@ def Mg_RouterProbabilitiesOp : Mg_ComputeOp<"router_probabilities", [MgGradient,
   let rule = "* e! -> * e";
   let hasVerifier = 1;
 }
-def Mg_RouterProbabilitiesGradOp : Mg_ComputeOp<"router_probabilities_grad", [MgDearRow]> {
+def Mg_RouterProbabilitiesGradOp : Mg_ComputeOp<"router_probabilities_grad", [MgRow, Mg_Costly]> {
   let summary = "Gradient of mg.router_probabilities";
   let description = [{
     With p the probabilities, d their cotangent and D the sum that scores are divided by:
@@ -119,13 +119,13 @@ def Mg_RouterProbabilitiesGradOp : Mg_ComputeOp<"router_probabilities_grad", [Mg
   let rule = "* e!, * e -> * e";
   let hasVerifier = 1;
 }
-def Mg_RouterZOp : Mg_ComputeOp<"router_z", [MgGradient, MgDearRow]> {
+def Mg_RouterZOp : Mg_ComputeOp<"router_z", [MgGradient, MgRow, Mg_Costly]> {
   let summary = "log(sum exp(logits))^2 of each token: the z-loss of ST-MoE (arXiv 2202.08906, equation 5)";
   let arguments = (ins Mg_Float:$logits);
   let results = (outs Mg_F32:$result);
   let rule = "* e! -> *";
 }
-def Mg_RouterZGradOp : Mg_ComputeOp<"router_z_grad", [MgDearRow]> {
+def Mg_RouterZGradOp : Mg_ComputeOp<"router_z_grad", [MgRow, Mg_Costly]> {
   let summary = "2 log(sum exp(logits)) softmax(logits) dz: the gradient of mg.router_z";
   let arguments = (ins Mg_Float:$logits, Mg_F32:$dresult);
   let results = (outs Mg_Float:$dlogits);
