@@ -1,6 +1,5 @@
 // Overflow-checked 64-bit arithmetic, for sizes that come from files.
-// In: operands of any value. Out: the exact result, or nothing when it does not fit (nothing in, nothing
-// out).
+// In: operands of any value. Out: the exact result, or nothing when it does not fit (nothing in, nothing out).
 #pragma once
 
 #include <cstdint>

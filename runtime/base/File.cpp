@@ -1,7 +1,5 @@
 #include "runtime/base/File.h"
 
-#include "runtime/base/Descriptor.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -63,31 +61,15 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   MappedFile mapped;
   mapped.path_ = path;
-  MGC_TRY(openRegular(path, file, mapped.size_));
-  if (mapped.size_ == 0)
+  size_t size = 0;
+  MGC_TRY(openRegular(path, file, size));
+  if (size == 0)
     return mapped;
-  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (data == MAP_FAILED) {
-    mapped.size_ = 0;
+  void *data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  if (data == MAP_FAILED)
     return errorf("{}: cannot map: {}", path, reason(errno));
-  }
-  mapped.data_ = static_cast<const std::byte *>(data);
+  mapped.data_ = {static_cast<const std::byte *>(data), {size}};
   return mapped;
-}
-
-MappedFile::MappedFile(MappedFile &&other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_)
-    ::munmap(const_cast<std::byte *>(data_), size_);
 }
 
 Result<FileReader> FileReader::open(const std::string &path) {
@@ -97,29 +79,13 @@ Result<FileReader> FileReader::open(const std::string &path) {
   FileReader reader;
   reader.path_ = path;
   reader.size_ = static_cast<int64_t>(size);
-  reader.descriptor_ = file.release();
+  reader.descriptor_ = std::move(file);
   return reader;
-}
-
-FileReader::FileReader(FileReader &&other) noexcept
-    : path_(std::move(other.path_)), size_(std::exchange(other.size_, 0)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-FileReader &FileReader::operator=(FileReader &&other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(size_, other.size_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-FileReader::~FileReader() {
-  if (descriptor_ >= 0)
-    ::close(descriptor_);
 }
 
 Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
-    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), offset);
+    const ssize_t count = ::pread(descriptor_.number(), out.data(), out.size(), offset);
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
@@ -175,43 +141,19 @@ Result<AtomicFile> AtomicFile::create(const std::string &path, PageCache cache) 
   file.buffer_.reset(static_cast<std::byte *>(std::aligned_alloc(kBlock, kBufferBytes)));
   if (!file.buffer_)
     return errorf("{}: cannot create: no memory for {} bytes", path, kBufferBytes);
+  std::string name;
   do { // a name left behind by a killed process of the same id is passed over
-    file.temporary_ = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
-    file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file.descriptor_ < 0 && errno == EEXIST);
-  if (file.descriptor_ < 0) {
-    Status status = file.fail("create");
-    file.temporary_.clear();
-    return status;
-  }
-  file.isDirect_ = cache == PageCache::bypass && ::fcntl(file.descriptor_, F_SETFL, O_WRONLY | O_DIRECT) == 0;
+    name = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
+    file.descriptor_ = Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  } while (!file.descriptor_.isOpen() && errno == EEXIST);
+  if (!file.descriptor_.isOpen())
+    return file.fail("create");
+  file.temporary_ = Owned<std::string, remove>(std::move(name));
+  file.isDirect_ = cache == PageCache::bypass && ::fcntl(file.descriptor_.number(), F_SETFL, O_WRONLY | O_DIRECT) == 0;
   return file;
 }
 
-AtomicFile::AtomicFile(AtomicFile &&other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)), isDirect_(other.isDirect_), buffer_(std::move(other.buffer_)),
-      buffered_(std::exchange(other.buffered_, 0)) {}
-
-AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
-  discard();
-  path_ = std::move(other.path_);
-  temporary_ = std::exchange(other.temporary_, {});
-  descriptor_ = std::exchange(other.descriptor_, -1);
-  isDirect_ = other.isDirect_;
-  buffer_ = std::move(other.buffer_);
-  buffered_ = std::exchange(other.buffered_, 0);
-  return *this;
-}
-
-AtomicFile::~AtomicFile() { discard(); }
-
-void AtomicFile::discard() {
-  if (descriptor_ >= 0)
-    ::close(std::exchange(descriptor_, -1));
-  if (!temporary_.empty())
-    ::unlink(std::exchange(temporary_, {}).c_str());
-}
+void AtomicFile::remove(const std::string &file) { ::unlink(file.c_str()); }
 
 Status AtomicFile::fail(std::string_view what) const { return errorf("{}: cannot {}: {}", path_, what, reason(errno)); }
 
@@ -235,7 +177,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 Status AtomicFile::flush() { return writeThrough(buffer_.get(), std::exchange(buffered_, 0)); }
 
 void AtomicFile::useCache() {
-  (void)::fcntl(descriptor_, F_SETFL, O_WRONLY);
+  (void)::fcntl(descriptor_.number(), F_SETFL, O_WRONLY);
   isDirect_ = false;
 }
 
@@ -246,7 +188,7 @@ Status AtomicFile::writeThrough(const std::byte *data, size_t size) {
     return writeThrough(data + size - rest, rest);
   }
   while (size > 0) {
-    ssize_t written = ::write(descriptor_, data, size);
+    ssize_t written = ::write(descriptor_.number(), data, size);
     if (written < 0 && errno == EINTR)
       continue;
     if (written < 0 && errno == EINVAL && isDirect_) { // its blocks are larger, or a write ended within one
@@ -262,21 +204,21 @@ Status AtomicFile::writeThrough(const std::byte *data, size_t size) {
 }
 
 Status AtomicFile::finish() {
-  if (descriptor_ < 0)
+  if (!descriptor_.isOpen())
     return Status::ok();
   MGC_TRY(flush());
-  if (::fsync(descriptor_) != 0)
+  if (::fsync(descriptor_.number()) != 0)
     return fail("bring to disk");
-  if (::close(std::exchange(descriptor_, -1)) != 0)
+  if (::close(descriptor_.release()) != 0)
     return fail("close");
   return Status::ok();
 }
 
 Status AtomicFile::place() {
   MGC_TRY(finish());
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+  if (::rename(temporary_.get().c_str(), path_.c_str()) != 0)
     return fail("rename a temporary file to it");
-  temporary_.clear();
+  temporary_.release();
   return Status::ok();
 }
 

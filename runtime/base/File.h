@@ -2,6 +2,8 @@
 // appears under its name only when all of it is on disk.
 #pragma once
 
+#include "runtime/base/Descriptor.h"
+#include "runtime/base/Owned.h"
 #include "runtime/base/Status.h"
 
 #include <cstddef>
@@ -17,35 +19,25 @@
 
 namespace mgc {
 
-// The bytes of a regular file, mapped read-only; valid as long as the object (or what it was moved to) lives,
-// and as long as no process truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
-// untouched.
+// The bytes of a regular file, mapped read-only; valid as long as the object (or what it was moved to) lives, and as
+// long as no process truncates the file. Replacing the file by rename, as AtomicFile does, leaves them untouched.
 class MappedFile {
 public:
   static Result<MappedFile> open(const std::string &path);
-  MappedFile(MappedFile &&other) noexcept;
-  MappedFile &operator=(MappedFile &&other) noexcept;
-  ~MappedFile();
-
   const std::string &path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::string_view text() const { return {reinterpret_cast<const char *>(data_), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), data_.get_deleter().bytes}; }
+  std::string_view text() const { return {reinterpret_cast<const char *>(data_.get()), bytes().size()}; }
 
 private:
   MappedFile() = default;
   std::string path_;
-  const std::byte *data_ = nullptr;
-  size_t size_ = 0;
+  Mapping<const std::byte> data_;
 };
 
 // A regular file that is read piece by piece: what others do to it meanwhile is an error, never a signal.
 class FileReader {
 public:
   static Result<FileReader> open(const std::string &path);
-  FileReader(FileReader &&other) noexcept;
-  FileReader &operator=(FileReader &&other) noexcept;
-  ~FileReader();
-
   const std::string &path() const { return path_; }
   int64_t size() const { return size_; } // when it was opened
   // Fills `out` with the bytes from `offset` on; an error unless the file still has all of them.
@@ -55,7 +47,7 @@ private:
   FileReader() = default;
   std::string path_;
   int64_t size_ = 0;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
@@ -73,10 +65,6 @@ enum class PageCache { keep, bypass };
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path, PageCache cache = PageCache::keep);
-  AtomicFile(AtomicFile &&other) noexcept;
-  AtomicFile &operator=(AtomicFile &&other) noexcept;
-  ~AtomicFile();
-
   const std::string &path() const { return path_; }
   Status write(std::span<const std::byte> bytes);
   Status write(std::string_view text);
@@ -90,12 +78,13 @@ private:
   Status flush();
   Status writeThrough(const std::byte *data, size_t size);
   void useCache();
-  void discard();
   struct Free {
     void operator()(std::byte *buffer) const { std::free(buffer); }
   };
-  std::string path_, temporary_;
-  int descriptor_ = -1;
+  static void remove(const std::string &file);
+  std::string path_;
+  Owned<std::string, remove> temporary_; // its name
+  Descriptor descriptor_;
   bool isDirect_ = false; // passes the page cache by: whole blocks, of the buffer
   std::unique_ptr<std::byte[], Free> buffer_;
   size_t buffered_ = 0;

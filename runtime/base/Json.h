@@ -8,8 +8,7 @@
 
 namespace mgc {
 
-// Refuses, besides what is no JSON: a name given twice in one object, and nesting deeper than 64. Throws
-// nothing.
+// Refuses, besides what is no JSON: a name given twice in one object, and nesting deeper than 64. Throws nothing.
 Result<nlohmann::json> parseJson(std::string_view text);
 
 // A JSON integer >= 0 that fits int64_t, else nothing.

@@ -1,7 +1,6 @@
 // See Plugin.h.
 #include "runtime/device/Plugin.h"
 
-#include "plan/Plan.h"
 #include "runtime/device/PluginFile.h"
 
 namespace mgc::plugin {
@@ -94,20 +93,6 @@ Status Stream::combine(mgc_reduce reduce, mgc_type type, mgc_address to, std::sp
 }
 
 Result<Graph> Stream::endCapture() const { return make<Graph, &Table::end_capture, mgc_graph>(api(), raw()); }
-
-void DeviceBuffer::swap(DeviceBuffer &other) noexcept {
-  std::swap(api_, other.api_);
-  std::swap(device_, other.device_);
-  std::swap(address_, other.address_);
-  std::swap(bytes_, other.bytes_);
-}
-
-void PinnedBuffer::swap(PinnedBuffer &other) noexcept {
-  std::swap(api_, other.api_);
-  std::swap(device_, other.device_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-}
 
 Result<mgc_device_facts> PluginDevice::describe() const {
   mgc_device_facts facts;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mgc::plugin {
@@ -33,9 +34,9 @@ template <typename T, void (*Table::*Drop)(T *)> class Handle {
 public:
   Handle() = default;
   Handle(const Table &api, T *raw) : api_(&api), raw_(raw) {}
-  Handle(Handle &&other) noexcept { swap(other); }
-  Handle &operator=(Handle &&other) noexcept {
-    Handle(std::move(other)).swap(*this);
+  Handle(Handle &&other) noexcept : api_(other.api_), raw_(std::exchange(other.raw_, nullptr)) {}
+  Handle &operator=(Handle other) noexcept {
+    std::swap(api_, other.api_), std::swap(raw_, other.raw_);
     return *this;
   }
   ~Handle() {
@@ -47,10 +48,6 @@ public:
   explicit operator bool() const { return raw_ != nullptr; }
 
 private:
-  void swap(Handle &other) noexcept {
-    std::swap(api_, other.api_);
-    std::swap(raw_, other.raw_);
-  }
   const Table *api_ = nullptr;
   T *raw_ = nullptr;
 };
@@ -164,56 +161,39 @@ public:
   }
 };
 
-// Device memory; freed with the object.
-class DeviceBuffer {
+// Memory that a device has given, taken back by Release.
+template <typename Address, auto Release> class Buffer {
 public:
-  DeviceBuffer() = default;
-  DeviceBuffer(const Table &api, mgc_device *device, mgc_address address, int64_t bytes)
+  Buffer() = default;
+  Buffer(const Table &api, mgc_device *device, Address address, int64_t bytes)
       : api_(&api), device_(device), address_(address), bytes_(bytes) {}
-  DeviceBuffer(DeviceBuffer &&other) noexcept { swap(other); }
-  DeviceBuffer &operator=(DeviceBuffer &&other) noexcept {
-    DeviceBuffer(std::move(other)).swap(*this);
+  Buffer(Buffer &&other) noexcept
+      : api_(other.api_), device_(other.device_), address_(std::exchange(other.address_, {})), bytes_(other.bytes_) {}
+  Buffer &operator=(Buffer other) noexcept {
+    std::swap(api_, other.api_), std::swap(device_, other.device_);
+    std::swap(address_, other.address_), std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~DeviceBuffer() {
+  ~Buffer() {
     if (address_)
-      api_->release(device_, address_);
+      (api_->*Release)(device_, address_);
   }
-  mgc_address address() const { return address_; }
+  Address address() const { return address_; }
   int64_t bytes() const { return bytes_; }
 
 private:
-  void swap(DeviceBuffer &other) noexcept;
   const Table *api_ = nullptr;
   mgc_device *device_ = nullptr;
-  mgc_address address_ = 0;
+  Address address_ = {};
   int64_t bytes_ = 0;
 };
 
-// Host memory that the device reads and writes; freed with the object.
-class PinnedBuffer {
+using DeviceBuffer = Buffer<mgc_address, &Table::release>;
+// Host memory that the device reads and writes.
+class PinnedBuffer : public Buffer<void *, &Table::release_host> {
 public:
-  PinnedBuffer() = default;
-  PinnedBuffer(const Table &api, mgc_device *device, void *data, int64_t bytes)
-      : api_(&api), device_(device), data_(static_cast<std::byte *>(data)), bytes_(bytes) {}
-  PinnedBuffer(PinnedBuffer &&other) noexcept { swap(other); }
-  PinnedBuffer &operator=(PinnedBuffer &&other) noexcept {
-    PinnedBuffer(std::move(other)).swap(*this);
-    return *this;
-  }
-  ~PinnedBuffer() {
-    if (data_)
-      api_->release_host(device_, data_);
-  }
-  std::byte *data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-
-private:
-  void swap(PinnedBuffer &other) noexcept;
-  const Table *api_ = nullptr;
-  mgc_device *device_ = nullptr;
-  std::byte *data_ = nullptr;
-  int64_t bytes_ = 0;
+  using Buffer::Buffer;
+  std::byte *data() const { return static_cast<std::byte *>(address()); }
 };
 
 class PluginDevice {

@@ -173,10 +173,9 @@ std::string RankEngine::describeCollectives() const {
   CollectiveCount sum;
   for (const std::unique_ptr<EngineRank> &rank : ranks_) {
     sum.all += rank->collectives().all;
-    sum.besideProducts += rank->collectives().besideProducts;
+    sum.overlapped += rank->collectives().overlapped;
   }
-  return sum.all == 0 ? ""
-                      : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
+  return sum.all == 0 ? "" : fmt::format("; {} of {} collectives of a step overlap products", sum.overlapped, sum.all);
 }
 
 Status RankEngine::checkMemory() const {

@@ -2,7 +2,6 @@
 
 #include "plan/Expand.h"
 #include "plan/Plan.h"
-#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,27 +11,17 @@
 
 namespace mgc {
 
-Result<HostMirror> HostMirror::map(int64_t bytes) {
+// Address space of this process; zero until it is written, and no memory until it is touched.
+static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
   if (bytes == 0)
-    return HostMirror();
+    return Mapping<std::byte>();
   void *data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED)
-    return errorf("no address space of {} bytes for a copy of a rank's weights on the host: {}; a higher "
-                  "limit (ulimit -v) "
-                  "would work",
+    return errorf("no address space of {} bytes for a copy of a rank's weights on the host: {}; a higher limit "
+                  "(ulimit -v) would work",
                   bytes, std::strerror(errno));
-  return HostMirror(static_cast<std::byte *>(data), bytes);
-}
-
-HostMirror::~HostMirror() {
-  if (data_)
-    munmap(data_, static_cast<size_t>(bytes_));
-}
-
-void HostMirror::swap(HostMirror &other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
+  return Mapping<std::byte>(static_cast<std::byte *>(data), {static_cast<size_t>(bytes)});
 }
 
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
@@ -71,7 +60,7 @@ Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, int64_
   arena.memory_ = std::move(memory);
   if (isOnHost)
     return arena;
-  MGC_ASSIGN(mirror, HostMirror::map(bytes));
+  MGC_ASSIGN(mirror, makeMirror(bytes));
   arena.mirror_ = std::move(mirror);
   for (Piece &piece : arena.pieces_) {
     MGC_ASSIGN(buffer, device.allocateHost(std::min(bytes, kPiece)));

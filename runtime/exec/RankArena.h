@@ -3,30 +3,11 @@
 // Memory of the host is its own mirror: nothing goes up or down.
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/device/Plugin.h"
 #include "runtime/exec/Engine.h"
 
 namespace mgc {
-
-// Address space of this process; zero until it is written, and no memory until it is touched.
-class HostMirror {
-public:
-  static Result<HostMirror> map(int64_t bytes);
-  HostMirror() = default;
-  HostMirror(HostMirror &&other) noexcept { swap(other); }
-  HostMirror &operator=(HostMirror &&other) noexcept {
-    HostMirror(std::move(other)).swap(*this);
-    return *this;
-  }
-  ~HostMirror();
-  std::byte *data() const { return data_; }
-
-private:
-  HostMirror(std::byte *data, int64_t bytes) : data_(data), bytes_(bytes) {}
-  void swap(HostMirror &other) noexcept;
-  std::byte *data_ = nullptr;
-  int64_t bytes_ = 0;
-};
 
 struct ByteRange {
   int64_t offset = 0, bytes = 0;
@@ -41,7 +22,7 @@ public:
   mgc_address address() const { return memory_.address(); }
   int64_t bytes() const { return memory_.bytes(); }
   Status fill(const plugin::Stream &stream, uint8_t byte); // done when it returns
-  std::byte *mirror() const { return isOnHost_ ? reinterpret_cast<std::byte *>(address()) : mirror_.data(); }
+  std::byte *mirror() const { return isOnHost_ ? reinterpret_cast<std::byte *>(address()) : mirror_.get(); }
   // Between the mirror and the device, on the stream, done when they return. Not of memory of the host.
   Status upload(const plugin::Stream &stream, std::span<const ByteRange> ranges);
   Status download(const plugin::Stream &stream, std::span<const ByteRange> ranges);
@@ -58,7 +39,7 @@ private:
 
   bool isOnHost_ = false;
   plugin::DeviceBuffer memory_;
-  HostMirror mirror_;
+  Mapping<std::byte> mirror_;
   std::array<Piece, 2> pieces_; // one is transferred while the other is copied
 };
 

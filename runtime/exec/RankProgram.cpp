@@ -43,7 +43,7 @@ private:
   Result<PreparedInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
   void assignStreams();
   LaneOf lanes() const;
-  bool hasProductBeside(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
+  bool overlapsProduct(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
   void keepOnRunStream(const StepJoins &joins);
   void count(const StepJoins::Runs &runs);
   void addTurns();
@@ -140,7 +140,7 @@ void RankProgram::Maker::keepOnRunStream(const StepJoins &joins) {
   for (const StepJoins::Runs &runs : joins.runs) {
     const StepRecord &run = record_.schedule[runs.first];
     for (int64_t k = run.firstInstruction; k < run.endInstruction; ++k)
-      if (hasProductBeside(run, runs.joins, k))
+      if (overlapsProduct(run, runs.joins, k))
         stays[run.step.chunk][k] = true;
   }
   for (size_t i = 0; i < stays.size(); ++i)
@@ -150,8 +150,8 @@ void RankProgram::Maker::keepOnRunStream(const StepJoins &joins) {
 }
 
 // A join is one of all collectives before it on its stream.
-bool RankProgram::Maker::hasProductBeside(const StepRecord &run, std::span<const Join> joins,
-                                          int64_t instruction) const {
+bool RankProgram::Maker::overlapsProduct(const StepRecord &run, std::span<const Join> joins,
+                                         int64_t instruction) const {
   const std::vector<PreparedInstruction> &made = program_.chunks_[run.step.chunk];
   if (made[instruction].side == StreamKind::compute)
     return false;
@@ -169,7 +169,7 @@ void RankProgram::Maker::count(const StepJoins::Runs &runs) {
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
     if (chunk.instructions[i].group >= 0) {
       program_.count_.all += runs.count;
-      program_.count_.besideProducts += hasProductBeside(run, runs.joins, i) ? runs.count : 0;
+      program_.count_.overlapped += overlapsProduct(run, runs.joins, i) ? runs.count : 0;
     }
 }
 

@@ -36,7 +36,7 @@ struct PairTurn {
 // How many collectives a step has, and how many overlap a matrix product: one enqueued after them and before their
 // join.
 struct CollectiveCount {
-  int64_t all = 0, besideProducts = 0;
+  int64_t all = 0, overlapped = 0;
 };
 
 // The distinct matrix products of a rank, as the library is asked for them.

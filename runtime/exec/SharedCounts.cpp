@@ -1,7 +1,5 @@
 #include "runtime/exec/SharedCounts.h"
 
-#include "plan/Plan.h"
-
 #include <algorithm>
 
 namespace mgc {

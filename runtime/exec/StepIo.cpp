@@ -3,7 +3,6 @@
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 
-#include <atomic>
 #include <cstring>
 
 namespace mgc {

@@ -63,7 +63,7 @@ Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::Plugi
   return executor;
 }
 
-StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
+StreamExecutor::Link StreamExecutor::linkOf(int64_t transfer) const {
   const StepRecord &record = record_.schedule[transfer];
   return {record.peer, record.step.kind == StepKind::send};
 }
@@ -107,10 +107,10 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
 
 // A transfer's or a gradients' run, and what it waits for.
 Status StreamExecutor::makeEventsOf(const plugin::PluginDevice &device, int64_t index) {
-  if (!isRun(index) && !transferStreams_.contains(wayOf(index))) {
-    MGC_TRY(communicator_.openTransfers(wayOf(index).first, wayOf(index).second));
+  if (!isRun(index) && !transferStreams_.contains(linkOf(index))) {
+    MGC_TRY(communicator_.openTransfers(linkOf(index).first, linkOf(index).second));
     MGC_ASSIGN(stream, device.makeStream(true));
-    transferStreams_[wayOf(index)] = std::move(stream);
+    transferStreams_[linkOf(index)] = std::move(stream);
   }
   if (options_.isOnHost)
     return Status::ok();

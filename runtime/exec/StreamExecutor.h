@@ -147,9 +147,9 @@ private:
   bool isRun(int64_t index) const { return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run; }
   // On the host, where each is done once it is recorded, one event serves for all.
   const plugin::Event &eventAt(int64_t index) const { return options_.isOnHost ? begun_ : events_.at(index); }
-  const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
-  using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
-  Way wayOf(int64_t transfer) const;
+  const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(linkOf(transfer)); }
+  using Link = std::pair<int64_t, bool>; // peer, whether it is sent to
+  Link linkOf(int64_t transfer) const;
   Result<const plugin::Event *> eventOf(int64_t index); // when the step is done; null: not enqueued yet
   Result<bool> isOver(int64_t index) override;          // enqueued
   Status post(int64_t index) override;
@@ -167,7 +167,7 @@ private:
   // Ends of the collectives in parallel with the run being enqueued, and with its pair.
   std::vector<plugin::Event> ends_;
   std::vector<int64_t> concurrentNumbers_; // on the host: numbers of the same collectives in their lane
-  std::map<Way, plugin::Stream> transferStreams_;
+  std::map<Link, plugin::Stream> transferStreams_;
   // By schedule index: ends of transfers, and of runs that transfers wait for.
   std::map<int64_t, plugin::Event> events_;
   // Positions of the instructions in the order in which they are enqueued, and in which a measured step enqueues them;

@@ -24,23 +24,23 @@ int64_t stackBytes() {
 
 struct Need {
   int64_t ranks = 0, bytes = 0, greatest = 0; // one rank's
-  int64_t beside = 0;                         // other needs of the process
+  int64_t others = 0;                         // other needs of the process
 };
 
-Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads, const MemoryLimit &limit) {
+Need needOf(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t threads, const MemoryLimit &limit) {
   Need need;
-  for (const RankHere &rank : ranks) {
+  for (const LocalRank &rank : ranks) {
     const bool counts = limit.of == MemoryLimit::Of::machine || (limit.of == MemoryLimit::Of::process && rank.isOwn) ||
                         (limit.of == MemoryLimit::Of::group && isInGroup(rank.memoryGroup, limit.group));
     if (!counts)
       continue;
-    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes + rank.beside;
+    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes + rank.extra;
     ++need.ranks;
     need.bytes += bytes;
     need.greatest = std::max(need.greatest, bytes);
   }
   if (limit.of == MemoryLimit::Of::process)
-    need.beside = kOfProcess + threads * (kOfThread + stackBytes());
+    need.others = kOfProcess + threads * (kOfThread + stackBytes());
   return need;
 }
 
@@ -66,10 +66,10 @@ std::string howMuchLess(int64_t bytes, int64_t available) {
 }
 
 std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const Need &need) {
-  const int64_t available = limit.available - need.beside;
+  const int64_t available = limit.available - need.others;
   std::vector<std::string> ways;
   if (limit.of != MemoryLimit::Of::machine)
-    ways.push_back(fmt::format("a limit that is {} higher", inGib(need.bytes + need.beside - limit.available)));
+    ways.push_back(fmt::format("a limit that is {} higher", inGib(need.bytes + need.others - limit.available)));
   if (available > 0)
     ways.push_back(
         fmt::format("a plan whose ranks need {} ({})", howMuchLess(need.bytes, available), smallerPlan(plan)));
@@ -85,17 +85,18 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
 
 } // namespace
 
-Status verifyMemory(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
+Status verifyMemory(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t threads,
                     std::span<const MemoryLimit> limits) {
   for (const MemoryLimit &limit : limits) {
     const Need need = needOf(plan, ranks, threads, limit);
-    if (need.bytes + need.beside <= limit.available)
+    if (need.bytes + need.others <= limit.available)
       continue;
-    const std::string beside =
-        need.beside > 0 ? fmt::format(" and, with {} threads, {} beside", threads, inGib(need.beside)) : "";
+    const std::string others =
+        need.others > 0 ? fmt::format(" and, with {} threads, {} for the process itself", threads, inGib(need.others))
+                        : "";
     return errorf("not enough memory: {} of the plan's ranks here need {}{}, {} are available ({}); nothing was "
                   "allocated\n  what would fit: {}",
-                  need.ranks, inGib(need.bytes), beside, inGib(limit.available), limit.name,
+                  need.ranks, inGib(need.bytes), others, inGib(limit.available), limit.name,
                   whatWouldFit(plan, limit, need));
   }
   return Status::ok();

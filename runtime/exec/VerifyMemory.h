@@ -10,16 +10,16 @@
 
 namespace mgc {
 
-struct RankHere {
+struct LocalRank {
   int64_t rank = 0;
   bool isOwn = true;       // belongs to this process
   std::string memoryGroup; // memory group of its process
-  int64_t beside = 0;      // bytes that it needs in addition to the plan's
+  int64_t extra = 0;       // bytes that it needs in addition to the plan's
 };
 
 // The limits are as they were before any of `ranks`, which are all of this machine, allocated. `threads`: of this
 // process, whose stacks take address space too. An error tells what is needed and available, and what would fit.
-Status verifyMemory(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
+Status verifyMemory(const plan::Plan &plan, std::span<const LocalRank> ranks, int64_t threads,
                     std::span<const MemoryLimit> limits);
 
 } // namespace mgc

@@ -1,6 +1,7 @@
 // See ChoiceCache.h.
 #include "runtime/io/ChoiceCache.h"
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
 
 #include <cerrno>
@@ -24,32 +25,27 @@ public:
   static Result<FileLock> take(const std::string &path) {
     while (true) {
       FileLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-      if (lock.descriptor_ < 0)
+      if (!lock.descriptor_.isOpen())
         return errorf("{}: cannot be written: {}", path, std::generic_category().message(errno));
       // Not flock(): a script may hold that around the whole compilation. A file system without locks is no reason to
       // forget: what others write at the same moment is all that is lost.
       struct flock whole = {};
       whole.l_type = F_WRLCK;
-      while (::fcntl(lock.descriptor_, F_OFD_SETLKW, &whole) != 0 && errno == EINTR)
+      while (::fcntl(lock.descriptor_.number(), F_OFD_SETLKW, &whole) != 0 && errno == EINTR)
         ;
       if (lock.isOf(path))
         return lock;
     }
-  }
-  FileLock(FileLock &&other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  ~FileLock() {
-    if (descriptor_ >= 0)
-      ::close(descriptor_);
   }
 
 private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
   bool isOf(const std::string &path) const {
     struct stat mine, named;
-    return ::fstat(descriptor_, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && mine.st_dev == named.st_dev &&
-           mine.st_ino == named.st_ino;
+    return ::fstat(descriptor_.number(), &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
+           mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
   }
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 } // namespace

@@ -6,8 +6,7 @@
 
 namespace mgc {
 
-// Versions 1.0, 2.0 and 3.0, C order, little-endian integers. Anything else is an error that says how to save
-// it.
+// Versions 1.0, 2.0 and 3.0, C order, little-endian integers. Anything else is an error that says how to save it.
 class Npy {
 public:
   static Result<Npy> open(const std::string &path);

@@ -50,8 +50,7 @@ private:
   std::map<std::string, const TensorView *> tensors_; // map nodes of files_: they stay when the files move
 };
 
-// model.safetensors.index.json: tensor name -> file name. File names are plain: an index reaches only its
-// directory.
+// model.safetensors.index.json: tensor name -> file name. File names are plain: an index reaches only its directory.
 Result<std::map<std::string, std::string>> readCheckpointIndex(const std::string &path);
 
 struct TensorSpec {

@@ -1,5 +1,4 @@
-// The optimizer's numbers for each step: Megatron-LM's learning rate schedules and the scalars the update
-// reads.
+// The optimizer's numbers for each step: Megatron-LM's learning rate schedules and the scalars the update reads.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -16,32 +16,32 @@ static int64_t threadsHere(const TrainingOptions &options, const plan::Plan &pla
   return ofStreams + (options.threads > 0 ? options.threads * ranks : std::max(cores, ranks));
 }
 
-std::vector<RankHere> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
-                                 const Processes *processes) {
-  std::vector<RankHere> ranks;
+std::vector<LocalRank> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
+                                  const Processes *processes) {
+  std::vector<LocalRank> ranks;
   if (processes)
     for (const auto &[rank, memoryGroup] : processes->neighbours())
       ranks.push_back({rank, rank == processes->rank(), memoryGroup, 0});
   else
     for (const std::string group = memoryGroup(); std::ssize(ranks) < plan.mesh.worldSize();)
       ranks.push_back({std::ssize(ranks), true, group, 0});
-  for (RankHere &rank : ranks) {
+  for (LocalRank &rank : ranks) {
     if (evaluation)
-      rank.beside += evaluation->stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
+      rank.extra += evaluation->stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
     if (options.copiesState())
-      rank.beside += stateBytes(plan, rank.rank);
+      rank.extra += stateBytes(plan, rank.rank);
   }
   return ranks;
 }
 
 Status verifyRunMemory(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
                        const Processes *processes, std::span<const MemoryLimit> limits) {
-  const std::vector<RankHere> ranks = ranksOfRun(options, plan, evaluation, processes);
+  const std::vector<LocalRank> ranks = ranksOfRun(options, plan, evaluation, processes);
   Status suffices = verifyMemory(plan, ranks, threadsHere(options, plan, processes), limits);
   if (suffices.isOk() || !options.copiesState())
     return suffices;
   int64_t copies = 0;
-  for (const RankHere &rank : ranks)
+  for (const LocalRank &rank : ranks)
     copies += stateBytes(plan, rank.rank);
   return errorf("{}; or no --async-save, whose copies of the state are {} of these ranks' memory", suffices.message(),
                 inGib(copies));

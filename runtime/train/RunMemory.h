@@ -11,8 +11,8 @@ namespace mgc {
 
 // The ranks of this machine and the bytes of each in addition to the plan's: the plan that evaluates, and the copy of
 // the state that --async-save writes. Null `evaluation`: there is none; null `processes`: all ranks are in this one.
-std::vector<RankHere> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
-                                 const Processes *processes);
+std::vector<LocalRank> ranksOfRun(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,
+                                  const Processes *processes);
 
 // `limits` are as they were before any process of the run allocated.
 Status verifyRunMemory(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation,

@@ -2,7 +2,6 @@
 #include "runtime/train/StartParameters.h"
 
 #include "runtime/checkpoint/LoadState.h"
-#include "runtime/checkpoint/VerifyWeights.h"
 #include "runtime/checkpoint/WeightDigests.h"
 #include "runtime/checkpoint/Weights.h"
 

@@ -28,8 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
-// seed alone.
+// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the seed alone.
 std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
   return [seed](const ExecutionPlace &place) {
     uint64_t key = seed;

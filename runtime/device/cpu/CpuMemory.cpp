@@ -1,6 +1,5 @@
 #include "runtime/device/cpu/CpuMemory.h"
 
-#include "plan/Plan.h"
 #include "runtime/base/MachineMemory.h"
 #include "runtime/base/Rounding.h"
 

@@ -2,7 +2,6 @@
 #include "runtime/device/PluginEntry.h"
 #include "runtime/device/cuda/Internal.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace mgc::cuda {

@@ -1,4 +1,5 @@
 // Chooses the fastest algorithm of the library's list for a matrix product: times each on the device.
+#include "runtime/base/Owned.h"
 #include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/GemmCalls.h"
 
@@ -37,30 +38,26 @@ class Stopwatch {
 public:
   static Result<Stopwatch> make(mgc_device &device) {
     Stopwatch watch;
-    MGC_TRY(makeEvent(&device, 1, &watch.begin_));
-    MGC_TRY(makeEvent(&device, 1, &watch.end_));
+    for (Owned<mgc_event *, dropEvent> *event : {&watch.begin_, &watch.end_}) {
+      mgc_event *made = nullptr;
+      MGC_TRY(makeEvent(&device, 1, &made));
+      *event = Owned<mgc_event *, dropEvent>(made);
+    }
     return watch;
   }
-  Stopwatch(Stopwatch &&other) noexcept
-      : begin_(std::exchange(other.begin_, nullptr)), end_(std::exchange(other.end_, nullptr)) {}
-  ~Stopwatch() {
-    for (mgc_event *event : {begin_, end_})
-      if (event)
-        dropEvent(event);
-  }
   template <typename Body> Result<double> time(mgc_stream &stream, const Body &body) {
-    MGC_TRY(record(&stream, begin_));
+    MGC_TRY(record(&stream, begin_.get()));
     body();
-    MGC_TRY(record(&stream, end_));
+    MGC_TRY(record(&stream, end_.get()));
     MGC_TRY(synchronize(&stream, kDeadline));
     double value = 0;
-    MGC_TRY(milliseconds(begin_, end_, &value));
+    MGC_TRY(milliseconds(begin_.get(), end_.get(), &value));
     return value;
   }
 
 private:
   Stopwatch() = default;
-  mgc_event *begin_ = nullptr, *end_ = nullptr;
+  Owned<mgc_event *, dropEvent> begin_, end_;
 };
 
 // The milliseconds of the fastest of some runs; infinite where the library refuses to run its algorithm.

@@ -6,7 +6,6 @@
 #include "runtime/device/cuda/RowArguments.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 namespace mgc::cuda {

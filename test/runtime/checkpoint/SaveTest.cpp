@@ -1,5 +1,4 @@
-// Saving: what was loaded or initialised comes back bit for bit, whatever the layout; failures leave the old
-// files.
+// Saving: what was loaded or initialised comes back bit for bit, whatever the layout; failures leave the old files.
 #include "runtime/checkpoint/Replacement.h"
 #include "runtime/random/Philox.h"
 #include "test/runtime/checkpoint/TestWeights.h"

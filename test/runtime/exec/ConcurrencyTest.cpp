@@ -24,17 +24,17 @@ std::function<Status(const ExecutionPlace &)> delays(uint32_t seed) {
 
 // A measured step runs nothing concurrently.
 TEST(Concurrency, randomProgramsGiveTheBitsOfOneInOrder) {
-  bool anyBeside = false;
+  bool anyOverlaps = false;
   for (uint32_t program = 0; program < 100; ++program) {
     const plan::Plan plan = randomPlan(program);
     const std::array<double, 3> inOrder = valuesOf(*makeEngine(plan, {.timeline = {.measure = true}}));
     for (uint32_t seed : {1, 2, 3}) {
       const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true, .inject = delays(seed)});
-      anyBeside |= engine->whereRanksAre().find("; 0 of") == std::string::npos;
+      anyOverlaps |= engine->whereRanksAre().find("; 0 of") == std::string::npos;
       EXPECT_EQ(valuesOf(*engine), inOrder) << "program " << program << ", seed " << seed;
     }
   }
-  EXPECT_TRUE(anyBeside);
+  EXPECT_TRUE(anyOverlaps);
 }
 
 // Rank 1 comes to a place when rank 0 has come to another, and not before.
@@ -66,7 +66,7 @@ TEST(Concurrency, aProductIsMadeWhileACollectiveWaitsForAnotherRank) {
     return Status::ok();
   };
   const std::unique_ptr<Engine> engine = makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
-  EXPECT_EQ(engine->whereRanksAre(), "1 thread each; 2 of 2 collectives of a step beside products");
+  EXPECT_EQ(engine->whereRanksAre(), "1 thread each; 2 of 2 collectives of a step overlap products");
   const std::array<double, 3> values = valuesOf(*engine);
   EXPECT_TRUE(behindTheProduct.isReached());
   EXPECT_EQ(values, (std::array<double, 3>{2.0 / 4.0, 4, 6}));

@@ -28,8 +28,7 @@ private:
 // A file of kernels, as a plan names it.
 plan::KernelFile kernelFileOf(plan::KernelLevel level, const std::filesystem::path &path);
 
-// A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its
-// scalars.
+// A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its scalars.
 struct PlanSizes {
   int64_t sequence = 16, microBatch = 2, microbatches = 3;
   plan::DType dtype = plan::DType::f32, gradientType = plan::DType::f32;
@@ -65,9 +64,8 @@ plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<i
 plan::ScheduleStep sendStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits = {});
 plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits = {});
 
-// The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the
-// loss. Gradients come back into the buffers the activations left from, so stage 0's receives wait for its
-// sends.
+// The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the loss.
+// Gradients come back into the buffers the activations left from, so stage 0's receives wait for its sends.
 struct PipelinePlan {
   plan::Plan plan;
   int64_t valueOffset = 0, gradientOffset = 0, masterOffset = -1; // offsets of w, in stage 0

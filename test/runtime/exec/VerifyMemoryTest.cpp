@@ -18,14 +18,14 @@ plan::Plan planOfStages() {
   return plan;
 }
 
-std::vector<RankHere> ranks(int64_t count) {
-  std::vector<RankHere> here;
+std::vector<LocalRank> ranks(int64_t count) {
+  std::vector<LocalRank> here;
   for (int64_t rank = 0; rank < count; ++rank)
     here.push_back({rank, rank == 0, rank < 2 ? "/job/0" : "/job/1"});
   return here;
 }
 
-Status verify(const std::vector<RankHere> &here, const MemoryLimit &limit) {
+Status verify(const std::vector<LocalRank> &here, const MemoryLimit &limit) {
   return verifyMemory(planOfStages(), here, 1, {&limit, 1});
 }
 

@@ -10,8 +10,7 @@ static plan::Attention dropped(int64_t b, int64_t g, int64_t r, double p) {
   return {.s = 70, .t = 70, .b = b, .g = g, .r = r, .d = 16, .dropout = p, .site = 12345, .groupStride = r};
 }
 
-// With equal scores and d = t, v = identity, o[t] shows the mask: kept / (1 - p) / t. With do = e_0 v^T
-// alike, dv does.
+// With equal scores and d = t, v = identity, o[t] shows the mask: kept / (1 - p) / t. With do = e_0 v^T alike, dv does.
 TEST(AttentionDropout, keptFractionAndForwardEqualsBackward) {
   const double p = 0.3;
   const int64_t n = 256;
@@ -55,8 +54,7 @@ TEST(AttentionDropout, drawsFollowSeedSiteAndInstance) {
   }
 }
 
-// The part [b0, b0 + part.b) x groups [g0, ..) x members [r0, ..) of a problem, as the rank that holds it
-// computes it.
+// The part [b0, b0 + part.b) x groups [g0, ..) x members [r0, ..) of a problem, as the rank that holds it computes it.
 static void expectPartEqual(AttentionProblem &whole, int64_t b0, int64_t bs, int64_t g0, int64_t gs, int64_t r0,
                             int64_t rs) {
   const plan::Attention &w = whole.a;

@@ -1,5 +1,4 @@
-// Attention as its definition says, in double, with whole score rows: what the blocked kernels are tested
-// against.
+// Attention as its definition says, in double, with whole score rows: what the blocked kernels are tested against.
 #pragma once
 
 #include "plan/SequenceOrder.h"

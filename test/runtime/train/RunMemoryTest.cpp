@@ -10,8 +10,8 @@ namespace {
 
 std::vector<int64_t> besideOf(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation) {
   std::vector<int64_t> bytes;
-  for (const RankHere &rank : ranksOfRun(options, plan, evaluation, nullptr))
-    bytes.push_back(rank.beside);
+  for (const LocalRank &rank : ranksOfRun(options, plan, evaluation, nullptr))
+    bytes.push_back(rank.extra);
   return bytes;
 }
 

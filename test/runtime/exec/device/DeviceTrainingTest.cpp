@@ -68,7 +68,7 @@ TEST_F(DeviceTraining, givesTheFilesThatTheCpuGives) {
   EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
   EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
   EXPECT_EQ(device.where,
-            "sharing device 0, stand-in on the host; none; 0 of 10 collectives of a step beside products");
+            "sharing device 0, stand-in on the host; none; 0 of 10 collectives of a step overlap products");
   ASSERT_TRUE(summary->deviceMemory);
   EXPECT_EQ(summary->deviceMemory->ofPlan, bytesOfRanks(bundle.pipeline().plan));
   EXPECT_EQ(summary->deviceMemory->beside, 0) << "nothing is allocated but what the plan proves";

@@ -1,0 +1,29 @@
+// A value that somebody has to end: a file's name, a handle of a library.
+#pragma once
+
+#include <utility>
+
+namespace mgc {
+
+// Ends it with Release, once, unless it is T(), which stands for nothing.
+template <typename T, auto Release> class Owned {
+public:
+  Owned() = default;
+  explicit Owned(T value) : value_(std::move(value)) {}
+  Owned(Owned &&other) noexcept : value_(other.release()) {}
+  Owned &operator=(Owned other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Owned() {
+    if (value_ != T())
+      Release(value_);
+  }
+  const T &get() const { return value_; }
+  T release() { return std::exchange(value_, T()); }
+
+private:
+  T value_ = T();
+};
+
+} // namespace mgc
