@@ -4,7 +4,6 @@
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/StateTensors.h"
 
-#include <algorithm>
 #include <set>
 
 namespace mgc {

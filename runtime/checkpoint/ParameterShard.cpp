@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/ParameterShard.h"
 
 #include "plan/Expand.h"
-#include "runtime/base/Checked.h"
 #include "runtime/io/Tensor.h"
 
 #include <algorithm>
@@ -109,8 +108,7 @@ std::vector<Shard> partsOf(const Shard &shard, int64_t elements) {
 void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run) {
   if (productOf(shard.count) == 0)
     return;
-  // The innermost dimensions that lie on both sides as one stretch become the run; the others are counted
-  // through.
+  // The innermost dimensions that lie on both sides as one stretch become the run; the others are counted through.
   int64_t outer = int64_t(shard.count.size()), length = 1;
   while (outer > 0 && shard.fileStride[outer - 1] == length && shard.localStride[outer - 1] == length)
     length *= shard.count[--outer];
@@ -139,16 +137,24 @@ int64_t beginOf(const Parameter &parameter, const Holder &holder) {
   return beginOf(parameter, parameter.places[holder.place]);
 }
 
+// A block is held by the ranks of a stage that differ along axes which do not split the parameter.
 std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &parameter) {
-  std::map<std::vector<int64_t>, std::vector<Holder>> blocks;
-  for (size_t place = 0; place < parameter.places.size(); ++place)
-    for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
-      if (plan::stageOf(plan.mesh, rank) == parameter.places[place].stage)
-        blocks[shardOf(plan.mesh, parameter, rank).block].push_back({int64_t(place), rank});
-  std::vector<std::vector<Holder>> holders;
-  for (auto &entry : blocks)
-    holders.push_back(std::move(entry.second));
-  return holders;
+  const plan::Mesh &mesh = plan.mesh;
+  plan::Axes split, others;
+  for (const ParameterDim &dim : parameter.dims)
+    std::ranges::copy(plan::primitiveAxes(mesh, dim.axes), std::back_inserter(split));
+  for (const plan::Axis &axis : mesh.axes)
+    if (axis.role != plan::AxisRole::stage && std::ranges::find(split, axis.name) == split.end())
+      others.push_back(axis.name);
+  std::vector<std::vector<Holder>> blocks(plan::groupSize(mesh, split));
+  for (size_t place = 0; place < parameter.places.size(); ++place) {
+    const int64_t first = plan::rankAtStage(mesh, 0, parameter.places[place].stage);
+    const std::vector<int64_t> owners = plan::groupOf(mesh, first, split);
+    for (size_t block = 0; block < blocks.size(); ++block)
+      for (const int64_t rank : plan::groupOf(mesh, owners[block], others))
+        blocks[block].push_back({int64_t(place), rank});
+  }
+  return blocks;
 }
 
 std::vector<std::string> tensorNames(const Parameter &parameter) {

@@ -43,8 +43,7 @@ struct Holder {
 const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder);
 int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // offset of the block in that bucket
 
-// The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
-// replicated axes.
+// The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along replicated axes.
 std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);
 
 // The tensors of files that the parameter is cut from: one, or those of its stack.

@@ -1,6 +1,5 @@
 // saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
 #include "runtime/base/Bf16.h"
-#include "runtime/base/Json.h"
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
 #include "runtime/checkpoint/VerifyWeights.h"

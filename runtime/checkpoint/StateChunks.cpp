@@ -10,7 +10,6 @@
 #include "runtime/checkpoint/BucketBuffer.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 namespace mgc {

@@ -1,7 +1,6 @@
 // See StateFiles.h. File j of a rank has chunk j of each tensor: a safetensors file has a name once.
 #include "runtime/checkpoint/StateFiles.h"
 
-#include "runtime/base/Json.h"
 #include "runtime/checkpoint/StateTensors.h"
 #include "runtime/kernels/Parallel.h"
 

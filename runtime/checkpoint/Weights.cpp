@@ -1,11 +1,9 @@
 #include "runtime/checkpoint/Weights.h"
 
-#include "plan/Expand.h"
 #include "runtime/base/Problems.h"
 
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/VerifyWeights.h"
-#include "runtime/kernels/Parallel.h"
 #include "runtime/random/Philox.h"
 
 #include <algorithm>

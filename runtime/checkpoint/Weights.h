@@ -60,8 +60,7 @@ Status verifyWeights(const plan::Plan &plan, Arenas arenas, Communicator *commun
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 
-// Makes the directory if missing, and a file in it that it removes again: whether saveWeights will find it
-// writable.
+// Makes the directory if missing, and a file in it that it removes again: whether saveWeights will find it writable.
 Status verifySavable(const std::string &directory);
 
 // Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file. Frozen
