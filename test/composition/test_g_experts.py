@@ -38,13 +38,14 @@ def test_29_rows_of_others(session):
 
 # All tokens to the experts of one rank: the room of a rank is full to the last row, and the others get nothing.
 def test_all_tokens_to_one_rank(session):
-    for favourites in ((2, 3), (0, 1), (3, 0)):
+    for offset, favourites in enumerate(((2, 3), (0, 1), (3, 0))):
         weights = with_favourites(QWEN3_MOE, favourites)
         one = session.train(QWEN3_MOE, "--tp 1", weights=weights)
         for expert in range(4):
             gradient = one.gradients[f"model.layers.0.mlp.experts.{expert}.up_proj.weight"]
             assert gradient.any() == (expert in favourites), f"expert {expert} of {favourites}"
-        for layout in ("--dp 2 --ep 2", "--tp 2 --ep 2 --etp 1 --moe-token-dispatcher-type alltoall", *PARALLEL):
+        layouts = ("--dp 2 --ep 2", "--tp 2 --ep 2 --etp 1 --moe-token-dispatcher-type alltoall", *PARALLEL)
+        for layout in session.some(layouts, offset):
             assert_equal(one, session.train(QWEN3_MOE, layout, weights=weights), f"{favourites} {layout}")
 
 
@@ -78,10 +79,11 @@ def test_nan_logits(session):
 # Sequences fill an expert's room in the order of their positions, so no layout changes who has it: not one that cuts
 # them, puts them in zigzag, or sends tokens elsewhere. The mbs sequences of a microbatch share one room.
 def test_27_capacity(session):
-    for flags in ("--moe-expert-capacity-factor 0.5", "--moe-expert-capacity-factor 0.75 --moe-token-drop-policy position",
-                  "--moe-expert-capacity-factor 0.001"):
+    for offset, flags in enumerate(("--moe-expert-capacity-factor 0.5", "--moe-expert-capacity-factor 0.001",
+                                    "--moe-expert-capacity-factor 0.75 --moe-token-drop-policy position")):
         one = session.train(QWEN3_MOE, f"--tp 1 {flags}")
-        for layout in (*PARALLEL, "--cp 2 --dp 2 --ep 2", "--cp 2 --cp-comm-type p2p --tp 2 --ep 4 --etp 1", "--pp 2 --dp 2 --zero 1"):
+        for layout in session.some((*PARALLEL, "--cp 2 --dp 2 --ep 2", "--cp 2 --cp-comm-type p2p --tp 2 --ep 4 --etp 1",
+                                    "--pp 2 --dp 2 --zero 1"), offset):
             assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}"), f"{layout} {flags}")
         one = session.train(QWEN3_MOE, f"--tp 1 --mbs 2 {flags}")
         for layout in ("--dp 2 --ep 2 --mbs 2", "--cp 2 --tp 2 --mbs 2 --ep 2 --etp 1"):
@@ -93,10 +95,10 @@ def test_27_room_of_a_capacity(session):
     flags, capacity = "--moe-expert-capacity-factor 0.5", 4
     weights = with_favourites(QWEN3_MOE, (2, 3))
     one = session.train(QWEN3_MOE, f"--tp 1 {flags}", weights=weights)
-    for layout, travel, experts, meeting in (
+    for layout, travel, experts, meeting in session.some((
             ("--dp 2 --ep 2", False, 2, 2), ("--dp 2 --ep 2", True, 2, 2), ("--dp 4 --ep 4", True, 1, 4),
             ("--tp 2 --dp 2 --ep 4 --etp 1", True, 1, 2), ("--tp 2 --ep 2 --etp 1", False, 2, 1),
-            ("--cp 2 --dp 2 --ep 2", True, 2, 1), ("--dp 2", False, 4, 1)):
+            ("--cp 2 --dp 2 --ep 2", True, 2, 1), ("--dp 2", False, 4, 1))):
         layout += f" --moe-token-dispatcher-type {'alltoall' if travel else 'allgather'}"
         plan, dropless = (session.plan(QWEN3_MOE, f"{layout} {more}") for more in (flags, ""))
         name = "exchangeRows" if travel else "groupRows"
@@ -146,8 +148,9 @@ def biases(tensors):
 def test_30_bias_moves_by_load(session):
     rate, tokens = 0.01, models.SEQUENCE * len(models.VALID)
     weights = models.random_weights(GLM4_MOE)
-    for layout in ("--tp 1", "--dp 2 --ep 2 --zero 1", "--tp 2 --pp 2", "--cp 2 --dp 2 --ep 4", "--dp 2 --mbs 2 --tp 2 --ep 4 --etp 1",
-                   "--dtype bf16 --tp 2", "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16"):
+    for layout in session.some(("--tp 1", "--dp 2 --ep 2 --zero 1", "--tp 2 --pp 2", "--cp 2 --dp 2 --ep 4",
+                                "--dp 2 --mbs 2 --tp 2 --ep 4 --etp 1", "--dtype bf16 --tp 2",
+                                "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16")):
         run = session.train(GLM4_MOE, layout, weights=weights, steps=1,
                             flags=f"--moe-router-bias-update-rate {rate} --clip-grad 0.01")
         loads, moved = biases(run.gradients), biases(run.weights)
@@ -188,9 +191,10 @@ def test_30_load_in_the_log(session):
 def test_load_of_other_routers(session):
     flag, choices = "--moe-per-layer-logging", models.SEQUENCE * len(models.VALID) * 2
     weights = with_favourites(QWEN3_MOE, (2, 0))
-    for layout in ("--tp 1", "--tp 2 --no-sp", "--tp 2 --pp 2 --schedule zb-h1", "--dp 2 --ep 2 --zero 1 --pp 2", "--cp 2 --dp 2 --ep 4",
-                   "--tp 2 --moe-expert-capacity-factor 0.5", "--dp 2 --zero 1 --overlap-grad-reduce --ddp-bucket-size 1",
-                   "--dtype bf16 --tp 2", "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16"):
+    for layout in session.some((
+            "--tp 1", "--tp 2 --no-sp", "--tp 2 --pp 2 --schedule zb-h1", "--dp 2 --ep 2 --zero 1 --pp 2", "--cp 2 --dp 2 --ep 4",
+            "--tp 2 --moe-expert-capacity-factor 0.5", "--dp 2 --zero 1 --overlap-grad-reduce --ddp-bucket-size 1",
+            "--dtype bf16 --tp 2", "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16")):
         plain = session.train(QWEN3_MOE, layout, weights=weights)
         counted = session.train(QWEN3_MOE, f"{layout} {flag}", weights=weights, flags=flag)
         loads = [record.pop("tokens_per_expert") for record in counted.log]

@@ -15,6 +15,7 @@ import sys
 import time
 import unittest
 
+import samples
 import tool_runs
 from tool_runs import (BIN, GOLDEN, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run, run_in_small_folder, start,
                        timeless, wait_for, wait_for_end, write, write_word_level)
@@ -451,4 +452,4 @@ class Refused(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1)
+    samples.main(sys.argv[:1])

@@ -29,7 +29,7 @@ FAULTS = [
     Fault("bucket-verifier", "the compiler no longer refuses a bucket that reduces gradients over other axes",
           "compiler/stage/VerifyBuckets.cpp",
           "if (failed(verifyAxes(use)) || failed(verifyTreatment(use)))", "if (failed(verifyTreatment(use)))",
-          "mutation/forms-gpt2-stage"),
+          "lit"),
     Fault("tied-stages", "an embedding that two stages share gets another gradient on each",
           "compiler/stage/Buckets.cpp",
           "    if (uses.stages.size() > 1)\n"
