@@ -25,10 +25,9 @@
 //   experts.{gate,up}.bias e m
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
-// Attention to an encoder's output has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm.
-// An encoder has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of
-// tokens; h is its own hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one
-// class token)
+// Attention to an encoder's output has cross.* as attn.*, and cross_norm, cross_after_norm, cross_sum_norm. An encoder
+// has the roles of its layers and of its embedding and final norm behind "encoder.", but for the table of tokens; h is
+// its own hidden size there. One of images has (n: channels; o, u: rows and columns of a patch; a: the one class token)
 //   encoder.embed.patches.weight h n o u   encoder.embed.patches.bias h   encoder.embed.class a h
 // What it makes is projected (i: the encoder's hidden size; f: of the projector) by
 //   project.up.weight f i    project.up.bias f    project.down.weight h f    project.down.bias h

@@ -1,5 +1,4 @@
-// Rotary position embedding: what a config.json says about it -> one inverse frequency per pair of head
-// dimensions.
+// Rotary position embedding: what a config.json says about it -> one inverse frequency per pair of head dimensions.
 #pragma once
 
 #include "model/Config.h"

@@ -1,7 +1,5 @@
 #include "model/Vocabulary.h"
 
-#include "plan/Types.h"
-
 namespace mgc::frontend {
 
 Words<NormKind> wordsOf(Of<NormKind>) {

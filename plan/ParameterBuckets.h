@@ -8,8 +8,7 @@ namespace mgc::plan {
 // The dimension of tokens, in parameters that have one; a layout pads it.
 inline constexpr std::string_view kVocabularyDim = "v";
 
-// One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
-// file.
+// One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no file.
 struct ParameterDim {
   std::string name;
   int64_t size = 0;

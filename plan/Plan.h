@@ -1,6 +1,5 @@
-// The plan: what every rank computes, sends, receives and stores. The one contract between compiler and
-// runtime. compiler/emit writes it as plan.json (docs/plan-format.md); plan/json reads it back as hostile
-// input.
+// The plan: what every rank computes, sends, receives and stores. The one contract between compiler and runtime.
+// compiler/emit writes it as plan.json (docs/plan-format.md); plan/json reads it back as hostile input.
 //
 // Its size follows the number of distinct stages and blocks, not of ranks, layers, tiles or microbatches: ranks of a
 // stage share everything but their mesh coordinates, and a list says with `repeats` which of its items run several

@@ -1,6 +1,5 @@
 // Where in a plan something stands, and the list of what is wrong with it.
-// In: places ("stages[1].chunks[0].calls[3]") and messages. Out: one Status with all of them, the first
-// spelled out.
+// In: places ("stages[1].chunks[0].calls[3]") and messages. Out: one Status with all of them, the first spelled out.
 #pragma once
 
 #include "runtime/base/Problems.h"

@@ -37,8 +37,7 @@ void waitForAnother(const sigset_t &signals, int &signal) {
   while (std::chrono::steady_clock::now() - requested < kOneRequest);
 }
 
-// Requests to end are blocked in all threads and taken by this one, so that it may lock and wake what it
-// likes.
+// Requests to end are blocked in all threads and taken by this one, so that it may lock and wake what it likes.
 void watchSignals(Interrupt &interrupt) {
   const sigset_t signals = requestsToEnd();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);

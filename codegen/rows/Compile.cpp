@@ -1,8 +1,7 @@
 // compileKernels: verify, drop duplicates, generate and optimise in parallel, link or join. See Compile.h.
 //
-// The kernels are cut into modules of a few kernels each, every one with its own MLIR and LLVM context;
-// threads take them from a queue. The cut depends on the kernels alone, so the object does not depend on the
-// machine's cores.
+// The kernels are cut into modules of a few kernels each, every one with its own MLIR and LLVM context; threads take
+// them from a queue. The cut depends on the kernels alone, so the object does not depend on the machine's cores.
 #include "codegen/rows/Compile.h"
 #include "codegen/rows/cpu/Native.h"
 #include "codegen/rows/gpu/Ptx.h"

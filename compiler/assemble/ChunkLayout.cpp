@@ -13,24 +13,24 @@ namespace {
 int64_t kind(BufferKind buffer) { return int64_t(buffer); }
 
 // Aligned offsets of values laid side by side, then the end of the last: what a message of them carries.
-class SharedInput {
+class OffsetGroup {
 public:
   void add(int64_t bytes) {
-    offsets.push_back(plan::aligned(end_));
-    end_ = offsets.back() + bytes;
+    offsets_.push_back(plan::aligned(end_));
+    end_ = offsets_.back() + bytes;
   }
   std::vector<int64_t> finish() {
-    offsets.push_back(end_);
-    return std::move(offsets);
+    offsets_.push_back(end_);
+    return std::move(offsets_);
   }
 
 private:
-  std::vector<int64_t> offsets;
+  std::vector<int64_t> offsets_;
   int64_t end_ = 0;
 };
 
 std::vector<int64_t> resultOffsets(const BlockFunction &function, Res wanted) {
-  SharedInput group;
+  OffsetGroup group;
   if (function)
     for (auto [i, result] : llvm::enumerate(function.results))
       if (result.kind == wanted)
@@ -39,7 +39,7 @@ std::vector<int64_t> resultOffsets(const BlockFunction &function, Res wanted) {
 }
 
 std::vector<int64_t> activationOffsets(const ModelBlock &block) {
-  SharedInput group;
+  OffsetGroup group;
   for (int64_t argument : block.activations)
     group.add(bytesOf(block.forward.argumentType(argument)));
   return group.finish();
@@ -53,13 +53,13 @@ bool savesActivation(const ModelBlock &block) {
 
 // Offsets of the gradients of the values that enter the block and of those that leave it.
 std::vector<int64_t> offsetsOfDins(const ModelBlock &block) {
-  SharedInput group;
+  OffsetGroup group;
   for (int64_t argument : block.activations)
     group.add(block.forward.arguments[argument].frozen ? 0 : bytesOf(block.forward.argumentType(argument)));
   return group.finish();
 }
 std::vector<int64_t> offsetsOfDouts(const BlockFunction &forward) {
-  SharedInput group;
+  OffsetGroup group;
   for (int64_t i : forward.resultsOf(Res::out))
     group.add(forward.results[i].frozen ? 0 : bytesOf(forward.resultType(i)));
   return group.finish();

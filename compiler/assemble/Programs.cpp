@@ -103,8 +103,7 @@ private:
     return {segment, offset, stride, values_++};
   }
 
-  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a matrix product is known by its parameter, an op by its
-  // name.
+  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a matrix product is known by its parameter, an op by its name.
   std::string labelOf(Operation *op) {
     std::string label = fmt::format("{}/{}", out_.program.name, op->getName().stripDialect().str());
     DictionaryAttr param;

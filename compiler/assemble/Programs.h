@@ -19,8 +19,7 @@ struct AssembledProgram {
   std::vector<SegmentSource> segments;
 };
 
-// Row kernels of all programs. `uses` says which instruction runs which graph, so that symbols can be filled
-// in.
+// Row kernels of all programs. `uses` says which instruction runs which graph, so that symbols can be filled in.
 struct KernelGraphs {
   struct Use {
     size_t program, instruction, graph;

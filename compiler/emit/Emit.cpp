@@ -177,8 +177,7 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
       std::filesystem::remove(newLibrary(directory, level), ignored);
   });
   MGC_ASSIGN(plan, emitBeside(module, directory, options));
-  // All of the new bundle is on disk before any of the old one goes: a disk that is full leaves the old
-  // bundle.
+  // All of the new bundle is on disk before any of the old one goes: a disk that is full leaves the old bundle.
   MGC_ASSIGN(file, plan::stagePlan(plan, directory));
   for (const plan::KernelFile &kernels : plan.kernels) {
     std::error_code error;

@@ -21,9 +21,8 @@
 // Frozen parameters have no grad, activations without gradients no dout and no din (GradientFlow.h). Gradients that
 // nobody needs are not built, and values that only they would read are not saved.
 //
-// The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
-// then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
-// the din values.
+// The gradient ops are first built inside a copy of the block, where they may use any forward value, and are then cut
+// out: what a cut uses from outside becomes its arguments. The input half is the backward slice of the din values.
 #include "compiler/grad/GradientFlow.h"
 #include "compiler/grad/GradientTypes.h"
 #include "compiler/program/Passes.h"
@@ -426,8 +425,7 @@ private:
     weight.ops = std::move(taken);
   }
 
-  // The kind of argument that an outside value becomes, as a sort key (dout, split, saved, data, param) and
-  // attributes.
+  // The kind of argument that an outside value becomes, as a sort key (dout, split, saved, data, param) and attributes.
   std::pair<int, DictionaryAttr> argumentFor(Value value, bool isWeight) {
     auto arg = [&](StringRef name, int64_t index) {
       return dictionary({named(kArgAttr, attributes().getStringAttr(name)),

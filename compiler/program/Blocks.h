@@ -1,5 +1,4 @@
-// The functions of the module by block, and what their arguments and results are. Read by stage and all later
-// phases.
+// The functions of the module by block, and what their arguments and results are. Read by stage and all later phases.
 #pragma once
 
 #include "dialects/mg/DataKind.h"

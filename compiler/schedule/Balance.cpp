@@ -35,8 +35,7 @@ private:
     return sums[end] - sums[begin] + (part == 0 ? costs.embed : 0) + (part + 1 == parts ? costs.head : 0);
   }
 
-  // The best value over all splits of all layers; combine(value of the parts before, cost of a part). Records
-  // choices.
+  // The best value over all splits of all layers; combine(value of the parts before, cost of a part). Records choices.
   template <typename Combine> double solve(Combine &&combine) {
     std::vector<double> before(layers + 1, INFINITY);
     before[0] = 0;

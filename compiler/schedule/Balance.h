@@ -1,5 +1,4 @@
-// Layers to pipeline parts. In: the cost of the embedding, of each layer and of the head. Out: layers per
-// part.
+// Layers to pipeline parts. In: the cost of the embedding, of each layer and of the head. Out: layers per part.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-// Pipeline schedules. In: a Problem (stages, virtual stages, microbatches, bytes per buffer, name of a
-// schedule). Out: a Solution: per stage an ordered list of run, send and recv steps with waits, and an offset
-// per buffer. plan/prove proves the plan that is made of it. docs/adding-a-schedule.md explains the
-// whole.
+// Pipeline schedules. In: a Problem (stages, virtual stages, microbatches, bytes per buffer, name of a schedule). Out:
+// a Solution: per stage an ordered list of run, send and recv steps with waits, and an offset per buffer. plan/prove
+// proves the plan that is made of it. docs/adding-a-schedule.md explains the whole.
 #pragma once
 
 #include "compiler/schedule/Happens.h"

@@ -1,6 +1,5 @@
-// The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits,
-// buffers and proofs follow from the orders (Generate.cpp, plan/prove). A new schedule touches this file
-// only.
+// The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits, buffers and
+// proofs follow from the orders (Generate.cpp, plan/prove). A new schedule touches this file only.
 #include "compiler/schedule/AutoSchedule.h"
 #include "compiler/schedule/VSchedules.h"
 
@@ -53,10 +52,9 @@ Order interleavedSequence(const Shape &shape, TaskKind kind) {
   return order;
 }
 
-// Megatron's interleaved 1F1B (Narayanan et al. 2021). Where the microbatches do not divide over the stages
-// it is the order for the next number that does, less the tasks of the microbatches that do not exist: tasks
-// depend only on tasks of their own microbatch, so what is left runs whenever the whole does, and holds no
-// more in memory.
+// Megatron's interleaved 1F1B (Narayanan et al. 2021). Where the microbatches do not divide over the stages it is the
+// order for the next number that does, less the tasks of the microbatches that do not exist: tasks depend only on tasks
+// of their own microbatch, so what is left runs whenever the whole does, and holds no more in memory.
 //   stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .
 //   stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .
 std::vector<Order> interleaved(const Shape &shape) {

@@ -4,11 +4,10 @@
 // after:   sharded types          %x1 = mg.reshard %x : s [tp], b, h -> s, b, h
 //                                 %y = mg.einsum %x1, %w -> s, b, f [tp]
 //
-// There is no propagation: types are a pure function of the op's rule and the placement table. The pass
-// decides where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
-// carried through linear uses (P3), cotangents summed before they are reduced (P4), complete home types at
-// block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7), equal reshards at one op
-// joined (P8, Coalesce.h).
+// There is no propagation: types are a pure function of the op's rule and the placement table. The pass decides where a
+// reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums carried through linear uses (P3),
+// cotangents summed before they are reduced (P4), complete home types at block ends (P5), the smallest complete copy
+// saved (P6), parameter gradients left pending (P7), equal reshards at one op joined (P8, Coalesce.h).
 #include "compiler/program/Passes.h"
 #include "compiler/shard/Coalesce.h"
 #include "compiler/shard/Placement.h"
@@ -80,8 +79,7 @@ LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms
   return success();
 }
 
-// Layouts of saved and split results by block, so that the backward functions take what the earlier ones
-// give.
+// Layouts of saved and split results by block, so that the backward functions take what the earlier ones give.
 struct Handed {
   llvm::StringMap<SmallVector<LayoutAttr>> saved, split;
 };
@@ -378,9 +376,8 @@ private:
   };
   using Groups = llvm::MapVector<Attribute, Summands>; // by splits
 
-  // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are
-  // added after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted
-  // into it.
+  // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are added after
+  // that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted into it.
   LogicalResult shardAccumulate(AccumulateOp op) {
     LayoutAttr home = homeOf(op.getResult());
     auto [groups, complete] = groupSummands(op, home);

@@ -60,7 +60,7 @@ public:
   }
 
 private:
-  struct Spot { // in a stage
+  struct Offset { // in a stage
     int64_t bucket = 0, offset = 0;
   };
 
@@ -124,7 +124,7 @@ private:
     for (const auto &[key, elements] : tiedElements_)
       if (std::ranges::find(key.tied, number) != key.tied.end())
         bucketOf(stage, key, elements);
-    std::map<Identity, Spot> shared;
+    std::map<Identity, Offset> shared;
     for (const InstanceRange &range : problem_.stages[number]) {
       placeShared(stage, range, shared);
       placeOwn(stage, range);
@@ -143,7 +143,7 @@ private:
   }
 
   // Parameters with several uses are placed one by one, once per stage.
-  void placeShared(StageBuckets &stage, const InstanceRange &range, std::map<Identity, Spot> &shared) {
+  void placeShared(StageBuckets &stage, const InstanceRange &range, std::map<Identity, Offset> &shared) {
     const std::vector<BlockParameter> &parameters = problem_.blocks[range.block];
     for (size_t p = 0; p < parameters.size(); ++p) {
       if (!isShared(parameters[p], range))
@@ -152,13 +152,13 @@ private:
         Identity identity = identityOf(parameters[p], i);
         auto [it, isNew] = shared.try_emplace(identity);
         if (isNew)
-          it->second = spotOf(stage, identity);
+          it->second = offsetOf(stage, identity);
         stage.places.push_back({range.block, int64_t(p), i, 1, it->second.bucket, it->second.offset, 0});
       }
     }
   }
 
-  Spot spotOf(StageBuckets &stage, const Identity &identity) {
+  Offset offsetOf(StageBuckets &stage, const Identity &identity) {
     const Uses &uses = uses_.at(identity);
     int64_t bucket = bucketOf(stage, keyOf(uses));
     if (auto tied = tiedOffsets_.find(identity); tied != tiedOffsets_.end())

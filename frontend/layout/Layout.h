@@ -1,6 +1,5 @@
-// Layout: how a model is spread over ranks. Takes what the user gave (flags, and defaults in model.json),
-// fills in the rest with reasons, and refuses what cannot work: all violations at once, each with the values
-// that would work.
+// Layout: how a model is spread over ranks. Takes what the user gave (flags, and defaults in model.json), fills in the
+// rest with reasons, and refuses what cannot work: all violations at once, each with the values that would work.
 #pragma once
 
 #include "model/Description.h"

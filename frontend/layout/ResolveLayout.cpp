@@ -62,32 +62,18 @@ private:
   static const std::string &flagOf(const AnyOptionField &field) { return optionOf(field).flag; }
 
   // Where nothing is given, `chosen`, because of `reason` or else that of the option's row.
-  int64_t size(OptionField<int64_t> field) { return size(field, *optionOf(field).chosen); }
-  int64_t size(OptionField<int64_t> field, int64_t chosen, std::string reason = "") {
+  template <typename T> T number(OptionField<T> field) { return number<T>(field, T(*optionOf(field).chosen)); }
+  template <typename T> T number(OptionField<T> field, std::type_identity_t<T> chosen, std::string reason = "") {
     const LayoutOption &option = optionOf(field);
-    const std::optional<int64_t> value = given(field);
+    const std::optional<T> value = given(field);
     if (!value) {
-      record(option.flag, std::to_string(chosen), reason.empty() ? option.reason : std::move(reason));
+      record(option.flag, textOf(chosen), reason.empty() ? option.reason : std::move(reason));
       return chosen;
     }
-    if (*value >= option.least && *value <= option.most)
+    if (*value >= T(option.least) && *value <= T(option.most))
       return *value;
     problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
-    return option.least;
-  }
-
-  double number(OptionField<double> field) { return number(field, double(*optionOf(field).chosen)); }
-  double number(OptionField<double> field, double chosen) {
-    const LayoutOption &option = optionOf(field);
-    const std::optional<double> value = given(field);
-    if (!value) {
-      record(option.flag, fmt::format("{}", chosen), option.reason);
-      return chosen;
-    }
-    if (*value >= double(option.least) && *value <= double(option.most))
-      return *value;
-    problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
-    return chosen;
+    return T(option.least);
   }
 
   std::string word(OptionField<std::string> field) { // else the first possible
@@ -142,13 +128,13 @@ void LayoutResolver::resolveMesh() {
     problems.add("--world {} is not from 1 to {}", *world, mostRanks);
     world.reset();
   }
-  layout.tp = size(&LayoutOptions::tp);
-  layout.pp = size(&LayoutOptions::pp);
-  layout.cp = size(&LayoutOptions::cp);
+  layout.tp = number(&LayoutOptions::tp);
+  layout.pp = number(&LayoutOptions::pp);
+  layout.cp = number(&LayoutOptions::cp);
   int64_t rest = layout.tp * layout.cp * layout.pp;
   bool fits = world && *world >= rest && *world % rest == 0;
-  layout.dp = size(&LayoutOptions::dp, fits ? *world / rest : 1,
-                   fits ? "world / (tp * cp * pp)" : "one replica unless asked for");
+  layout.dp = number(&LayoutOptions::dp, fits ? *world / rest : 1,
+                     fits ? "world / (tp * cp * pp)" : "one replica unless asked for");
   if (world && (!fits || *world != layout.world())) {
     if (fits) {
       problems.add("--world {} is not tp * cp * pp * dp = {} * {} * {} * {}", *world, layout.tp, layout.cp, layout.pp,
@@ -195,8 +181,8 @@ void LayoutResolver::resolveDispatcher() {
 void LayoutResolver::resolveExperts() {
   layout.hasExperts = model.hasExperts();
   if (layout.hasExperts) {
-    layout.ep = size(&LayoutOptions::ep);
-    layout.etp = size(&LayoutOptions::etp, layout.tp);
+    layout.ep = number(&LayoutOptions::ep);
+    layout.etp = number(&LayoutOptions::etp, layout.tp);
     resolveDispatcher();
     return;
   }
@@ -227,7 +213,7 @@ void LayoutResolver::resolveEncoderLength() {
     return;
   }
   if (model.encoder) {
-    layout.encoderLength = size(&LayoutOptions::encoderLength, layout.sequenceLength);
+    layout.encoderLength = number(&LayoutOptions::encoderLength, layout.sequenceLength);
     return;
   }
   if (!flags.encoderLength)
@@ -238,15 +224,15 @@ void LayoutResolver::resolveEncoderLength() {
 
 void LayoutResolver::resolveBatch() {
   layout.sequenceLength =
-      size(&LayoutOptions::seq, std::min(model.maxPositions, *optionOf(&LayoutOptions::seq).chosen));
+      number(&LayoutOptions::seq, std::min(model.maxPositions, *optionOf(&LayoutOptions::seq).chosen));
   resolveEncoderLength();
   layout.resetPositionIds = given(&LayoutOptions::resetPositionIds).value_or(false);
   layout.resetAttentionMask = given(&LayoutOptions::resetAttentionMask).value_or(false);
-  layout.microBatchSize = size(&LayoutOptions::mbs);
-  layout.globalBatchSize = size(&LayoutOptions::gbs, layout.microBatchSize * layout.dp * layout.pp);
+  layout.microBatchSize = number(&LayoutOptions::mbs);
+  layout.globalBatchSize = number(&LayoutOptions::gbs, layout.microBatchSize * layout.dp * layout.pp);
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
-  layout.zero = size(&LayoutOptions::zero);
+  layout.zero = number(&LayoutOptions::zero);
 }
 
 // Flags of context parallelism are refused where the layout has none.
@@ -354,10 +340,10 @@ void LayoutResolver::resolveSchedule() {
                                                   : nullptr;
   int64_t needed = asked ? asked->minVirtualStages : 1;
   const std::optional<int64_t> chunks = chunksByLayers();
-  layout.vpp = size(&LayoutOptions::vpp, chunks.value_or(needed),
-                    chunks       ? "layers / (pp * layers of a chunk)"
-                    : needed > 1 ? "the least this schedule takes"
-                                 : "one chunk of layers per stage");
+  layout.vpp = number(&LayoutOptions::vpp, chunks.value_or(needed),
+                      chunks       ? "layers / (pp * layers of a chunk)"
+                      : needed > 1 ? "the least this schedule takes"
+                                   : "one chunk of layers per stage");
   if (chunks && problems.empty() && layout.vpp != *chunks) {
     const std::string &flag = flagOf(&LayoutOptions::vpp), &layers = flagOf(&LayoutOptions::layersPerChunk);
     problems.add("{} {} is not the {} that {} gives", flag, layout.vpp, *chunks, layers);
@@ -401,7 +387,7 @@ void LayoutResolver::resolveLossTile() {
   constexpr double kShare = 0.02; // to twice that, by rounding down
   const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
   const int64_t tile = std::bit_floor(static_cast<uint64_t>(tokens));
-  layout.lossTile = size(&LayoutOptions::lossTile, tile);
+  layout.lossTile = number(&LayoutOptions::lossTile, tile);
 }
 
 void LayoutResolver::resolveTarget() {
@@ -432,7 +418,7 @@ void LayoutResolver::resolveOverlap() {
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the backward" : "ranks compute with all their cores");
   if (overlap.value_or(pays))
-    layout.bucketElements = size(&LayoutOptions::bucketSize);
+    layout.bucketElements = number(&LayoutOptions::bucketSize);
   else if (given(&LayoutOptions::bucketSize))
     problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
                  flagOf(&LayoutOptions::overlapGradReduce));
@@ -463,7 +449,7 @@ void LayoutResolver::resolveFrozen() {
 // Nothing is said of later tokens unless something is asked for.
 void LayoutResolver::resolveLaterTokens() {
   if (flags.laterTokens || defaults.laterTokens)
-    layout.laterTokens = size(&LayoutOptions::laterTokens);
+    layout.laterTokens = number(&LayoutOptions::laterTokens);
   if (layout.laterTokens > 0)
     layout.laterTokensFactor = number(&LayoutOptions::laterTokensFactor, kStandardLaterFactor);
   else if (flags.laterTokensFactor) {

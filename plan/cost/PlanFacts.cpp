@@ -4,7 +4,6 @@
 #include "plan/EvenLoad.h"
 #include "plan/Expand.h"
 #include "plan/Plan.h"
-#include "plan/cost/Cluster.h"
 #include "plan/cost/ParameterBindings.h"
 #include "plan/cost/PlanWalk.h"
 #include "plan/mesh/Mesh.h"

@@ -10,8 +10,7 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
-// axes.
+// Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along axes.
 struct Move {
   static constexpr std::string_view kName = "move";
   static constexpr WorkKind kWork = WorkKind::move;

@@ -24,16 +24,14 @@ Status writePlan(const Plan &plan, const std::filesystem::path &directory);
 // The same up to the last moment: all bytes are on disk, and commit() makes them directory/plan.json.
 Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &directory);
 
-// Refuses what was edited or cut off, another version, unknown and missing fields, and wrong types; lists up
-// to 20.
+// Refuses what was edited or cut off, another version, unknown and missing fields, and wrong types; lists up to 20.
 Result<Plan> readPlan(const std::filesystem::path &directory);
 
 // Refuses a folder with a plan.json that mgc did not write. A plan of any version, and a folder without one, may be
 // replaced.
 Status verifyReplaceablePlan(const std::filesystem::path &directory);
 
-// The same on the text of the file. Printing fails on numbers that are not finite and strings that are not
-// UTF-8.
+// The same on the text of the file. Printing fails on numbers that are not finite and strings that are not UTF-8.
 Result<std::string> printPlan(const Plan &plan);
 Result<Plan> parsePlan(std::string_view text);
 

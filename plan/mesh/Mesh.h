@@ -1,7 +1,6 @@
 // Where a rank stands in the mesh and whom it shares a communicator with.
-// In: a mesh that passed verifyMesh, a rank in [0, worldSize), axis names (primitive or named: "tp" is its
-// primitives). Out: coordinates and groups of ranks. These are pure arithmetic: the verifier has checked what
-// they rely upon.
+// In: a mesh that passed verifyMesh, a rank in [0, worldSize), axis names (primitive or named: "tp" is its primitives).
+// Out: coordinates and groups of ranks. These are pure arithmetic: the verifier has checked what they rely upon.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -57,8 +56,7 @@ int64_t groupSize(const Mesh &mesh, const Axes &axes);
 // The rank's position along `axes`, first = major: in [0, groupSize). 0 for none.
 int64_t coordinate(const Mesh &mesh, int64_t rank, const Axes &axes);
 
-// The ranks that differ from `rank` along `axes` at most, by their coordinate along them; group[coordinate]
-// == rank.
+// The ranks that differ from `rank` along `axes` at most, by their coordinate along them; group[coordinate] == rank.
 std::vector<int64_t> groupOf(const Mesh &mesh, int64_t rank, const Axes &axes);
 
 // The rank's pipeline stage: its coordinate along the axes of the role stage, 0 when the mesh has none.

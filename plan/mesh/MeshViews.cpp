@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 #include <limits>
-#include <optional>
 
 namespace mgc::plan {
 

@@ -1,5 +1,4 @@
-// The cost of a schedule, and its picture. In: a solution and the seconds of each task. Out: makespan, idle
-// time, text.
+// The cost of a schedule, and its picture. In: a solution and the seconds of each task. Out: makespan, idle time, text.
 #pragma once
 
 #include "plan/play/Solution.h"
@@ -37,10 +36,9 @@ struct Timing {
 // The solution must be a sound one, as those of generate() are.
 Timing simulate(const Solution &solution, const Costs &costs = {});
 
-// One row per stage, time in columns: F forward, B backward, I input, W weight, each with its microbatch; Z R
-// U are begin, reduce and update where they take time. A task of several time units is followed by dots, idle
-// time is blank. Chunks of a stage are told apart by letters: F0a F0b. Rows longer than maxColumns end in
-// "...".
+// One row per stage, time in columns: F forward, B backward, I input, W weight, each with its microbatch; Z R U are
+// begin, reduce and update where they take time. A task of several time units is followed by dots, idle time is blank.
+// Chunks of a stage are told apart by letters: F0a F0b. Rows longer than maxColumns end in "...".
 std::string draw(const Solution &solution, const Costs &costs = {}, int64_t maxColumns = 200);
 
 } // namespace mgc::schedule

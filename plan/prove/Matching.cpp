@@ -1,8 +1,6 @@
 // See Matching.h.
 #include "plan/prove/Matching.h"
 
-#include "plan/Expand.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>

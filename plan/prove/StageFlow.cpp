@@ -7,7 +7,6 @@
 #include "plan/Expand.h"
 #include "plan/prove/RingMemory.h"
 #include "plan/prove/StateWriter.h"
-#include "runtime/base/Rounding.h"
 
 #include <algorithm>
 #include <deque>

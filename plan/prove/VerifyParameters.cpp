@@ -1,5 +1,4 @@
-// Parameters against the checkpoint tensor they view and the buckets that hold them; buckets against the
-// allocation.
+// Parameters against the checkpoint tensor they view and the buckets that hold them; buckets against the allocation.
 #include "plan/prove/VerifyParts.h"
 
 #include "plan/Expand.h"

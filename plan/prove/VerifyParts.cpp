@@ -1,7 +1,6 @@
 #include "plan/prove/VerifyParts.h"
 
 #include <fmt/ranges.h>
-#include <set>
 #include <tuple>
 
 namespace mgc::plan {

@@ -1,5 +1,4 @@
-// A plan as read from a file -> proof that the runtime can rely on its structure, or all that is wrong with
-// it.
+// A plan as read from a file -> proof that the runtime can rely on its structure, or all that is wrong with it.
 #pragma once
 
 #include "plan/Plan.h"

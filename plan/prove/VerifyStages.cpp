@@ -1,5 +1,4 @@
-// The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs
-// to it.
+// The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs to it.
 #include "plan/Expand.h"
 #include "plan/prove/VerifyParts.h"
 

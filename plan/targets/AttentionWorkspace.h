@@ -16,14 +16,12 @@ inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded w
 inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
 inline constexpr int64_t kAttentionPanels = 24;  // panels of a block, at most
 
-// At most this many blocks are worked on at once, whatever the thread count: the workspace has a slice for
-// each.
+// At most this many blocks are worked on at once, whatever the thread count: the workspace has a slice for each.
 inline constexpr int64_t kAttentionLanes = 8;
 
 constexpr int64_t attentionPadded(int64_t d) { return roundUp(d, kAttentionPadding); }
 
-// Working memory of one lane, which works on one block of `rows` queries at a time. All parts start on 64
-// bytes.
+// Working memory of one lane, which works on one block of `rows` queries at a time. All parts start on 64 bytes.
 struct AttentionLane {
   float *q, *o, *outputGradient,
       *dq;                           // columns [d, rows], of o and its gradient [w, rows]: see AttentionPanels.h

@@ -3,8 +3,6 @@
 
 #include "runtime/data/SampleOrder.h"
 
-#include <algorithm>
-
 namespace mgc {
 
 namespace {

@@ -287,8 +287,7 @@ template <int M> MGC_INLINE void exponentiate(float *scores, const Vector (&shif
   }
 }
 
-// scores <- 2^(scores - new maximum), added to the running sum. Gives the factor for all that was summed up
-// before.
+// scores <- 2^(scores - new maximum), added to the running sum. Gives the factor for all that was summed up before.
 void softmaxStep(const VisibleKeys &view, AttentionQueries &queries, float *scores, Vector (&factors)[kVectors]) {
   float *shifts = queries.shift + view.lane, *sums = queries.sum + view.lane;
   Vector maxima[kVectors], shift[kVectors], sum[kVectors];

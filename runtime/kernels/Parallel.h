@@ -1,5 +1,4 @@
-// The OpenMP runtime that oneDNN brings along, used directly: one pool of threads per rank for all library
-// calls.
+// The OpenMP runtime that oneDNN brings along, used directly: one pool of threads per rank for all library calls.
 //   in:  a number of tasks and of threads
 //   out: every task run once, by some thread
 #pragma once
@@ -8,8 +7,7 @@
 
 namespace mgc {
 
-// Sets how many threads library calls made by the calling thread may use. With 1 no pool exists, so nothing
-// spins.
+// Sets how many threads library calls made by the calling thread may use. With 1 no pool exists, so nothing spins.
 void setLibraryThreads(int threads);
 
 // Calls body(task, lane) for each task in [0, tasks). They begin in this order, so a task may wait for one before

@@ -58,8 +58,7 @@ private:
   std::vector<int64_t> numbers_;                      // by schedule step of the rank: see numberTransfers
 };
 
-// Transfers between two ranks match in the order of their lists: which send to its peer, or receive from it, a
-// step is.
+// Transfers between two ranks match in the order of their lists: which send to its peer, or receive from it, a step is.
 std::vector<int64_t> numberTransfers(const RankRecord &rank) {
   std::vector<int64_t> numbers;
   std::map<std::pair<StepKind, int64_t>, int64_t> counts;

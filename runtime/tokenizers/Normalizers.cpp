@@ -5,7 +5,6 @@
 #include "runtime/tokenizers/PrecompiledMap.h"
 #include "runtime/tokenizers/Unicode.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace mgc {

@@ -5,7 +5,6 @@
 #include "runtime/tokenizers/TextSplit.h"
 #include "runtime/tokenizers/Unicode.h"
 
-#include <algorithm>
 #include <array>
 
 namespace mgc {

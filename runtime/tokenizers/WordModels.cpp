@@ -1,5 +1,4 @@
 // WordPiece and WordLevel: tokens are words, or the longest known beginnings of what is left of one.
-#include "runtime/tokenizers/ByteLevel.h"
 #include "runtime/tokenizers/TokenModel.h"
 #include "runtime/tokenizers/Unicode.h"
 

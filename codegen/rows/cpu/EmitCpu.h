@@ -28,8 +28,7 @@ private:
   void shareCountedRange();
   mlir::Value laneMask(const Lanes &lanes);
   mlir::Value pointers(mlir::Value base, int64_t stride, int64_t width, Element element);
-  // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums
-  // accurate.
+  // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums accurate.
   Values chunkedLoop(int64_t size, int64_t step, int64_t chunk, mlir::ValueRange totals, mlir::ValueRange identities,
                      const std::function<mlir::Value(size_t, mlir::Value, mlir::Value)> &combine, const LoopBody &body);
 

@@ -26,8 +26,7 @@ mlir::Value emitSigmoid(mlir::OpBuilder &builder, mlir::Location loc, mlir::Valu
 mlir::Value emitSoftplus(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 // Relative 3e-7; -0 stays -0.
 mlir::Value emitTanh(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-// 1 - erf(x). 0.5 * (1 + erf(u)) cancels for u < 0: write 0.5 * erfc(-u). Relative error below 2e-6 where
-// normal.
+// 1 - erf(x). 0.5 * (1 + erf(u)) cancels for u < 0: write 0.5 * erfc(-u). Relative error below 2e-6 where normal.
 mlir::Value emitErfc(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 mlir::Value emitSqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);  // exact rounding
 mlir::Value emitRsqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // 1 / sqrt(x), 1.5 ulp

@@ -1,6 +1,5 @@
-// RowGraph: one row kernel as a graph of scalar expressions over an iteration space. Ops add nodes, the
-// generator (Compile.h) turns the whole graph into one native function: fusion is adding several ops' nodes
-// to one graph.
+// RowGraph: one row kernel as a graph of scalar expressions over an iteration space. Ops add nodes, the generator
+// (Compile.h) turns the whole graph into one native function: fusion is adding several ops' nodes to one graph.
 //
 //   in:  dims (row, column, indexed), operands with the dims they have, nodes, effects (stores)
 //   out: verify(), key() (equal keys = equal kernels)

@@ -1,8 +1,7 @@
 // Values of nodes, loads and stores of KernelEmitter.
 //
-// A node that does not vary over the columns is a scalar of the row (uniforms_), emitted before the column
-// loops; one that does is a vector of the iteration (Lanes::values). An address is base + place in the row +
-// place in the columns.
+// A node that does not vary over the columns is a scalar of the row (uniforms_), emitted before the column loops; one
+// that does is a vector of the iteration (Lanes::values). An address is base + place in the row + place in the columns.
 #include "codegen/rows/graph/Math.h"
 #include "codegen/rows/loops/Emitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,8 +47,7 @@ void KernelEmitter::setRow(Value row) {
 
 // --- Addresses ---------------------------------------------------------------------------------------------
 
-// The part of the offset that the row and the positions give. A position outside is replaced by 0 and
-// flagged.
+// The part of the offset that the row and the positions give. A position outside is replaced by 0 and flagged.
 KernelEmitter::Place KernelEmitter::rowPlace(RowOperand operand, const std::vector<At> &at) {
   Place place{i64(0), {}};
   for (size_t number = 0; number < layout_.firstColumn(); ++number)

@@ -30,8 +30,7 @@ Status check(const std::vector<LiveBuffer> &buffers) {
   return Status::ok();
 }
 
-// The placed buffers by offset. The scan over their lifetimes is the whole cost of the solver: it has no
-// branches.
+// The placed buffers by offset. The scan over their lifetimes is the whole cost of the solver: it has no branches.
 class Placed {
 public:
   explicit Placed(size_t most) : together(most) {}

@@ -26,12 +26,10 @@ struct Assignment {
 // sums that do not fit 64 bits.
 Result<Assignment> solve(const std::vector<LiveBuffer> &buffers);
 
-// The largest sum of (rounded) sizes that live at one point: no assignment has a lower peak. Sizes must be
-// valid.
+// The largest sum of (rounded) sizes that live at one point: no assignment has a lower peak. Sizes must be valid.
 int64_t lowerBound(const std::vector<LiveBuffer> &buffers);
 
-// Every offset is aligned and not negative, no two buffers that live together overlap, and all lie below the
-// peak.
+// Every offset is aligned and not negative, no two buffers that live together overlap, and all lie below the peak.
 Status verify(const std::vector<LiveBuffer> &buffers, const Assignment &assignment);
 
 } // namespace mgc::memory

@@ -5,7 +5,6 @@
 #include "runtime/comm/mpi/MpiToken.h"
 #include "runtime/random/Philox.h"
 
-#include <algorithm>
 #include <fmt/ranges.h>
 
 namespace mgc {

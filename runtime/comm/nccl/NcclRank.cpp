@@ -6,7 +6,6 @@
 #include "runtime/comm/RowExchange.h"
 #include "runtime/device/CallFacts.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>

@@ -1,5 +1,4 @@
-// Collectives of thread ranks. All follow one scheme, here all_reduce over 3 ranks of a buffer cut in slices
-// a b c:
+// Collectives of thread ranks. All follow one scheme, here all_reduce over 3 ranks of a buffer cut in slices a b c:
 //
 //     rank      0        1        2
 //     lay down the pointers, meet (barrier)

@@ -1,7 +1,6 @@
 // See IndexedWriter.h.
 #include "runtime/data/indexed/IndexedWriter.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>

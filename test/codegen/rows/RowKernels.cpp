@@ -7,8 +7,7 @@
 
 namespace mgc::rowgen::test {
 
-// y[s,b,h] = x[s,b,h] * w[h] + a[b,h] + t[h,s] + c[], for all h: t is read with a stride, the rest in
-// vectors.
+// y[s,b,h] = x[s,b,h] * w[h] + a[b,h] + t[h,s] + c[], for all h: t is read with a stride, the rest in vectors.
 static RowGraph broadcasts(int64_t s, int64_t b, int64_t h) {
   RowGraph g;
   Dim S = g.addDim(DimKind::row, s), B = g.addDim(DimKind::row, b), H = g.addDim(DimKind::column, h);

@@ -1,5 +1,4 @@
-// planBuckets over swept problems: every parameter has one place per stage, places lie apart, inside and
-// aligned.
+// planBuckets over swept problems: every parameter has one place per stage, places lie apart, inside and aligned.
 #include "compiler/stage/Buckets.h"
 
 #include "dialects/mg/Parameter.h"

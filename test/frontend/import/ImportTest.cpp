@@ -1,5 +1,4 @@
-// The logical module: it verifies, every argument is used, and its parameters are exactly those of the
-// description.
+// The logical module: it verifies, every argument is used, and its parameters are exactly those of the description.
 #include "frontend/import/Import.h"
 #include "frontend/Load.h"
 #include "mlir/Parser/Parser.h"
@@ -55,8 +54,7 @@ std::string decoder(const std::string &type, const std::string &more = "") {
   return "{\"model_type\": \"" + type + "\", " + kDecoder + more + "}";
 }
 
-// Names of all parameters of all instances, as the chain calls them; a tied one counts once per block that
-// holds it.
+// Names of all parameters of all instances, as the chain calls them; a tied one counts once per block that holds it.
 std::map<std::string, int64_t> parametersOf(Imported &imported) {
   std::map<std::string, int64_t> uses;
   imported.module->walk([&](InstanceOp instance) {

@@ -151,8 +151,7 @@ TEST(PlanJson, EveryEditedByteIsRefused) {
   EXPECT_NE(errorOf(text + text), "");
 }
 
-// Behind a checksum that fits, damage reaches the parser and the verifier: an error or another plan, never a
-// crash.
+// Behind a checksum that fits, damage reaches the parser and the verifier: an error or another plan, never a crash.
 TEST(PlanJson, SealedDamageNeverCrashes) {
   std::string body = smallBody();
   size_t refused = 0, verified = 0, tried = 0;

@@ -1,6 +1,5 @@
-// Runs the lists of all stages against each other as the runtime would. In: per step what it sends, receives,
-// waits for and meets at. Out: mismatched messages, a deadlock as the steps that wait for each other, or the
-// times of all steps.
+// Runs the lists of all stages against each other as the runtime would. In: per step what it sends, receives, waits for
+// and meets at. Out: mismatched messages, a deadlock as the steps that wait for each other, or the times of all steps.
 #pragma once
 
 #include "runtime/base/Problems.h"
@@ -16,8 +15,7 @@ struct NetworkStep {
   enum class Kind { run, send, recv } kind = Kind::run;
   int64_t peer = -1, value = -1, microbatch = -1, bytes = 0; // send, recv
   const std::vector<int64_t> *waits = nullptr;
-  // run: what it meets others at, in order: index into Network::groups, and a description both sides must
-  // agree on.
+  // run: what it meets others at, in order: index into Network::groups, and a description both sides must agree on.
   struct Meeting {
     int64_t group = 0;
     std::string what;

@@ -1,5 +1,4 @@
-// Proof on a finished (perhaps edited) plan that its schedule can run. In: a plan. Out: success or all
-// problems.
+// Proof on a finished (perhaps edited) plan that its schedule can run. In: a plan. Out: success or all problems.
 #pragma once
 
 #include "plan/Expand.h"

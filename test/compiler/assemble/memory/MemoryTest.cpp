@@ -1,5 +1,4 @@
-// The solver against its verifier and lower bound on random lifetimes, and the verifier against broken
-// assignments.
+// The solver against its verifier and lower bound on random lifetimes, and the verifier against broken assignments.
 #include "compiler/assemble/memory/MemorySolver.h"
 
 #include <ctime>
