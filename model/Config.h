@@ -78,8 +78,7 @@ public:
   // Every field that was not asked for, and is not null unless `ofNull`, is a problem: "key = value is not understood
   // for `owner`", then `hint`.
   void finish(std::string_view owner,
-              std::string_view hint = "it may change what the model computes; remove it if it "
-                                      "does not",
+              std::string_view hint = "it may change what the model computes; remove it if it does not",
               bool ofNull = false);
 
   Problems &report() { return problems; }

@@ -120,9 +120,8 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
                         summary.tokens / summary.seconds);
   text += "\n";
   if (const std::optional<DeviceMemory> &memory = summary.deviceMemory)
-    text += fmt::format("{:<10}{:.1f} MiB of the plan, {:.1f} MiB came beside it (libraries, code, graphs), "
-                        "{:.1f} MiB were in use "
-                        "before\n",
+    text += fmt::format("{:<10}{:.1f} MiB of the plan, {:.1f} MiB came beside it (libraries, code, graphs), {:.1f} MiB "
+                        "were in use before\n",
                         "memory", inMib(memory->ofPlan), inMib(memory->beside), inMib(memory->before));
   const auto addPath = [&](const char *what, const std::optional<std::string> &path) {
     if (path)

@@ -179,10 +179,8 @@ Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
   const std::string cache = flags.tuneCache.empty() ? tune::defaultCachePath() : flags.tuneCache;
   if (isOfPlan(cache, flags.output))
     return errorf("--tune-cache {}: is a file of the plan, expected another", cache);
-  Result<tune::TuneReport> report = tune::tuneProducts(plan, {std::atoi(flags.tuneThreads.c_str()), cache});
-  if (!report.isOk())
-    return Status(report.status()).at("--tune-products");
-  sayTuning(*report);
+  MGC_ASSIGN(report, tune::tuneProducts(plan, {std::atoi(flags.tuneThreads.c_str()), cache}).at("--tune-products"));
+  sayTuning(report);
   return Status::ok();
 }
 

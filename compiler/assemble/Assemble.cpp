@@ -51,8 +51,7 @@ Status describeModel(ModuleOp module, plan::Plan &plan) {
   plan.paddingToken = trainingInt(module, kPaddingToken, -1);
   if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
     plan.images = readImages(training.getAs<DictionaryAttr>(kImages));
-  MGC_ASSIGN(objective, objectiveOf(module));
-  plan.objective = objective;
+  MGC_SET(plan.objective, objectiveOf(module));
   return Status::ok();
 }
 

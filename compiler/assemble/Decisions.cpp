@@ -103,9 +103,7 @@ Status placeFrames(ModuleOp module, Frames &frames) {
     if (!taskOf(function))
       continue;
     const std::string name = function.getName().str();
-    auto frame = placeFrame(function);
-    MGC_TRY(Status(frame.status()).at("frame of function " + name));
-    frames[name] = std::move(*frame);
+    MGC_SET(frames[name], placeFrame(function).at("frame of function " + name));
   }
   return Status::ok();
 }
@@ -140,9 +138,8 @@ Result<Decisions> decide(ModuleOp module) {
   MGC_TRY(addPrograms(module, decisions.blocks, decisions.frames, decisions.programs));
   MGC_TRY(scheduleStages(module, decisions).at("schedule"));
   for (StageDecisions &stage : decisions.stages) {
-    auto memory = placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames);
-    MGC_TRY(Status(memory.status()).at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
-    stage.memory = std::move(*memory);
+    MGC_SET(stage.memory, placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames)
+                              .at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
   }
   return decisions;
 }

@@ -64,8 +64,7 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");
   parameter.dims = dimsOf(view, type, along);
-  MGC_ASSIGN(init, initOf(view));
-  parameter.init = init;
+  MGC_SET(parameter.init, initOf(view));
   if (auto std = view.getAs<FloatAttr>("std"))
     parameter.initStd = std.getValueAsDouble();
   if (auto share = view.getAs<FloatAttr>("active_share"))

@@ -43,16 +43,6 @@ using namespace mgc;
 
 namespace {
 
-bool isActivation(func::FuncOp block, unsigned argument) {
-  return !block.getArgAttr(argument, kDataAttr) && !block.getArgAttr(argument, kParamAttr);
-}
-
-// Whether the result is an activation, and not added to the step's results.
-bool isActivationResult(func::FuncOp block, unsigned result) {
-  auto kind = block.getResultAttrOfType<StringAttr>(result, kResultAttr);
-  return !kind || kind == "out";
-}
-
 // Cotangents of one block's values, built at the end of its body.
 class BlockGradient : public GradientBuilder {
 public:

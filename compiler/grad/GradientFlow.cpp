@@ -45,15 +45,16 @@ void TrainedValues::add(Block &body) {
 
 // --- Activations of the chain ------------------------------------------------------------------------------
 
-namespace {
-
-bool isActivation(func::FuncOp block, unsigned argument) {
+bool mgc::isActivation(func::FuncOp block, unsigned argument) {
   return !block.getArgAttr(argument, kDataAttr) && !block.getArgAttr(argument, kParamAttr);
 }
-bool isActivationResult(func::FuncOp block, unsigned result) {
+
+bool mgc::isActivationResult(func::FuncOp block, unsigned result) {
   auto kind = block.getResultAttrOfType<StringAttr>(result, kResultAttr);
   return !kind || kind == "out";
 }
+
+namespace {
 
 // One flag per activation that crosses from an instance to the next, in order.
 using FrozenSet = std::vector<bool>;

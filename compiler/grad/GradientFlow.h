@@ -8,6 +8,9 @@
 
 namespace mgc {
 
+bool isActivation(mlir::func::FuncOp block, unsigned argument);
+bool isActivationResult(mlir::func::FuncOp block, unsigned result); // not added to the step's results
+
 // The values of a block, or of its forward function in any later form, that are made of a trained parameter or of an activation
 // that has a gradient. Load of experts (Parameter.h) is counted, and carries none.
 class TrainedValues {

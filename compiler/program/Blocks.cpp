@@ -86,8 +86,7 @@ const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
 Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
   if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
     auto name = dyn_cast<StringAttr>(data);
-    auto known = readDataKind(name ? name.getValue() : "");
-    return Status(known.status()).at(fmt::format("argument {}", argument));
+    return readDataKind(name ? name.getValue() : "").at(fmt::format("argument {}", argument)).status();
   }
   Attribute attr = function.getArgAttr(argument, kParamAttr);
   if (!attr)

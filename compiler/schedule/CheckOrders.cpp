@@ -58,8 +58,7 @@ private:
     const auto isForward = [&](size_t i) { return order[i].kind == TaskKind::forward; };
     if (!hasFirst || isForward(second - 1) == isForward(second) ||
         order[second - 1].microbatch == order[second].microbatch)
-      problems.add("{} is paired with {}; a pair is a forward and a backward, or a half of one, of two "
-                   "microbatches",
+      problems.add("{} is paired with {}; a pair is a forward and a backward, or a half of one, of two microbatches",
                    name(stage, int64_t(second)), hasFirst ? name(stage, int64_t(second) - 1) : "no other");
   }
 

@@ -49,9 +49,8 @@ static Status checkMicrobatches(const ScheduleRow &row, const Shape &shape) {
   const int64_t most = mostMicrobatches(row, shape.stages, shape.virtualStages);
   if (shape.microbatches <= most)
     return Status::ok();
-  return errorf("{} microbatches make more than {} steps on a stage, or {} tasks in all; at most {} with {} "
-                "stages and {} "
-                "virtual stages: larger microbatches make fewer",
+  return errorf("{} microbatches make more than {} steps on a stage, or {} tasks in all; at most {} with {} stages and "
+                "{} virtual stages: larger microbatches make fewer",
                 shape.microbatches, kMaxSteps, kMaxTasks, most, shape.stages, shape.virtualStages);
 }
 

@@ -55,8 +55,7 @@ private:
     if (op.getDim() == 0 && op.getAxes() == bucket_.getData())
       return success();
     return error() << Op::getOperationName()
-                   << fmt::format(" is over [{}] along dimension {}; expected [{}], the data axes, along "
-                                  "dimension 0",
+                   << fmt::format(" is over [{}] along dimension {}; expected [{}], the data axes, along dimension 0",
                                   fmt::join(axesOf(op.getAxes()), ", "), int64_t(op.getDim()),
                                   fmt::join(axesOf(bucket_.getData()), ", "));
   }

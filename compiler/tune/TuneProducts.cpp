@@ -72,10 +72,8 @@ private:
   }
 
   Result<std::vector<PathTimes>> measure(const plan::Gemm &gemm) {
-    if (!timer_) {
-      MGC_ASSIGN(timer, ProductTimer::create(report_.threads));
-      timer_ = std::move(timer);
-    }
+    if (!timer_)
+      MGC_SET(timer_, ProductTimer::create(report_.threads));
     return timer_->measure(gemm);
   }
 

@@ -134,15 +134,13 @@ bool isOfModel(const nlohmann::json &row, const KnownNames &known) {
 // `skipsOthers`: rows of dimensions that the model lacks are left out, not refused.
 Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std::string &source,
                             bool skipsOthers = false) {
-  Result<nlohmann::json> table = parseJson(text);
-  if (!table.isOk())
-    return Status(table.status()).at(source);
-  if (!table->is_array())
+  MGC_ASSIGN(table, parseJson(text).at(source));
+  if (!table.is_array())
     return errorf("{}: holds no JSON list; expected rows {{\"dimension\": NAME, \"axes\": [NAME, ..]}}", source);
   const KnownNames known(module);
   Problems problems(source);
   SmallVector<Attribute> rows;
-  for (const auto &[number, row] : llvm::enumerate(*table))
+  for (const auto &[number, row] : llvm::enumerate(table))
     if (skipsOthers && !isOfModel(row, known))
       continue;
     else if (auto read = RowReader(module, known, fmt::format("row {}", number), problems).read(row))

@@ -79,8 +79,7 @@ static void checkPooled(const ModelDescription &model, const Layout &layout, Pro
                   otherwise);
   }
   if (layout.pp > 1) {
-    problems.add("output_router_logits with pp = {}: the auxiliary loss pools all layers, and sums over "
-                 "those of other "
+    problems.add("output_router_logits with pp = {}: the auxiliary loss pools all layers, and sums over those of other "
                  "stages do not travel; one microbatch would keep one stage busy at a time anyway",
                  layout.pp);
     problems.hint("possible {}: 1{}", flagOf(&LayoutOptions::pp), otherwise);

@@ -291,8 +291,7 @@ std::vector<LayoutOption> makeOptions() {
        .ofBlocks = &Layout::laterTokensFactor},
       {.flag = "--freeze",
        .field = &Options::freeze,
-       .help = "Parameters that are not trained: parts of the model, layers:0-7 among them, or tensors' "
-               "names with *",
+       .help = "Parameters that are not trained: parts of the model, layers:0-7 among them, or tensors' names with *",
        .standard = "none",
        .reason = "all parameters are trained",
        .ofBlocks = &Layout::freeze},
@@ -338,9 +337,7 @@ std::string LayoutOption::negation() const { return hasNegation ? "--no-" + flag
 std::string LayoutOption::standardOf(const Supported &supported) const {
   if (!standard.empty())
     return standard;
-  if (chosen)
-    return std::to_string(*chosen);
-  return words ? words(supported).front() : "";
+  return chosen ? std::to_string(*chosen) : words ? words(supported).front() : "";
 }
 
 const std::vector<LayoutOption> &layoutOptions() {

@@ -24,8 +24,7 @@ Machine ownMachine(const MachineText &text) { return *parseMachine(text.text); }
 
 Result<Machine> readMachine(const std::string &path) {
   MGC_ASSIGN(text, readFile(path, kMostFileBytes));
-  Result<Machine> machine = parseMachine(text);
-  return machine.isOk() ? machine : Result<Machine>(Status(machine.status()).at(path));
+  return parseMachine(text).at(path);
 }
 
 } // namespace
@@ -43,8 +42,7 @@ Result<Machine> findMachine(const std::string &nameOrPath) {
   std::error_code ignored;
   if (std::filesystem::exists(nameOrPath, ignored))
     return readMachine(nameOrPath);
-  return errorf("{}: is neither a machine nor a file; expected one of {}, or the path of a machine file "
-                "(docs/cost.md)",
+  return errorf("{}: is neither a machine nor a file; expected one of {}, or the path of a machine file (docs/cost.md)",
                 nameOrPath, fmt::join(machineNames(), ", "));
 }
 

@@ -158,9 +158,8 @@ static void verifySlopes(AttributeChecks &checks, const Attention &attention) {
   const auto heads = static_cast<int64_t>(attention.slopes.size());
   const Checked inside = checkedAdd(checkedMultiply(attention.g - 1, attention.groupStride), attention.r);
   checks.expect(least >= 0 && most <= heads && inside && *inside <= heads - most,
-                "slopes of {} heads; the first heads of the ranks are {} to {}, and each has {} groups of "
-                "{}, {} apart; "
-                "expected slopes of all of them",
+                "slopes of {} heads; the first heads of the ranks are {} to {}, and each has {} groups of {}, {} "
+                "apart; expected slopes of all of them",
                 heads, least, most, attention.g, attention.r, attention.groupStride);
 }
 

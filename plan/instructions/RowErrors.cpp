@@ -12,8 +12,7 @@ Status choiceOfNoExpert(int64_t choice, int64_t choices, int64_t number, int64_t
 }
 
 Status moreRowsThanPlaces(int64_t first, int64_t groups, int64_t own, int64_t places) {
-  return errorf("groups {} to {} have {} rows; expected at most {}, as rows of one token are of different "
-                "groups",
+  return errorf("groups {} to {} have {} rows; expected at most {}, as rows of one token are of different groups",
                 first, first + groups - 1, own, places);
 }
 

@@ -62,11 +62,9 @@ Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &dire
   if (error)
     return errorf("{}: cannot make the directory: {}", directory.string(), error.message());
   const std::string path = (directory / kPlanFile).string();
-  Result<std::string> text = printPlan(plan);
-  if (!text.isOk())
-    return Status(text.status()).at(path);
+  MGC_ASSIGN(text, printPlan(plan).at(path));
   MGC_ASSIGN(file, AtomicFile::create(path));
-  MGC_TRY(file.write(*text));
+  MGC_TRY(file.write(text));
   MGC_TRY(file.finish());
   return file;
 }
@@ -126,8 +124,7 @@ Result<Plan> readPlan(const std::filesystem::path &directory) {
         "{}: has no {}, expected the folder that mgc compile -o wrote{}", directory.string(), kPlanFile,
         std::filesystem::exists(directory / "config.json", ignored) ? "; a model is compiled first: mgc compile" : "");
   MGC_ASSIGN(text, readFile(path, kMaxFileBytes));
-  Result<Plan> plan = parsePlan(text);
-  return plan.isOk() ? plan : Result<Plan>(Status(plan.status()).at(path));
+  return parsePlan(text).at(path);
 }
 
 std::vector<std::string> filesOf(const std::string &folder, const Plan &plan) {

@@ -71,9 +71,8 @@ private:
     const Binding &binding = call.segments[program.frame];
     const ByteInterval at = placed(binding, {0, program.segmentBytes[program.frame]});
     if (binding.slot >= 0 || !isInFrame(binding, at, program, number))
-      problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, "
-                    "expected bytes of the "
-                    "allocation in the region 'frame'",
+      problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, expected bytes of "
+                    "the allocation in the region 'frame'",
                     index_, chunk_.name(), number, program.name, at.begin, at.end, binding.slot);
   }
 
@@ -154,9 +153,8 @@ private:
                                [&](ByteInterval range) { return b.meets({range.begin + shift, range.end + shift}); });
   }
   void overlap(const Call &call, const Program &program, size_t i, size_t j) {
-    problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap "
-                  "in bytes that "
-                  "the program writes",
+    problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap in bytes "
+                  "that the program writes",
                   index_, chunk_.name(), program.name, program.segments[i], call.segments[i].offset,
                   program.segments[j], call.segments[j].offset);
   }

@@ -116,9 +116,8 @@ private:
       if (step.kind != ScheduleStep::Kind::run || ofChunks[step.chunk].empty())
         continue;
       if (isRepeated[i] || step.callCount >= 0)
-        problems_.add("stage {} schedule[{}]: {} is a collective between stages, in a step that is repeated "
-                      "or runs a part "
-                      "of its chunk; expected a run of its own",
+        problems_.add("stage {} schedule[{}]: {} is a collective between stages, in a step that is repeated or runs a "
+                      "part of its chunk; expected a run of its own",
                       stage, i, ofChunks[step.chunk].front().what);
       for (const Meeting &meeting : ofChunks[step.chunk])
         followed_[{meeting.group, stage}].push_back(meeting.what);

@@ -424,8 +424,7 @@ private:
 
   void reportUnordered(StepId other, std::string_view verb, const std::string &memory, ByteInterval range) {
     if (other.step >= 0)
-      report("{} bytes [{}, {}) of {} without being ordered after step {}, which uses them; a wait is "
-             "missing, or the "
+      report("{} bytes [{}, {}) of {} without being ordered after step {}, which uses them; a wait is missing, or the "
              "memory may not be shared",
              verb, range.begin, range.end, memory, other.step + skippedSteps_);
   }

@@ -124,8 +124,7 @@ static void verifyImages(Checks &checks) {
                                place.field("firstFeature"), "found {}, expected 0 to {}", images.firstFeature,
                                images.positions() - 1))
     checks.violations.expect(images.features() <= plan.sequenceLength, place,
-                             "an image takes the places of {} tokens, expected no more than "
-                             "sequenceLength = {}",
+                             "an image takes the places of {} tokens, expected no more than sequenceLength = {}",
                              images.features(), plan.sequenceLength);
 }
 

@@ -333,8 +333,7 @@ std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_
 void verifyFrozen(Checks &checks, const Bucket &bucket, const Place &place) {
   checks.violations.expect(!bucket.counts, place, "is frozen and counts; what counts load is not trained anyway");
   checks.violations.expect(bucket.gradientOffset == -1 && bucket.gradientShardOffset == -1, place,
-                           "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no "
-                           "gradients",
+                           "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no gradients",
                            bucket.gradientOffset, bucket.gradientShardOffset);
   checks.violations.expect(bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
                            "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
@@ -359,9 +358,8 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                            bucket.meanLoad);
   for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
     checks.violations.expect(bucket.hasMoments() == (offset != -1), place,
-                             "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where "
-                             "there is a mean load{}, and "
-                             "nowhere else",
+                             "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where there is a "
+                             "mean load{}, and nowhere else",
                              offset, bucket.meanLoad, bucket.frozen ? " and frozen" : "",
                              bucket.frozen ? " or nothing is trained" : "");
   checks.violations.expect(!bucket.counts || bucket.hasLoad(), place,
@@ -461,8 +459,7 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
         at.first >= 0 && at.first <= kMost && at.count >= 1 && at.count <= kMost && last &&
             (isNumbered(parameter.name) && isNumbered(parameter.tensor) ? true : at.count == 1),
         places.element(i),
-        "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one "
-        "where the "
+        "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one where the "
         "names have no {{}}",
         at.first, at.count, at.stride, kMost);
     const Checked tensors = checkedMultiply(at.count, std::max<int64_t>(parameter.stacked, 1));

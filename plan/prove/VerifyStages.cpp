@@ -139,8 +139,7 @@ static void verifyObjective(Checks &checks, const Input &input, const Place &pla
 static void verifySequence(Checks &checks, const Input &input, const Place &place) {
   checks.violations.expect(
       !input.ofEncoder || (isOfEither(input.kind) && input.shift == 0), place.field("ofEncoder"),
-      "{}{}: the encoder's sequence has tokens, positions, ends, patches and places of images, none of them "
-      "shifted",
+      "{}{}: the encoder's sequence has tokens, positions, ends, patches and places of images, none of them shifted",
       nameOf(input.kind), input.shift == 0 ? "" : fmt::format(", {} later", input.shift));
   checks.violations.expect(input.ofEncoder || !isOfEncoderAlone(input.kind), place.field("ofEncoder"),
                            "{} of the decoder's sequence; expected the encoder's", nameOf(input.kind));
@@ -250,9 +249,7 @@ public:
     iterations_ = iterations;
     const Checked last = checkedAdd(call.instance, checkedMultiply(call.instanceStride, iterations - 1));
     violations.expect(call.instance >= 0 && last && *last >= 0, place,
-                      "instance = {}, or that of the last of {} "
-                      "iterations, is negative",
-                      call.instance, iterations);
+                      "instance = {}, or that of the last of {} iterations, is negative", call.instance, iterations);
     if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}", call.program,
                            programs.size()))
       return;

@@ -209,9 +209,7 @@ Status AtomicFile::finish() {
   MGC_TRY(flush());
   if (::fsync(descriptor_.number()) != 0)
     return fail("bring to disk");
-  if (::close(descriptor_.release()) != 0)
-    return fail("close");
-  return Status::ok();
+  return ::close(descriptor_.release()) != 0 ? fail("close") : Status::ok();
 }
 
 Status AtomicFile::place() {

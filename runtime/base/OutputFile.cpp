@@ -24,8 +24,7 @@ Status verifyCreatable(const OutputKind &kind, const std::string &path, bool for
   if (isThere && !force && !kind.isOf(path))
     return errorf("{} {}: holds something else than {}, expected a new name or {}; --force replaces it all the same",
                   kind.flag, path, kind.name, kind.name);
-  const Result<AtomicFile> probe = AtomicFile::create(path);
-  return probe.isOk() ? Status::ok() : Status(probe.status()).at(kind.flag);
+  return AtomicFile::create(path).at(kind.flag).status();
 }
 
 } // namespace mgc

@@ -43,6 +43,11 @@ public:
   T *operator->() { return &*value_; }
   const T *operator->() const { return &*value_; }
   T take() { return std::move(*value_); }
+  Result<const T *> address() const { return isOk() ? Result<const T *>(&*value_) : status_; }
+  Result at(std::string_view place) && { // as Status
+    status_ = std::move(status_).at(place);
+    return std::move(*this);
+  }
 
 private:
   std::optional<T> value_;
@@ -57,6 +62,15 @@ private:
   do {                                                                                                                 \
     if (::mgc::Status mgcStatus = (expression); !mgcStatus.isOk())                                                     \
       return mgcStatus;                                                                                                \
+  } while (false)
+
+// Assigns the value of a Result expression to `place`, or returns its error.
+#define MGC_SET(place, expression)                                                                                     \
+  do {                                                                                                                 \
+    auto mgcResult = (expression);                                                                                     \
+    if (!mgcResult.isOk())                                                                                             \
+      return mgcResult.status();                                                                                       \
+    place = mgcResult.take();                                                                                          \
   } while (false)
 
 // Declares `name` from a Result expression, or returns its error.

@@ -159,8 +159,7 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
 Result<CheckpointRecord> readRecord(const std::string &folder) {
   const std::string path = folder + "/" + CheckpointRecord::kFile;
   MGC_ASSIGN(text, readFile(path, kMaxRecordBytes));
-  Result<CheckpointRecord> record = parseRecord(text);
-  return record.isOk() ? std::move(record) : Result<CheckpointRecord>(Status(record.status()).at(path));
+  return parseRecord(text).at(path);
 }
 
 } // namespace mgc

@@ -38,20 +38,16 @@ std::string harmOfPadding(const Plan &plan) {
 
 namespace {
 
-class BatchData : public DataSource {
+class BatchData : public BatchFileData {
 public:
-  static Result<std::unique_ptr<DataSource>> open(const std::string &path, const BatchFile &file, const Plan &plan) {
+  static Result<std::unique_ptr<DataSource>> open(const BatchFile &file, const Plan &plan) {
     const BatchShape shape(plan);
     MGC_ASSIGN(ids, file.reader(kIds, ValueRange::tokens(shape.vocabulary)));
-    std::unique_ptr<BatchData> data(new BatchData(path, std::move(ids), file.steps(), plan));
-    if (file.has(kLabels)) {
-      MGC_ASSIGN(labels, file.reader(kLabels, ValueRange::labels(shape.vocabulary)));
-      data->labels_ = std::move(labels);
-    }
-    if (file.has(kTypes)) {
-      MGC_ASSIGN(types, file.reader(kTypes, ValueRange::types(plan.tokenTypes)));
-      data->types_ = std::move(types);
-    }
+    std::unique_ptr<BatchData> data(new BatchData(file, std::move(ids), plan));
+    if (file.has(kLabels))
+      MGC_SET(data->labels_, file.reader(kLabels, ValueRange::labels(shape.vocabulary)));
+    if (file.has(kTypes))
+      MGC_SET(data->types_, file.reader(kTypes, ValueRange::types(plan.tokenTypes)));
     MGC_TRY(data->openPositions(file));
     MGC_TRY(data->openMask(file));
     return std::unique_ptr<DataSource>(std::move(data));
@@ -76,16 +72,10 @@ public:
   std::string describe() const override {
     return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples, shape_.length);
   }
-  std::string describeBatch(int64_t first) override {
-    return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
-  }
-  std::optional<double> epochsOf(int64_t samples) const override {
-    return double(samples) / double(shape_.samples * steps_);
-  }
 
 private:
-  BatchData(std::string path, TokenReader ids, int64_t steps, const Plan &plan)
-      : path_(std::move(path)), ids_(std::move(ids)), steps_(steps), shape_(plan), harm_(harmOfPadding(plan)),
+  BatchData(const BatchFile &file, TokenReader ids, const Plan &plan)
+      : BatchFileData(file, plan), ids_(std::move(ids)), harm_(harmOfPadding(plan)),
         rule_{plan::readsDocuments(plan), plan.longestDocument} {}
 
   // Calls `check` with each step of the beginning of the file.
@@ -99,8 +89,7 @@ private:
   Status openPositions(const BatchFile &file) {
     if (!file.has(kPositions))
       return Status::ok();
-    MGC_ASSIGN(opened, file.tensor(kPositions));
-    positions_ = std::move(opened);
+    MGC_SET(positions_, file.tensor(kPositions));
     std::vector<int32_t> none;
     return scan([&](int64_t step) { return readStarts(step, none); });
   }
@@ -109,8 +98,7 @@ private:
   Status openMask(const BatchFile &file) {
     if (!file.has(kMask))
       return Status::ok();
-    MGC_ASSIGN(opened, file.tensor(kMask));
-    mask_ = std::move(opened);
+    MGC_SET(mask_, file.tensor(kMask));
     return scan([&](int64_t step) {
       return eachPadded(step, [&](int64_t sample, int64_t length) -> Status {
         if (!labels_)
@@ -123,24 +111,18 @@ private:
     });
   }
 
-  std::string where(const char *name, int64_t step, int64_t sample) const {
-    return fmt::format("{}: {}: step {}, sample {}", path_, name, step, sample);
-  }
-
   // Calls `visit` with each sample of the step that has padding, and the tokens before it.
   template <typename Visit> Status eachPadded(int64_t step, const Visit &visit) const {
     std::vector<int64_t> mask(static_cast<size_t>(shape_.length));
     for (int64_t sample = 0; sample < shape_.samples; ++sample) {
       MGC_TRY(mask_->readAll((step * shape_.samples + sample) * shape_.length, shape_.length, mask.data()));
-      Result<int64_t> length = lengthOfMask(mask);
-      if (!length.isOk())
-        return Status(length.status()).at(where(kMask, step, sample));
-      if (*length == shape_.length)
+      MGC_ASSIGN(length, lengthOfMask(mask).at(where(kMask, step, sample)));
+      if (length == shape_.length)
         continue;
       if (!harm_.empty())
         return errorf("{}: padding from position {} on, but {}; expected ones alone", where(kMask, step, sample),
-                      *length, harm_);
-      MGC_TRY(visit(sample, *length));
+                      length, harm_);
+      MGC_TRY(visit(sample, length));
     }
     return Status::ok();
   }
@@ -182,14 +164,11 @@ private:
     return Status::ok();
   }
 
-  std::string path_;
   TokenReader ids_;
   std::optional<TokenReader> labels_, types_;
   std::optional<TensorFile> positions_; // none: each sequence is one document
   std::optional<TensorFile> mask_;      // none: there is no padding
-  int64_t steps_;
-  BatchShape shape_;
-  std::string harm_; // the problem with padding; empty: none
+  std::string harm_;                    // the problem with padding; empty: none
   PositionRule rule_;
 };
 
@@ -225,7 +204,7 @@ Result<OpenedBatches> openBatches(const std::string &path, const Plan &plan, con
     return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositions);
   MGC_TRY(verifyDocuments(options.documents, plan, file.has(kPositions)));
   MGC_TRY(verifyLabels(file, plan, options.masking));
-  MGC_ASSIGN(data, BatchData::open(path, file, plan));
+  MGC_ASSIGN(data, BatchData::open(file, plan));
   if (hasImages) {
     MGC_ASSIGN(whole, withImages(std::move(data), file, plan));
     return OpenedBatches{std::move(whole), file.has(kLabels)};

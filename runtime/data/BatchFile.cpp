@@ -51,9 +51,8 @@ Result<TokenReader> BatchFile::reader(const char *name, ValueRange range) const 
 Result<int64_t> numberOfBatch(int64_t first, const BatchShape &shape, int64_t batches) {
   if (first % shape.samples == 0)
     return first / shape.samples % batches;
-  return errorf("the file has batches of {} samples, none of which begins with sample {}; expected a "
-                "multiple of {}: a plan "
-                "of the global batch size that the training had before",
+  return errorf("the file has batches of {} samples, none of which begins with sample {}; expected a multiple of {}: a "
+                "plan of the global batch size that the training had before",
                 shape.samples, first, shape.samples);
 }
 

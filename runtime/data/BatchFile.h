@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/data/BatchShape.h"
+#include "runtime/data/Data.h"
 #include "runtime/data/TokenReader.h"
 #include "runtime/io/Safetensors.h"
 
@@ -43,6 +44,27 @@ private:
   std::string path_;
   Safetensors file_;
   BatchShape shape_;
+};
+
+// The batches of a file, again and again.
+class BatchFileData : public DataSource {
+public:
+  std::string describeBatch(int64_t first) override {
+    return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
+  }
+  std::optional<double> epochsOf(int64_t samples) const override {
+    return double(samples) / double(shape_.samples * steps_);
+  }
+
+protected:
+  BatchFileData(const BatchFile &file, const plan::Plan &plan)
+      : path_(file.path()), steps_(file.steps()), shape_(plan) {}
+  std::string where(const char *name, int64_t step, int64_t sample) const {
+    return fmt::format("{}: {}: step {}, sample {}", path_, name, step, sample);
+  }
+  const std::string path_;
+  const int64_t steps_;
+  const BatchShape shape_;
 };
 
 } // namespace mgc

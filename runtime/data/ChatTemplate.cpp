@@ -47,17 +47,12 @@ Result<ChatTemplate> ChatTemplate::open(const std::string &path, const Tokenizer
     return chat;
   }
   MGC_ASSIGN(text, readFile(path, 1 << 20));
-  Result<nlohmann::json> json = parseJson(text);
-  if (!json.isOk())
-    return Status(json.status()).at(path);
-  MGC_TRY(verifyKeys(*json, {"begin", "roles"}).at(path));
-  const auto begin = textOf(*json, "begin", true);
-  if (!begin.isOk())
-    return Status(begin.status()).at(path);
-  chat.begin_ = *begin;
-  if (!json->is_object() || !json->contains("roles") || !(*json)["roles"].is_object() || (*json)["roles"].empty())
+  MGC_ASSIGN(json, parseJson(text).at(path));
+  MGC_TRY(verifyKeys(json, {"begin", "roles"}).at(path));
+  MGC_SET(chat.begin_, textOf(json, "begin", true).at(path));
+  if (!json.is_object() || !json.contains("roles") || !json["roles"].is_object() || json["roles"].empty())
     return errorf("{}: \"roles\": expected an object of roles, each with \"before\", \"after\" and \"learn\"", path);
-  for (const auto &[name, row] : (*json)["roles"].items()) {
+  for (const auto &[name, row] : json["roles"].items()) {
     MGC_TRY(verifyKeys(row, {"before", "after", "learn"}).at(fmt::format("{}: roles.{}", path, printable(name))));
     const auto before = textOf(row, "before", true), after = textOf(row, "after", true);
     const nlohmann::json learn = row.is_object() ? row.value("learn", nlohmann::json(false)) : nlohmann::json();
@@ -82,9 +77,8 @@ Result<ChatTokens> ChatTemplate::encode(const nlohmann::json &line, Encoder &enc
   if (!line.is_object() || !line.contains("messages") || !line["messages"].is_array())
     return errorf("expected an object with \"messages\", or with \"prompt\" and \"completion\"");
   if (roles_.empty())
-    return errorf("the tokenizer has no <|im_start|> and <|im_end|>; expected --chat-template FILE, which "
-                  "says what is put "
-                  "around messages (docs/data.md)");
+    return errorf("the tokenizer has no <|im_start|> and <|im_end|>; expected --chat-template FILE, which says what is "
+                  "put around messages (docs/data.md)");
   MGC_TRY(append(begin_, false, encoder, out));
   size_t number = 0;
   for (const nlohmann::json &message : line["messages"])

@@ -211,9 +211,8 @@ static Status verifyShape(const BatchShape &shape) {
 
 static Status verifyReadsTokensAlone(const std::string &path, const Plan &plan) {
   if (plan::readsImages(plan))
-    return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, "
-                  "labels and "
-                  "pixel_values (docs/data.md)",
+    return errorf("{}: holds tokens alone, but the model reads images; expected .safetensors with input_ids, labels "
+                  "and pixel_values (docs/data.md)",
                   path);
   if (plan.encoderLength > 0)
     return errorf("{}: holds one stream of tokens, but the model reads two sequences, one with its encoder; expected "

@@ -82,12 +82,10 @@ private:
   // The samples of a step of the file that have the images.
   Result<std::vector<int64_t>> place(int64_t step, GlobalBatch &out) const {
     MGC_TRY(tokens_->batch(step * shape_.samples, out));
-    Result<std::vector<int64_t>> samples = placeImages(shape_, out);
-    if (!samples.isOk())
-      return Status(samples.status()).at(fmt::format("{}: step {}", ids_, step));
-    if (static_cast<int64_t>(samples->size()) != perStep_)
+    MGC_ASSIGN(samples, placeImages(shape_, out).at(fmt::format("{}: step {}", ids_, step)));
+    if (static_cast<int64_t>(samples.size()) != perStep_)
       return errorf("{}: step {}: {} samples have image tokens, but {} has {} images; expected as many", ids_, step,
-                    samples->size(), kPixels, perStep_);
+                    samples.size(), kPixels, perStep_);
     return samples;
   }
 

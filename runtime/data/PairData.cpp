@@ -11,7 +11,7 @@ using plan::Plan;
 
 namespace {
 
-class PairData : public DataSource {
+class PairData : public BatchFileData {
 public:
   static Result<std::unique_ptr<DataSource>> open(const BatchFile &file, const Plan &plan) {
     const BatchShape shape(plan);
@@ -41,30 +41,22 @@ public:
     return fmt::format("{}: {} batches of {} samples of {} and {} tokens", path_, steps_, shape_.samples,
                        shape_.encoderLength, shape_.length);
   }
-  std::string describeBatch(int64_t first) override {
-    return fmt::format("{}: batch {}", path_, first / shape_.samples % steps_);
-  }
-  std::optional<double> epochsOf(int64_t samples) const override {
-    return double(samples) / double(shape_.samples * steps_);
-  }
 
 private:
   PairData(const BatchFile &file, TokenReader ids, TokenReader labels, const Plan &plan)
-      : path_(file.path()), ids_(std::move(ids)), labels_(std::move(labels)), steps_(file.steps()), shape_(plan),
+      : BatchFileData(file, plan), ids_(std::move(ids)), labels_(std::move(labels)),
         startToken_(int32_t(plan.startToken)), paddingToken_(int32_t(plan.paddingToken)) {}
 
   Status openDecoderIds(const BatchFile &file, const Plan &plan) {
     if (!file.has(kDecoderIds)) {
       if (plan.startToken >= 0 && plan.paddingToken >= 0)
         return Status::ok();
-      return errorf("{}: missing, and the plan does not say what they would be: its config.json has no {}; "
-                    "expected {}, or "
-                    "a plan of a config.json with decoder_start_token_id and pad_token_id",
+      return errorf("{}: missing, and the plan does not say what they would be: its config.json has no {}; expected "
+                    "{}, or a plan of a config.json with decoder_start_token_id and pad_token_id",
                     file.where(kDecoderIds), plan.startToken < 0 ? "decoder_start_token_id" : "pad_token_id",
                     kDecoderIds);
     }
-    MGC_ASSIGN(ids, file.reader(kDecoderIds, ValueRange::tokens(shape_.vocabulary)));
-    decoderIds_ = std::move(ids);
+    MGC_SET(decoderIds_, file.reader(kDecoderIds, ValueRange::tokens(shape_.vocabulary)));
     return Status::ok();
   }
 
@@ -72,8 +64,7 @@ private:
   Status openMask(const BatchFile &file) {
     if (!file.has(kMask))
       return Status::ok();
-    MGC_ASSIGN(opened, file.tensor(kMask));
-    mask_ = std::move(opened);
+    MGC_SET(mask_, file.tensor(kMask));
     std::vector<int32_t> ends(static_cast<size_t>(shape_.samples * shape_.encoderLength));
     for (int64_t step = 0; step < steps_ && step * int64_t(ends.size()) < kScannedElements; ++step)
       MGC_TRY(readEnds(step, ends));
@@ -85,10 +76,8 @@ private:
     for (int64_t sample = 0; sample < shape_.samples; ++sample) {
       const int64_t begin = sample * shape_.encoderLength;
       MGC_TRY(mask_->readAll(step * int64_t(ends.size()) + begin, shape_.encoderLength, mask.data()));
-      Result<int64_t> length = lengthOfMask(mask);
-      if (!length.isOk())
-        return Status(length.status()).at(fmt::format("{}: {}: step {}, sample {}", path_, kMask, step, sample));
-      std::fill_n(ends.begin() + begin, shape_.encoderLength, static_cast<int32_t>(*length));
+      MGC_ASSIGN(length, lengthOfMask(mask).at(where(kMask, step, sample)));
+      std::fill_n(ends.begin() + begin, shape_.encoderLength, static_cast<int32_t>(length));
     }
     return Status::ok();
   }
@@ -100,12 +89,9 @@ private:
                                                            : out.labels[i - 1];
   }
 
-  std::string path_;
   TokenReader ids_, labels_;
   std::optional<TokenReader> decoderIds_; // none: labels, shifted
   std::optional<TensorFile> mask_;        // none: there is no padding
-  int64_t steps_;
-  BatchShape shape_;
   int32_t startToken_, paddingToken_;
 };
 

@@ -31,10 +31,8 @@ Result<std::shared_ptr<const IndexedTokens>> TokenizedLines::of(const std::strin
                                                                 const TokenizerFiles &tokenizer, bool appendsEnd,
                                                                 const std::atomic<bool> *stop) {
   std::shared_ptr<const IndexedTokens> &file = files_[path];
-  if (!file) {
-    MGC_ASSIGN(tokens, tokenizeLines(path, tokenizer, appendsEnd, stop));
-    file = std::move(tokens);
-  }
+  if (!file)
+    MGC_SET(file, tokenizeLines(path, tokenizer, appendsEnd, stop));
   return file;
 }
 

@@ -67,9 +67,8 @@ Result<Kernel> Module::find(const std::string &symbol) const {
   MGC_TRY(call<&Table::find_kernel>(api(), raw(), symbol.c_str(), &kernel.raw));
   MGC_ASSIGN(launch, array(symbol + std::string(plan::kLaunchSuffix)));
   if (!launch || launch->size() != 3)
-    return errorf("kernel '{}': its module does not say how to launch it: expected an array {}_launch of "
-                  "blocks, threads, bytes of "
-                  "shared memory; compile the plan again",
+    return errorf("kernel '{}': its module does not say how to launch it: expected an array {}_launch of blocks, "
+                  "threads, bytes of shared memory; compile the plan again",
                   symbol, symbol);
   kernel.blocks = (*launch)[0];
   kernel.threads = (*launch)[1];

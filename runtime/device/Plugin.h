@@ -24,9 +24,7 @@ using Table = mgc_device_api_table;
 template <auto Function, typename... Args> Status call(const Table &api, Args... args) {
   mgc_error error;
   error.text[0] = 0;
-  if ((api.*Function)(args..., &error) == 0)
-    return Status::ok();
-  return Status::error(error.text);
+  return (api.*Function)(args..., &error) == 0 ? Status::ok() : Status::error(error.text);
 }
 
 // Owns what Drop takes back.

@@ -52,10 +52,8 @@ Status verifyWhole(const std::string &file) {
 
 Result<OpenedPlugin> openPlugin(const PluginFacts &facts, const std::string &path) {
   std::string file = path.empty() ? "" : fs::absolute(path).string(); // the loader looks for mere names elsewhere
-  if (file.empty()) {
-    MGC_ASSIGN(found, locate(facts));
-    file = found;
-  }
+  if (file.empty())
+    MGC_SET(file, locate(facts));
   MGC_TRY(verifyWhole(file).at(file));
   void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)

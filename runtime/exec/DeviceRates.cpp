@@ -103,8 +103,7 @@ Result<MachineRates> DeviceMeter::measure(plan::DType type) {
 
 Result<MachineRates> measureDeviceRates(const plugin::PluginDevice &device, plan::DType type) {
   MGC_ASSIGN(meter, DeviceMeter::make(device));
-  Result<MachineRates> rates = meter.measure(type);
-  return rates.isOk() ? rates : Result<MachineRates>(Status(rates.status()).at("measuring what the device can do"));
+  return meter.measure(type).at("measuring what the device can do");
 }
 
 } // namespace mgc

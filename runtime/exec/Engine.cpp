@@ -142,8 +142,7 @@ Status RankEngine::openDevice() {
     device_ = openCpuDevice({.threads = threadsPerRank_});
   } else {
     MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), options_.device.plugin));
-    MGC_ASSIGN(device, plugin.openDevice(options_.device.ordinal, options_.device.deterministic));
-    device_ = std::move(device);
+    MGC_SET(device_, plugin.openDevice(options_.device.ordinal, options_.device.deterministic));
   }
   MGC_ASSIGN(facts, device_->describe());
   isOnHost_ = facts.host_memory != 0;
@@ -191,9 +190,8 @@ Status RankEngine::checkMemory() const {
   const std::string advice =
       local.size() > 1 && most <= facts.free_bytes
           ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
-          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, "
-                        "with --zero 1, "
-                        "dp; or smaller microbatches",
+          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, with "
+                        "--zero 1, dp; or smaller microbatches",
                         double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
   return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
                 "allocated; {}",
@@ -215,8 +213,7 @@ Status RankEngine::openHosts() {
   nccl_ = makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, options_.device.share,
                                   [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
   communicators_ = {nccl_.get()};
-  MGC_ASSIGN(staged, makeStagedHosts(*device_, hosts, *nccl_, options_.timeout));
-  staged_ = std::move(staged);
+  MGC_SET(staged_, makeStagedHosts(*device_, hosts, *nccl_, options_.timeout));
   return Status::ok();
 }
 
@@ -239,8 +236,7 @@ Result<std::function<Status()>> RankEngine::barrierOf(Communicator &communicator
   if (!nccl_) {
     std::vector<int64_t> all(plan_.mesh.worldSize());
     std::iota(all.begin(), all.end(), 0);
-    MGC_ASSIGN(opened, communicator.openGroup(all));
-    everyone = opened;
+    MGC_SET(everyone, communicator.openGroup(all));
   }
   return std::function<Status()>([&communicator, everyone] { return communicator.barrier(everyone); });
 }
@@ -256,13 +252,11 @@ Status RankEngine::createRanks() {
                                 .inject = options_.inject,
                                 .timeline = options_.timeline};
   for (Communicator *communicator : communicators_) {
-    MGC_ASSIGN(barrier, barrierOf(*communicator));
-    rankOptions.barrier = std::move(barrier);
+    MGC_SET(rankOptions.barrier, barrierOf(*communicator));
     rankOptions.prepareThread = [this, local = std::ssize(ranks_)] { pinToShare(local); };
-    Result<std::unique_ptr<EngineRank>> rank = EngineRank::create(plan_, *device_, *communicator, rankOptions);
-    if (!rank.isOk())
-      return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
-    ranks_.push_back(rank.take());
+    MGC_ASSIGN(rank, EngineRank::create(plan_, *device_, *communicator, rankOptions)
+                         .at(fmt::format("rank {}", communicator->rank())));
+    ranks_.push_back(std::move(rank));
     rankOptions.callsBeforeUpdate = false; // the first one does
   }
   return Status::ok();
@@ -298,8 +292,7 @@ Status RankEngine::chooseBf16() {
 Status RankEngine::chooseProducts() {
   if (isOnHost() || !options_.device.tuneProducts)
     return Status::ok();
-  MGC_ASSIGN(choices, ProductChoices::open(*device_, options_.device.tuneCache));
-  choices_ = std::move(choices);
+  MGC_SET(choices_, ProductChoices::open(*device_, options_.device.tuneCache));
   if (!isProcessRank()) {
     for (const std::unique_ptr<EngineRank> &rank : ranks_)
       MGC_TRY(rank->choose(*choices_).at(fmt::format("rank {}", rank->index())));
@@ -321,8 +314,7 @@ Status RankEngine::load(const std::string &bundle) {
   threadsPerRank_ =
       options_.threadsPerRank > 0 ? options_.threadsPerRank : threadsOfRank(cores_.size(), ranksOnCores());
   MGC_TRY(openDevice());
-  MGC_ASSIGN(kernels, RowKernels::load(plan_, bundle, *device_));
-  kernels_ = std::move(kernels);
+  MGC_SET(kernels_, RowKernels::load(plan_, bundle, *device_));
   MGC_TRY(verifyKernels(plan_, *kernels_));
   if (!isOnHost())
     MGC_TRY(checkMemory());
@@ -439,10 +431,8 @@ StepResult RankEngine::finishStep(int64_t step, double seconds) {
 // same would not end if one of them skipped alone.
 Status RankEngine::askToUpdate(const Accepts &accepts) {
   int32_t refused = accepts(results()) ? 0 : 1;
-  if (isProcessRank()) {
-    MGC_ASSIGN(greatest, reports_->greatest(refused));
-    refused = greatest;
-  }
+  if (isProcessRank())
+    MGC_SET(refused, reports_->greatest(refused));
   isUpdated_ = refused == 0;
   return Status::ok();
 }

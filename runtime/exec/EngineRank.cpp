@@ -39,12 +39,9 @@ Result<std::unique_ptr<EngineRank>> EngineRank::create(const plan::Plan &plan, c
 }
 
 Status EngineRank::allocate() {
-  MGC_ASSIGN(record, resolveRank(plan_, options_.seed, communicator_));
-  record_ = std::move(record);
-  MGC_ASSIGN(copies, device_.makeStream());
-  copies_ = std::move(copies);
-  MGC_ASSIGN(arena, RankArena::allocate(device_, record_.stage->bytes, options_.isOnHost));
-  arena_ = std::move(arena);
+  MGC_SET(record_, resolveRank(plan_, options_.seed, communicator_));
+  MGC_SET(copies_, device_.makeStream());
+  MGC_SET(arena_, RankArena::allocate(device_, record_.stage->bytes, options_.isOnHost));
   return Status::ok();
 }
 
@@ -60,29 +57,24 @@ Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices
   const Concurrency concurrency = !options_.isOnHost ? Concurrency::all
                                   : hasThreads       ? Concurrency::products
                                                      : Concurrency::none;
-  MGC_ASSIGN(program, RankProgram::make(plan_, record_, kernels, device_, choices, concurrency));
-  program_ = std::move(program);
-  MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
-  io_ = std::move(io);
+  MGC_SET(program_, RankProgram::make(plan_, record_, kernels, device_, choices, concurrency));
+  MGC_SET(io_, StepIo::make(device_, plan_, record_.rank));
   if (options_.timeline.trace() || options_.timeline.measure)
     MGC_TRY(makeClock());
   StreamExecutorOptions executorOptions{arena_.address(), options_.isOnHost ? nullptr : io_.marks(),
                                         options_.inject,  options_.isOnHost,
                                         hasThreads,       options_.prepareThread};
-  MGC_ASSIGN(executor, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
-  executor_ = std::move(executor);
+  MGC_SET(executor_, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
   return communicator_.connect();
 }
 
 Status EngineRank::makeClock() {
-  MGC_ASSIGN(timeline, Timeline::create(record_, options_.timeline));
-  timeline_ = std::move(timeline);
+  MGC_SET(timeline_, Timeline::create(record_, options_.timeline));
   if (options_.isOnHost) {
     clock_ = std::make_unique<HostClock>(*timeline_);
     return Status::ok();
   }
-  MGC_ASSIGN(clock, StreamClock::make(device_, record_, *timeline_));
-  clock_ = std::move(clock);
+  MGC_SET(clock_, StreamClock::make(device_, record_, *timeline_));
   return Status::ok();
 }
 
@@ -144,13 +136,12 @@ Status EngineRank::enqueueDirectly(const StepOrder &order) {
 Status EngineRank::capture(const StepOrder &order) {
   MGC_TRY(stream().beginCapture());
   const Status enqueued = enqueueDirectly(order);
-  Result<plugin::Graph> graph = stream().endCapture();
+  Result<plugin::Graph> captured = stream().endCapture();
   MGC_TRY(Status(enqueued));
-  if (!graph.isOk())
-    return Status(graph.status()).at("capturing a step");
+  MGC_ASSIGN(graph, std::move(captured).at("capturing a step"));
   std::lock_guard lock(graphMutex_);
   if (!isGraphDropped_)
-    graph_ = graph.take();
+    graph_ = std::move(graph);
   return Status::ok();
 }
 

@@ -92,8 +92,7 @@ Status ProductChoices::choose(const plugin::Stream &stream, MeasuringRoom room,
       continue;
     std::optional<int64_t> algorithm = remembered(key, product);
     if (!algorithm) {
-      MGC_ASSIGN(measured, measure(stream, room, product));
-      algorithm = measured;
+      MGC_SET(algorithm, measure(stream, room, product));
       if (algorithm)
         keep(key, *algorithm);
     }

@@ -56,12 +56,10 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
 Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, int64_t bytes, bool isOnHost) {
   RankArena arena;
   arena.isOnHost_ = isOnHost;
-  MGC_ASSIGN(memory, device.allocate(bytes));
-  arena.memory_ = std::move(memory);
+  MGC_SET(arena.memory_, device.allocate(bytes));
   if (isOnHost)
     return arena;
-  MGC_ASSIGN(mirror, makeMirror(bytes));
-  arena.mirror_ = std::move(mirror);
+  MGC_SET(arena.mirror_, makeMirror(bytes));
   for (Piece &piece : arena.pieces_) {
     MGC_ASSIGN(buffer, device.allocateHost(std::min(bytes, kPiece)));
     MGC_ASSIGN(done, device.makeEvent());

@@ -62,10 +62,9 @@ Status RankProgram::Maker::makeAll() {
   for (const ChunkRecord &chunk : record_.chunks) {
     std::vector<PreparedInstruction> &made = program_.chunks_.emplace_back();
     for (const InstructionRecord &instruction : chunk.instructions) {
-      Result<PreparedInstruction> one = make(chunk, instruction);
-      if (!one.isOk())
-        return Status(one.status()).at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
-      made.push_back(*one);
+      MGC_ASSIGN(one,
+                 make(chunk, instruction).at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label)));
+      made.push_back(one);
     }
     const std::vector<int64_t> firstReaders = firstReadersOfCounts(plan_.mesh, chunk);
     for (size_t i = 0; i < made.size(); ++i)

@@ -96,10 +96,8 @@ Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_
   const plan::Axes &placement = plan::placementOf(instruction.body);
   record.coordinate = plan::coordinate(plan_.mesh, rank_, placement);
   record.coordinates = plan::groupSize(plan_.mesh, placement);
-  if (const std::optional<plan::RankGroup> group = plan::groupOf(instruction.body)) {
-    MGC_ASSIGN(opened, openGroup(*group, to.chunk->task));
-    record.group = opened;
-  }
+  if (const std::optional<plan::RankGroup> group = plan::groupOf(instruction.body))
+    MGC_SET(record.group, openGroup(*group, to.chunk->task));
   to.instructions.push_back(record);
   return Status::ok();
 }

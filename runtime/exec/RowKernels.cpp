@@ -68,10 +68,7 @@ Result<std::unique_ptr<RowKernels>> RowKernels::load(const plan::Plan &plan, con
   if (const uint64_t found = hashName(file.text()); found != chosen->hash)
     return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again", path,
                   found, chosen->hash);
-  Result<plugin::Module> module = device.loadModule(path, file.text());
-  if (!module.isOk())
-    return Status(module.status()).at(path);
-  kernels->module_ = module.take();
+  MGC_SET(kernels->module_, device.loadModule(path, file.text()).at(path));
   for (const plan::RowKernel *row : rows)
     MGC_TRY(kernels->add(row->symbol).at(path));
   return kernels;

@@ -27,9 +27,8 @@ Result<StepIo> StepIo::make(const plugin::PluginDevice &device, const plan::Plan
     io.records_[i].ring.offset = io.inputBytes_;
     io.inputBytes_ += plan::aligned(io.bytes_[i]);
   }
-  MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + plan::aligned(kScalarBytes)) +
-                                         plan::aligned(kResultBytes) + plan::kAlignment));
-  io.memory_ = std::move(memory);
+  MGC_SET(io.memory_, device.allocateHost(2 * (io.inputBytes_ + plan::aligned(kScalarBytes)) +
+                                          plan::aligned(kResultBytes) + plan::kAlignment));
   return io;
 }
 

@@ -64,10 +64,8 @@ Status StreamClock::report(bool hasFailed) {
   size_t event = 1;
   int64_t time = begin_;
   for (size_t i = 0; i < record_.schedule.size(); ++i)
-    if (record_.schedule[i].step.kind == StepKind::run) {
-      MGC_ASSIGN(end, reportRun(static_cast<int64_t>(i), event, time));
-      time = end;
-    }
+    if (record_.schedule[i].step.kind == StepKind::run)
+      MGC_SET(time, reportRun(static_cast<int64_t>(i), event, time));
   MGC_ASSIGN(end, timeOf(event));
   timeline_.closeAt(end);
   return Status::ok();

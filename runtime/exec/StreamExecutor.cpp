@@ -77,12 +77,10 @@ StreamExecutor::Cursor StreamExecutor::cursorOn(const Stream &stream, bool isOfL
 }
 
 Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
-  MGC_ASSIGN(compute, device.makeStream());
-  compute_ = std::move(compute);
+  MGC_SET(compute_, device.makeStream());
   cursor_ = cursorOn(compute_, false);
   secondCursor_ = cursorOn(compute_, false);
-  MGC_ASSIGN(begun, device.makeEvent());
-  begun_ = std::move(begun);
+  MGC_SET(begun_, device.makeEvent());
   for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::step}) {
     MGC_ASSIGN(stream, device.makeStream(true));
     MGC_ASSIGN(begin, device.makeEvent());
@@ -109,8 +107,7 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
 Status StreamExecutor::makeEventsOf(const plugin::PluginDevice &device, int64_t index) {
   if (!isRun(index) && !transferStreams_.contains(linkOf(index))) {
     MGC_TRY(communicator_.openTransfers(linkOf(index).first, linkOf(index).second));
-    MGC_ASSIGN(stream, device.makeStream(true));
-    transferStreams_[linkOf(index)] = std::move(stream);
+    MGC_SET(transferStreams_[linkOf(index)], device.makeStream(true));
   }
   if (options_.isOnHost)
     return Status::ok();
@@ -202,10 +199,8 @@ Status StreamExecutor::enqueueSchedule(const BeforeUpdate &beforeUpdate) {
   const auto size = static_cast<int64_t>(record_.schedule.size());
   bool isUpdated = true;
   for (int64_t index = 0; index < size; ++index) {
-    if (index == record_.updateStep) {
-      MGC_ASSIGN(wanted, beforeUpdate());
-      isUpdated = wanted;
-    }
+    if (index == record_.updateStep)
+      MGC_SET(isUpdated, beforeUpdate());
     if (isUpdated || !isOfTask(index, plan::Task::update))
       MGC_TRY(runStep(index));
   }

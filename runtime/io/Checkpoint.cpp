@@ -37,13 +37,11 @@ Result<fs::path> entryFile(const std::string &path) {
 
 Result<std::map<std::string, std::string>> readCheckpointIndex(const std::string &path) {
   MGC_ASSIGN(text, readFile(path, kMaxIndexBytes));
-  Result<json> index = parseJson(text);
-  if (!index.isOk())
-    return Status(index.status()).at(path);
-  if (!index->is_object() || !index->contains("weight_map") || !(*index)["weight_map"].is_object())
+  MGC_ASSIGN(index, parseJson(text).at(path));
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     return errorf("{}: expected an object with an object \"weight_map\" from tensor to file name", path);
   std::map<std::string, std::string> files;
-  for (const auto &[tensor, file] : (*index)["weight_map"].items()) {
+  for (const auto &[tensor, file] : index["weight_map"].items()) {
     if (!file.is_string())
       return errorf("{}: weight_map of \"{}\" is {}, expected a file name", path, printable(tensor), file.type_name());
     const std::string &name = file.get_ref<const std::string &>();

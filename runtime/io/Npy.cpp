@@ -161,10 +161,7 @@ Result<TensorView> parse(const MappedFile &file) {
 Result<Npy> Npy::open(const std::string &path) {
   MGC_ASSIGN(mapped, MappedFile::open(path));
   Npy npy(std::move(mapped));
-  Result<TensorView> tensor = parse(npy.file_);
-  if (!tensor.isOk())
-    return Status(tensor.status()).at(path);
-  npy.tensor_ = tensor.take();
+  MGC_SET(npy.tensor_, parse(npy.file_).at(path));
   return npy;
 }
 

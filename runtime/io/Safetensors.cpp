@@ -159,13 +159,11 @@ Result<std::string> makeHeader(std::span<const TensorSpec> tensors, const std::m
 Result<Safetensors> Safetensors::open(const std::string &path) {
   MGC_ASSIGN(mapped, MappedFile::open(path));
   Safetensors file(std::move(mapped));
-  Result<std::string_view> text = headerText(file.file_);
-  if (!text.isOk())
-    return Status(text.status()).at(path);
-  Result<json> header = parseJson(*text);
+  MGC_ASSIGN(text, headerText(file.file_).at(path));
+  Result<json> header = parseJson(text);
   if (!header.isOk())
     return errorf("{}: header: {}", path, header.status().message());
-  MGC_TRY(parseHeader(*header, file.file_.bytes().subspan(8 + text->size()), file.tensors_, file.metadata_).at(path));
+  MGC_TRY(parseHeader(*header, file.file_.bytes().subspan(8 + text.size()), file.tensors_, file.metadata_).at(path));
   return file;
 }
 
@@ -178,15 +176,13 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std
                                                     const std::map<std::string, std::string> &metadata,
                                                     PageCache cache) {
   int64_t dataBytes = 0;
-  Result<std::string> header = makeHeader(tensors, metadata, dataBytes);
-  if (!header.isOk())
-    return Status(header.status()).at(path);
+  MGC_ASSIGN(header, makeHeader(tensors, metadata, dataBytes).at(path));
   MGC_ASSIGN(file, AtomicFile::create(path, cache));
   SafetensorsWriter writer(std::move(file));
   writer.expected_ = dataBytes;
-  uint64_t length = header->size();
+  uint64_t length = header.size();
   MGC_TRY(writer.append(std::as_bytes(std::span(&length, 1))));
-  MGC_TRY(writer.append(std::as_bytes(std::span(*header))));
+  MGC_TRY(writer.append(std::as_bytes(std::span(header))));
   return writer;
 }
 

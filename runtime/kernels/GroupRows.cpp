@@ -17,9 +17,7 @@ static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share
       return plan::rowOfNoGroup(row, what.rows, numbers[row], share.all);
     own += isOwn(what, share, numbers[row]);
   }
-  if (own > what.places)
-    return plan::moreRowsThanPlaces(share.first, what.groups, own, what.places);
-  return Status::ok();
+  return own > what.places ? plan::moreRowsThanPlaces(share.first, what.groups, own, what.places) : Status::ok();
 }
 
 Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers, int32_t *counts,

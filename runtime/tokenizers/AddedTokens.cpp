@@ -19,8 +19,7 @@ Result<std::vector<AddedToken>> readAddedTokens(const JsonPlace &json) {
     for (const auto &[name, flag, otherwise] :
          {std::tuple("single_word", &token.isSingleWord, false), std::tuple("lstrip", &token.stripsLeft, false),
           std::tuple("rstrip", &token.stripsRight, false), std::tuple("normalized", &token.isNormalized, !isSpecial)}) {
-      MGC_ASSIGN(value, row[name].flag(otherwise));
-      *flag = value;
+      MGC_SET(*flag, row[name].flag(otherwise));
     }
     if (id < 0 || id > INT32_MAX)
       return errorf("{}.id: is {}, expected 0 to {}", row.where(), row["id"].shown(), INT32_MAX);

@@ -89,10 +89,8 @@ private:
     vocabulary_ = std::ssize(names), fusesUnknown_ = fuses, ignoresMerges_ = ignores, givesBytes_ = givesBytes;
     for (auto [field, text] :
          {std::pair("continuing_subword_prefix", &prefix_), std::pair("end_of_word_suffix", &suffix_)})
-      if (!json[field].isNull()) {
-        MGC_ASSIGN(given, json[field].text());
-        *text = given;
-      }
+      if (!json[field].isNull())
+        MGC_SET(*text, json[field].text());
     if (!json["unk_token"].isNull()) {
       MGC_ASSIGN(unknown, json["unk_token"].text());
       unknown_ = findToken(names, unknown);

@@ -245,10 +245,8 @@ Result<std::optional<EndToken>> readEndToken(const std::filesystem::path &folder
     if (!std::filesystem::exists(path, ignored))
       continue;
     MGC_ASSIGN(text, readFile(path, kMostBytes));
-    Result<nlohmann::json> json = parseJson(text);
-    if (!json.isOk())
-      return Status(json.status()).at(path);
-    const nlohmann::json end = json->is_object() ? json->value("eos_token", nlohmann::json()) : nlohmann::json();
+    MGC_ASSIGN(json, parseJson(text).at(path));
+    const nlohmann::json end = json.is_object() ? json.value("eos_token", nlohmann::json()) : nlohmann::json();
     if (end.is_null())
       continue;
     const nlohmann::json token = end.is_object() ? end.value("content", nlohmann::json()) : end;
@@ -284,13 +282,11 @@ Result<nlohmann::json> readMerges(const std::string &path) {
 
 Result<std::unique_ptr<Tokenizer>> openGpt2Tokenizer(const std::string &vocabulary, const std::string &merges) {
   MGC_ASSIGN(text, readFile(vocabulary, kMostBytes));
-  Result<nlohmann::json> tokens = parseJson(text);
-  if (!tokens.isOk())
-    return Status(tokens.status()).at(vocabulary);
+  MGC_ASSIGN(tokens, parseJson(text).at(vocabulary));
   MGC_ASSIGN(pairs, readMerges(merges));
   const nlohmann::json json = {
       {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
-      {"model", {{"type", "BPE"}, {"vocab", tokens.take()}, {"merges", std::move(pairs)}}}};
+      {"model", {{"type", "BPE"}, {"vocab", std::move(tokens)}, {"merges", std::move(pairs)}}}};
   MGC_ASSIGN(parts, readParts(JsonPlace(json, fmt::format("{} with {}", vocabulary, merges))));
   parts.end = parts.model->idOf("<|endoftext|>");
   return std::unique_ptr<Tokenizer>(std::make_unique<HuggingFaceTokenizer>(std::move(parts)));
@@ -305,10 +301,8 @@ std::string tokenizerJsonOf(const std::string &path) {
 Result<std::unique_ptr<Tokenizer>> openHuggingFaceTokenizer(const std::string &path) {
   const std::filesystem::path file = tokenizerJsonOf(path);
   MGC_ASSIGN(text, readFile(file.string(), kMostBytes));
-  Result<nlohmann::json> json = parseJson(text);
-  if (!json.isOk())
-    return Status(json.status()).at(file.string());
-  MGC_ASSIGN(parts, readParts(JsonPlace(*json, file.string())));
+  MGC_ASSIGN(json, parseJson(text).at(file.string()));
+  MGC_ASSIGN(parts, readParts(JsonPlace(json, file.string())));
   MGC_ASSIGN(endToken, readEndToken(file.parent_path()));
   if (endToken) {
     const auto added = findToken(parts.added, endToken->text);

@@ -220,10 +220,8 @@ public:
     if (field.isNull())
       return std::unique_ptr<TextNormalizer>();
     MGC_ASSIGN(text, field.text());
-    auto map = PrecompiledMap::parse(text);
-    if (!map.isOk())
-      return Status(map.status()).at(field.where());
-    return std::unique_ptr<TextNormalizer>(std::make_unique<PrecompiledNormalizer>(map.take()));
+    MGC_ASSIGN(map, PrecompiledMap::parse(text).at(field.where()));
+    return std::unique_ptr<TextNormalizer>(std::make_unique<PrecompiledNormalizer>(std::move(map)));
   }
   Status apply(std::string &text) const override {
     std::string out;

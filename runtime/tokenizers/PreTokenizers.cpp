@@ -31,9 +31,7 @@ Result<SplitBehavior> behaviorOf(const JsonPlace &json) {
 }
 
 Status send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
-  if (end == begin)
-    return Status::ok();
-  return sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
+  return end == begin ? Status::ok() : sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
 }
 
 Status sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, const PieceSink &sink) {
@@ -159,10 +157,8 @@ class PunctuationPreTokenizer final : public PreTokenizer {
 public:
   static Made make(const JsonPlace &json) {
     auto punctuation = std::make_unique<PunctuationPreTokenizer>();
-    if (!json["behavior"].isNull()) {
-      MGC_ASSIGN(behavior, behaviorOf(json["behavior"]));
-      punctuation->behavior_ = behavior;
-    }
+    if (!json["behavior"].isNull())
+      MGC_SET(punctuation->behavior_, behaviorOf(json["behavior"]));
     return std::unique_ptr<PreTokenizer>(std::move(punctuation));
   }
   Status split(const TextPiece &piece, const PieceSink &sink) const override {
@@ -199,10 +195,8 @@ public:
     MGC_ASSIGN(splits, json["split"].flag(true));
     MGC_ASSIGN(prepends, json["add_prefix_space"].flag(true)); // a field of older files
     std::string scheme = prepends ? "always" : "never";
-    if (!json["prepend_scheme"].isNull()) {
-      MGC_ASSIGN(given, json["prepend_scheme"].text());
-      scheme = given;
-    }
+    if (!json["prepend_scheme"].isNull())
+      MGC_SET(scheme, json["prepend_scheme"].text());
     if (scheme != "always" && scheme != "first" && scheme != "never")
       return errorf("{}.prepend_scheme: is {}, expected always, first or never", json.where(), scheme);
     if (replacement.empty())

@@ -26,10 +26,8 @@ std::string_view typeOfFields(const JsonPlace &json) {
 
 Result<std::unique_ptr<TokenModel>> makeTokenModel(const JsonPlace &json, bool givesBytes) {
   std::string type(typeOfFields(json));
-  if (!json["type"].isNull()) {
-    MGC_ASSIGN(given, json.type());
-    type = given;
-  }
+  if (!json["type"].isNull())
+    MGC_SET(type, json.type());
   MGC_ASSIGN(row, rowOf(json, type, kModels, "model"));
   return row->make(json, givesBytes);
 }

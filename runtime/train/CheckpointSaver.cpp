@@ -79,11 +79,9 @@ Result<bool> CheckpointSaver::begin(int64_t step) {
   ++saves_;
   MGC_ASSIGN(own, isWriter() ? make() : std::string());
   std::vector<std::string> answers = {own};
-  if (processes_) {
-    MGC_ASSIGN(all, processes_->store().gather(keyOf("folder"), processes_->rank(), processes_->size(), own,
-                                               processes_->deadline()));
-    answers = std::move(all);
-  }
+  if (processes_)
+    MGC_SET(answers, processes_->store().gather(keyOf("folder"), processes_->rank(), processes_->size(), own,
+                                                processes_->deadline()));
   const std::string &answer = answers.front();
   if (answer != kThere && answer != kBegun)
     return Status::error(answer);
@@ -174,10 +172,8 @@ Status CheckpointSaver::completeTogether(CheckpointRecord record, const Files &o
 
 Status CheckpointSaver::collectReports(const std::vector<std::string> &reports, CheckpointRecord &record) {
   for (size_t rank = 0; rank < reports.size(); ++rank) {
-    Result<std::vector<CheckpointFile>> files = readReport(reports[rank]);
-    if (!files.isOk())
-      return Status(files.status()).at(fmt::format("rank {}", rank));
-    std::ranges::move(*files, std::back_inserter(record.files));
+    MGC_ASSIGN(files, readReport(reports[rank]).at(fmt::format("rank {}", rank)));
+    std::ranges::move(files, std::back_inserter(record.files));
   }
   return Status::ok();
 }

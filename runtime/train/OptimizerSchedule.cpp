@@ -23,9 +23,7 @@ double wsdCoefficient(const OptimizerOptions &options, int64_t decay, int64_t do
     return 1.0 - ratio;
   if (options.lrWsdDecayStyle == "cosine")
     return cosineCoefficient(ratio);
-  if (options.lrWsdDecayStyle == "minus_sqrt")
-    return 1.0 - std::sqrt(ratio);
-  return 2.0 * std::pow(0.5, ratio) - 1.0;
+  return options.lrWsdDecayStyle == "minus_sqrt" ? 1.0 - std::sqrt(ratio) : 2.0 * std::pow(0.5, ratio) - 1.0;
 }
 
 double decayCoefficient(const OptimizerOptions &options, int64_t decay, int64_t done) {

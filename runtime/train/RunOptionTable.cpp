@@ -125,11 +125,10 @@ Rows dataOptions() {
   return {
       Row("plan", at<&T::plan>, kNotEmpty, elsewhere, "Folder that mgc compile wrote"),
       Row("--data", at<&T::data>, kFile, elsewhere,
-          ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw little-endian "
-          "ids, of the type in the .idx beside it or --bin-type; .safetensors: input_ids and labels "
-          "(shifted, -100 ignored), integers [steps, global batch, sequence], and position_ids of packed "
-          "documents, attention_mask of padding, token_type_ids; else UTF-8 text for a model of bytes, a "
-          "token per byte. docs/data.md says more"),
+          ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw little-endian ids, of the "
+          "type in the .idx beside it or --bin-type; .safetensors: input_ids and labels (shifted, -100 ignored), "
+          "integers [steps, global batch, sequence], and position_ids of packed documents, attention_mask of padding, "
+          "token_type_ids; else UTF-8 text for a model of bytes, a token per byte. docs/data.md says more"),
       Row("--text-bytes", at<&T::textBytes>, kAny, elsewhere,
           "Read a text as bytes for a model that has a tokenizer too", {.needs = {"--data"}}),
       Row("--eod-token-id", at<&T::documents, &DocumentOptions::endToken>, whole(0), data,
@@ -179,12 +178,10 @@ Rows dataOptions() {
           "processes, need not compute it",
           {.idle = {kNoCorpus}}),
       Row("--pad-token-id", at<&T::corpus, &C::padToken>, whole(0), corpus,
-          "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a tokenizer's "
-          "pad",
+          "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a tokenizer's pad",
           {.idle = {kNoCorpus}, .none = "-1"}),
       Row("--dataloader-inter-document-masking", at<&T::corpus, &C::separatesSequences>, kAny, corpus,
-          "For plans of packed documents: they are the sequences of --data-path, instead of ending at "
-          "--eod-token-id",
+          "For plans of packed documents: they are the sequences of --data-path, instead of ending at --eod-token-id",
           {.idle = {kNoCorpus}}),
       Row("--dataloader-type",
           [](T &options, const std::string &word) {
@@ -213,8 +210,7 @@ Rows loadOptions() {
           "A new training begins with the weights of the checkpoint: at step 0, with moments of zero",
           {.needs = {"--load"}}),
       Row("--override-opt-param-scheduler,--override-opt_param-scheduler", at<&T::overridesOptimizer>, kAny, no,
-          "Go on from a checkpoint with other settings of the optimizer and of the learning rate, instead of "
-          "an error",
+          "Go on from a checkpoint with other settings of the optimizer and of the learning rate, instead of an error",
           {.idle = {kNoStart}}),
       Row("--ignore-extra-weights", at<&T::ignoreExtraWeights>, kAny, no,
           "Leave out tensors of --load that the model does not have, instead of an error", {.idle = {kNoLoad}}),
@@ -226,15 +222,13 @@ Rows loadOptions() {
 Rows saveOptions() {
   return {
       Row("--save", at<&T::save>, kNotEmpty, run,
-          "Folder for the weights and a checkpoint of all training state at the end; weights in it are "
-          "replaced"),
+          "Folder for the weights and a checkpoint of all training state at the end; weights in it are replaced"),
       Row("--save-dtype",
           [](T &options, const std::string &word) {
             options.saveType = word == "f32" ? plan::DType::f32 : plan::DType::bf16;
           },
           oneOf({"f32", "bf16"}), run,
-          "Type of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the master "
-          "weights",
+          "Type of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the master weights",
           {.needs = {"--save"},
            .text = [](const T &options) -> std::string {
              return std::string(options.saveType ? nameOf(*options.saveType) : "that of the plan");
@@ -424,8 +418,7 @@ Rows optimizerOptions() {
       Row("--lr-warmup-iters", atOptimizer<&O::lrWarmup>, whole(), optimizer, "Steps from --lr-warmup-init to --lr",
           {.idle = {kRates}, .absent = hasNoIterations}),
       Row("--lr-warmup-fraction", atTyped<&Typed::warmupFraction>, number(0, 1), elsewhere,
-          "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole number of "
-          "them",
+          "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole number of them",
           {.excludes = {"--lr-warmup-iters"}, .idle = {kRates}}),
       Row("--lr-warmup-init", atOptimizer<&O::lrWarmupInit>, number(), optimizer,
           "Rate of the first step of the warmup", {.idle = {kRates, kNoWarmup}, .absent = hasRates}),
@@ -470,9 +463,8 @@ Rows optimizerOptions() {
            .text = [](const T &options) { return std::to_string(options.optimizer.lrWsdDecay); },
            .absent = hasNoSampleSchedule}),
       Row("--rampup-batch-size", atTyped<&Typed::rampup>, whole(1), data,
-          "The batch grows from START to the plan's global batch by INCREMENT, over the first SAMPLES, by "
-          "the plans of mgc compile --rampup-batch-size. The state goes from one plan to the next by a "
-          "checkpoint in --save",
+          "The batch grows from START to the plan's global batch by INCREMENT, over the first SAMPLES, by the plans of "
+          "mgc compile --rampup-batch-size. The state goes from one plan to the next by a checkpoint in --save",
           {.needs = {"--train-samples", "--save"},
            .excludes = {"--no-save-optim"},
            .values = "START INCREMENT SAMPLES",

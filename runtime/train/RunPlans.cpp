@@ -46,8 +46,7 @@ Result<uint64_t> RunPlans::addHash(const plan::Plan &plan) {
 }
 
 Status RunPlans::verifySmaller(const TrainingOptions &options) {
-  MGC_ASSIGN(sizes, plan::BatchSizes::growing(*options.rampup, whole_.globalBatchSize));
-  sizes_ = std::move(sizes);
+  MGC_SET(sizes_, plan::BatchSizes::growing(*options.rampup, whole_.globalBatchSize));
   for (const auto &range : sizes_.ranges().first(sizes_.ranges().size() - 1)) {
     const std::string folder = folderOf(range.firstStep);
     if (std::error_code ignored; !std::filesystem::exists(folder + "/" + plan::kPlanFile, ignored))
@@ -57,8 +56,7 @@ Status RunPlans::verifySmaller(const TrainingOptions &options) {
                     options.rampup->samples);
     MGC_ASSIGN(plan, readProvedPlan(folder));
     MGC_TRY(verifyAlike(plan, whole_, range.size).at("--rampup-batch-size: " + folder));
-    MGC_ASSIGN(hash, addHash(plan));
-    hashes_[range.size] = hash;
+    MGC_SET(hashes_[range.size], addHash(plan));
   }
   return Status::ok();
 }

@@ -23,13 +23,11 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
                        options_.verifyModel};
   if (!options_.savesWeightsAlone)
     target.checkpoints = checkpointsAtOnce(changes);
-  MGC_ASSIGN(lock, lockFolder(*options_.save));
-  lock_ = std::move(lock);
-  Result<std::vector<std::string>> notes = prepareSave(plan, target);
-  MGC_TRY(Status(notes.status()).at("--save"));
+  MGC_SET(lock_, lockFolder(*options_.save));
+  MGC_ASSIGN(notes, prepareSave(plan, target).at("--save"));
   if (!options_.savesWeightsAlone)
-    MGC_TRY(openFolder(*notes));
-  for (const std::string &note : *notes)
+    MGC_TRY(openFolder(notes));
+  for (const std::string &note : notes)
     observer_.noted(note);
   return Status::ok();
 }
@@ -37,9 +35,7 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
 Status RunSaves::openFolder(std::vector<std::string> &notes) {
   const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
   const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
-  Result<CheckpointFolder> folder = CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes);
-  MGC_TRY(Status(folder.status()).at("--save"));
-  folder_ = folder.take();
+  MGC_SET(folder_, CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes).at("--save"));
   return Status::ok();
 }
 

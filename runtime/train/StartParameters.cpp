@@ -64,11 +64,10 @@ Status StartLoader::loadWeightsOfStart() {
 
 Status StartLoader::loadCheckpoint() {
   const StatePart part = start_.continues ? StatePart::all : StatePart::weights;
-  Result<StateReader> checkpoint = StateReader::open(*start_.checkpoint, start_.record);
-  MGC_TRY(Status(checkpoint.status()).at("--load"));
-  MGC_TRY(verifyStateFits(engine_.plan(), *checkpoint, part).at("--load"));
-  MGC_TRY(verifyFiles(*checkpoint).at("--load"));
-  MGC_TRY(loadState(engine_.plan(), *checkpoint, engine_.arenas(), part, fill_));
+  MGC_ASSIGN(checkpoint, StateReader::open(*start_.checkpoint, start_.record).at("--load"));
+  MGC_TRY(verifyStateFits(engine_.plan(), checkpoint, part).at("--load"));
+  MGC_TRY(verifyFiles(checkpoint).at("--load"));
+  MGC_TRY(loadState(engine_.plan(), checkpoint, engine_.arenas(), part, fill_));
   MGC_TRY(verifyCopies(*start_.checkpoint));
   return engine_.upload(start_.continues ? Part::state : Part::weights);
 }

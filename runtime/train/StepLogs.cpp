@@ -37,8 +37,7 @@ Status StepLogs::open(const TrainingOptions &options, std::optional<int64_t> con
     return Status::ok();
   eventInterval_ = options.tensorboardInterval;
   eventsHaveTimers_ = options.timersInTensorboard;
-  MGC_ASSIGN(events, EventFile::create(*options.tensorboard, continued));
-  events_ = std::move(events);
+  MGC_SET(events_, EventFile::create(*options.tensorboard, continued));
   return Status::ok();
 }
 

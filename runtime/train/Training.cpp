@@ -44,12 +44,10 @@ private:
 };
 
 Status WholeRun::open() {
-  MGC_ASSIGN(start, findStart(options_));
-  start_ = std::move(start);
+  MGC_SET(start_, findStart(options_));
   if (start_.continues)
     shared_.checks.goOnFrom(start_.record);
-  MGC_ASSIGN(plans, RunPlans::open(options_));
-  plans_ = std::move(plans);
+  MGC_SET(plans_, RunPlans::open(options_));
   MGC_TRY(findIterations());
   MGC_TRY(verifyIterations(options_, start_.step()));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
@@ -82,9 +80,8 @@ Status WholeRun::verify() const {
     return errorf("{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
                   options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
   if (!launch.isAlone() && plan.target == plan::Target::cpu && !options_.mpi)
-    return errorf("{}: the plan is for CPUs, and MPI carries the data of its {} processes ({}): {}; expected "
-                  "mpirun -n {} "
-                  "mgrun of Open MPI or MPICH, or one process, which runs all ranks",
+    return errorf("{}: the plan is for CPUs, and MPI carries the data of its {} processes ({}): {}; expected mpirun -n "
+                  "{} mgrun of Open MPI or MPICH, or one process, which runs all ranks",
                   options_.plan, launch.size, launch.by, options_.whyNoMpi, launch.size);
   return Status::ok();
 }
@@ -105,8 +102,7 @@ Status WholeRun::join() {
     shared_.storeHosts = makeStoreHosts(*shared_.processes, options_.timeout);
     return Status::ok();
   }
-  MGC_ASSIGN(world, MpiWorld::open(*options_.mpi, *shared_.processes, options_.timeout));
-  shared_.world = std::move(world);
+  MGC_SET(shared_.world, MpiWorld::open(*options_.mpi, *shared_.processes, options_.timeout));
   return Status::ok();
 }
 
@@ -143,8 +139,7 @@ Result<TrainingSummary> WholeRun::run() {
     summary = joined(summary, part.summary);
     if (part.isOver)
       return summary;
-    MGC_ASSIGN(next, startOfNextPart(options_, part.stepsDone));
-    start_ = std::move(next);
+    MGC_SET(start_, startOfNextPart(options_, part.stepsDone));
   }
 }
 

@@ -149,8 +149,7 @@ Status TrainingPart::load() {
     work_ = options_.findStepWork(engine_->plan());
   if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
-    MGC_ASSIGN(rates, engine_->measureRates());
-    rates_ = rates;
+    MGC_SET(rates_, engine_->measureRates());
   }
   if (const std::string note = start_.note(options_); !note.empty())
     observer_.noted(note);
@@ -214,8 +213,7 @@ Status TrainingPart::loadEngine(plan::Plan plan) {
     engine.timeline.measureFirst = start_.step();
     engine.timeline.measureEvery = options_.logInterval;
   }
-  MGC_ASSIGN(made, Engine::create(std::move(plan), plans_.folderOf(start_.step()), engine));
-  engine_ = std::move(made);
+  MGC_SET(engine_, Engine::create(std::move(plan), plans_.folderOf(start_.step()), engine));
   interrupt_.watch(engine_.get());
   return Status::ok();
 }
@@ -226,8 +224,7 @@ Status TrainingPart::loadEvaluation() {
   const EngineOptions engine =
       engineOptions(evaluationPlan_->target,
                     fmt::format("evaluation beside batches of {}", plans_.sizes().rangeOf(start_.step()).size));
-  MGC_ASSIGN(made, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, dataReading()));
-  evaluation_ = std::move(made);
+  MGC_SET(evaluation_, Evaluation::open(options_, start_, *engine_, *evaluationPlan_, engine, dataReading()));
   return Status::ok();
 }
 
@@ -260,10 +257,9 @@ void TrainingPart::readAhead() {
 // A failure outside the engine ends the training between two steps, in all processes at the same one.
 Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
   const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isExitDue() ? ended : goOn;
-  const Result<int32_t> greatest = engine_->greatest(own);
-  if (!greatest.isOk())
-    return Status(greatest.status()).at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone()));
-  return static_cast<Vote>(*greatest);
+  MGC_ASSIGN(greatest,
+             engine_->greatest(own).at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone())));
+  return static_cast<Vote>(greatest);
 }
 
 Status TrainingPart::runSteps() {
@@ -300,16 +296,16 @@ Status TrainingPart::runSteps() {
 // A failure outside the engine ends the training before the next step, in all processes.
 Result<bool> TrainingPart::evaluate(Split split) {
   interrupt_.watch(&evaluation_->engine());
-  Result<Evaluation::Outcome> outcome = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
+  Result<Evaluation::Outcome> ended = evaluation_->run(*engine_, split, stepsDone(), interrupt_);
   interrupt_.watch(engine_.get());
-  MGC_TRY(Status(outcome.status()).at("evaluation"));
+  MGC_ASSIGN(outcome, std::move(ended).at("evaluation"));
   if (failure_.isOk()) // else it ends the training already
-    failure_ = outcome->failure;
-  if (!outcome->isComplete)
+    failure_ = outcome.failure;
+  if (!outcome.isComplete)
     return false;
-  for (const std::string &note : logs_.write(outcome->result))
+  for (const std::string &note : logs_.write(outcome.result))
     observer_.noted(note);
-  observer_.evaluated(outcome->result);
+  observer_.evaluated(outcome.result);
   return true;
 }
 
@@ -395,8 +391,7 @@ Status TrainingPart::writeGradients() const {
 }
 
 Status TrainingPart::readNorms(std::vector<LayerNorm> &norms) const {
-  MGC_ASSIGN(read, norms_->read(scaleOfMean(), engine_->hosts()));
-  norms = std::move(read);
+  MGC_SET(norms, norms_->read(scaleOfMean(), engine_->hosts()));
   return Status::ok();
 }
 
@@ -417,8 +412,7 @@ Status TrainingPart::readTimers(std::vector<StepTimer> &timers) {
 }
 
 Status TrainingPart::readLoads(std::vector<ExpertLoad> &loads) const {
-  MGC_ASSIGN(read, expertLoads(engine_->plan(), engine_->arenas(), engine_->hosts()));
-  loads = std::move(read);
+  MGC_SET(loads, expertLoads(engine_->plan(), engine_->arenas(), engine_->hosts()));
   return Status::ok();
 }
 

@@ -54,10 +54,7 @@ static Result<TrainingStart> startFrom(const std::string &flag, const std::strin
   start.by = flag;
   start.checkpoint = checkpoint;
   start.continues = continues;
-  Result<CheckpointRecord> record = readRecord(checkpoint);
-  if (!record.isOk())
-    return Status(record.status()).at(flag);
-  start.record = record.take();
+  MGC_SET(start.record, readRecord(checkpoint).at(flag));
   return start;
 }
 
@@ -67,19 +64,15 @@ Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t st
 
 Result<TrainingStart> findStart(const TrainingOptions &options) {
   if (options.restartsFromLatest) {
-    Result<std::optional<std::string>> latest = findCheckpoint(*options.save);
-    if (!latest.isOk())
-      return Status(latest.status()).at(kRestart);
-    if (*latest)
-      return startFrom(kRestart, **latest, true);
+    MGC_ASSIGN(latest, findCheckpoint(*options.save).at(kRestart));
+    if (latest)
+      return startFrom(kRestart, *latest, true);
   }
   if (!options.load)
     return TrainingStart();
-  Result<std::optional<std::string>> found = findCheckpoint(*options.load);
-  if (!found.isOk())
-    return Status(found.status()).at("--load");
-  if (*found)
-    return startFrom("--load", **found, !options.finetune);
+  MGC_ASSIGN(found, findCheckpoint(*options.load).at("--load"));
+  if (found)
+    return startFrom("--load", *found, !options.finetune);
   if (std::error_code ignored; !fs::exists(*options.load, ignored))
     return errorf("--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
                   "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "

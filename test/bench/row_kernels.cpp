@@ -106,10 +106,8 @@ public:
     MGC_ASSIGN(kernels, RowKernels::load(rank->plan_, folder, rank->device_));
     rank->kernels_ = std::move(kernels);
     rank->world_ = std::make_unique<ThreadWorld>(rank->plan_.mesh.worldSize());
-    MGC_ASSIGN(record, resolveRank(rank->plan_, 1, rank->world_->communicator(0)));
-    rank->record_ = std::move(record);
-    MGC_ASSIGN(buffer, rank->device_.allocate(rank->record_.stage->bytes));
-    rank->buffer_ = std::move(buffer);
+    MGC_SET(rank->record_, resolveRank(rank->plan_, 1, rank->world_->communicator(0)));
+    MGC_SET(rank->buffer_, rank->device_.allocate(rank->record_.stage->bytes));
     MGC_TRY(rank->fill());
     return rank;
   }

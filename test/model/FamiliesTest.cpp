@@ -88,16 +88,15 @@ TEST(Gpt2, Activations) {
 
 TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {
   EXPECT_EQ(tensorsOf(model(tinyGpt2())),
-            "transformer.wte.weight 100x32, transformer.wpe.weight 64x32, "
-            "transformer.h.0.ln_1.weight 32, transformer.h.0.ln_1.bias 32, "
-            "transformer.h.0.attn.c_attn.weight[q] 32x96, transformer.h.0.attn.c_attn.bias[q] 96, "
-            "transformer.h.0.attn.c_attn.weight[k] 32x96, transformer.h.0.attn.c_attn.bias[k] 96, "
-            "transformer.h.0.attn.c_attn.weight[v] 32x96, transformer.h.0.attn.c_attn.bias[v] 96, "
-            "transformer.h.0.attn.c_proj.weight 32x32, transformer.h.0.attn.c_proj.bias 32, "
-            "transformer.h.0.ln_2.weight 32, transformer.h.0.ln_2.bias 32, "
+            "transformer.wte.weight 100x32, transformer.wpe.weight 64x32, transformer.h.0.ln_1.weight 32, "
+            "transformer.h.0.ln_1.bias 32, transformer.h.0.attn.c_attn.weight[q] 32x96, "
+            "transformer.h.0.attn.c_attn.bias[q] 96, transformer.h.0.attn.c_attn.weight[k] 32x96, "
+            "transformer.h.0.attn.c_attn.bias[k] 96, transformer.h.0.attn.c_attn.weight[v] 32x96, "
+            "transformer.h.0.attn.c_attn.bias[v] 96, transformer.h.0.attn.c_proj.weight 32x32, "
+            "transformer.h.0.attn.c_proj.bias 32, transformer.h.0.ln_2.weight 32, transformer.h.0.ln_2.bias 32, "
             "transformer.h.0.mlp.c_fc.weight 32x128, transformer.h.0.mlp.c_fc.bias 128, "
-            "transformer.h.0.mlp.c_proj.weight 128x32, transformer.h.0.mlp.c_proj.bias 32, "
-            "transformer.ln_f.weight 32, transformer.ln_f.bias 32");
+            "transformer.h.0.mlp.c_proj.weight 128x32, transformer.h.0.mlp.c_proj.bias 32, transformer.ln_f.weight 32, "
+            "transformer.ln_f.bias 32");
 }
 
 TEST(Gpt2, QueryKeyValueAreViewsOfOneTensor) {

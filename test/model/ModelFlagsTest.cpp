@@ -37,8 +37,7 @@ TEST(ModelFlags, DropoutIsOneNumberForBoth) {
   config["embd_pdrop"] = 0.1;
   EXPECT_EQ(verifyModelFlags(model(config), {{"--hidden-dropout", "0"}}).message(),
             "config.json: --hidden-dropout 0: the model has 0 and 0.1 (resid_pdrop)\n"
-            "  expected the same; the model comes from this file, so leave --hidden-dropout out or change "
-            "the file");
+            "  expected the same; the model comes from this file, so leave --hidden-dropout out or change the file");
 }
 
 TEST(ModelFlags, ExpertsAndLatentAttention) {

@@ -38,14 +38,12 @@ Status addScheduleFile(const std::string &name, frontend::Supported &supported) 
   if (std::ranges::count(supported.schedules, name, &frontend::ScheduleInfo::name) > 0 || !isFile(name))
     return Status::ok();
   MGC_ASSIGN(text, readFile(name, kMaxTextBytes));
-  Result<schedule::ScheduleText> read = schedule::readScheduleText(text);
-  if (!read.isOk())
-    return Status(read.status()).at(name);
-  const schedule::Shape &shape = read->shape;
-  frontend::ScheduleInfo row{name, read->splitBackward, shape.virtualStages, shape.virtualStages};
+  MGC_ASSIGN(read, schedule::readScheduleText(text).at(name));
+  const schedule::Shape &shape = read.shape;
+  frontend::ScheduleInfo row{name, read.splitBackward, shape.virtualStages, shape.virtualStages};
   row.chunksInV = shape.placement == schedule::ChunkPlacement::v;
   row.nameInProgram = nameInProgram(name);
-  row.text = schedule::writeScheduleText(shape, read->orders);
+  row.text = schedule::writeScheduleText(shape, read.orders);
   row.stages = shape.stages;
   row.microbatches = shape.microbatches;
   supported.schedules.push_back(std::move(row));

@@ -110,8 +110,7 @@ std::string optionsPage(const frontend::Supported &supported) {
       text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
     text += "\n";
   }
-  text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "
-          "line of\n"
+  text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command line of\n"
           "`mgc compile`; they are compared with config.json:\n\n";
   for (const frontend::ModelFlag &flag : frontend::modelFlags())
     text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());

@@ -211,8 +211,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &ma
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
   say(stdout,
-      "\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the "
-      "microbatch)\n{}",
+      "\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the microbatch)\n{}",
       facts.picture);
 }
 
@@ -241,17 +240,16 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
     say(stdout, "{}", scheduleText(plan, flags.schedule == "csv"));
     return checkOutput();
   }
-  Result<Machine> machine = flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
-  if (!machine.isOk())
-    return Status(machine.status()).at("--machine");
-  const StepCost step = predict(plan, *machine);
+  MGC_ASSIGN(machine,
+             flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine).at("--machine"));
+  const StepCost step = predict(plan, machine);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (!flags.html.empty())
-    return writeFileAtomically(flags.html, pageText(pageData(plan, facts, *machine, step)));
+    return writeFileAtomically(flags.html, pageText(pageData(plan, facts, machine, step)));
   if (flags.json)
-    say(stdout, "{}\n", factsJson(plan, facts, *machine, step).dump(2));
+    say(stdout, "{}\n", factsJson(plan, facts, machine, step).dump(2));
   else
-    printText(plan, facts, *machine, step);
+    printText(plan, facts, machine, step);
   return checkOutput();
 }
 

@@ -71,8 +71,7 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
   if (machine.target.starts_with(nameOf(plan.target)))
     return "";
   return fmt::format(
-      "  the machine runs plans for {}, this one is for {}: its kernels and its order of collectives are "
-      "others\n",
+      "  the machine runs plans for {}, this one is for {}: its kernels and its order of collectives are others\n",
       machine.target, describeTarget(plan));
 }
 

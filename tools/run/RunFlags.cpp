@@ -78,13 +78,11 @@ void readSampleFlags(TrainingOptions &training) {
 
 Result<std::vector<double>> readRates(const std::string &path) {
   MGC_ASSIGN(text, readFile(path, 64 << 20));
-  Result<nlohmann::json> json = parseJson(text);
-  if (!json.isOk())
-    return Status(json.status()).at(path);
-  if (!json->is_array() || json->empty())
+  MGC_ASSIGN(json, parseJson(text).at(path));
+  if (!json.is_array() || json.empty())
     return errorf("{}: expected a JSON array of one learning rate per step", path);
   std::vector<double> rates;
-  for (const nlohmann::json &rate : *json) {
+  for (const nlohmann::json &rate : json) {
     if (!rate.is_number() || rate.get<double>() < 0)
       return errorf("{}: element {} is {}, expected a number that is not negative", path, rates.size(), rate.dump());
     rates.push_back(rate.get<double>());
@@ -133,8 +131,8 @@ Status readCorpusFlags(TrainingOptions &options) {
     return Status::ok();
   CorpusFiles &files = options.corpus.files;
   for (const Split split : kSplits) {
-    MGC_ASSIGN(blend, blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)]));
-    files.perSplit[size_t(split)] = std::move(blend);
+    MGC_SET(files.perSplit[size_t(split)],
+            blendOf(fmt::format("--{}-data-path", toString(split)), typed.dataPaths[size_t(split)]));
   }
   MGC_ASSIGN(blend, blendOf("--data-path", typed.dataPath));
   MGC_ASSIGN(split, parseSplit(typed.split));
@@ -146,8 +144,7 @@ Status readRunFlags(TrainingOptions &options) {
   TypedOptions &typed = options.typed;
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(typed.timeoutSeconds * 1000));
   if (!typed.lrList.empty()) {
-    MGC_ASSIGN(rates, readRates(typed.lrList));
-    options.optimizer.lrList = std::move(rates);
+    MGC_SET(options.optimizer.lrList, readRates(typed.lrList));
     options.inputs.push_back({"--lr-list", typed.lrList});
   }
   readSampleFlags(options);
@@ -155,8 +152,7 @@ Status readRunFlags(TrainingOptions &options) {
     options.optimizer.lrWarmup = warmupOf(options, *typed.warmupFraction);
   using Mode = LaunchFlags::Mode;
   typed.launch.mode = typed.launchBy == "none" ? Mode::none : typed.launchBy == "env" ? Mode::env : Mode::automatic;
-  MGC_ASSIGN(launch, launchOf(typed.launch));
-  options.launch = launch;
+  MGC_SET(options.launch, launchOf(typed.launch));
   return Status::ok();
 }
 

@@ -150,11 +150,10 @@ std::vector<Node> RowGraph::inputsOf(Node node) const {
   return inputs;
 }
 
-static bool hasAt(const std::vector<At> &at, Dim dim) {
-  for (const At &position : at)
-    if (position.dim.id == dim.id)
-      return true;
-  return false;
+bool hasDim(const std::vector<Dim> &dims, Dim dim) { return std::ranges::find(dims, dim.id, &Dim::id) != dims.end(); }
+
+bool isPositioned(const std::vector<At> &at, Dim dim) {
+  return std::ranges::any_of(at, [&](const At &position) { return position.dim.id == dim.id; });
 }
 
 // Nodes are in topological order: one sweep up to the node.
@@ -166,7 +165,7 @@ bool RowGraph::variesOverColumns(Node node) const {
       varies[id] = (*this)[info.dim].kind == DimKind::column;
     if (info.kind == NodeKind::load)
       for (Dim dim : (*this)[info.operand].dims)
-        varies[id] = varies[id] || ((*this)[dim].kind == DimKind::column && !hasAt(info.at, dim));
+        varies[id] = varies[id] || ((*this)[dim].kind == DimKind::column && !isPositioned(info.at, dim));
     if (info.kind == NodeKind::map)
       for (Node argument : info.arguments)
         varies[id] = varies[id] || varies[argument.id];
@@ -175,10 +174,7 @@ bool RowGraph::variesOverColumns(Node node) const {
 }
 
 bool RowGraph::isColumnKernel() const {
-  for (const Effect &effect : effects_)
-    if (effect.kind != EffectKind::store)
-      return true;
-  return false;
+  return std::ranges::any_of(effects_, [](const Effect &effect) { return effect.kind != EffectKind::store; });
 }
 
 std::string RowGraph::key() const {

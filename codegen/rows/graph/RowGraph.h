@@ -71,6 +71,8 @@ struct At {
   Dim dim;
   std::variant<int64_t, Node> index;
 };
+bool hasDim(const std::vector<Dim> &dims, Dim dim);
+bool isPositioned(const std::vector<At> &at, Dim dim);
 
 // Emits arith, math or Math.h ops, valid for scalars and for vectors alike. All arguments come in the same
 // shape: scalars where none varies over the columns, else vectors of one length.

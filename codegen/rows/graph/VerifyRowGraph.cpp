@@ -95,24 +95,17 @@ private:
       if (isPlaced)
         return false;
     }
-    for (const RowGraph::Effect &effect : graph_.effects())
-      if (graph_[effect.operand].dims.empty() || graph_[effect.operand].dims[0].id != 0)
-        return false;
-    return true;
-  }
-
-  bool has(RowOperand operand, Dim dim) const {
-    for (Dim other : graph_[operand].dims)
-      if (other.id == dim.id)
-        return true;
-    return false;
+    return std::ranges::all_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
+      const std::vector<Dim> &dims = graph_[effect.operand].dims;
+      return !dims.empty() && dims[0].id == 0;
+    });
   }
 
   // Every indexed dim has one position; positions exist and lie inside.
   void checkAt(const std::string &where, RowOperand operand, const std::vector<At> &at) {
     std::set<int> seen;
     for (const At &position : at) {
-      if (!has(operand, position.dim)) {
+      if (!hasDim(graph_[operand].dims, position.dim)) {
         fail("{}: operand {} has no dim {}", where, operand.id, position.dim.id);
         continue;
       }
@@ -170,8 +163,7 @@ private:
       fail("{}: {} of this element type; expected {}", where, isMax ? "max" : "sum",
            isMax ? "f32, i32 or i64" : "f32 or i32");
     if (graph_.isColumnKernel())
-      fail("{}: a row reduction in a kernel that sums over rows; expected its result as an operand, stored "
-           "before",
+      fail("{}: a row reduction in a kernel that sums over rows; expected its result as an operand, stored before",
            where);
   }
 

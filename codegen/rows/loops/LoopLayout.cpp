@@ -11,14 +11,6 @@ using Kind = RowGraph::NodeKind;
 
 static constexpr int64_t kFlatBlock = 1024; // columns per unit of the range of an elementwise kernel
 
-static bool hasDim(const std::vector<Dim> &dims, Dim dim) {
-  return std::any_of(dims.begin(), dims.end(), [&](Dim other) { return other.id == dim.id; });
-}
-
-static bool isPositioned(const std::vector<At> &at, Dim dim) {
-  return std::any_of(at.begin(), at.end(), [&](const At &position) { return position.dim.id == dim.id; });
-}
-
 static bool hasNodeIndex(const std::vector<At> &at) {
   return std::any_of(at.begin(), at.end(), [](const At &position) { return position.index.index() == 1; });
 }
@@ -135,10 +127,7 @@ bool LoopLayout::mayMerge(const Loop &outer, const Loop &inner) const {
     if (node.kind == Kind::index && (hasDim(outer.dims, node.dim) || hasDim(inner.dims, node.dim)))
       return false;
   }
-  for (const RowGraph::Effect &effect : graph_.effects())
-    if (!fits(effect.operand, effect.at))
-      return false;
-  return true;
+  return std::ranges::all_of(graph_.effects(), [&](const auto &effect) { return fits(effect.operand, effect.at); });
 }
 
 void LoopLayout::mergeLoops(bool acrossColumns) {

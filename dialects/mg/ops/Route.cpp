@@ -42,8 +42,7 @@ LogicalResult RouteOp::verify() {
       top > experts / groups)
     return emitOpError() << groups << " groups of " << experts << " experts, " << kept
                          << " kept by the sum of their top " << top << "; expected 1 to " << kMostGroups
-                         << " groups of equal size, keptGroups in [1, groups], groupTop in [1, size] "
-                            "(route_c4)";
+                         << " groups of equal size, keptGroups in [1, groups], groupTop in [1, size] (route_c4)";
   const int64_t left = experts / groups * kept;
   if (chosen < 1 || chosen > left)
     return emitOpError() << chosen << " experts are chosen of " << left << " (route_c5)";

@@ -75,8 +75,7 @@ Status Processes::openStore(const Joining &joining, const Launch &launch, StoreO
     at = {isLocal ? at.host : "127.0.0.1", server->port()};
     server_ = std::move(server);
   }
-  MGC_ASSIGN(store, Store::join(at, joining, deadline()));
-  store_ = std::move(store);
+  MGC_SET(store_, Store::join(at, joining, deadline()));
   return Status::ok();
 }
 

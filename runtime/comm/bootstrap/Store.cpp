@@ -173,10 +173,8 @@ Result<Store::Values> Store::gatherToFirst(std::string_view key, int64_t place, 
 Result<std::string> Store::share(std::string_view key, bool isMaker, const std::function<Result<std::string>()> &make,
                                  Deadline deadline) {
   std::string made;
-  if (isMaker) {
-    MGC_ASSIGN(own, make());
-    made = std::move(own);
-  }
+  if (isMaker)
+    MGC_SET(made, make());
   MGC_ASSIGN(values, ask(requestOf(isMaker ? StoreKind::share : StoreKind::get, key, deadline, 0, 1, made),
                          std::string(key), 1, deadline));
   return std::move(values[0]);

@@ -344,10 +344,8 @@ Result<Descriptor> listenForStore(const Endpoint &at) {
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint &at, const Joining &own, Descriptor listening,
                                                         std::chrono::milliseconds stragglers) {
-  if (!listening.isOpen()) {
-    MGC_ASSIGN(opened, listenForStore(at));
-    listening = std::move(opened);
-  }
+  if (!listening.isOpen())
+    MGC_SET(listening, listenForStore(at));
   raiseDescriptorLimit(own.run.processes);
   auto server = std::make_unique<Server>(std::move(listening), own, stragglers);
   server->startThread();

@@ -271,9 +271,8 @@ Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer
   End &end = ends_[mineTicket];
   end.stream = &stream, end.what = transfer, end.mine = &mine, end.sender = nullptr;
   end.finished.store(nullptr, std::memory_order_relaxed);
-  MGC_ASSIGN(ticket,
-             seat_.post({transfer.peer, transfer.value, transfer.microbatch, addressOf(&end), transfer.bytes}, isSend));
-  end.ticket = ticket;
+  MGC_SET(end.ticket,
+          seat_.post({transfer.peer, transfer.value, transfer.microbatch, addressOf(&end), transfer.bytes}, isSend));
   return mineTicket;
 }
 

@@ -13,9 +13,7 @@ using MpiTable = mgc_mpi_api_table;
 template <auto Function, typename... Args> Status mpiCall(const MpiTable &table, Args... args) {
   mgc_error error;
   error.text[0] = 0;
-  if ((table.*Function)(args..., &error) == 0)
-    return Status::ok();
-  return Status::error(error.text);
+  return (table.*Function)(args..., &error) == 0 ? Status::ok() : Status::error(error.text);
 }
 
 const char *nameOf(MpiKind kind); // "Open MPI"

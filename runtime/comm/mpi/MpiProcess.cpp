@@ -88,8 +88,7 @@ Result<std::unique_ptr<MpiProcess>> MpiProcess::start(Launch &launch, std::chron
   MGC_TRY(process->thread_->run(startMpi, timeout, "the start of MPI").at(fmt::format("rank {}", launch.rank)));
   process->facts_ = *facts;
   MGC_TRY(process->verify(launch));
-  MGC_ASSIGN(all, process->openWorld());
-  process->all_ = all;
+  MGC_SET(process->all_, process->openWorld());
   MGC_TRY(process->agreeOnStore(launch).at(fmt::format("rank {} of {} processes", launch.rank, launch.size)));
   return process;
 }

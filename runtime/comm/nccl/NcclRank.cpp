@@ -272,10 +272,8 @@ Status NcclRank::permute(const Job &job) const {
 Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
                             mgc_address counts, RowExchange &exchange) {
   const int64_t bytes = group.size * group.size * what.groups * static_cast<int64_t>(sizeof(int32_t));
-  if (counts_.bytes() < bytes) {
-    MGC_ASSIGN(buffer, device_.allocateHost(bytes));
-    counts_ = std::move(buffer);
-  }
+  if (counts_.bytes() < bytes)
+    MGC_SET(counts_, device_.allocateHost(bytes));
   MGC_TRY(stream.copyOut(counts_.data(), counts, bytes));
   MGC_ASSIGN(done, isDone(stream, options_.timeout));
   if (!done)

@@ -190,8 +190,7 @@ Result<SampleCounts> countSamples(int64_t tokens, const SampleCut &cut, std::str
     return errorf("{}: {} epochs of {} tokens are too many to be counted", where, counts.epochs, tokens);
   counts.samples = samplesOf(*all, cut);
   if (counts.samples < 1)
-    return errorf("{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of "
-                  "--split",
+    return errorf("{}: there are {} tokens, expected at least {} for a sample: more data, or a larger part of --split",
                   where, tokens, cut.reads());
   if (counts.epochs > 1) {
     const int64_t before = ((counts.epochs - 1) * tokens - cut.extra()) / cut.length;

@@ -278,10 +278,8 @@ private:
         }
         continue;
       }
-      Result<EncodedBlock> encoded = queue.pop();
-      if (!encoded.isOk())
-        return Status(encoded.status()).at(reader_->pathOf(ends.front()));
-      MGC_TRY(write(*encoded));
+      MGC_ASSIGN(encoded, queue.pop().at(reader_->pathOf(ends.front())));
+      MGC_TRY(write(encoded));
       state_.position = ends.front();
       ends.pop_front();
       progress();

@@ -26,9 +26,7 @@ Result<CublasLtTable> load() {
 
 Result<const CublasLtTable *> CublasLtTable::get() {
   static const Result<CublasLtTable> table = load();
-  if (!table.isOk())
-    return table.status();
-  return &*table;
+  return table.address();
 }
 
 Result<std::shared_ptr<CublasLt>> CublasLt::of(mgc_device &device) {

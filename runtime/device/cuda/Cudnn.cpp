@@ -34,9 +34,7 @@ std::string lastError(const CudnnTable &api) {
 
 Result<const CudnnTable *> CudnnTable::get() {
   static const Result<CudnnTable> table = load();
-  if (!table.isOk())
-    return table.status();
-  return &*table;
+  return table.address();
 }
 
 Cudnn::~Cudnn() {

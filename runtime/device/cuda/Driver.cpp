@@ -18,8 +18,7 @@ constexpr const char *kHelp =
 constexpr const char *kQueues = "CUDA_DEVICE_MAX_CONNECTIONS", *kMostQueues = "32";
 
 constexpr const char *kKernelFault =
-    "a kernel went wrong, on this stream or on another; the device takes no more work: end "
-    "the process";
+    "a kernel went wrong, on this stream or on another; the device takes no more work: end the process";
 constexpr const char *kHardware = "the GPU has a fault (nvidia-smi -q says more): end the process, use another GPU";
 constexpr const char *kOtherPtx =
     "the code was made by a newer CUDA toolkit than the driver knows: install a newer driver, or "
@@ -33,8 +32,7 @@ constexpr std::array kAnswers = {
                  "the driver's library and its kernel module are of different versions: restart the machine"},
     DriverAnswer{CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, false, "this GPU needs a newer driver"},
     DriverAnswer{CUDA_ERROR_SYSTEM_NOT_READY, false,
-                 "a service of the driver does not run: nvidia-fabricmanager on machines "
-                 "with NVSwitch"},
+                 "a service of the driver does not run: nvidia-fabricmanager on machines with NVSwitch"},
     DriverAnswer{CUDA_ERROR_DEVICE_UNAVAILABLE, false,
                  "another process has the GPU for itself (nvidia-smi: compute mode)"},
     DriverAnswer{CUDA_ERROR_UNSUPPORTED_PTX_VERSION, false, kOtherPtx},
@@ -81,9 +79,7 @@ Result<Driver> load() {
 
 Result<const Driver *> Driver::get() {
   static const Result<Driver> driver = load();
-  if (!driver.isOk())
-    return driver.status();
-  return &*driver;
+  return driver.address();
 }
 
 const DriverAnswer &explain(CUresult result) {

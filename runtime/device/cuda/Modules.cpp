@@ -42,9 +42,8 @@ Status checkLaunch(const mgc_kernel &kernel, int64_t blocks, int64_t threads, in
   if (isInRange(blocks, std::numeric_limits<int32_t>::max()) && isInRange(threads - 1, 1023) &&
       isInRange(sharedBytes, device.sharedBytes) && isInRange(arguments, kMostArguments))
     return Status::ok();
-  return errorf("{}: kernel '{}': a launch of {} blocks of {} threads with {} bytes of shared memory and {} "
-                "arguments; possible are {} "
-                "blocks, 1 to 1024 threads, {} bytes, {} arguments; compile the plan again",
+  return errorf("{}: kernel '{}': a launch of {} blocks of {} threads with {} bytes of shared memory and {} arguments; "
+                "possible are {} blocks, 1 to 1024 threads, {} bytes, {} arguments; compile the plan again",
                 device.name, kernel.name, blocks, threads, sharedBytes, arguments, std::numeric_limits<int32_t>::max(),
                 device.sharedBytes, kMostArguments);
 }
@@ -118,8 +117,7 @@ Result<CUfunction> ownKernel(mgc_device &device, const OwnModule &module, const 
   std::lock_guard lock(device.mutex);
   CUmodule &handle = device.ownModules[&module];
   if (!handle) {
-    MGC_ASSIGN(loaded, load(device, module.text, fmt::format("the plugin's kernels '{}'", module.name)));
-    handle = loaded;
+    MGC_SET(handle, load(device, module.text, fmt::format("the plugin's kernels '{}'", module.name)));
   }
   CUfunction &function = device.ownKernels[{&module, symbol}];
   if (!function)

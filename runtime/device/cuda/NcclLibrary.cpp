@@ -34,9 +34,7 @@ Result<Nccl> load() {
 
 Result<const Nccl *> Nccl::get() {
   static const Result<Nccl> table = load();
-  if (!table.isOk())
-    return table.status();
-  return &*table;
+  return table.address();
 }
 
 std::string ncclVersion() {

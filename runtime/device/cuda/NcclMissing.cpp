@@ -6,9 +6,8 @@ namespace mgc::cuda {
 namespace {
 
 Status missing() {
-  return errorf("NCCL: this build of the plugin has none: configure where CMake finds nccl.h (in the "
-                "toolkit's folders, or in "
-                "MGC_CUDA_WHEELS), or let the ranks share one GPU");
+  return errorf("NCCL: this build of the plugin has none: configure where CMake finds nccl.h (in the toolkit's "
+                "folders, or in MGC_CUDA_WHEELS), or let the ranks share one GPU");
 }
 
 } // namespace

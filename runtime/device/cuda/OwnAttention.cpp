@@ -139,18 +139,15 @@ private:
   Status findKernels(mgc_device &device, const OwnModule &module) {
     const bool hasBias = arguments_.bias.count > 0;
     if (!isBackward_) {
-      MGC_ASSIGN(forward, ownKernel(device, module, hasBias ? "attention_forward_bias" : "attention_forward"));
-      forward_ = forward;
+      MGC_SET(forward_, ownKernel(device, module, hasBias ? "attention_forward_bias" : "attention_forward"));
       return Status::ok();
     }
     MGC_ASSIGN(delta, ownKernel(device, attentionRowsModule, "attention_delta"));
     MGC_ASSIGN(queryGradients, ownKernel(device, module, hasBias ? "attention_dq_bias" : "attention_dq"));
     MGC_ASSIGN(keyGradients, ownKernel(device, module, hasBias ? "attention_dkdv_bias" : "attention_dkdv"));
     delta_ = delta, queryGradients_ = queryGradients, keyGradients_ = keyGradients;
-    if (hasBias) {
-      MGC_ASSIGN(biasGradients, ownKernel(device, attentionRowsModule, "attention_dbias"));
-      biasGradients_ = biasGradients;
-    }
+    if (hasBias)
+      MGC_SET(biasGradients_, ownKernel(device, attentionRowsModule, "attention_dbias"));
     return Status::ok();
   }
 

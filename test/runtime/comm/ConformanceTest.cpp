@@ -432,8 +432,7 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
       MGC_ASSIGN(hasCome, communicator->poll(trigger));
       if (!hasCome)
         return Status::ok();
-      MGC_ASSIGN(sent, communicator->send(transfer));
-      ticket = sent;
+      MGC_SET(ticket, communicator->send(transfer));
       posted = true;
       return Status::ok();
     }

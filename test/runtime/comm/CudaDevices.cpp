@@ -15,8 +15,7 @@ std::string ncclError;                           // why there is none
 bool isReal = true;
 
 Status open() {
-  MGC_ASSIGN(opened, plugin::Plugin::open("cuda"));
-  openedPlugin = opened;
+  MGC_SET(openedPlugin, plugin::Plugin::open("cuda"));
   MGC_ASSIGN(count, openedPlugin->countDevices());
   if (count == 0)
     return Status::error("the driver sees no GPU");

@@ -207,8 +207,7 @@ Result<const Stream *> HostedRank::way(int64_t peer, bool isSend) {
   if (isNew) {
     MGC_TRY(inner_.openTransfers(peer, isSend));
     MGC_TRY(inner_.connect());
-    MGC_ASSIGN(stream, device_.makeStream());
-    entry->second = std::move(stream);
+    MGC_SET(entry->second, device_.makeStream());
   }
   return &std::as_const(entry->second);
 }
@@ -225,8 +224,8 @@ Result<Ticket> HostedRank::post(const Transfer &transfer, bool isSend) {
   }
   const Transfer what{transfer.peer, transfer.value, transfer.microbatch, pending.memory.device.address(),
                       transfer.bytes};
-  MGC_ASSIGN(ticket, isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
-  pending.inner = ticket;
+  MGC_SET(pending.inner,
+          isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
   return static_cast<Ticket>(pending_.size()) - 1;
 }
 

@@ -150,9 +150,8 @@ TEST(Launch, whatIsMissingIsListed) {
   EXPECT_TRUE(fails(launchWith({}, {.rank = 1}), {"--rank without --world-size"}));
   EXPECT_TRUE(fails(launchWith({}, {.mode = Mode::env}), {"--launch env: found no RANK, no WORLD_SIZE, no OMPI"}));
   EXPECT_TRUE(fails(launchWith({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}}),
-                    {"where rank 0 of 2 processes (torchrun's variables) listens is not said: found "
-                     "MASTER_ADDR = node1, no "
-                     "MASTER_PORT; expected both, or --master-addr and --master-port; torchrun sets them"}));
+                    {"where rank 0 of 2 processes (torchrun's variables) listens is not said: found MASTER_ADDR = "
+                     "node1, no MASTER_PORT; expected both, or --master-addr and --master-port; torchrun sets them"}));
   EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_ADDR", ""}})), {"found MASTER_ADDR = , MASTER_PORT"}));
 }
 

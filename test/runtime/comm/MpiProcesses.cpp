@@ -38,10 +38,8 @@ private:
     Launch launch = launched;
     launch.master = {};
     MGC_TRY(mpi->agreeOnStore(launch));
-    MGC_ASSIGN(processes, Processes::join(launch, {launch.size, 5, 0xabcd, {}}, kPatience));
-    processes_ = std::move(processes);
-    MGC_ASSIGN(world, MpiWorld::open(*mpi, *processes_, timeout));
-    world_ = std::move(world);
+    MGC_SET(processes_, Processes::join(launch, {launch.size, 5, 0xabcd, {}}, kPatience));
+    MGC_SET(world_, MpiWorld::open(*mpi, *processes_, timeout));
     return Status::ok();
   }
   std::unique_ptr<Processes> processes_;
@@ -65,12 +63,10 @@ std::vector<Backend> backends() {
 }
 
 static Status start() {
-  MGC_ASSIGN(launch, launchOf({}));
-  launched = launch;
+  MGC_SET(launched, launchOf({}));
   if (launched.mpi == MpiKind::none)
     return errorf("no mpirun has started this");
-  MGC_ASSIGN(started, MpiProcess::start(launched, kPatience));
-  mpi = std::move(started);
+  MGC_SET(mpi, MpiProcess::start(launched, kPatience));
   return Status::ok();
 }
 

@@ -37,8 +37,7 @@ TEST(RowExchange, refusesCountsThatCannotBe) {
   EXPECT_EQ(errorOf({3, 0, 1, 1, 2, 1, 0, 3}),
             "rank 7 has 3 rows for expert 3 of 4, 6 with those before it; expected from 0 to 5 in all");
   EXPECT_EQ(errorOf({INT32_MAX, 0, 1, 1, 2, 1, 0, 3}),
-            "rank 4 has 2147483647 rows for expert 0 of 4, 2147483647 with those before it; expected from 0 "
-            "to 5 in "
+            "rank 4 has 2147483647 rows for expert 0 of 4, 2147483647 with those before it; expected from 0 to 5 in "
             "all");
   EXPECT_EQ(errorOf({5, 0, 0, 0, 1, 1, 0, 0}),
             "rank 4 gets 7 rows up to expert 1 of 4; expected at most 6, as rows of one token are of different "

@@ -134,8 +134,7 @@ TEST_F(Documents, positionsOfAnotherShape) {
 TEST_F(Documents, nothingSaysWhereTheyEnd) {
   const std::string path = dir.write("text.txt", "\1\2\3\4\5\6\7\1\2\3");
   EXPECT_EQ(errorOfOpening(path, packedPlan()),
-            "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
-            "says where a "
+            "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing says where a "
             "document ends; expected --eod-token-id, or position_ids in a .safetensors file");
   plan::Plan plain = packedPlan();
   plain.stages.clear();
@@ -144,8 +143,7 @@ TEST_F(Documents, nothingSaysWhereTheyEnd) {
   EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 10}),
             "--eod-token-id 10: expected 0 to 9, a token of the model's vocabulary");
   EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 3}),
-            "--eod-token-id 3 changes nothing: the plan's sequences are one document each; expected "
-            "--eod-mask-loss "
+            "--eod-token-id 3 changes nothing: the plan's sequences are one document each; expected --eod-mask-loss "
             "beside it, or a plan of mgc compile --reset-position-ids --reset-attention-mask");
   EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 3, .masksEnds = true}), "");
   EXPECT_EQ(errorOfOpening(path, packedPlan(), {.endToken = 3}), "");

@@ -69,8 +69,7 @@ TEST_F(PairData, whatIsMissingOrWrongIsSaid) {
   EXPECT_EQ(errorOf(write({{"position_ids", {2, {0, 1, 0, 1}}}}), planOf()),
             "position_ids: found, expected none: positions of both sequences count from 0");
   EXPECT_EQ(openingError(write({}), planOf(), {.documents = {.endToken = 3}}),
-            "--eod-token-id: the model has an encoder, whose samples are no packed documents; expected it "
-            "left out");
+            "--eod-token-id: the model has an encoder, whose samples are no packed documents; expected it left out");
 }
 
 TEST_F(PairData, streamsAreRefused) {

@@ -55,9 +55,8 @@ TEST(VerifyKernels, anythingElseIsRefused) {
             place + "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
                     "bytes in rows of 0, 0 apart, written; compile the plan again");
   EXPECT_EQ(messageOf([](auto &, auto &kernel) { kernel.uses[1].use = plan::OperandUse::read; }),
-            place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled "
-                    "for 32 bytes "
-                    "in rows of 0, 0 apart, written; compile the plan again");
+            place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled for 32 "
+                    "bytes in rows of 0, 0 apart, written; compile the plan again");
 }
 
 } // namespace

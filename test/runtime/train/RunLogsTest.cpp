@@ -53,8 +53,7 @@ TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
   ASSERT_TRUE(log.write(lineOf(TrainingStep{.step = 1, .result = resultOf(values, {})})).isOk());
   EXPECT_EQ(bundle.read("log.jsonl"),
             "{\"step\":0,\"loss\":2.75,\"cross_entropy\":2.0,\"seq_aux_loss\":0.25,\"z_loss\":0.5,\"grad_"
-            "norm\":3.0,"
-            "\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n"
+            "norm\":3.0,\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n"
             "{\"step\":1,\"loss\":2.0,\"grad_norm\":3.0,\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n");
 }
 

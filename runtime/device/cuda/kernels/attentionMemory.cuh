@@ -14,9 +14,7 @@ __device__ inline float load(const AttentionArguments &a, const AttentionTensor 
 // To the nearest, ties to even; NaN stays NaN.
 __device__ inline uint16_t roundToBf16(float value) {
   const uint32_t bits = __float_as_uint(value);
-  if (value != value)
-    return uint16_t(bits >> 16 | 0x40);
-  return uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  return value != value ? uint16_t(bits >> 16 | 0x40) : uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
 __device__ inline void store(const AttentionArguments &a, const AttentionTensor &tensor, int64_t index, float value) {

@@ -133,13 +133,10 @@ Status Encoder::encodeBarrier(Instruction &instruction) {
     op.run = [](Warp &, const Op &, uint32_t) {};
   } else if (instruction.joined(1) == "sync" && (operands.size() == 1 || operands.size() == 2)) {
     op.control = Control::barrier;
-    MGC_ASSIGN(number, use(operands[0], 32));
-    op.a = number;
+    MGC_SET(op.a, use(operands[0], 32));
     op.b = kNone;
-    if (operands.size() == 2) {
-      MGC_ASSIGN(threads, use(operands[1], 32));
-      op.b = threads;
-    }
+    if (operands.size() == 2)
+      MGC_SET(op.b, use(operands[1], 32));
   } else {
     return error(fmt::format("the interpreter does not know the barrier {}", opcode_));
   }
@@ -169,13 +166,10 @@ Status Encoder::encodeWarpWide(Instruction &instruction) {
       return source.status();
     *sources[i] = *source;
   }
-  MGC_ASSIGN(d, define(operands[0], form->d));
-  op.d = d;
+  MGC_SET(op.d, define(operands[0], form->d));
   Place predicate{allocate(1), 1};
-  if (!operands[0].second.empty() && operands[0].second != "_") {
-    MGC_ASSIGN(given, findRegister(operands[0].second));
-    predicate = given;
-  }
+  if (!operands[0].second.empty() && operands[0].second != "_")
+    MGC_SET(predicate, findRegister(operands[0].second));
   op.aux = predicate.at;
   emit(op);
   return Status::ok();
@@ -294,10 +288,8 @@ Status Encoder::encodeAtomic(Instruction &instruction) {
     return error(fmt::format("{} operands where {} should be", instruction.operands.size(), 1 + hasResult + values));
   MGC_ASSIGN(b, use(instruction.operands[1 + hasResult], form->d));
   op.b = op.c = b;
-  if (values == 2) {
-    MGC_ASSIGN(c, use(instruction.operands[2 + hasResult], form->d));
-    op.c = c;
-  }
+  if (values == 2)
+    MGC_SET(op.c, use(instruction.operands[2 + hasResult], form->d));
   Operand nobody;
   MGC_ASSIGN(d, define(hasResult ? instruction.operands[0] : nobody, form->d));
   op.run = form->run;

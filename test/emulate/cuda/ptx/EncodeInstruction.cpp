@@ -138,15 +138,11 @@ Status Encoder::encodeForm(const std::string &key, Instruction &instruction) {
   uint32_t *sources[] = {&op.a, &op.b, &op.c, &op.aux};
   for (size_t i = 0; i < form->sources.size(); ++i) {
     if (form->sources[i] == 1) {
-      MGC_ASSIGN(predicate, usePredicate(operands[i + 1]));
-      *sources[i] = predicate;
-    } else {
-      MGC_ASSIGN(source, use(operands[i + 1], form->sources[i]));
-      *sources[i] = source;
-    }
+      MGC_SET(*sources[i], usePredicate(operands[i + 1]));
+    } else
+      MGC_SET(*sources[i], use(operands[i + 1], form->sources[i]));
   }
-  MGC_ASSIGN(d, define(operands[0], form->d));
-  op.d = d;
+  MGC_SET(op.d, define(operands[0], form->d));
   emit(op);
   return Status::ok();
 }

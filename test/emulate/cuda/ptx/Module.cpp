@@ -51,8 +51,7 @@ constexpr uint64_t kAlignment = 256;
 
 Result<std::unique_ptr<Module>> Module::load(std::string_view text, AddressSpace &space) {
   std::unique_ptr<Module> module(new Module(space));
-  MGC_ASSIGN(parsed, parse(text));
-  module->text_ = std::move(parsed);
+  MGC_SET(module->text_, parse(text));
   for (const Variable &variable : module->text_->variables) {
     if (variable.space == ".shared" || variable.isExtern)
       continue;

@@ -77,10 +77,8 @@ Status parseDeclarator(Reader &reader, Variable &variable, uint64_t elementBytes
   variable.bytes = elementBytes;
   while (reader.take("[")) {
     uint64_t count = 0;
-    if (!reader.peek().is("]")) {
-      MGC_ASSIGN(given, parseCount(reader));
-      count = given;
-    }
+    if (!reader.peek().is("]"))
+      MGC_SET(count, parseCount(reader));
     variable.bytes *= count;
     MGC_TRY(reader.expect("]"));
   }
@@ -256,8 +254,7 @@ private:
 Result<std::unique_ptr<Text>> parse(std::string_view source) {
   auto text = std::make_unique<Text>();
   text->source = source;
-  MGC_ASSIGN(tokens, lex(text->source));
-  text->tokens = std::move(tokens);
+  MGC_SET(text->tokens, lex(text->source));
   MGC_TRY(Parser(*text).run());
   return text;
 }

@@ -13,10 +13,8 @@ std::optional<plugin::Plugin> openedPlugin;
 std::optional<plugin::PluginDevice> openedDevice;
 
 Status open() {
-  MGC_ASSIGN(opened, plugin::Plugin::open("cuda"));
-  openedPlugin = opened;
-  MGC_ASSIGN(first, openedPlugin->openDevice(0));
-  openedDevice = std::move(first);
+  MGC_SET(openedPlugin, plugin::Plugin::open("cuda"));
+  MGC_SET(openedDevice, openedPlugin->openDevice(0));
   return Status::ok();
 }
 

@@ -39,9 +39,8 @@ TEST_F(DeviceFailure, tooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
 TEST_F(DeviceFailure, aDeviceThatIsTooOldIsRefused) {
   controls->computeCapability = 75;
   EXPECT_EQ(loadError(makePipelinePlan(1).plan),
-            "the plan's kernels need compute capability 8.0 (sm_80), this device, stand-in on the host, has "
-            "7.5; compile the "
-            "plan with --target cuda:sm_75, if it is one of those that mgc compiles for");
+            "the plan's kernels need compute capability 8.0 (sm_80), this device, stand-in on the host, has 7.5; "
+            "compile the plan with --target cuda:sm_75, if it is one of those that mgc compiles for");
 }
 
 TEST_F(DeviceFailure, aDeviceThatIsNotThereIsRefused) {

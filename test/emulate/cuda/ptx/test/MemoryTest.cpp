@@ -76,9 +76,8 @@ TEST(Memory, GenericAddressesReachEverySpace) {
 
 TEST(Memory, LocalAndSharedBeginUndefined) {
   std::vector<uint32_t> out(2);
-  EXPECT_EQ(runOn(entryOf(".local .align 4 .b8 a[4]; .shared .align 4 .b8 b[4]; ld.local.u32 %r0, [a]; "
-                          "ld.shared.u32 %r1, [b];"
-                          "st.global.v2.u32 [%p0], {%r0, %r1};",
+  EXPECT_EQ(runOn(entryOf(".local .align 4 .b8 a[4]; .shared .align 4 .b8 b[4]; ld.local.u32 %r0, [a]; ld.shared.u32 "
+                          "%r1, [b];st.global.v2.u32 [%p0], {%r0, %r1};",
                           1),
                   {}, out),
             "");
