@@ -122,7 +122,7 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
   if (const std::optional<DeviceMemory> &memory = summary.deviceMemory)
     text += fmt::format("{:<10}{:.1f} MiB of the plan, {:.1f} MiB came beside it (libraries, code, graphs), {:.1f} MiB "
                         "were in use before\n",
-                        "memory", inMib(memory->ofPlan), inMib(memory->beside), inMib(memory->before));
+                        "memory", inMib(memory->ofPlan), inMib(memory->others), inMib(memory->before));
   const auto addPath = [&](const char *what, const std::optional<std::string> &path) {
     if (path)
       text += fmt::format("{:<10}{}\n", what, *path);

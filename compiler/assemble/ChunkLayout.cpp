@@ -107,7 +107,7 @@ bool ChunkLayout::computes(plan::Task task) const {
   return llvm::any_of(blocks_, [&](const ModelBlock *block) { return block->computes(task); });
 }
 
-ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const {
+ChunkLayout::Offset ChunkLayout::activation(size_t instance, int64_t index) const {
   const int64_t inside = offsets_.at(instances_[instance].block).in[index];
   if (!isKept_[instance])
     return {kForwardFlow, entering_[instance] * forwardFlowHalf_ + inside};
@@ -115,13 +115,13 @@ ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const 
   return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), offset};
 }
 
-ChunkLayout::Spot ChunkLayout::out(size_t instance, int64_t index) const {
+ChunkLayout::Offset ChunkLayout::out(size_t instance, int64_t index) const {
   if (instance + 1 < instances_.size())
     return activation(instance + 1, index);
   return {kind(BufferKind::output), offsets_.at(instances_[instance].block).out[index]};
 }
 
-ChunkLayout::Spot ChunkLayout::gradient(size_t instance, int64_t index) const {
+ChunkLayout::Offset ChunkLayout::gradient(size_t instance, int64_t index) const {
   if (instance == instances_.size())
     return {kind(BufferKind::gradientIn), offsets_.at(instances_.back().block).gradientOfOut[index]};
   int64_t offset = offsets_.at(instances_[instance].block).gradientOfIn[index];
@@ -130,7 +130,7 @@ ChunkLayout::Spot ChunkLayout::gradient(size_t instance, int64_t index) const {
   return {kFlow, int64_t(instance % 2) * flowHalf_ + offset};
 }
 
-ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
+ChunkLayout::Offset ChunkLayout::saved(size_t instance, int64_t index) const {
   const ModelBlock &block = *instances_[instance].block;
   const BlockFunction::Result &result = block.forward.results[block.forward.resultsOf(Res::saved)[index]];
   if (result.activation >= 0)
@@ -138,7 +138,7 @@ ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
   return {kind(BufferKind::activation), savedStart_[instance] + offsets_.at(&block).saved[index]};
 }
 
-ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function, size_t argument) const {
+ChunkLayout::Offset ChunkLayout::argument(size_t instance, const BlockFunction &function, size_t argument) const {
   const auto &[what, index, isFrozen] = function.arguments[argument];
   switch (what) {
   case Arg::activation:
@@ -156,7 +156,7 @@ ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &fu
   return {};
 }
 
-ChunkLayout::Spot ChunkLayout::result(size_t instance, const BlockFunction &function, size_t number) const {
+ChunkLayout::Offset ChunkLayout::result(size_t instance, const BlockFunction &function, size_t number) const {
   const BlockFunction::Result &result = function.results[number];
   switch (result.kind) {
   case Res::out:

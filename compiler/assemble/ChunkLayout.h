@@ -21,7 +21,7 @@ class ChunkLayout {
 public:
   static constexpr int64_t kFlow = schedule::kBufferKinds,
                            kForwardFlow = kFlow + 1; // further kinds of places
-  struct Spot {
+  struct Offset {
     // schedule::BufferKind, kFlow or kForwardFlow; -1: in no buffer of the chunk (parameters, data, results).
     int64_t buffer = -1;
     int64_t offset = 0;
@@ -36,15 +36,15 @@ public:
   bool computes(plan::Task task) const;
   int64_t flowBytes() const { return 2 * flowHalf_; }
   int64_t forwardFlowBytes() const { return 2 * forwardFlowHalf_; }
-  Spot argument(size_t instance, const BlockFunction &function, size_t argument) const;
-  Spot result(size_t instance, const BlockFunction &function, size_t result) const;
+  Offset argument(size_t instance, const BlockFunction &function, size_t argument) const;
+  Offset result(size_t instance, const BlockFunction &function, size_t result) const;
 
 private:
-  Spot activation(size_t instance, int64_t index) const; // a value that enters an instance
-  Spot out(size_t instance, int64_t index) const;        // a value that leaves an instance
+  Offset activation(size_t instance, int64_t index) const; // a value that enters an instance
+  Offset out(size_t instance, int64_t index) const;        // a value that leaves an instance
   // The gradient of a value that enters an instance; a value without gradient has no bytes.
-  Spot gradient(size_t instance, int64_t index) const;
-  Spot saved(size_t instance, int64_t index) const;
+  Offset gradient(size_t instance, int64_t index) const;
+  Offset saved(size_t instance, int64_t index) const;
 
   std::vector<Instance> instances_;
   std::vector<const ModelBlock *> blocks_;

@@ -245,12 +245,12 @@ private:
     return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
   }
 
-  plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {
-    if (spot.buffer == ChunkLayout::kFlow)
-      return {-1, memory_.flow + spot.offset};
-    if (spot.buffer == ChunkLayout::kForwardFlow)
-      return {-1, memory_.forwardFlow + spot.offset};
-    return {slotOf(ringOf_.at({schedule::BufferKind(spot.buffer), int64_t(caller.number)}), caller.chunk), spot.offset};
+  plan::Binding inBuffer(const Caller &caller, ChunkLayout::Offset at) {
+    if (at.buffer == ChunkLayout::kFlow)
+      return {-1, memory_.flow + at.offset};
+    if (at.buffer == ChunkLayout::kForwardFlow)
+      return {-1, memory_.forwardFlow + at.offset};
+    return {slotOf(ringOf_.at({schedule::BufferKind(at.buffer), int64_t(caller.number)}), caller.chunk), at.offset};
   }
 
   int64_t parameterOffset(const Instance &instance, int64_t argument, int64_t plan::Bucket::*buffer, Type element) {

@@ -151,7 +151,6 @@ private:
   }
 
   // --- One stage
-  // --------------------------------------------------------------------------------------------------
 
   struct Lists { // messages of one stage, by run
     std::vector<std::vector<const PendingMessage *>> receives, sends;

@@ -110,7 +110,6 @@ public:
 
 private:
   // --- Copies of a value
-  // ----------------------------------------------------------------------------------------------
 
   // Every logical value has copies of different layouts, all meaning the same.
   llvm::DenseMap<Value, SmallVector<Value, 2>> copies_;
@@ -159,7 +158,6 @@ private:
   }
 
   // --- Carrying (P3)
-  // ------------------------------------------------------------------------------------------------------
 
   // A use that only makes a parameter gradient, which stays pending anyway.
   bool isWeightGradientUse(OpOperand &use) {
@@ -203,7 +201,6 @@ private:
   }
 
   // --- Ops
-  // ----------------------------------------------------------------------------------------------------------------
 
   void decomposeOps() {
     for (Operation &op : llvm::make_early_inc_range(function_.getBody().front()))
@@ -430,7 +427,6 @@ private:
   }
 
   // --- Ends of the function
-  // -----------------------------------------------------------------------------------------------
 
   LogicalResult typeArguments(Block &body) {
     SmallVector<Value> typed;

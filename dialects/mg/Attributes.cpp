@@ -42,7 +42,6 @@ static FailureOr<ArrayAttr> parseAxes(AsmParser &parser) {
 }
 
 // --- layout
-// ---------------------------------------------------------------------------------------------------------
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   MLIRContext *context = parser.getContext();
@@ -165,7 +164,6 @@ LayoutAttr LayoutAttr::withPending(ArrayAttr pending, Reduction reduction) const
 }
 
 // --- mesh
-// -----------------------------------------------------------------------------------------------------------
 
 llvm::hash_code mgc::plan::hash_value(const Mesh &mesh) {
   llvm::hash_code hash(mesh.axes.size());

@@ -1,16 +1,14 @@
-// Things of the system that are given back with the object: an open file, socket or pipe; mapped memory.
+// An open file, socket or pipe.
 #pragma once
 
 #include <cerrno>
-#include <cstddef>
-#include <memory>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 
 namespace mgc {
 
+// Closed with the object.
 class Descriptor {
 public:
   Descriptor() = default;
@@ -34,11 +32,5 @@ public:
 private:
   int number_ = -1;
 };
-
-struct Unmap {
-  size_t bytes = 0;
-  void operator()(const std::byte *data) const { ::munmap(const_cast<std::byte *>(data), bytes); }
-};
-template <typename Byte> using Mapping = std::unique_ptr<Byte, Unmap>; // Byte: std::byte, perhaps const
 
 } // namespace mgc

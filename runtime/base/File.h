@@ -25,7 +25,7 @@ class MappedFile {
 public:
   static Result<MappedFile> open(const std::string &path);
   const std::string &path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {data_.get(), data_.get_deleter().bytes}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), data_ ? data_.get_deleter().bytes : 0}; }
   std::string_view text() const { return {reinterpret_cast<const char *>(data_.get()), bytes().size()}; }
 
 private:

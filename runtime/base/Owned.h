@@ -1,6 +1,9 @@
-// A value that somebody has to end: a file's name, a handle of a library.
+// Values that somebody has to end: a file's name, a handle of a library, mapped memory.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <sys/mman.h>
 #include <utility>
 
 namespace mgc {
@@ -25,5 +28,11 @@ public:
 private:
   T value_ = T();
 };
+
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(const std::byte *data) const { ::munmap(const_cast<std::byte *>(data), bytes); }
+};
+template <typename Byte> using Mapping = std::unique_ptr<Byte, Unmap>; // Byte: std::byte, perhaps const
 
 } // namespace mgc

@@ -11,10 +11,12 @@
 #include "plan/instructions/Instruction.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/Plugin.h"
+#include "runtime/random/Philox.h"
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace mgc {
@@ -142,5 +144,11 @@ public:
 private:
   static inline const plugin::Event kNoEvent;
 };
+
+// A name of a group for keys: short, however many ranks it has.
+inline std::string nameOf(const std::vector<int64_t> &ranks) {
+  return fmt::format("{} ranks from {} to {} ({:016x})", ranks.size(), ranks.front(), ranks.back(),
+                     hashName({reinterpret_cast<const char *>(ranks.data()), ranks.size() * sizeof(int64_t)}));
+}
 
 } // namespace mgc

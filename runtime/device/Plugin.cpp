@@ -1,6 +1,7 @@
 // See Plugin.h.
 #include "runtime/device/Plugin.h"
 
+#include "plan/Plan.h"
 #include "runtime/device/PluginFile.h"
 
 namespace mgc::plugin {

@@ -166,7 +166,8 @@ public:
   Buffer(const Table &api, mgc_device *device, Address address, int64_t bytes)
       : api_(&api), device_(device), address_(address), bytes_(bytes) {}
   Buffer(Buffer &&other) noexcept
-      : api_(other.api_), device_(other.device_), address_(std::exchange(other.address_, {})), bytes_(other.bytes_) {}
+      : api_(other.api_), device_(other.device_), address_(std::exchange(other.address_, {})),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   Buffer &operator=(Buffer other) noexcept {
     std::swap(api_, other.api_), std::swap(device_, other.device_);
     std::swap(address_, other.address_), std::swap(bytes_, other.bytes_);

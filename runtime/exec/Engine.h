@@ -101,9 +101,9 @@ Status verifyAgreement(std::span<const StepValues> ranks);
 struct MachineRates; // MachineRates.h
 
 // Bytes of a device's memory. ofPlan: the plan's, for this process's ranks. before: in use when the device was opened,
-// by its contexts and by others. beside: in use since then, not the plan's, by libraries, code, graphs or others.
+// by its contexts and by others. others: in use since then, not the plan's, by libraries, code, graphs or others.
 struct DeviceMemory {
-  int64_t ofPlan = 0, before = 0, beside = 0;
+  int64_t ofPlan = 0, before = 0, others = 0;
 };
 
 // A part of the ranks' memory that is copied to or from the host: weights: values and masters; state: the moments too.

@@ -3,7 +3,7 @@
 // Memory of the host is its own mirror: nothing goes up or down.
 #pragma once
 
-#include "runtime/base/Descriptor.h"
+#include "runtime/base/Owned.h"
 #include "runtime/device/Plugin.h"
 #include "runtime/exec/Engine.h"
 

@@ -12,14 +12,6 @@ namespace mgc {
 
 namespace {
 
-// Lines of RunIdentity must be short, and have no control characters.
-std::string shortened(const std::string &path) {
-  constexpr size_t kLongest = 120;
-  return path.size() <= kLongest && printable(path) == path
-             ? path
-             : fmt::format("a name with the hash {:016x}", hashName(path));
-}
-
 template <typename Value> std::string textOf(const RunOption &option, const Value &value) {
   if constexpr (std::is_same_v<Value, std::string>)
     if (value.empty())
@@ -38,6 +30,13 @@ template <typename Value> std::string textOf(const RunOption &option, const std:
 }
 
 } // namespace
+
+std::string shortened(const std::string &text) {
+  constexpr size_t kLongest = 120;
+  return text.size() <= kLongest && printable(text) == text
+             ? text
+             : fmt::format("a text with the hash {:016x}", hashName(text));
+}
 
 std::optional<std::string> RunOption::textIn(const TrainingOptions &options) const {
   if (details.absent && details.absent(options))

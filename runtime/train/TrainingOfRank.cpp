@@ -30,7 +30,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   std::vector<std::string> lines = {"--load = " + start};
   for (const RunOption &option : runOptions())
     if (option.isCompared())
-      lines.push_back(fmt::format("{} = {}", option.flag(), option.textIn(options).value_or("none")));
+      lines.push_back(fmt::format("{} = {}", option.flag(), shortened(option.textIn(options).value_or("none"))));
   return {options.launch.size, plan.version, planHash, std::move(lines)};
 }
 

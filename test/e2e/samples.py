@@ -16,8 +16,11 @@ def seed():
     """The number that chooses the samples of this run; 0 without a commit."""
     if "MGC_TEST_SEED" in os.environ:
         return int(os.environ["MGC_TEST_SEED"])
-    commit = subprocess.run(["git", "-C", pathlib.Path(__file__).parent, "rev-parse", "--short=7", "HEAD"], capture_output=True,
-                            text=True, check=False).stdout.strip()
+    try:
+        commit = subprocess.run(["git", "-C", pathlib.Path(__file__).parent, "rev-parse", "--short=7", "HEAD"], capture_output=True,
+                                text=True, check=False).stdout.strip()
+    except OSError:  # there is no git
+        return 0
     return int(commit, 16) if commit else 0
 
 

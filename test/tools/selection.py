@@ -26,6 +26,8 @@ class Selection(unittest.TestCase):
                 ("runtime/comm/tcp/Socket.cpp", {"unit/comm_test", "mgrun_events"}, {"lit", "mgc_data"}),
                 ("plan/Plan.h", {"unit/plan_test", "lit", "mgrun_events"}, {"unit/base_test", "layers_refuses"}),
                 ("compiler/grad", {"lit", "e2e/golden-dense"}, {"unit/comm_test", "mgrun_events", "unit/frontend_test"}),
+                ("tools/mgrun.cpp", {"e2e/golden-dense", "mgrun_events"}, {"unit/base_test"}),
+                ("tools/RunScreen.h", {"mgrun_events"}, {"unit/base_test", "mgc_data"}),
                 ("docs/ir.md", {"docs"}, {"lit", "unit/plan_test"}),
                 ("test/e2e/samples.py", {"mutation/gpt2", "e2e/golden-dense", "composition/padding"}, {"unit/plan_test"}),
                 ("test/runtime/io", {"unit/io_test"}, {"unit/base_test", "lit"})]:
@@ -36,6 +38,7 @@ class Selection(unittest.TestCase):
     def test_what_is_no_path(self):
         for path in "runtime/nowhere", "/tmp":
             self.assertIn(f"test: {path}: expected a file or folder of", chosen(path, code=1))
+        self.assertIn("test: .gitignore: no test says that it is about this", chosen(".gitignore", code=1))
 
     def test_a_seed_repeats_its_sample(self):
         def sample(seed):

@@ -65,7 +65,6 @@ LogicalResult ClampOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- row bodies
-// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;

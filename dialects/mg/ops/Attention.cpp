@@ -208,7 +208,6 @@ SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(ge
 SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactors(getQ()); }
 
 // --- attention: library call
-// ------------------------------------------------------------------------------------------------------------
 
 // The axes along which the rank has its part of a sequence.
 struct PartOfSequence {
@@ -347,7 +346,6 @@ int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspa
 int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).workspaceBytes; }
 
 // --- merge_attention
-// ------------------------------------------------------------------------------------------------------------
 
 RowSpace MergeAttentionOp::getRowSpace() {
   RowSpace space{RowSpace::Kind::alone, rowDims(getO()), {}};
@@ -370,7 +368,6 @@ LogicalResult MergeAttentionOp::emitRow(RowEmitter &e) {
 }
 
 // --- sink_grad
-// ------------------------------------------------------------------------------------------------------------
 
 LogicalResult SinkGradOp::emitRow(RowEmitter &e) {
   using rowgen::mul, rowgen::Node;
@@ -382,7 +379,6 @@ LogicalResult SinkGradOp::emitRow(RowEmitter &e) {
 }
 
 // --- rope: row bodies
-// -------------------------------------------------------------------------------------------------
 
 int64_t CosSinOp::getDenseDims() { return 1; } // rows of pairs
 int64_t RopeOp::getDenseDims() { return 1; }

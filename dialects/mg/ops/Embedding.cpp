@@ -26,7 +26,6 @@ SmallVector<StringAttr> EmbedOp::getIndexedFactors() { return {layoutOf(getTable
 SmallVector<StringAttr> EmbedGradOp::getIndexedFactors() { return {layoutOf(getResult()).getNames()[0]}; }
 
 // --- row bodies: one row of the table per id
-// ------------------------------------------------------------------------
 
 static RowSpace gatherSpace(RowSpace::Kind kind, Value rows, Value all) {
   RowSpace space{kind, rowDims(rows), {}};
@@ -64,7 +63,6 @@ LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
 }
 
 // --- relocate
-// ------------------------------------------------------------------------------------------------------------
 
 LogicalResult RelocateOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getY());

@@ -6,7 +6,6 @@ using namespace mlir;
 using namespace mgc;
 
 // --- verifiers
-// -----------------------------------------------------------------------------------------------------
 
 static int64_t elementsOf(Value value) { return tensorOf(value).getNumElements(); }
 
@@ -132,7 +131,6 @@ LogicalResult GroupedEinsumGradOp::verify() {
 }
 
 // --- gradients
-// -----------------------------------------------------------------------------------------------------
 
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
@@ -159,7 +157,6 @@ LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- instructions
-// -----------------------------------------------------------------------------------------------------
 
 InstructionCall GroupOp::getCall() {
   return {plan::GroupRows{.groups = elementsOf(getCounts()),
@@ -224,7 +221,6 @@ InstructionCall GroupedEinsumGradOp::getCall() {
 }
 
 // --- row bodies
-// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;

@@ -22,7 +22,6 @@ Value sumTo(GradientBuilder &g, Value value, Value like) {
 } // namespace
 
 // --- einsum
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 using GemmShape = EinsumOp::GemmShape;
@@ -157,7 +156,6 @@ static int64_t productWorkspaceBytes(Operation *op) {
 int64_t EinsumOp::getWorkspaceBytes() { return productWorkspaceBytes(*this); }
 
 // --- linear
-// ---------------------------------------------------------------------------------------------------------
 
 // The columns are the product of the last dimensions, so that a bias with their names and as many elements has them all.
 bool LinearOp::canBeBias(Value value, Value result, int64_t columns) {
@@ -200,7 +198,6 @@ InstructionCall LinearOp::getCall() {
 }
 
 // --- add
-// ------------------------------------------------------------------------------------------------------------
 
 LogicalResult AddOp::verify() {
   return namesWithin(getRhs(), getLhs()) && sameNames(getLhs(), getResult())
@@ -218,7 +215,6 @@ LogicalResult AddOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- accumulate
-// -----------------------------------------------------------------------------------------------------
 
 LogicalResult AccumulateOp::verify() {
   if (getSigns().size() != getValues().size() || getValues().empty() ||
@@ -236,7 +232,6 @@ LogicalResult AccumulateOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- sum, broadcast
-// ------------------------------------------------------------------------------------------------------------
 
 // Whether the names of `part` are names of `all`, in its order.
 static bool isPartOf(Value part, Value all) {
@@ -272,7 +267,6 @@ LogicalResult BroadcastOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- mul, scale
-// -----------------------------------------------------------------------------------------------------
 
 LogicalResult MulOp::verify() {
   return namesWithin(getRhs(), getLhs()) && sameNames(getLhs(), getResult())
@@ -297,7 +291,6 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- cast
-// -----------------------------------------------------------------------------------------------------------
 
 LogicalResult CastOp::verify() {
   return elementOf(getValue()) != elementOf(getResult())
@@ -317,7 +310,6 @@ LogicalResult CastOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- rename
-// ---------------------------------------------------------------------------------------------------------
 
 llvm::StringRef RenameOp::getRuleText() { return "~.. -> .."; }
 
@@ -354,7 +346,6 @@ LogicalResult RenameOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- row bodies
-// -----------------------------------------------------------------------------------------------------
 
 LogicalResult AddOp::emitRow(RowEmitter &e) {
   e.define(getResult(), rowgen::add(e.graph(), e.value(getLhs()), e.value(getRhs())));

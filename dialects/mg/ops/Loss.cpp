@@ -62,7 +62,6 @@ SmallVector<StringAttr> SumExpOp::getIndexedFactors() { return lastFactor(getVal
 SmallVector<StringAttr> PickOp::getIndexedFactors() { return lastFactor(getValue()); }
 
 // --- row bodies
-// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;

@@ -43,7 +43,6 @@ LogicalResult RmsNormOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- row bodies: columns are the normalised dimension
-// ---------------------------------------------------------------
 
 namespace {
 using rowgen::mul;
@@ -122,7 +121,6 @@ LogicalResult RmsNormWeightGradOp::emitRow(RowEmitter &e) {
 }
 
 // --- reciprocal_root
-// -------------------------------------------------------------------------------------------------
 
 LogicalResult ReciprocalRootOp::verify() {
   if (getEpsilon().isFinite() && !getEpsilon().isNegative())

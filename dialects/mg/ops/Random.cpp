@@ -30,7 +30,6 @@ void DropoutOp::dropNothing() {
 SmallVector<StringAttr> DropoutOp::getIndexedFactors() { return {layoutOf(getX()).getNames().back()}; }
 
 // --- row body
-// -------------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;

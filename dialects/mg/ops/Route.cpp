@@ -8,7 +8,6 @@ using namespace mlir;
 using namespace mgc;
 
 // --- verifiers
-// -----------------------------------------------------------------------------------------------------
 
 static constexpr int64_t kMostGroups = 32; // bits of the mask of the kept ones
 
@@ -74,7 +73,6 @@ LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- balance
-// -----------------------------------------------------------------------------------------------------
 
 LogicalResult MultiHotOp::buildGradient(GradientBuilder &) { return success(); }
 
@@ -100,7 +98,6 @@ LogicalResult RouterZOp::buildGradient(GradientBuilder &g) {
 }
 
 // --- row bodies: columns are the experts
-// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::add;

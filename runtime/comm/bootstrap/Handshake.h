@@ -27,7 +27,7 @@ struct Hello {
   int64_t protocol = 0, milliseconds = 0;
   Joining joining;
 };
-// Nothing where the message is no hello. Of a hello of another protocol, only the protocol is read.
+// Nothing where the message is no hello; of one of another protocol the protocol alone.
 std::optional<Hello> readHello(const Message &message);
 
 // Ok where the process belongs to the run of rank 0, `own`. `present` is the process that has this rank already, if any.

@@ -24,7 +24,7 @@ enum class StoreKind : uint8_t {
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
 inline constexpr int64_t kStoreProtocol = 5;
-inline constexpr int64_t kMaxHelloBytes = 16384;
+inline constexpr int64_t kMaxHelloBytes = 1 << 16;
 inline constexpr size_t kMaxCauseBytes = 16384, kMaxKeyBytes = 1024;
 inline constexpr int64_t kMaxStoreBytes = 64 << 20;            // limit of the values that the store holds
 inline constexpr int64_t kMaxAnswerBytes = 2 * kMaxStoreBytes; // with keys and lengths

@@ -49,12 +49,10 @@ public:
 
 private:
   struct Group {
-    Group(const std::vector<int64_t> &ranks, int64_t index)
-        : terms(ranks), index(index),
-          hash(hashName({reinterpret_cast<const char *>(ranks.data()), ranks.size() * sizeof(int64_t)})) {}
+    Group(const std::vector<int64_t> &ranks, int64_t index) : terms(ranks), index(index), name(nameOf(ranks)) {}
     ThreadGroup terms; // for reductions
     const int64_t index;
-    const uint64_t hash; // hash of its ranks
+    const std::string name;
     int64_t meetings = 0;
   };
   static Status refuse(std::string_view what) {
@@ -82,9 +80,7 @@ Result<std::vector<std::string>> StoreHosts::gather(Group &group, const Agreemen
   if (isAborted())
     return cause();
   const std::vector<int64_t> &ranks = group.terms.ranks;
-  // Short, however many they are.
-  const std::string key = fmt::format("collective {} of {} ranks from {} to {} ({:016x})", ++group.meetings,
-                                      ranks.size(), ranks.front(), ranks.back(), group.hash);
+  const std::string key = fmt::format("collective {} of {}", ++group.meetings, group.name);
   const std::string own = toString(agreement);
   Result<std::vector<std::string>> values =
       processes_.store().gather(key, group.index, group.terms.size(), fmt::format("{}\n{}", own, bytes),

@@ -137,7 +137,7 @@ Status NcclRank::connect() {
   for (const auto &[ranks, sameRanks] : all)
     for (const auto &[kind, group] : sameRanks)
       if (!group->comm) {
-        Status made = make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group);
+        Status made = make(fmt::format("nccl {} of {}", kind, nameOf(ranks)), ranks, *group);
         if (made.isOk() && kind == kChannel)
           made = handshake(*group);
         MGC_TRY(std::move(made).at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));

@@ -37,7 +37,6 @@ Result<SplitFractions> parseSplit(const std::string &text);
 struct BlendWords {
   std::vector<std::string> prefixes;
   std::vector<double> weights; // empty: none were given
-  bool isBlend() const { return prefixes.size() > 1 || !weights.empty(); }
 };
 // "PREFIX .." or "WEIGHT PREFIX ..".
 Result<BlendWords> parseBlend(std::string_view flag, const std::vector<std::string> &words);

@@ -71,6 +71,8 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
       if (step.kind == ScheduleStep::Kind::run && !isAtRepeat) // there no run is paired in all iterations
         change(step.paired, !step.paired, here + (step.paired ? " not paired" : " paired"));
       change(step.microbatch, step.microbatch + 1, here + " microbatch + 1");
+      if (step.callCount >= 0)
+        change(step.firstCall, step.firstCall + 1, here + " first call + 1");
       if (step.microbatch >= 0)
         change(step.microbatchStride, step.microbatchStride + 1, here + " stride + 1");
       if (i + 1 < stage.schedule.size()) {
@@ -99,8 +101,9 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
 TEST(Proof, agreesWithTheProofOfEveryStep) {
   int64_t number = 0, mutants = 0, refused = 0, morePrecise = 0;
   for (const ScheduleRow &row : schedules())
-    for (auto [pp, m] : {std::pair<int64_t, int64_t>(2, 9), {3, 5}, {4, 30}}) {
-      Plan plan = planOf(uniformProblem(row.name, {pp, row.minVirtualStages, m}, kSizes));
+    for (auto [pp, m, isInParts] : {std::tuple<int64_t, int64_t, bool>(2, 9, false), {3, 5, true}, {4, 30, false}}) {
+      const Problem problem = uniformProblem(row.name, {pp, row.minVirtualStages, m}, kSizes);
+      Plan plan = planOf(isInParts ? inParts(problem) : problem);
       mutate(plan, [&](const std::string &what) {
         if (!isSampled(number++, 6))
           return;

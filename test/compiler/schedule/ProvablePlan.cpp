@@ -92,7 +92,9 @@ private:
       chunk.calls = {callOf(step, chunk, 0)};
     for (const auto &[key, cell] : cells_)
       if (step.task.kind == TaskKind::reduce || (step.task.kind == TaskKind::gradients && key.first == step.task.chunk))
-        chunk.calls.push_back({.program = kFillCell, .instance = cell, .segments = {{-1, cell}}});
+        chunk.calls.push_back({.program = kFillCell,
+                               .instance = cell, // calls of a program differ in it
+                               .segments = {{-1, cell}}});
     return known->second;
   }
 

@@ -1,5 +1,6 @@
 // Every schedule over many shapes proved, and the memory each one promises.
 #include "compiler/assemble/memory/MemorySolver.h"
+#include "compiler/schedule/CheckOrders.h"
 #include "plan/play/Timing.h"
 #include "test/compiler/schedule/Sweep.h"
 
@@ -33,12 +34,27 @@ int64_t peakInFlight(const Solution &solution, int64_t stage) {
   return most;
 }
 
-// The solution of a problem, which is proved.
+// Whether the run's buffers are those that the table of accesses says.
+bool usesItsBuffers(const Problem &problem, int64_t stage, const Step &step) {
+  int64_t reads = 0, writes = 0;
+  for (int64_t kind = 0; kind < kBufferKinds && step.microbatch >= 0; ++kind)
+    if (bytesOf(problem, stage, step.task.chunk, BufferKind(kind)) > 0) {
+      const BufferAccess access = problem.access[int(step.task.kind)][kind];
+      reads += access == BufferAccess::read, writes += access == BufferAccess::write;
+    }
+  return std::ssize(step.reads) == reads && std::ssize(step.writes) == writes;
+}
+
+// The solution of a problem, which is proved; all its tasks are there, with their buffers.
 Solution sound(const Problem &problem) {
+  EXPECT_TRUE(checkOrders(problem.shape, rowOf(problem)->orders(problem)).isOk()) << nameOf(problem);
   Result<Solution> solution = generate(problem);
   EXPECT_TRUE(solution.isOk()) << nameOf(problem) << ": " << solution.status().message();
   const Status status = solution.isOk() ? prove(problem, *solution) : Status::ok();
   EXPECT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
+  for (size_t stage = 0; solution.isOk() && stage < solution->stages.size(); ++stage)
+    for (const Step &step : solution->stages[stage].steps)
+      EXPECT_TRUE(step.kind != Step::Kind::run || usesItsBuffers(problem, int64_t(stage), step)) << toString(step);
   return solution.isOk() ? solution.take() : Solution();
 }
 

@@ -33,7 +33,8 @@ std::vector<int32_t> idsOf(std::string_view text) {
 
 std::string lineOf(std::string_view question, std::string_view answer) {
   return fmt::format(
-      R"({{"messages": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}]}})\n",
+      R"({{"messages": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "{}"}}]}})"
+      "\n",
       question, answer);
 }
 
@@ -53,7 +54,7 @@ TEST_F(ChatData, learnsAnswersAlone) {
 
 TEST_F(ChatData, pairsNeedNoTemplate) {
   const std::string path = dir.write("a.jsonl", R"({"prompt": "the cat", "completion": " sat"})"
-      "\n");
+                                                "\n");
   const GlobalBatch batch = batchOf(path, planOf(16, false), chats());
   const auto prompt = idsOf("the cat");
   auto answer = idsOf(" sat");

@@ -8,7 +8,7 @@
 namespace mgc::test {
 namespace {
 
-std::vector<int64_t> besideOf(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation) {
+std::vector<int64_t> extraOf(const TrainingOptions &options, const plan::Plan &plan, const plan::Plan *evaluation) {
   std::vector<int64_t> bytes;
   for (const LocalRank &rank : ranksOfRun(options, plan, evaluation, nullptr))
     bytes.push_back(rank.extra);
@@ -30,14 +30,14 @@ TEST(RunMemory, countsTheCopyOfTheStateAndThePlanThatEvaluates) {
   const std::vector<int64_t> none(ranks, 0);
   TrainingOptions options;
   options.trainIters = 4, options.save = "out", options.saveInterval = 2;
-  EXPECT_EQ(besideOf(options, plan, nullptr), none) << "nothing is copied";
+  EXPECT_EQ(extraOf(options, plan, nullptr), none) << "nothing is copied";
   options.asyncSave = true;
-  EXPECT_EQ(besideOf(options, plan, nullptr), copies);
-  EXPECT_EQ(besideOf(options, plan, &evaluation), both);
+  EXPECT_EQ(extraOf(options, plan, nullptr), copies);
+  EXPECT_EQ(extraOf(options, plan, &evaluation), both);
   options.savesWeightsAlone = true;
-  EXPECT_EQ(besideOf(options, plan, nullptr), none) << "weights alone";
+  EXPECT_EQ(extraOf(options, plan, nullptr), none) << "weights alone";
   options.savesWeightsAlone = false, options.saveInterval = 4;
-  EXPECT_EQ(besideOf(options, plan, nullptr), none) << "the only save is the last, which is not copied";
+  EXPECT_EQ(extraOf(options, plan, nullptr), none) << "the only save is the last, which is not copied";
 }
 
 } // namespace

@@ -37,9 +37,6 @@ TEST(SplitBounds, readsPrefixesAndWeights) {
   EXPECT_EQ(parse({"a", "b"})->prefixes.size(), 2u);
   EXPECT_TRUE(parse({"a", "b"})->weights.empty());
   EXPECT_EQ(parse({"1", "2", "3"})->prefixes.size(), 3u);
-  EXPECT_FALSE(parse({"a"})->isBlend());
-  EXPECT_FALSE(parse({})->isBlend());
-  EXPECT_TRUE(parse({"1", "a"})->isBlend());
   EXPECT_TRUE(fails(parse({"-1", "a"}), {"--data-path", "a is -1", "more than 0"}));
   EXPECT_TRUE(fails(parse({"1", "a", "0", "b"}), {"b is 0", "more than 0"}));
   EXPECT_TRUE(fails(parse({"1e308", "a", "1e308", "b"}), {"sum of the weights is not finite"}));
