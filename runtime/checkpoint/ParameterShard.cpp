@@ -142,7 +142,9 @@ std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &par
   const plan::Mesh &mesh = plan.mesh;
   plan::Axes split, others;
   for (const ParameterDim &dim : parameter.dims)
-    std::ranges::copy(plan::primitiveAxes(mesh, dim.axes), std::back_inserter(split));
+    for (const std::string &axis : plan::primitiveAxes(mesh, dim.axes))
+      if (std::ranges::find(split, axis) == split.end())
+        split.push_back(axis);
   for (const plan::Axis &axis : mesh.axes)
     if (axis.role != plan::AxisRole::stage && std::ranges::find(split, axis.name) == split.end())
       others.push_back(axis.name);

@@ -96,4 +96,7 @@ using IsGiven = std::function<bool(const std::string &flag)>;
 // Refuses all given options that would do nothing, each with the reason.
 Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven);
 
+// Lines of RunIdentity and of messages must be short, and have no control characters: the text, or its hash.
+std::string shortened(const std::string &text);
+
 } // namespace mgc

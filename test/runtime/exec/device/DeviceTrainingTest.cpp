@@ -71,7 +71,7 @@ TEST_F(DeviceTraining, givesTheFilesThatTheCpuGives) {
             "sharing device 0, stand-in on the host; none; 0 of 10 collectives of a step overlap products");
   ASSERT_TRUE(summary->deviceMemory);
   EXPECT_EQ(summary->deviceMemory->ofPlan, bytesOfRanks(bundle.pipeline().plan));
-  EXPECT_EQ(summary->deviceMemory->beside, 0) << "nothing is allocated but what the plan proves";
+  EXPECT_EQ(summary->deviceMemory->others, 0) << "nothing is allocated but what the plan proves";
   EXPECT_NE(bundle.read("device.jsonl").find("\"host_seconds\":"), std::string::npos);
   EXPECT_EQ(bundle.read("cpu.jsonl").find("\"host_seconds\":"), std::string::npos);
 }
