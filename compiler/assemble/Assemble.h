@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/assemble/Programs.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

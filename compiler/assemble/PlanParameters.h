@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/program/Blocks.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

@@ -12,6 +12,7 @@
 #include "compiler/assemble/ChunkLayout.h"
 #include "compiler/assemble/Frame.h"
 #include "compiler/schedule/Periodic.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

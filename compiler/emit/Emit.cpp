@@ -4,10 +4,13 @@
 #include "compiler/assemble/Assemble.h"
 #include "plan/json/PlanJson.h"
 #include "plan/prove/ProvePlan.h"
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
 #include "runtime/random/Philox.h"
 
 #include "llvm/ADT/ScopeExit.h"
+
+#include <fcntl.h>
 
 using namespace mlir;
 
@@ -117,10 +120,15 @@ Status makeFolders(const std::filesystem::path &directory) {
 }
 
 // Until the new plan is proven, one that was in the folder stays as it is.
-Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options) {
+Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options,
+                              Descriptor &lock) {
   MGC_ASSIGN(assembled, assemble(module));
   Emitter emitter(module, std::move(assembled));
   MGC_TRY(makeFolders(directory));
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.isOpen() || !folder.lock())
+    return errorf("-o {}: another mgc compile writes into this folder; expected another folder", directory.string());
+  lock = std::move(folder);
   MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();
@@ -171,12 +179,15 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
     MGC_TRY(verifyReplaceableKernels(directory));
   }
   const std::vector<plan::KernelFile> old = kernelsIn(directory);
+  Descriptor lock; // as long as it is not held, new files are another's
   auto removeNew = llvm::scope_exit([&] {
+    if (!lock.isOpen())
+      return;
     std::error_code ignored;
     for (plan::KernelLevel level : allLevels())
       std::filesystem::remove(newLibrary(directory, level), ignored);
   });
-  MGC_ASSIGN(plan, emitBeside(module, directory, options));
+  MGC_ASSIGN(plan, emitBeside(module, directory, options, lock));
   // All of the new bundle is on disk before any of the old one goes: a disk that is full leaves the old bundle.
   MGC_ASSIGN(file, plan::stagePlan(plan, directory));
   for (const plan::KernelFile &kernels : plan.kernels) {

@@ -3,7 +3,8 @@
 
 #include "dialects/mg/DataKind.h"
 #include "dialects/mg/View.h"
-#include "plan/Plan.h"
+#include "plan/PlanSchedule.h"
+#include "plan/mesh/Mesh.h"
 #include "runtime/base/Status.h"
 
 #include <map>

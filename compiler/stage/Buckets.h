@@ -2,7 +2,8 @@
 // buckets, and where each parameter lies in them. Pure arithmetic on plain structs.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/Types.h"
+#include "plan/mesh/Mesh.h"
 #include "runtime/base/Status.h"
 
 #include <compare>

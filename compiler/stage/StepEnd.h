@@ -10,6 +10,7 @@
 #include "compiler/program/Blocks.h"
 #include "compiler/stage/Buckets.h"
 #include "dialects/mg/Mg.h"
+#include "plan/StepNumbers.h"
 
 namespace mgc {
 

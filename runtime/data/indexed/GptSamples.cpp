@@ -50,8 +50,11 @@ Status GptSamples::eachPart(int64_t i, const VisitPart &visit) const {
                   files_->prefix(), sample, first.document, last.document, index_.documents.size() - 1);
   for (int64_t document = first.document; document <= last.document; ++document) {
     const int64_t begin = document == first.document ? first.offset : 0;
-    const int64_t end =
-        document == last.document ? last.offset + cut_.extra() : files_->lengths()[index_.documents[document]];
+    const int64_t sequence = index_.documents[document];
+    const bool isThere = 0 <= sequence && sequence < files_->sequences(); // else it is no part: readPart
+    const int64_t end = document == last.document ? last.offset + cut_.extra()
+                        : isThere                 ? files_->lengths()[sequence]
+                                                  : 0;
     MGC_TRY(visit(document, begin, end));
   }
   return Status::ok();
