@@ -71,6 +71,18 @@ class Data(unittest.TestCase):
         pathlib.Path("cache", next(pathlib.Path("cache").iterdir()).name).write_bytes(b"")
         self.expect(1, "cache/gpt-", *blend, "--data-cache-path", "cache")
 
+    def test_a_damaged_cache(self):
+        """Numbers of documents far beyond the file's: the tensor comes first, behind the header."""
+        flags = ["--data-path", "a", "--data-cache-path", "damaged"]
+        self.losses("plan", *flags)
+        (index,) = pathlib.Path("damaged").iterdir()
+        raw = bytearray(index.read_bytes())
+        begin, header = 8 + struct.unpack_from("<Q", raw)[0], json.loads(raw[8 : 8 + struct.unpack_from("<Q", raw)[0]])
+        first, last = header["document_index"]["data_offsets"]
+        raw[begin + first : begin + last] = struct.pack("<i", 2**31 - 1) * ((last - first) // 4)
+        index.write_bytes(raw)
+        self.expect(1, "of sequence 2147483647, which are not there; remove the file in --data-cache-path", *flags)
+
     def test_documents(self):
         by_token, _ = self.losses("packed", "--data-path", "a", "--eod-token-id", 0)
         by_sequence, _ = self.losses("packed", "--data-path", "a", "--dataloader-inter-document-masking")
