@@ -4,13 +4,11 @@
 #include "compiler/assemble/Assemble.h"
 #include "plan/json/PlanJson.h"
 #include "plan/prove/ProvePlan.h"
-#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
+#include "runtime/base/FolderLock.h"
 #include "runtime/random/Philox.h"
 
 #include "llvm/ADT/ScopeExit.h"
-
-#include <fcntl.h>
 
 using namespace mlir;
 
@@ -125,10 +123,9 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   MGC_ASSIGN(assembled, assemble(module));
   Emitter emitter(module, std::move(assembled));
   MGC_TRY(makeFolders(directory));
-  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.isOpen() || !folder.lock())
-    return errorf("-o {}: another mgc compile writes into this folder; expected another folder", directory.string());
-  lock = std::move(folder);
+  MGC_SET(
+      lock,
+      lockFolder(directory.string(), "another mgc compile writes into this folder; expected another folder").at("-o"));
   MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();

@@ -12,8 +12,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <limits>
 #include <regex>
 #include <sys/resource.h>
@@ -128,15 +126,6 @@ int64_t weightBytes(const plan::Plan &plan, plan::DType type) {
 
 int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated) {
   return isRepeated ? std::max(checkpoint, 2 * checkpoint - old) : checkpoint;
-}
-
-Result<Descriptor> lockFolder(const std::string &folder) {
-  Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.isOpen())
-    return errorf("--save {}: cannot be opened: {}", folder, std::strerror(errno));
-  if (!descriptor.lock())
-    return errorf("--save {}: another run saves into this folder, expected another", folder);
-  return descriptor;
 }
 
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target) {

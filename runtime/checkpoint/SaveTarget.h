@@ -3,7 +3,6 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "runtime/base/Descriptor.h"
 #include "runtime/base/Status.h"
 
 #include <functional>
@@ -29,9 +28,6 @@ int64_t weightBytes(const plan::Plan &plan, plan::DType type);
 // Bytes that must be free for saves, of which all but the first replace their own: the new checkpoint is whole before the
 // old one, of `old` bytes, goes.
 int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated);
-
-// Held while a run saves into the folder. An error: another run holds it. Where the file system has no locks it holds nothing.
-Result<Descriptor> lockFolder(const std::string &folder);
 
 // Removes what killed saves left, and gives notes of it for people. The caller holds the folder's lock. An error: the folder holds
 // a checkpoint of another model, or has no room.

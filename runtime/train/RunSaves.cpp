@@ -1,6 +1,7 @@
 // See RunSaves.h.
 #include "runtime/train/RunSaves.h"
 
+#include "runtime/base/FolderLock.h"
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/checkpoint/Weights.h"
@@ -23,7 +24,7 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
                        options_.verifyModel};
   if (!options_.savesWeightsAlone)
     target.checkpoints = checkpointsAtOnce(changes);
-  MGC_SET(lock_, lockFolder(*options_.save));
+  MGC_SET(lock_, lockFolder(*options_.save, "another run saves into this folder, expected another").at("--save"));
   MGC_ASSIGN(notes, prepareSave(plan, target).at("--save"));
   if (!options_.savesWeightsAlone)
     MGC_TRY(openFolder(notes));

@@ -3,6 +3,7 @@
 //   out: weights for transformers, gathered (Weights.h), and checkpoints of all training state (CheckpointSaver.h)
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/train/CheckpointSaver.h"
 #include "runtime/train/TrainingStart.h"
 
