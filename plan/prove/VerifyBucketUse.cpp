@@ -62,6 +62,56 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
     check(Task::update, "master", bucket.masterOffset, shard, DType::f32);
 }
 
+// --- Collectives -------------------------------------------------------------------------------------------
+
+// A buffer of a bucket in the rank's memory, with the type of its elements.
+struct TypedBuffer {
+  std::string name;
+  int64_t begin = 0, end = 0;
+  DType type = DType::f32;
+};
+
+std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage) {
+  std::vector<TypedBuffer> buffers;
+  const auto add = [&](const Bucket &bucket, const char *name, int64_t offset, int64_t elements, DType type) {
+    if (offset >= 0 && elements > 0)
+      buffers.push_back({bucket.name + "." + name, offset, offset + elements * sizeInBytes(type), type});
+  };
+  for (const Bucket &bucket : stage.buckets) {
+    add(bucket, "value", bucket.valueOffset, bucket.elements, valueType(plan, bucket));
+    if (!bucket.hasGradients())
+      continue;
+    add(bucket, "gradient", bucket.gradientOffset, bucket.elements, gradientType(plan, bucket));
+    add(bucket, "gradientShard", bucket.gradientShardOffset, shardElements(plan, bucket), gradientType(plan, bucket));
+  }
+  return buffers;
+}
+
+// At the end of a step, a collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only
+// for small counts.
+void checkCollectives(const Plan &plan, int64_t index, Problems &problems) {
+  const StagePlan &stage = plan.stages[index];
+  const std::vector<TypedBuffer> buffers = buffersOf(plan, stage);
+  const auto check = [&](const Chunk &chunk, const Program &program, size_t i, DType type, int64_t offset) {
+    for (const TypedBuffer &buffer : buffers)
+      if (buffer.begin <= offset && offset < buffer.end && buffer.type != type)
+        problems.add("stage {} chunk {}: '{}' takes {} for {}, expected {}", index, chunk.name(),
+                     program.instructions[i].label, buffer.name, nameOf(type), nameOf(buffer.type));
+  };
+  for (const Chunk &chunk : stage.chunks) {
+    if (isPerMicrobatch(chunk.task))
+      continue;
+    for (const Call &call : expandedCalls(chunk)) {
+      const Program &program = plan.programs[call.program];
+      for (size_t i = 0; i < program.instructions.size(); ++i)
+        if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body))
+          for (const Operand &operand : program.instructions[i].operands)
+            if (const Binding &bound = call.segments[operand.segment]; bound.slot < 0)
+              check(chunk, program, i, collective->type, bound.offset + operand.offset);
+    }
+  }
+}
+
 // --- Parameters --------------------------------------------------------------------------------------------
 
 // A parameter or its gradient, or the matrix that it is a part of, in the rank's memory.
@@ -131,6 +181,7 @@ void verifyBucketUse(const Plan &plan, Problems &problems) {
   const std::vector<Blocks> blocks = blocksOfStages(plan);
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
     checkCalls(plan, s, blocks[s], problems);
+    checkCollectives(plan, s, problems);
     std::map<Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     for (const Bucket &bucket : plan.stages[s].buckets)
       checkBucket(plan, s, bucket, bound, problems);

@@ -199,6 +199,7 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       int64_t offset = stage.bytes;
       stage.bytes += 256;
       plan::Bucket &bucket = stage.buckets.emplace_back();
+      bucket.name = b ? "b" : "a";
       bucket.elements = 16;
       bucket.valueOffset = offset;
       bucket.gradientOffset = bucket.gradientShardOffset = offset + 64;
@@ -246,6 +247,19 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
         update.calls.pop_back();
       },
       "secondMomentOffset = ");
+}
+
+// Counts of tokens summed as bf16 are right while they are small.
+TEST(Plan, CollectivesTakeBucketsForWhatTheyAre) {
+  plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
+  const auto found = [&] {
+    Problems problems;
+    plan::verifyBucketUse(plan, problems);
+    return std::string(problems.status().message());
+  };
+  EXPECT_EQ(found(), "");
+  std::get<plan::Collective>(plan.programs[1].instructions[0].body).type = DType::bf16;
+  EXPECT_NE(found().find("takes a.gradient for bf16, expected f32"), std::string::npos) << found();
 }
 
 TEST(Plan, HostileNumbersAreRefused) {
