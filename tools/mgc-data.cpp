@@ -4,6 +4,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/data/preprocess/Preprocess.h"
+#include "tools/ShowData.h"
 #include "tools/flags/FlagChecks.h"
 #include "tools/flags/ForeignFlags.h"
 #include "tools/process/Process.h"
@@ -36,14 +37,20 @@ struct PreprocessFlags {
   bool keepsOrder = false, omitsSpecial = false;
 };
 
-void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
-  PreprocessOptions &options = flags.options;
+// The option --tokenizer-model.
+CLI::Option *addTokenizer(CLI::App &app, TokenizerFiles &files) {
   std::vector<std::string> types;
   std::string help = "What reads the texts; else by the name of --tokenizer-model.";
   for (const TokenizerType &type : tokenizerTypes()) {
     types.emplace_back(type.name);
     help += fmt::format(" {}: {}.", type.name, type.what);
   }
+  app.add_option("--tokenizer-type", files.type, help)->check(CLI::IsMember(types));
+  return app.add_option("--tokenizer-model", files.model, "Its file or folder")->check(CLI::ExistingPath);
+}
+
+void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
+  PreprocessOptions &options = flags.options;
   app.add_option("--input", options.inputs, "Files of JSON lines: an object per line")
       ->required()
       ->check(CLI::ExistingFile);
@@ -52,9 +59,7 @@ void addPreprocess(CLI::App &app, PreprocessFlags &flags) {
       ->check(notEmpty());
   app.add_option("--json-keys", options.keys,
                  "Fields of the object, each for files of its own: a text or a list of texts");
-  app.add_option("--tokenizer-type", options.tokenizer.type, help)->check(CLI::IsMember(types));
-  CLI::Option *model =
-      app.add_option("--tokenizer-model", options.tokenizer.model, "Its file or folder")->check(CLI::ExistingPath);
+  CLI::Option *model = addTokenizer(app, options.tokenizer);
   CLI::Option *vocabulary =
       app.add_option("--vocab-file", options.tokenizer.vocabulary, "vocab.json of GPT2BPETokenizer")
           ->check(CLI::ExistingFile);
@@ -198,6 +203,41 @@ Status describe(const std::string &path) {
   return Status::ok();
 }
 
+// --- show -------------------------------------------------------------------------------------------------------
+
+struct ShowFlags {
+  ShowOptions options;
+  std::string learn;
+};
+
+void addShow(CLI::App &app, ShowFlags &flags) {
+  ShowOptions &options = flags.options;
+  ChatOptions &chats = options.reading.chats;
+  flags.learn = kSftLearnNames[size_t(chats.form.learn)];
+  app.add_option("data", options.data,
+                 ".jsonl of texts or conversations, as mgrun --data, or the prefix of .bin and .idx")
+      ->required()
+      ->check(notEmpty());
+  addTokenizer(app, options.reading.tokenizerFiles)->required();
+  app.add_option("--count", options.samples, "Samples")->check(wholeNumber(1));
+  app.add_option("--seq", options.length, "Tokens of a sequence")->check(wholeNumber(1, 1 << 24));
+  app.add_option("--seed", options.seed, "Of the order of samples, as mgrun's");
+  app.add_flag("--packed", options.isPacked, "As a plan of packed documents (--reset-position-ids) takes them");
+  app.add_option("--chat-template", chats.templateFile, "As mgrun's")->check(CLI::ExistingFile);
+  app.add_option("--chat-template-kwargs", chats.variables, "As mgrun's");
+  app.add_option("--sft-learn", flags.learn, "As mgrun's")
+      ->check(CLI::IsMember(std::vector<std::string>(kSftLearnNames.begin(), kSftLearnNames.end())));
+  app.add_option("--sft-ignore-fields", chats.form.ignored, "As mgrun's")->delimiter(',');
+  app.add_flag("--json", options.isJson, "A line of JSON for each sample");
+}
+
+Status runShow(ShowFlags &flags) {
+  flags.options.reading.chats.form.learn =
+      SftLearn(std::ranges::find(kSftLearnNames, flags.learn) - kSftLearnNames.begin());
+  flags.options.reading.reading.stop = &stopRequested;
+  return showSamples(flags.options);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -217,6 +257,10 @@ int main(int argc, char **argv) {
   CLI::App *mergeApp = app.add_subcommand("merge", "Several .bin and .idx to one");
   mergeApp->add_option("--input", mergeFlags.inputs, "Prefixes in their order, or folders")->required();
   mergeApp->add_option("--output-prefix", mergeFlags.output, "Of the new files")->required()->check(notEmpty());
+  ShowFlags showFlags;
+  CLI::App *showApp =
+      app.add_subcommand("show", "Samples as a training reads them: text, ids, what is learned, documents");
+  addShow(*showApp, showFlags);
   std::vector<std::string> described;
   CLI::App *infoApp = app.add_subcommand("info", "What is in .bin and .idx; checks them");
   infoApp->add_option("prefix", described, "Prefixes of files")->required();
@@ -229,7 +273,9 @@ int main(int argc, char **argv) {
     stopAtRequests();
     return runPreprocess(preprocessFlags);
   }
-  Status status = mergeApp->parsed() ? merge(mergeFlags) : Status::ok();
+  if (showApp->parsed())
+    stopAtRequests();
+  Status status = mergeApp->parsed() ? merge(mergeFlags) : showApp->parsed() ? runShow(showFlags) : Status::ok();
   for (const std::string &path : described)
     if (Status found = describe(path); !found.isOk())
       status = found;

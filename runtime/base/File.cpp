@@ -74,6 +74,10 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
 
 Result<FileReader> FileReader::open(const std::string &path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // as MappedFile's
+  return adopt(std::move(file), path);
+}
+
+Result<FileReader> FileReader::adopt(Descriptor file, const std::string &path) {
   size_t size = 0;
   MGC_TRY(openRegular(path, file, size));
   FileReader reader;
@@ -237,6 +241,28 @@ std::error_code forEachEntry(const std::string &folder,
        entry.increment(error)) // ++ throws
     visit(*entry);
   return error;
+}
+
+// O_TMPFILE is not of every file system: there the file has a name for a moment.
+Result<Descriptor> unnamedFileIn(const std::string &folder) {
+  Descriptor descriptor(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!descriptor.isOpen()) {
+    std::string name = folder + "/mgc-unnamed-XXXXXX";
+    descriptor = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
+    if (descriptor.isOpen())
+      ::unlink(name.c_str());
+  }
+  if (!descriptor.isOpen())
+    return errorf("{}: no file can be made there: {}", folder, reason(errno));
+  return descriptor;
+}
+
+Result<std::string> temporaryFolder() {
+  std::error_code error;
+  const std::string folder = std::filesystem::temp_directory_path(error).string();
+  if (error)
+    return errorf("TMPDIR: {}; expected a folder", error.message());
+  return folder;
 }
 
 bool appendWhole(int descriptor, std::string_view bytes) {

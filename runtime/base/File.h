@@ -38,6 +38,7 @@ private:
 class FileReader {
 public:
   static Result<FileReader> open(const std::string &path);
+  static Result<FileReader> adopt(Descriptor file, const std::string &path); // an open one; path: for messages
   const std::string &path() const { return path_; }
   int64_t size() const { return size_; } // when it was opened
   // Fills `out` with the bytes from `offset` on; an error unless the file still has all of them.
@@ -94,6 +95,11 @@ private:
 bool isTemporaryOf(std::string_view name, const std::string &other);
 // Removes the temporary files of `path` that killed processes have left; for who knows that no other process writes it.
 void removeUnfinished(const std::string &path);
+
+// A file without a name in a folder: it is gone with the process, however that ends.
+Result<Descriptor> unnamedFileIn(const std::string &folder);
+// The folder that TMPDIR names, or /tmp; an error where there is none.
+Result<std::string> temporaryFolder();
 
 // The entries of a folder, in any order. An error when it cannot be read, after those that could be.
 std::error_code forEachEntry(const std::string &folder,

@@ -9,11 +9,11 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;
 
-// Builds the document event by event. nlohmann::json::parse with a callback would go through all elements of
+// Builds the document event by event. Json::parse with a callback would go through all elements of
 // an array after each of them.
-class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
+template <typename Json> class JsonBuilder final : public nlohmann::json_sax<Json> {
 public:
-  nlohmann::json document;
+  Json document;
   std::string refusal; // JSON, but not acceptable
   std::string error;   // not JSON
 
@@ -23,14 +23,14 @@ public:
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string &) override { return add(value); }
   bool string(std::string &value) override { return add(std::move(value)); }
-  bool binary(nlohmann::json::binary_t &value) override { return add(std::move(value)); }
-  bool start_object(size_t) override { return open(nlohmann::json::object()); }
-  bool start_array(size_t) override { return open(nlohmann::json::array()); }
+  bool binary(typename Json::binary_t &value) override { return add(std::move(value)); }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(std::string &name) override {
-    auto [entry, isNew] = opened_.back()->get_ref<nlohmann::json::object_t &>().try_emplace(name, nullptr);
+    auto [entry, isNew] = opened_.back()->template get_ref<typename Json::object_t &>().emplace(name, nullptr);
     member_ = &entry->second;
     if (!isNew)
       refusal = fmt::format("the name \"{}\" is given twice in one object", printable(name));
@@ -44,21 +44,21 @@ public:
 
 private:
   // Where the next value goes: the document, the next element of an array, or the member just named.
-  nlohmann::json *place() {
+  Json *place() {
     if (opened_.empty())
       return &document;
     return opened_.back()->is_array() ? &opened_.back()->emplace_back(nullptr) : member_;
   }
-  bool add(nlohmann::json value) {
+  bool add(Json value) {
     *place() = std::move(value);
     return true;
   }
-  bool open(nlohmann::json empty) {
+  bool open(Json empty) {
     if (opened_.size() >= kMaxDepth) {
       refusal = fmt::format("nested deeper than {} levels", kMaxDepth);
       return false;
     }
-    nlohmann::json *value = place();
+    Json *value = place();
     *value = std::move(empty);
     opened_.push_back(value);
     return true;
@@ -69,8 +69,8 @@ private:
   }
 
   // Pointers stay: a container gets no element while one inside it is open.
-  std::vector<nlohmann::json *> opened_;
-  nlohmann::json *member_ = nullptr;
+  std::vector<Json *> opened_;
+  Json *member_ = nullptr;
 };
 
 // "[json.exception.parse_error.101] parse error at line 1, ..." without the library's tag.
@@ -79,12 +79,10 @@ std::string withoutTag(std::string_view what) {
   return std::string(tag == std::string_view::npos ? what : what.substr(tag + 2));
 }
 
-} // namespace
-
-Result<nlohmann::json> parseJson(std::string_view text) {
+template <typename Json> Result<Json> parse(std::string_view text) {
   try {
-    JsonBuilder builder;
-    if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
+    JsonBuilder<Json> builder;
+    if (Json::sax_parse(text.begin(), text.end(), &builder))
       return std::move(builder.document);
     if (!builder.refusal.empty())
       return errorf("not usable JSON: {}", builder.refusal);
@@ -93,6 +91,11 @@ Result<nlohmann::json> parseJson(std::string_view text) {
     return errorf("not JSON: {}", printable(withoutTag(error.what())));
   }
 }
+
+} // namespace
+
+Result<nlohmann::json> parseJson(std::string_view text) { return parse<nlohmann::json>(text); }
+Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text) { return parse<nlohmann::ordered_json>(text); }
 
 std::optional<int64_t> jsonSize(const nlohmann::json &value) {
   // A number parsed from text is unsigned when it has no sign, signed when negative; one made in memory may

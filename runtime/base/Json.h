@@ -10,6 +10,8 @@ namespace mgc {
 
 // Refuses, besides what is no JSON: a name given twice in one object, and nesting deeper than 64. Throws nothing.
 Result<nlohmann::json> parseJson(std::string_view text);
+// The same with the names of objects in the order of the text, for whom that matters.
+Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text);
 
 // A JSON integer >= 0 that fits int64_t, else nothing.
 std::optional<int64_t> jsonSize(const nlohmann::json &value);

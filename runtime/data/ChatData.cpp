@@ -4,6 +4,8 @@
 #include "runtime/data/BatchData.h"
 #include "runtime/data/BatchShape.h"
 #include "runtime/data/SampleOrder.h"
+#include "runtime/data/chat/ChatTemplate.h"
+#include "runtime/data/chat/RenderProcess.h"
 #include "runtime/data/preprocess/LineReader.h"
 
 #include <algorithm>
@@ -18,8 +20,9 @@ struct ChatCounts {
 
 class ChatData final : public DataSource {
 public:
-  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding)
-      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding), packs_(plan::readsDocuments(plan)),
+  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding, std::string chatTemplate)
+      : path_(std::move(path)), template_(std::move(chatTemplate)), shape_(plan), seed_(seed), padding_(padding),
+        packs_(plan::readsDocuments(plan)),
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
   }
 
@@ -62,6 +65,8 @@ public:
   std::string describe() const override {
     std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
                                    samples_.size(), shape_.length);
+    if (!template_.empty())
+      text += fmt::format(" by {}", template_);
     if (counts_.cut > 0)
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
@@ -107,7 +112,7 @@ private:
     }
   }
 
-  std::string path_;
+  std::string path_, template_; // template_: what it is called
   BatchShape shape_;
   uint64_t seed_;
   int32_t padding_;
@@ -119,28 +124,115 @@ private:
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
 };
 
-Status readLine(std::string_view line, int64_t number, const ChatTemplate &chat, Encoder &encoder, ChatData &data) {
-  const Result<nlohmann::json> json = parseJson(line);
-  if (!json.isOk())
-    return json.status();
-  MGC_ASSIGN(tokens, chat.encode(*json, encoder));
-  data.add(std::move(tokens), number);
-  return Status::ok();
+// Lines -> texts -> tokens, a block after the other.
+class ChatReader {
+public:
+  ChatReader(const DataOptions &options, const Tokenizer &tokenizer, ChatTemplate *chatTemplate, ChatData &data)
+      : options_(options), tokenizer_(tokenizer), template_(chatTemplate), encoder_(tokenizer.encoder()), data_(data) {}
+
+  Status read(const LineBlock &block) {
+    std::vector<Result<ChatLine>> lines;
+    MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t) {
+      Result<OrderedJson> json = parseOrderedJson(line);
+      lines.push_back(json.isOk() ? readChatLine(json.take(), options_.chats.form) : json.status());
+      return Status::ok();
+    }));
+    MGC_ASSIGN(texts, textsOf(lines));
+    for (size_t i = 0; i < lines.size(); ++i)
+      MGC_TRY(
+          add(texts[i], block.begin.line + int64_t(i)).at(fmt::format("line {}", block.begin.line + int64_t(i) + 1)));
+    return Status::ok();
+  }
+
+private:
+  struct Text {
+    ChatText chat;
+    bool isPair = false;
+  };
+
+  Result<std::vector<Result<Text>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
+    std::vector<Result<Text>> out;
+    std::vector<Conversation> chats;
+    std::vector<size_t> places;
+    for (Result<ChatLine> &line : lines) {
+      out.push_back(line.isOk() ? Result<Text>(Text()) : line.status());
+      if (auto *chat = line.isOk() ? std::get_if<Conversation>(&*line) : nullptr)
+        places.push_back(out.size() - 1), chats.push_back(std::move(*chat));
+      else if (line.isOk())
+        out.back() = textOf(std::get<TextPair>(*line));
+    }
+    if (chats.empty())
+      return out;
+    if (!template_) {
+      out[places.front()] = errorf("the tokenizer has no chat template, and no <|im_start|> and <|im_end|>; expected "
+                                   "--chat-template FILE, which says what is put around messages (docs/data.md)");
+      return out;
+    }
+    MGC_ASSIGN(texts, template_->texts(chats, options_.chats.form.learn));
+    for (size_t i = 0; i < places.size(); ++i)
+      out[places[i]] = texts[i].isOk() ? Result<Text>(Text{texts[i].take()}) : texts[i].status();
+    return out;
+  }
+
+  Result<Text> textOf(TextPair &pair) const {
+    if (!tokenizer_.endToken())
+      return errorf("a completion ends with the tokenizer's end token, and the tokenizer names none; expected "
+                    "tokenizer_config.json with eos_token beside it, or \"messages\" and --chat-template FILE");
+    Text out{{pair.prompt + pair.completion, {}}, /*isPair=*/true};
+    out.chat.learned.push_back({uint32_t(pair.prompt.size()), uint32_t(out.chat.text.size())});
+    return out;
+  }
+
+  Status add(const Result<Text> &text, int64_t line) {
+    if (!text.isOk())
+      return text.status();
+    MGC_ASSIGN(tokens, tokenize(text->chat, options_.chats.form.learn, *encoder_));
+    if (text->isPair)
+      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+    data_.add(std::move(tokens), line);
+    return Status::ok();
+  }
+
+  const DataOptions &options_;
+  const Tokenizer &tokenizer_;
+  ChatTemplate *template_; // null: there is none
+  std::unique_ptr<Encoder> encoder_;
+  ChatData &data_;
+};
+
+Result<LineReader> openLines(const std::string &path, const std::atomic<bool> *stop) {
+  if (!path.ends_with(".parquet"))
+    return LineReader::open({path});
+  MGC_ASSIGN(rows, linesOfParquet(path, stop).at(path));
+  return LineReader::of(std::move(rows));
+}
+
+Result<OrderedJson> variablesOf(const ChatOptions &options) {
+  if (options.variables.empty())
+    return OrderedJson::object();
+  Result<OrderedJson> json = parseOrderedJson(options.variables);
+  if (!json.isOk() || !json->is_object())
+    return errorf("--chat-template-kwargs: is {}, expected a JSON object, as {{\"enable_thinking\": false}}",
+                  printable(options.variables));
+  return json;
 }
 
 } // namespace
 
 Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const plan::Plan &plan, uint64_t seed,
-                                              const Tokenizer &tokenizer, const std::string &chatTemplate,
-                                              const std::atomic<bool> *stop) {
+                                              const Tokenizer &tokenizer, const DataOptions &options) {
   if (plan.objective != plan::Objective::causal)
     return errorf("{}: --sft: the plan predicts masked tokens, expected one that predicts the next", path);
   if (const std::string harm = harmOfPadding(plan); !harm.empty())
     return errorf("{}: --sft: samples have padding, but {}", path, harm);
-  MGC_ASSIGN(chat, ChatTemplate::open(chatTemplate, tokenizer));
-  MGC_ASSIGN(lines, LineReader::open({path}));
-  auto data = std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0));
-  const auto encoder = tokenizer.encoder();
+  const std::atomic<bool> *stop = options.reading.stop;
+  MGC_ASSIGN(variables, variablesOf(options.chats));
+  MGC_ASSIGN(chat,
+             openChatTemplate({options.chats.templateFile, options.tokenizerFiles.model, variables, stop}, tokenizer));
+  MGC_ASSIGN(lines, openLines(path, stop));
+  auto data =
+      std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0), chat ? chat->describe() : "");
+  ChatReader reader(options, tokenizer, chat.get(), *data);
   constexpr int64_t kBlock = 1 << 20;
   LinePosition position;
   while (true) {
@@ -150,11 +242,11 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
     if (stop && *stop)
       return stoppedWhileReading(path);
     position = block->end;
-    MGC_TRY(forEachLine(*block, [&](std::string_view line, int64_t number) {
-              return readLine(line, number, chat, *encoder, *data).at(fmt::format("line {}", number + 1));
-            }).at(path));
+    MGC_TRY(reader.read(*block).at(path));
   }
   MGC_TRY(data->pack());
+  if (chat)
+    data->identify(fmt::format("a chat template with the hash {:016x}", chat->hash()));
   return std::unique_ptr<DataSource>(std::move(data));
 }
 

@@ -5,16 +5,14 @@
 //     other plans                A A a . . . . .     a conversation each
 #pragma once
 
-#include "runtime/data/ChatTemplate.h"
 #include "runtime/data/Data.h"
 
 namespace mgc {
 
-// All lines are tokenized at once. A conversation that is longer than a sequence is cut off; one in which nothing is left to be
-// learned is left out. The order of the conversations, and that of the samples of each epoch, is drawn from the seed.
-// `stop`: as DataReading::stop.
+// Each text is tokenized whole. A token is learned if one of its bytes is; of a pair the tokenizer's end token is, too, which follows
+// it. A conversation that is longer than a sequence is cut off; one in which nothing is left to be learned is left out. The order
+// of the conversations, and that of the samples of each epoch, is drawn from the seed.
 Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const plan::Plan &plan, uint64_t seed,
-                                              const Tokenizer &tokenizer, const std::string &chatTemplate,
-                                              const std::atomic<bool> *stop);
+                                              const Tokenizer &tokenizer, const DataOptions &options);
 
 } // namespace mgc

@@ -187,11 +187,16 @@ static bool isText(const std::string &path) {
                               [&](std::string_view ending) { return path.ends_with(ending); });
 }
 
+static bool hasLines(const std::string &path, bool areChats) {
+  return path.ends_with(".jsonl") || path.ends_with(".jsonl.gz") || path.ends_with(".jsonl.zst") ||
+         (areChats && path.ends_with(".parquet"));
+}
+
 // Files that people have, which would be read as text.
 static Status verifyFormat(const std::string &path) {
   std::string ending = std::filesystem::path(path).extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (ending == ".jsonl" || ending == ".json")
+  if (ending == ".jsonl" || ending == ".json" || hasLines(path, true))
     return errorf("{}: is JSON, whose braces and field names would become tokens; expected --tokenizer-model FILE too, "
                   "which reads "
                   "the texts of a .jsonl, or the token ids that mgc-data preprocess makes of it (docs/data.md)",
@@ -246,9 +251,9 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
                   options.tokenizerFiles.model.empty() ? "--tokenizer-type " + options.tokenizerFiles.type
                                                        : "--tokenizer-model " + options.tokenizerFiles.model,
                   tokenizer->vocabulary(), plan.vocabulary);
-  if (options.areChats) {
+  if (options.chats.areRead) {
     MGC_TRY(verifyDocuments(options.documents, plan, /*saysWhereTheyBegin=*/true));
-    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options.chatTemplate, options.reading.stop));
+    MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options));
     return identified(finished(std::move(chats), plan, seed, options, {.knowsStarts = true}), options);
   }
   TokenizedLines own;
@@ -268,9 +273,10 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
   if (options.textBytes && !isText(path))
     return errorf("{}: --text-bytes is for text, which this ending is not of", path);
-  if (options.hasTokenizer() && !path.ends_with(".jsonl"))
-    return errorf("{}: --tokenizer-model is for files that end in .jsonl", path);
-  if (options.areChats && !options.hasTokenizer())
+  if (options.hasTokenizer() && !hasLines(path, options.chats.areRead))
+    return errorf(
+        "{}: --tokenizer-model is for files that end in .jsonl, .jsonl.gz, .jsonl.zst or, with --sft, .parquet", path);
+  if (options.chats.areRead && !options.hasTokenizer())
     return errorf("{}: --sft needs --tokenizer-model FILE", path);
   if (options.hasTokenizer())
     return openLines(path, plan, seed, options);

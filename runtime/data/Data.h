@@ -6,6 +6,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/data/Documents.h"
 #include "runtime/data/Masking.h"
+#include "runtime/data/chat/Conversation.h"
 #include "runtime/data/indexed/GptSamples.h"
 #include "runtime/data/indexed/SampleSchedule.h"
 #include "runtime/tokenizers/Tokenizer.h"
@@ -67,6 +68,14 @@ struct DataReading {
   TokenizedLines *texts = nullptr;         // keeps the tokens for a later open of the file; null: there is none
 };
 
+// Lines of a .jsonl that are conversations.
+struct ChatOptions {
+  bool areRead = false;          // false: lines are texts
+  std::string templateFile = {}; // see ChatTemplateOptions
+  std::string variables = {};    // variables of the template, in the place of its own: a JSON object; empty: none
+  ChatForm form = {};
+};
+
 struct DataOptions {
   std::string binType = {};   // type of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
@@ -74,8 +83,7 @@ struct DataOptions {
   DocumentOptions documents = {};
   MaskingOptions masking = {};
   TokenizerFiles tokenizerFiles = {}; // for .jsonl; without a type and a model: none
-  bool areChats = false;              // lines of a .jsonl are conversations, whose answers are learned
-  std::string chatTemplate = {};      // file; see ChatTemplate.h
+  ChatOptions chats = {};
   bool hasTokenizer() const { return !tokenizerFiles.type.empty() || !tokenizerFiles.model.empty(); }
   int64_t samples = 0; // samples that will be read of a .jsonl of texts; 0: an epoch
   DataReading reading = {};

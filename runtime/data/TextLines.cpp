@@ -10,10 +10,7 @@ namespace mgc {
 
 Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &path, const TokenizerFiles &tokenizer,
                                                            bool appendsEnd, const std::atomic<bool> *stop) {
-  std::error_code error;
-  const std::string folder = std::filesystem::temp_directory_path(error).string();
-  if (error)
-    return errorf("TMPDIR: {}; expected a folder, for the tokens of {}", error.message(), path);
+  MGC_ASSIGN(folder, temporaryFolder().at(path));
   PreprocessOptions options;
   options.inputs = {path}, options.outputPrefix = path, options.unnamedIn = folder;
   options.tokenizer = tokenizer, options.appendsEnd = appendsEnd;

@@ -57,23 +57,24 @@ public:
     return std::unique_ptr<TokenModel>(std::move(model));
   }
 
-  void tokenize(std::string_view word, std::vector<int32_t> &ids) const override {
+  void tokenize(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const override {
     if (ignoresMerges_)
       if (const auto whole = findToken(words_, word)) {
-        ids.push_back(*whole);
+        addToken(*whole, word.size(), ids, ends);
         return;
       }
     const size_t begin = ids.size();
-    addSymbols(word, ids);
+    addSymbols(word, ids, ends);
     constexpr size_t kFew = 48; // up to here looking through all neighbours is faster than a queue
     if (ids.size() - begin <= kFew)
-      mergeFew(begin, ids);
+      mergeFew(begin, ids, ends);
     else
-      mergeMany(begin, ids);
+      mergeMany(begin, ids, ends);
   }
   int64_t vocabulary() const override { return vocabulary_; }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(names_, token); }
   bool hasId(int32_t id) const override { return hasTokenId(names_, id); }
+  void forEach(const Visit &visit) const override { forEachToken(names_, visit); }
 
 private:
   BpeModel() = default;
@@ -150,11 +151,11 @@ private:
     return findToken(words_, text);
   }
 
-  void addSymbols(std::string_view word, std::vector<int32_t> &ids) const {
+  void addSymbols(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const {
     if (givesBytes_ && prefix_.empty() && suffix_.empty() && !unknown_ && fallbacks_.empty()) {
-      for (const char c : word)
-        if (const int32_t id = bytes_[static_cast<unsigned char>(c)]; id >= 0)
-          ids.push_back(id);
+      for (size_t at = 0; at < word.size(); ++at)
+        if (const int32_t id = bytes_[static_cast<unsigned char>(word[at])]; id >= 0)
+          addToken(id, at + 1, ids, ends);
       return;
     }
     bool isUnknown = false; // a token for what is not known is due
@@ -162,26 +163,26 @@ private:
       const size_t size = givesBytes_ ? 1 : unicode::lengthAt(word, at);
       const std::string_view character = word.substr(at, size);
       const auto id = symbolOf(character, at == 0, at + size == word.size());
-      at += size;
       if (id) {
         if (isUnknown)
-          ids.push_back(*unknown_);
+          addToken(*unknown_, at, ids, ends);
         isUnknown = false;
-        ids.push_back(*id);
+        addToken(*id, at + size, ids, ends);
       } else if (!fallbacks_.empty()) {
-        for (const char c : character)
-          ids.push_back(fallbacks_[static_cast<unsigned char>(c)]);
+        for (size_t i = 0; i < size; ++i)
+          addToken(fallbacks_[static_cast<unsigned char>(character[i])], at + i + 1, ids, ends);
       } else if (unknown_) {
         if (isUnknown && !fusesUnknown_)
-          ids.push_back(*unknown_);
+          addToken(*unknown_, at, ids, ends);
         isUnknown = true;
       }
+      at += size;
     }
     if (isUnknown)
-      ids.push_back(*unknown_);
+      addToken(*unknown_, word.size(), ids, ends);
   }
 
-  void mergeFew(size_t begin, std::vector<int32_t> &ids) const {
+  void mergeFew(size_t begin, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const {
     std::array<PairMerge, 48> merges; // each symbol merged with the next
     size_t count = ids.size() - begin;
     int32_t *symbols = ids.data() + begin;
@@ -195,6 +196,8 @@ private:
       if (merges[best].rank == UINT32_MAX)
         break;
       symbols[best] = merges[best].id;
+      if (ends)
+        ends->erase(ends->end() - static_cast<std::ptrdiff_t>(count - best));
       --count;
       std::copy(symbols + best + 2, symbols + count + 1, symbols + best + 1);
       if (best + 1 < count)
@@ -208,9 +211,10 @@ private:
   }
 
   // Symbols are a list; a queue has the merges of neighbours, some of which are there no longer.
-  void mergeMany(size_t begin, std::vector<int32_t> &ids) const {
+  void mergeMany(size_t begin, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const {
     struct Symbol {
       int32_t id, previous, next; // -1: none; id -1: merged into another
+      uint32_t end = 0;
     };
     struct Candidate {
       uint32_t rank;
@@ -221,8 +225,10 @@ private:
     };
     const auto count = static_cast<int32_t>(ids.size() - begin);
     std::vector<Symbol> symbols(static_cast<size_t>(count));
+    const size_t firstEnd = ends ? ends->size() - static_cast<size_t>(count) : 0;
     for (int32_t i = 0; i < count; ++i)
-      symbols[i] = {ids[begin + static_cast<size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1};
+      symbols[i] = {ids[begin + static_cast<size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1,
+                    ends ? (*ends)[firstEnd + static_cast<size_t>(i)] : 0};
     std::priority_queue<Candidate> queue;
     const auto offer = [&](int32_t place) {
       if (place < 0 || symbols[place].next < 0)
@@ -243,15 +249,17 @@ private:
       const PairMerge merge = merges_.find(left.id, right.id);
       if (merge.rank == UINT32_MAX || merge.id != candidate.id)
         continue;
-      left.id = merge.id, right.id = -1, left.next = right.next;
+      left.id = merge.id, right.id = -1, left.next = right.next, left.end = right.end;
       if (left.next >= 0)
         symbols[left.next].previous = candidate.place;
       offer(left.previous);
       offer(candidate.place);
     }
     ids.resize(begin);
+    if (ends)
+      ends->resize(firstEnd);
     for (int32_t i = 0; i >= 0 && i < count; i = symbols[i].next)
-      ids.push_back(symbols[i].id);
+      addToken(symbols[i].id, symbols[i].end, ids, ends);
   }
 
   TokenIds names_, words_; // keyed by the file's spelling; by words

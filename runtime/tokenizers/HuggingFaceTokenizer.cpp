@@ -4,6 +4,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/tokenizers/AddedTokens.h"
+#include "runtime/tokenizers/ByteLevel.h"
 #include "runtime/tokenizers/PreTokenizers.h"
 #include "runtime/tokenizers/TokenModel.h"
 
@@ -114,22 +115,26 @@ struct TokenizerParts {
 };
 
 // The ids of words that were seen lately; cleared when it is full.
+struct WordTokens {
+  std::vector<int32_t> ids;
+  std::vector<uint32_t> ends; // see TokenModel::tokenize; empty: not asked
+};
 class WordCache {
 public:
-  const std::vector<int32_t> *find(std::string_view word) const {
-    const auto found = ids_.find(word);
-    return found == ids_.end() ? nullptr : &found->second;
+  const WordTokens *find(std::string_view word, bool withEnds) const {
+    const auto found = words_.find(word);
+    return found == words_.end() || (withEnds && found->second.ends.empty()) ? nullptr : &found->second;
   }
-  void add(std::string_view word, std::span<const int32_t> ids) {
+  const WordTokens *add(std::string_view word, WordTokens tokens) {
     constexpr size_t kMostBytes = 64 << 20;
-    bytes_ += word.size() + ids.size_bytes() + 128;
+    bytes_ += word.size() + (sizeof(int32_t) + sizeof(uint32_t)) * tokens.ids.size() + 128;
     if (bytes_ > kMostBytes)
-      ids_.clear(), bytes_ = 0;
-    ids_.emplace(word, std::vector(ids.begin(), ids.end()));
+      words_.clear(), bytes_ = 0;
+    return &words_.insert_or_assign(std::string(word), std::move(tokens)).first->second;
   }
 
 private:
-  std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>> ids_;
+  std::unordered_map<std::string, WordTokens, TextHash, std::equal_to<>> words_;
   size_t bytes_ = 0;
 };
 
@@ -137,60 +142,87 @@ class PartsEncoder final : public Encoder {
 public:
   explicit PartsEncoder(const TokenizerParts &parts) : parts_(parts) {}
 
-  Status encode(std::string_view text, bool special, std::vector<int32_t> &ids) override {
+  Status encode(std::string_view text, bool special, std::vector<int32_t> &ids,
+                std::vector<TextRange> *places) override {
     if (const auto at = firstInvalidUtf8(text))
       return errorf("byte {:#04x} at position {} is not UTF-8", static_cast<unsigned char>(text[*at]), *at);
+    if (text.size() > UINT32_MAX)
+      return errorf("has {} bytes, expected less than 4 GiB", text.size());
+    const Out out{ids, places};
     if (special)
-      ids.insert(ids.end(), parts_.around.before.begin(), parts_.around.before.end());
+      addSpecial(parts_.around.before, out);
     MGC_TRY(parts_.raw.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      return id >= 0 ? append(id, ids) : encodeBetween(text.substr(begin, end - begin), begin == 0, ids);
+      if (id < 0)
+        return encodeBetween(text.substr(begin, end - begin), begin, out);
+      return out.add(id, {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
     }));
     if (special)
-      ids.insert(ids.end(), parts_.around.after.begin(), parts_.around.after.end());
+      addSpecial(parts_.around.after, out);
     return Status::ok();
   }
 
 private:
-  static Status append(int32_t id, std::vector<int32_t> &ids) {
-    ids.push_back(id);
-    return Status::ok();
+  struct Out {
+    std::vector<int32_t> &ids;
+    std::vector<TextRange> *places; // null: not asked
+    Status add(int32_t id, TextRange place) const {
+      ids.push_back(id);
+      if (places)
+        places->push_back(place);
+      return Status::ok();
+    }
+  };
+
+  static void addSpecial(const std::vector<int32_t> &ids, const Out &out) {
+    for (const int32_t id : ids)
+      (void)out.add(id, {});
   }
 
-  Status encodeBetween(std::string_view text, bool isFirst, std::vector<int32_t> &ids) {
-    if (parts_.normalizer) {
-      changed_ = text;
-      MGC_TRY(parts_.normalizer->apply(changed_));
-      text = changed_;
+  Status encodeBetween(std::string_view text, size_t at, const Out &out) {
+    if (parts_.normalizer || out.places) {
+      changed_.assign(text, out.places != nullptr, static_cast<uint32_t>(at));
+      if (parts_.normalizer)
+        MGC_TRY(parts_.normalizer->apply(changed_));
+      text = changed_.view();
     }
+    const TextPiece all{text, at == 0, out.places ? changed_.origins() : nullptr};
     return parts_.normalized.forEach(text, [&](size_t begin, size_t end, int32_t id) {
-      return id >= 0 ? append(id, ids) : encodePiece({text.substr(begin, end - begin), isFirst && begin == 0}, ids);
+      const TextPiece piece = all.part(begin, end);
+      return id < 0 ? encodePiece(piece, out) : out.add(id, placeOf(piece, 0, piece.text.size()));
     });
   }
 
-  Status encodePiece(const TextPiece &piece, std::vector<int32_t> &ids) {
+  static TextRange placeOf(const TextPiece &piece, size_t begin, size_t end) {
+    return piece.origins ? originOf(piece.origins, begin, end) : TextRange();
+  }
+
+  Status encodePiece(const TextPiece &piece, const Out &out) {
     const auto encode = [&](const TextPiece &word) {
-      encodeWord(word.text, ids);
+      encodeWord(word, out);
       return Status::ok();
     };
     return parts_.preTokenizer ? parts_.preTokenizer->split(piece, encode) : encode(piece);
   }
 
-  void encodeWord(std::string_view word, std::vector<int32_t> &ids) {
+  void encodeWord(const TextPiece &word, const Out &out) {
     constexpr size_t kLong = 128; // bytes: such a word hardly comes again
-    if (word.size() > kLong)
-      return parts_.model->tokenize(word, ids);
-    if (const auto *known = cache_.find(word)) {
-      ids.insert(ids.end(), known->begin(), known->end());
-      return;
+    WordTokens fresh;
+    const WordTokens *tokens = word.text.size() > kLong ? nullptr : cache_.find(word.text, out.places != nullptr);
+    if (!tokens) {
+      parts_.model->tokenize(word.text, fresh.ids, out.places ? &fresh.ends : nullptr);
+      tokens = word.text.size() > kLong ? &fresh : cache_.add(word.text, std::move(fresh));
     }
-    const size_t begin = ids.size();
-    parts_.model->tokenize(word, ids);
-    cache_.add(word, std::span(ids).subspan(begin));
+    out.ids.insert(out.ids.end(), tokens->ids.begin(), tokens->ids.end());
+    uint32_t begin = 0;
+    for (const uint32_t end : out.places ? std::span(tokens->ends) : std::span<const uint32_t>()) {
+      out.places->push_back(placeOf(word, begin, end));
+      begin = end;
+    }
   }
 
   const TokenizerParts &parts_;
   WordCache cache_;
-  std::string changed_;
+  TrackedText changed_;
 };
 
 class HuggingFaceTokenizer final : public Tokenizer {
@@ -206,6 +238,22 @@ public:
     const auto added = findToken(parts_.added, token);
     return added ? added : parts_.model->idOf(token);
   }
+  std::vector<std::string> texts() const override {
+    std::vector<std::string> texts;
+    const auto set = [&](int32_t id, std::string text) {
+      if (size_t(id) >= texts.size())
+        texts.resize(size_t(id) + 1);
+      texts[size_t(id)] = std::move(text);
+    };
+    const bool givesBytes = parts_.preTokenizer && parts_.preTokenizer->givesBytes();
+    parts_.model->forEach([&](std::string_view token, int32_t id) {
+      const auto bytes = givesBytes ? bytesOfToken(token) : std::nullopt;
+      set(id, bytes ? *bytes : withBlanks(token));
+    });
+    for (const auto &[token, id] : parts_.added)
+      set(id, token);
+    return texts;
+  }
 
 private:
   TokenizerParts parts_;
@@ -218,10 +266,11 @@ Result<TokenizerParts> readParts(const JsonPlace &json) {
   MGC_ASSIGN(model, makeTokenModel(json["model"], preTokenizer && preTokenizer->givesBytes()));
   MGC_ASSIGN(added, readAddedTokens(json["added_tokens"]));
   for (const AddedToken &token : added) {
-    std::string content = token.content;
+    TrackedText content;
+    content.assign(token.content, /*isTracked=*/false);
     if (token.isNormalized && normalizer)
       MGC_TRY(normalizer->apply(content).at(token.where));
-    (token.isNormalized ? parts.normalized : parts.raw).add(token, content);
+    (token.isNormalized ? parts.normalized : parts.raw).add(token, content.view());
     parts.added.insert_or_assign(token.content, token.id);
   }
   MGC_ASSIGN(around, readAround(json["post_processor"],

@@ -13,22 +13,24 @@ namespace {
 
 using Made = Result<std::unique_ptr<TextNormalizer>>;
 
-template <typename Change> void rewrite(std::string &text, const Change &change) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();)
-    change(unicode::next(text, at), out);
-  text = std::move(out);
+template <typename Change> void rewrite(TrackedText &text, const Change &change) {
+  TextRewrite changed(text);
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    change(unicode::next(text.view(), at), changed.out());
+    changed.comesFrom(begin, at);
+  }
+  changed.finish();
 }
 
-template <typename Drops> void dropIf(std::string &text, const Drops &drops) {
+template <typename Drops> void dropIf(TrackedText &text, const Drops &drops) {
   rewrite(text, [&](char32_t c, std::string &out) {
     if (!drops(c))
       unicode::append(out, c);
   });
 }
 
-void lower(std::string &text) {
+void lower(TrackedText &text) {
   rewrite(text, [](char32_t c, std::string &out) { unicode::appendLower(out, c); });
 }
 
@@ -46,7 +48,7 @@ public:
     }
     return std::unique_ptr<TextNormalizer>(std::move(sequence));
   }
-  Status apply(std::string &text) const override {
+  Status apply(TrackedText &text) const override {
     for (const auto &part : parts_)
       MGC_TRY(part->apply(text));
     return Status::ok();
@@ -58,12 +60,12 @@ private:
 
 class PlainNormalizer final : public TextNormalizer {
 public:
-  using Function = void (*)(std::string &text);
+  using Function = void (*)(TrackedText &text);
   explicit PlainNormalizer(Function function) : function_(function) {}
   template <Function function> static Made make(const JsonPlace &) {
     return std::unique_ptr<TextNormalizer>(std::make_unique<PlainNormalizer>(function));
   }
-  Status apply(std::string &text) const override {
+  Status apply(TrackedText &text) const override {
     function_(text);
     return Status::ok();
   }
@@ -72,12 +74,24 @@ private:
   Function function_;
 };
 
-template <unicode::Form form> void toForm(std::string &text) { text = unicode::normalized(text, form); }
+void toForm(TrackedText &text, unicode::Form form) {
+  if (unicode::isAscii(text.view()))
+    return;
+  TextRewrite changed(text);
+  unicode::normalize(text.view(), form, [&](size_t begin, size_t end, std::optional<std::string_view> other) {
+    if (!other)
+      return changed.copy(begin, end);
+    changed.out() += *other;
+    changed.comesFrom(begin, end);
+  });
+  changed.finish();
+}
+template <unicode::Form form> void toForm(TrackedText &text) { toForm(text, form); }
 
-void stripMarks(std::string &text) { dropIf(text, unicode::isMark); }
+void stripMarks(TrackedText &text) { dropIf(text, unicode::isMark); }
 
 // sentencepiece's rules of nmt.
-void applyNmt(std::string &text) {
+void applyNmt(TrackedText &text) {
   dropIf(text, [](char32_t c) {
     return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
   });
@@ -98,9 +112,14 @@ public:
     prepend->text_ = std::move(text);
     return std::unique_ptr<TextNormalizer>(std::move(prepend));
   }
-  Status apply(std::string &text) const override {
-    if (!text.empty())
-      text.insert(0, text_);
+  Status apply(TrackedText &text) const override {
+    if (text.size() == 0)
+      return Status::ok();
+    TextRewrite changed(text);
+    changed.out() += text_;
+    changed.comesFrom(0, unicode::lengthAt(text.view(), 0));
+    changed.copy(0, text.size());
+    changed.finish();
     return Status::ok();
   }
 
@@ -121,15 +140,18 @@ public:
     return std::unique_ptr<TextNormalizer>(
         std::make_unique<ReplaceNormalizer>(std::move(compiled), std::move(content)));
   }
-  Status apply(std::string &text) const override {
-    std::string out;
+  Status apply(TrackedText &text) const override {
+    TextRewrite changed(text);
     size_t done = 0;
-    MGC_TRY(pattern_.forEach(text, [&](size_t begin, size_t end) {
-      out.append(text, done, begin - done).append(content_);
+    MGC_TRY(pattern_.forEach(text.view(), [&](size_t begin, size_t end) {
+      changed.copy(done, begin);
+      changed.out() += content_;
+      changed.comesFrom(begin, end);
       done = end;
       return Status::ok();
     }));
-    text = out.append(text, done);
+    changed.copy(done, text.size());
+    changed.finish();
     return Status::ok();
   }
 
@@ -147,13 +169,15 @@ public:
     strip->left_ = left, strip->right_ = right;
     return std::unique_ptr<TextNormalizer>(std::move(strip));
   }
-  Status apply(std::string &text) const override {
+  Status apply(TrackedText &text) const override {
     size_t begin = 0, end = text.size();
-    for (size_t at = 0; left_ && at < text.size() && unicode::isWhitespace(unicode::next(text, at));)
+    for (size_t at = 0; left_ && at < text.size() && unicode::isWhitespace(unicode::next(text.view(), at));)
       begin = at;
-    for (size_t at = end; right_ && at > begin && unicode::isWhitespace(unicode::previous(text, at));)
+    for (size_t at = end; right_ && at > begin && unicode::isWhitespace(unicode::previous(text.view(), at));)
       end = at;
-    text = text.substr(begin, end - begin);
+    TextRewrite changed(text);
+    changed.copy(begin, end);
+    changed.finish();
     return Status::ok();
   }
 
@@ -172,13 +196,13 @@ public:
     bert->cleans_ = cleans, bert->padsIdeographs_ = pads, bert->lowers_ = lowers, bert->strips_ = strips;
     return std::unique_ptr<TextNormalizer>(std::move(bert));
   }
-  Status apply(std::string &text) const override {
+  Status apply(TrackedText &text) const override {
     if (cleans_)
       clean(text);
     if (padsIdeographs_)
       pad(text);
     if (strips_) {
-      text = unicode::normalized(text, unicode::Form::nfd);
+      toForm(text, unicode::Form::nfd);
       dropIf(text, unicode::isNonspacingMark);
     }
     if (lowers_)
@@ -187,7 +211,7 @@ public:
   }
 
 private:
-  static void clean(std::string &text) {
+  static void clean(TrackedText &text) {
     const auto isSpace = [](char32_t c) { return unicode::isWhitespace(c); };
     dropIf(text, [](char32_t c) {
       return c == 0 || c == 0xFFFD || (c != '\t' && c != '\n' && c != '\r' && unicode::isControl(c));
@@ -199,7 +223,7 @@ private:
            (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
            (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
   }
-  static void pad(std::string &text) {
+  static void pad(TrackedText &text) {
     rewrite(text, [](char32_t c, std::string &out) {
       if (isIdeograph(c))
         out += ' ';
@@ -223,23 +247,25 @@ public:
     MGC_ASSIGN(map, PrecompiledMap::parse(text).at(field.where()));
     return std::unique_ptr<TextNormalizer>(std::make_unique<PrecompiledNormalizer>(std::move(map)));
   }
-  Status apply(std::string &text) const override {
-    std::string out;
-    unicode::Graphemes graphemes(text);
+  Status apply(TrackedText &text) const override {
+    TextRewrite changed(text);
+    unicode::Graphemes graphemes(text.view());
     for (size_t at = 0; at < text.size();) {
       const size_t end = graphemes.endAfter(at);
-      const std::string_view cluster = std::string_view(text).substr(at, end - at);
+      const std::string_view cluster = text.view().substr(at, end - at);
       const auto whole = cluster.size() < 6 ? map_.find(cluster) : std::nullopt;
       if (whole)
-        out += *whole;
+        changed.out() += *whole;
       for (size_t inside = 0; !whole && inside < cluster.size();) {
         const std::string_view part = cluster.substr(inside, unicode::lengthAt(cluster, inside));
-        out += map_.find(part).value_or(part);
+        changed.out() += map_.find(part).value_or(part);
         inside += part.size();
+        changed.comesFrom(at + inside - part.size(), at + inside);
       }
+      changed.comesFrom(at, end);
       at = end;
     }
-    text = std::move(out);
+    changed.finish();
     return Status::ok();
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/tokenizers/JsonPlace.h"
+#include "runtime/tokenizers/TrackedText.h"
 
 #include <memory>
 
@@ -10,7 +11,7 @@ namespace mgc {
 class TextNormalizer {
 public:
   virtual ~TextNormalizer() = default;
-  virtual Status apply(std::string &text) const = 0;
+  virtual Status apply(TrackedText &text) const = 0;
 };
 
 // Null where the value is null. An error names a type that is not known.

@@ -31,7 +31,7 @@ Result<SplitBehavior> behaviorOf(const JsonPlace &json) {
 }
 
 Status send(const TextPiece &piece, size_t begin, size_t end, const PieceSink &sink) {
-  return end == begin ? Status::ok() : sink({piece.text.substr(begin, end - begin), piece.isFirst && begin == 0});
+  return end == begin ? Status::ok() : sink(piece.part(begin, end));
 }
 
 Status sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, const PieceSink &sink) {
@@ -39,6 +39,35 @@ Status sendParts(const TextPiece &piece, const std::vector<TextPart> &parts, con
     MGC_TRY(send(piece, part.begin, part.end, sink));
   return Status::ok();
 }
+
+// A piece with another text.
+class ChangedPiece {
+public:
+  explicit ChangedPiece(const TextPiece &piece) : piece_(piece) {}
+  void copy(size_t begin, size_t end) {
+    text_ += piece_.text.substr(begin, end - begin);
+    if (piece_.origins)
+      origins_.insert(origins_.end(), piece_.origins + begin, piece_.origins + end);
+  }
+  // `text` stands for the piece's bytes [begin, end).
+  void append(std::string_view text, size_t begin, size_t end) {
+    text_ += text;
+    if (piece_.origins)
+      origins_.resize(text_.size(), originOf(piece_.origins, begin, end));
+  }
+  // Like the first byte of what follows.
+  void prepend(std::string_view text) {
+    text_.insert(0, text);
+    if (piece_.origins)
+      origins_.insert(origins_.begin(), text.size(), origins_.empty() ? TextRange() : origins_.front());
+  }
+  TextPiece piece() const { return {text_, piece_.isFirst, piece_.origins ? origins_.data() : nullptr}; }
+
+private:
+  const TextPiece &piece_;
+  std::string text_;
+  std::vector<TextRange> origins_;
+};
 
 // Cuts where a rule about characters says so.
 template <typename IsMatch>
@@ -108,11 +137,13 @@ public:
     return std::unique_ptr<PreTokenizer>(std::move(bytes));
   }
   Status split(const TextPiece &piece, const PieceSink &sink) const override {
-    std::string changed;
-    TextPiece whole = piece;
-    if (prependsSpace_ && !piece.text.starts_with(' '))
-      whole.text = changed.append(" ").append(piece.text);
-    return words_ ? words_->split(whole, sink) : sink(whole);
+    const auto cut = [&](const TextPiece &whole) { return words_ ? words_->split(whole, sink) : sink(whole); };
+    if (!prependsSpace_ || piece.text.starts_with(' '))
+      return cut(piece);
+    ChangedPiece changed(piece);
+    changed.copy(0, piece.text.size());
+    changed.prepend(" ");
+    return cut(changed.piece());
   }
   bool givesBytes() const override { return true; }
 
@@ -206,17 +237,21 @@ public:
     return std::unique_ptr<PreTokenizer>(std::move(metaspace));
   }
   Status split(const TextPiece &piece, const PieceSink &sink) const override {
-    std::string text;
-    for (const char c : piece.text)
-      c == ' ' ? text += replacement_ : text += c;
-    if ((always_ || (first_ && piece.isFirst)) && !text.starts_with(replacement_))
-      text.insert(0, replacement_);
-    const TextPiece whole{text, piece.isFirst};
+    ChangedPiece changed(piece);
+    for (size_t at = 0, space = 0; at < piece.text.size(); at = space + 1) {
+      space = std::min(piece.text.find(' ', at), piece.text.size());
+      changed.copy(at, space);
+      if (space < piece.text.size())
+        changed.append(replacement_, space, space + 1);
+    }
+    if ((always_ || (first_ && piece.isFirst)) && !changed.piece().text.starts_with(replacement_))
+      changed.prepend(replacement_);
+    const TextPiece whole = changed.piece();
     if (!splits_)
       return sink(whole);
-    TextParts parts(text.size());
-    for (size_t at = text.find(replacement_); at != std::string::npos;
-         at = text.find(replacement_, at + replacement_.size()))
+    TextParts parts(whole.text.size());
+    for (size_t at = whole.text.find(replacement_); at != std::string::npos;
+         at = whole.text.find(replacement_, at + replacement_.size()))
       parts.addMatch(at, at + replacement_.size());
     return sendParts(whole, parts.merged(SplitBehavior::mergedWithNext, false), sink);
   }

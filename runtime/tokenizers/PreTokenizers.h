@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/tokenizers/JsonPlace.h"
+#include "runtime/tokenizers/TrackedText.h"
 
 #include <functional>
 #include <memory>
@@ -12,6 +13,10 @@ namespace mgc {
 struct TextPiece {
   std::string_view text;
   bool isFirst = false;
+  const TextRange *origins = nullptr; // one for each byte; null: not tracked
+  TextPiece part(size_t begin, size_t end) const {
+    return {text.substr(begin, end - begin), isFirst && begin == 0, origins ? origins + begin : nullptr};
+  }
 };
 using PieceSink = std::function<Status(const TextPiece &piece)>;
 

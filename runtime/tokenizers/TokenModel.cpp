@@ -64,4 +64,9 @@ std::vector<int32_t> byteTokens(const TokenIds &ids) {
   return bytes.size() == 256 ? bytes : std::vector<int32_t>();
 }
 
+void forEachToken(const TokenIds &ids, const TokenModel::Visit &visit) {
+  for (const auto &[token, id] : ids)
+    visit(token, id);
+}
+
 } // namespace mgc

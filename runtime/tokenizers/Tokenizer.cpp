@@ -79,6 +79,14 @@ Result<TokenizerContent> contentOf(const std::string &path) {
 
 } // namespace
 
+std::string withBlanks(std::string_view piece) {
+  constexpr std::string_view kBlank = "\u2581";
+  std::string text(piece);
+  for (size_t at = text.find(kBlank); at != std::string::npos; at = text.find(kBlank, at + 1))
+    text.replace(at, kBlank.size(), " ");
+  return text;
+}
+
 std::vector<TokenizerType> tokenizerTypes() {
   std::vector<TokenizerType> types;
   for (const TokenizerRow &row : kTokenizers)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/tokenizers/TrackedText.h"
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +20,10 @@ class Encoder {
 public:
   virtual ~Encoder() = default;
   // Appends the ids of `text`, which is UTF-8: refused where it is not. `special`: with the tokens that the tokenizer puts
-  // around each text.
-  virtual Status encode(std::string_view text, bool special, std::vector<int32_t> &ids) = 0;
+  // around each text. `places`, where given: appends the bytes of the text that each of them is made of, as offset_mapping of
+  // transformers has them before it trims white space; none of a special token.
+  virtual Status encode(std::string_view text, bool special, std::vector<int32_t> &ids,
+                        std::vector<TextRange> *places = nullptr) = 0;
 };
 
 class Tokenizer {
@@ -30,7 +33,11 @@ public:
   virtual int64_t vocabulary() const = 0;               // number of tokens, added ones too
   virtual std::optional<int32_t> endToken() const = 0;  // the token at the end of a text; none: not known
   virtual std::optional<int32_t> idOf(std::string_view token) const = 0;
+  // The texts of all tokens by id, to show: bytes of a token of bytes, a blank for "▁"; empty: no token has the id.
+  virtual std::vector<std::string> texts() const = 0;
 };
+// With a blank for each "▁".
+std::string withBlanks(std::string_view piece);
 
 // Files and sizes of a tokenizer, as Megatron-LM's --tokenizer-type, --tokenizer-model, --vocab-size, --vocab-file and
 // --merge-file say them.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unicode/bytestream.h>
+#include <unicode/edits.h>
 #include <unicode/normalizer2.h>
 #include <unicode/ubrk.h>
 #include <unicode/uchar.h>
@@ -82,15 +83,18 @@ static const icu::Normalizer2 *normalizerOf(Form form, UErrorCode &error) {
   return nullptr;
 }
 
-std::string normalized(std::string_view text, Form form) {
-  if (isAscii(text))
-    return std::string(text);
+void normalize(std::string_view text, Form form, const NormalizedPart &visit) {
   UErrorCode error = U_ZERO_ERROR;
   std::string out;
   icu::StringByteSink<std::string> sink(&out);
+  icu::Edits edits;
   const icu::Normalizer2 *normalizer = normalizerOf(form, error);
-  normalizer->normalizeUTF8(0, {text.data(), static_cast<int32_t>(text.size())}, sink, nullptr, error);
-  return out;
+  normalizer->normalizeUTF8(0, {text.data(), static_cast<int32_t>(text.size())}, sink, &edits, error);
+  for (auto part = edits.getFineIterator(); part.next(error);) {
+    const auto begin = static_cast<size_t>(part.sourceIndex()), to = static_cast<size_t>(part.destinationIndex());
+    const std::string_view other = std::string_view(out).substr(to, static_cast<size_t>(part.newLength()));
+    visit(begin, begin + static_cast<size_t>(part.oldLength()), part.hasChange() ? std::optional(other) : std::nullopt);
+  }
 }
 
 Graphemes::Graphemes(std::string_view text) : text_(text) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +30,9 @@ bool isControl(char32_t c); // category Cc, Cf or Co
 void appendLower(std::string &text, char32_t c);
 
 enum class Form { nfc, nfd, nfkc, nfkd };
-std::string normalized(std::string_view text, Form form);
+// Visits the bytes [begin, end) of the text in their order, with what stands for them where that is another.
+using NormalizedPart = std::function<void(size_t begin, size_t end, std::optional<std::string_view> other)>;
+void normalize(std::string_view text, Form form, const NormalizedPart &visit);
 
 // Where the grapheme cluster that begins at `at` ends.
 class Graphemes {

@@ -67,7 +67,7 @@ public:
     return std::unique_ptr<TokenModel>(std::move(model));
   }
 
-  void tokenize(std::string_view word, std::vector<int32_t> &ids) const override {
+  void tokenize(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const override {
     const std::vector<Step> best = bestSteps(word);
     std::vector<std::string_view> pieces; // from the last to the first
     for (size_t end = word.size(); end > 0;) {
@@ -78,11 +78,12 @@ public:
       end = begin;
     }
     for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
-      addPiece(*piece, ids);
+      addPiece(*piece, static_cast<size_t>(piece->data() - word.data()), ids, ends);
   }
   int64_t vocabulary() const override { return std::ssize(scores_); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(ids_, token); }
   bool hasId(int32_t id) const override { return id >= 0 && id < vocabulary(); }
+  void forEach(const Visit &visit) const override { forEachToken(ids_, visit); }
 
 private:
   struct Step {
@@ -126,14 +127,14 @@ private:
     return best;
   }
 
-  void addPiece(std::string_view piece, std::vector<int32_t> &ids) const {
+  void addPiece(std::string_view piece, size_t begin, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const {
     if (const auto id = findToken(ids_, piece))
-      ids.push_back(*id);
+      addToken(*id, begin + piece.size(), ids, ends);
     else if (!fallbacks_.empty())
-      for (const char c : piece)
-        ids.push_back(fallbacks_[static_cast<unsigned char>(c)]);
+      for (size_t i = 0; i < piece.size(); ++i)
+        addToken(fallbacks_[static_cast<unsigned char>(piece[i])], begin + i + 1, ids, ends);
     else if (unknown_ >= 0)
-      ids.push_back(unknown_);
+      addToken(unknown_, begin + piece.size(), ids, ends);
   }
 
   TokenIds ids_;

@@ -28,16 +28,19 @@ public:
       : words_(std::move(words)), prefix_(std::move(prefix)), most_(most) {}
 
   // One token that is unknown makes the word one.
-  void tokenize(std::string_view word, std::vector<int32_t> &ids) const override {
-    const size_t begin = ids.size();
-    if (!isTooLong(word) && addPieces(word, ids))
+  void tokenize(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const override {
+    const size_t begin = ids.size(), firstEnd = ends ? ends->size() : 0;
+    if (!isTooLong(word) && addPieces(word, ids, ends))
       return;
     ids.resize(begin);
-    ids.push_back(words_.unknown);
+    if (ends)
+      ends->resize(firstEnd);
+    addToken(words_.unknown, word.size(), ids, ends);
   }
   int64_t vocabulary() const override { return std::ssize(words_.ids); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(words_.ids, token); }
   bool hasId(int32_t id) const override { return hasTokenId(words_.ids, id); }
+  void forEach(const Visit &visit) const override { forEachToken(words_.ids, visit); }
 
 private:
   bool isTooLong(std::string_view word) const {
@@ -47,7 +50,7 @@ private:
     return characters > most_;
   }
 
-  bool addPieces(std::string_view word, std::vector<int32_t> &ids) const {
+  bool addPieces(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const {
     std::string piece;
     for (size_t begin = 0; begin < word.size();) {
       size_t end = word.size();
@@ -60,7 +63,7 @@ private:
       }
       if (!id)
         return false;
-      ids.push_back(*id);
+      addToken(*id, end, ids, ends);
       begin = end;
     }
     return true;
@@ -74,12 +77,13 @@ private:
 class WordLevelModel final : public TokenModel {
 public:
   explicit WordLevelModel(WordVocabulary words) : words_(std::move(words)) {}
-  void tokenize(std::string_view word, std::vector<int32_t> &ids) const override {
-    ids.push_back(findToken(words_.ids, word).value_or(words_.unknown));
+  void tokenize(std::string_view word, std::vector<int32_t> &ids, std::vector<uint32_t> *ends) const override {
+    addToken(findToken(words_.ids, word).value_or(words_.unknown), word.size(), ids, ends);
   }
   int64_t vocabulary() const override { return std::ssize(words_.ids); }
   std::optional<int32_t> idOf(std::string_view token) const override { return findToken(words_.ids, token); }
   bool hasId(int32_t id) const override { return hasTokenId(words_.ids, id); }
+  void forEach(const Visit &visit) const override { forEachToken(words_.ids, visit); }
 
 private:
   WordVocabulary words_;

@@ -146,13 +146,28 @@ Rows dataOptions() {
           "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of texts "
           "(\"text\" of each line), or of conversations with --sft",
           {.needs = {"--data"}, .text = [](const T &options) { return nameOfFile(options.tokenizer.model); }}),
-      Row("--sft", at<&T::sft>, kAny, data,
-          "Lines of the .jsonl are conversations (\"messages\", or \"prompt\" and \"completion\"), and "
-          "answers alone are learned",
+      Row("--sft", at<&T::chats, &ChatOptions::areRead>, kAny, data,
+          "Lines of the .jsonl are conversations (\"messages\", \"conversations\", \"instruction\" and \"output\", or "
+          "\"prompt\" and \"completion\"), and answers alone are learned (docs/data.md)",
           {.needs = {"--data"}}),
-      Row("--chat-template", at<&T::chatTemplate>, kFile, data,
-          "File (.json): what is put around the messages of each role; else ChatML (docs/data.md)",
+      Row("--chat-template", at<&T::chats, &ChatOptions::templateFile>, kFile, data,
+          "File of a template in Jinja, or in JSON (docs/data.md); else that of the tokenizer's folder, else ChatML",
           {.needs = {"--sft"}, .none = ""}),
+      Row("--chat-template-kwargs", at<&T::chats, &ChatOptions::variables>, kNotEmpty, data,
+          "Variables of the template, as a JSON object: {\"enable_thinking\": false}; \"chat_template_kwargs\" of a "
+          "line "
+          "say so of one conversation",
+          {.needs = {"--sft"}, .none = ""}),
+      Row("--sft-learn",
+          [](T &options, const std::string &word) {
+            options.chats.form.learn = SftLearn(std::ranges::find(kSftLearnNames, word) - kSftLearnNames.begin());
+          },
+          oneOf({kSftLearnNames.begin(), kSftLearnNames.end()}), data,
+          "Tokens that are learned: the assistant's turns, the whole text, or the last of these turns alone",
+          {.needs = {"--sft"},
+           .text = [](const T &options) { return std::string(kSftLearnNames[size_t(options.chats.form.learn)]); }}),
+      Row("--sft-ignore-fields", at<&T::chats, &ChatOptions::form, &ChatForm::ignored>, kNotEmpty, data,
+          "Fields of the lines that are passed over; others that are not understood are refused", {.needs = {"--sft"}}),
       Row("--data-path", atTyped<&Typed::dataPath>, kAny, corpus,
           "Files of indexed token sequences, as mgc-data and Megatron-LM's preprocess_data.py write them: "
           "PREFIX of PREFIX.bin and PREFIX.idx, several, or a blend: WEIGHT PREFIX ..",

@@ -24,9 +24,8 @@ static uint64_t seedOf(const TrainingOptions &options, Split split) {
 static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start, const plan::Plan &plan,
                                  const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
-  const DataOptions data = {options.binType, options.textBytes, tokenizer,   options.documents,
-                            options.masking, options.tokenizer, options.sft, options.chatTemplate,
-                            request.samples, request.reading};
+  const DataOptions data = {options.binType,   options.textBytes, tokenizer,       options.documents, options.masking,
+                            options.tokenizer, options.chats,     request.samples, request.reading};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.hasCorpus())

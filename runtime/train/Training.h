@@ -68,8 +68,7 @@ struct TrainingOptions {
   DocumentOptions documents;            // see DataOptions
   MaskingOptions masking;               // see DataOptions
   TokenizerFiles tokenizer;             // see DataOptions
-  bool sft = false;                     // see DataOptions::areChats
-  std::string chatTemplate;             // see DataOptions
+  ChatOptions chats;                    // see DataOptions
   // A checkpoint, a folder of --save, or weights of Hugging Face; none: weights are initialised from the seed.
   std::optional<std::string> load;
   bool restartsFromLatest =

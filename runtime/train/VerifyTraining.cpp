@@ -108,8 +108,8 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   for (const std::string &path : {options.tokenizer.model, options.tokenizer.vocabulary, options.tokenizer.merges})
     if (!path.empty())
       files.push_back({"--tokenizer-model", path});
-  if (!options.chatTemplate.empty())
-    files.push_back({"--chat-template", options.chatTemplate});
+  if (!options.chats.templateFile.empty())
+    files.push_back({"--chat-template", options.chats.templateFile});
   for (const std::string &prefix : options.corpus.files.prefixes())
     for (const char *ending : {".bin", ".idx"})
       files.push_back({"--data-path", prefix + ending});

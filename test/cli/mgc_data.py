@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -272,9 +273,21 @@ class Data(unittest.TestCase):
             self.assertIn(message, done.stderr)
 
     def test_compressed_files(self):
-        for kind, begin in [("gzip", gzip.compress(b'{"text": "a"}\n')), ("zstd", b"\x28\xb5\x2f\xfd")]:
-            pathlib.Path("in.jsonl").write_bytes(begin)
-            refuse(f"in.jsonl: is compressed, expected text; {kind} -dc < FILE makes it text", preprocess, "in.jsonl", "out", *BYTES)
+        text = b"".join(b'{"text": "%d"}\n' % i for i in range(300000))
+        members = gzip.compress(text[:1000000]) + gzip.compress(text[1000000:])
+        zstd = subprocess.run(["zstd", "-qc"], input=text, capture_output=True).stdout if shutil.which("zstd") else b""
+        for whole in (members, zstd):
+            if not whole:
+                continue
+            pathlib.Path("in.jsonl").write_bytes(whole)
+            self.assertIn("300000 documents, 1688890 tokens", preprocess("in.jsonl", "out", "--restart", *BYTES).stdout)
+            pathlib.Path("in.jsonl").write_bytes(whole[:len(whole) // 2])
+            refuse("in.jsonl: is cut off", preprocess, "in.jsonl", "out", "--restart", *BYTES)
+        pathlib.Path("in.jsonl").write_bytes(members[:1000] + b"xx" + members[1002:])
+        refuse("in.jsonl: is cut off, or is not what its first bytes say", preprocess, "in.jsonl", "out", "--restart", *BYTES)
+        pathlib.Path("in.jsonl").write_bytes(b"BZh9")
+        refuse("in.jsonl: is compressed, expected text, or gzip or zstd; bzip2 -dc < FILE makes it text", preprocess, "in.jsonl", "out",
+               *BYTES)
 
     def test_texts_without_tokens(self):
         """A tokenizer without a token for what it does not know drops it."""

@@ -47,17 +47,8 @@ Result<PartFile> PartFile::open(const std::string &path, int64_t size) {
   return PartFile(path, part, std::move(descriptor), size);
 }
 
-// O_TMPFILE is not of every file system: there the file has a name for a moment.
 Result<PartFile> PartFile::openUnnamed(const std::string &folder) {
-  Descriptor descriptor(::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
-  if (!descriptor.isOpen()) {
-    std::string name = folder + "/mgc-unnamed-XXXXXX";
-    descriptor = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
-    if (descriptor.isOpen())
-      ::unlink(name.c_str());
-  }
-  if (!descriptor.isOpen())
-    return errorf("{}: no file can be made there: {}", folder, std::strerror(errno));
+  MGC_ASSIGN(descriptor, unnamedFileIn(folder));
   return PartFile("", folder + ": a file without a name", std::move(descriptor), 0);
 }
 

@@ -1,30 +1,24 @@
 // See LineReader.h.
 #include "runtime/data/preprocess/LineReader.h"
 
+#include "runtime/io/Decompress.h"
+
 #include <algorithm>
 
 namespace mgc {
 
-// Compressed files by their first bytes, with which no line of JSON begins.
-static Status verifyIsText(const FileReader &file) {
-  constexpr struct {
-    std::string_view begin, program;
-  } kCompressed[] = {{"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}, {"BZh", "bzip2"}};
-  std::string begin(static_cast<size_t>(std::min<int64_t>(file.size(), 5)), '\0');
-  MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
-  for (const auto &kind : kCompressed)
-    if (begin.starts_with(kind.begin))
-      return errorf("{}: is compressed, expected text; {} -dc < FILE makes it text", file.path(), kind.program);
-  return Status::ok();
-}
-
 Result<LineReader> LineReader::open(const std::vector<std::string> &paths) {
   LineReader reader;
   for (const std::string &path : paths) {
-    MGC_ASSIGN(file, FileReader::open(path));
-    MGC_TRY(verifyIsText(file));
+    MGC_ASSIGN(file, openDecompressed(path));
     reader.files_.push_back(std::move(file));
   }
+  return reader;
+}
+
+LineReader LineReader::of(FileReader file) {
+  LineReader reader;
+  reader.files_.push_back(std::move(file));
   return reader;
 }
 

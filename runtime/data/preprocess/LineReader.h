@@ -1,4 +1,4 @@
-// Text files, one after the other, as blocks of whole lines. Lines end at LF, CR LF or a lone CR.
+// Text files, perhaps compressed (Decompress.h), one after the other, as blocks of whole lines. Lines end at LF, CR LF or a lone CR.
 #pragma once
 
 #include "runtime/base/File.h"
@@ -24,6 +24,7 @@ struct LineBlock {
 class LineReader {
 public:
   static Result<LineReader> open(const std::vector<std::string> &paths);
+  static LineReader of(FileReader file);
   int64_t bytes() const; // total size of the files
   int64_t bytesBefore(const LinePosition &position) const;
   const std::string &pathOf(const LinePosition &position) const;

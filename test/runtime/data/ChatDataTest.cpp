@@ -21,7 +21,7 @@ plan::Plan planOf(int64_t length, bool packed) { return planOfData(length, 1024,
 DataOptions chats(const std::string &chatTemplate = "") {
   DataOptions options;
   options.tokenizerFiles.model = kTokenizer;
-  options.areChats = true, options.chatTemplate = chatTemplate;
+  options.chats.areRead = true, options.chats.templateFile = chatTemplate;
   return options;
 }
 
@@ -74,7 +74,8 @@ TEST_F(ChatData, aSearchThatIsGivenUpIsAnError) {
   EXPECT_TRUE(fails(openData(dir.write("texts.jsonl", "{\"text\": \"x\"}\n{\"text\": \"" + slow + "\"}\n"),
                              planOf(16, false), 1, options),
                     {"texts.jsonl: line 2: ", "tokenizer.json.pre_tokenizer: ", "retry"}));
-  options.areChats = true, options.chatTemplate = dir.write("t.json", R"({"roles": {"user": {"learn": true}}})");
+  options.chats.areRead = true,
+  options.chats.templateFile = dir.write("t.json", R"({"roles": {"user": {"learn": true}}})");
   EXPECT_TRUE(fails(
       openData(dir.write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"" + slow + "\"}]}\n"),
                planOf(16, false), 1, options),
@@ -86,7 +87,7 @@ TEST_F(ChatData, aRequestToEndIsHeard) {
   DataOptions options = chats();
   options.reading.stop = &stop;
   for (const bool areChats : {true, false}) {
-    options.areChats = areChats;
+    options.chats.areRead = areChats;
     const std::string path = dir.write("a.jsonl", areChats ? lineOf("the cat", "sat on") : "{\"text\": \"the cat\"}\n");
     EXPECT_TRUE(fails(openData(path, planOf(40, false), 1, options), {"a.jsonl: a request to end came"}));
   }
@@ -97,7 +98,7 @@ TEST_F(ChatData, aFileOfTextsIsReadOnce) {
   const std::string path = dir.write("a.jsonl", "{\"text\": \"the cat sat on the mat the cat sat on the mat\"}\n");
   TokenizedLines texts;
   DataOptions options = chats();
-  options.areChats = false, options.reading.texts = &texts;
+  options.chats.areRead = false, options.reading.texts = &texts;
   const GlobalBatch first = batchOf(path, plan, options);
   std::filesystem::remove(path);
   EXPECT_EQ(batchOf(path, plan, options).tokens, first.tokens);
@@ -198,7 +199,7 @@ TEST_F(ChatData, textsAreACorpus) {
   for (int i = 0; i < 30; ++i)
     lines += fmt::format("{{\"text\": \"document {} of the cat\"}}\n", i);
   DataOptions options = chats();
-  options.areChats = false;
+  options.chats.areRead = false;
   const std::string path = dir.write("a.jsonl", lines);
   auto data = openData(path, planOf(16, false), 1, options);
   ASSERT_TRUE(isOk(data));

@@ -1,0 +1,245 @@
+# Renders conversations with a chat template, as transformers' apply_chat_template does, and finds in each text what is
+# learned. A process that mgrun and mgc-data start (RenderProcess.h); a request and its answer are a line of JSON each.
+#
+#   {"template": TEXT, "variables": {"bos_token": "<s>", ..}}     {"has_marks": BOOL, "names": [..], "variables": [..]}
+#   {"chats": [{"messages": [..], "tools": [..], "variables": {..}, "learned": [1, 3], "is_every_answer": BOOL}, ..]}
+#                                                                 {"texts": [{"text": TEXT, "parts": [[8, 12], ..]}, ..]}
+#   {"parquet": FILE, "lines": FILE}                              {"rows": N}
+#
+# Parts are bytes of the text. What is wrong is {"error": TEXT}, in the place of an answer or of one of its texts.
+import sys
+
+sys.path = [folder for folder in sys.path if folder]  # no modules of the working folder
+
+import datetime  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import signal  # noqa: E402
+
+# Characters that Unicode gives to nobody: one stands for a message's content, one is around the number of a marked part.
+PROBE, MARK = "\ufdd0", "\ufdd1"
+
+
+class Refused(Exception):
+    pass
+
+
+class Renderer:
+    def __init__(self, source, variables):
+        import jinja2.ext
+        import jinja2.meta
+        import jinja2.sandbox
+
+        marks = self.marks = []
+
+        class Generation(jinja2.ext.Extension):
+            """{% generation %} .. {% endgeneration %}: the text between them is what the model says. Its number stands for it
+            until the whole text is there."""
+
+            tags, has_marks = {"generation"}, False
+
+            def parse(self, parser):
+                self.has_marks = True
+                line = next(parser.stream).lineno
+                body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+                return jinja2.nodes.CallBlock(self.call_method("_marked"), [], [], body).set_lineno(line)
+
+            def _marked(self, caller):
+                text = caller()
+                marks.append(text)
+                return f"{MARK}{len(marks) - 1}{MARK}"
+
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+        environment.filters["tojson"] = to_json
+        environment.globals["raise_exception"] = raise_exception
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+        try:
+            self.template = environment.from_string(source)
+            tree = environment.parse(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise Refused(f"line {error.lineno}: {error.message}")
+        self.variables = variables
+        self.has_marks = any(extension.has_marks for extension in environment.extensions.values()
+                             if isinstance(extension, Generation))
+        self.names = sorted({node.attr for node in tree.find_all(jinja2.nodes.Getattr)} |
+                            {node.value for node in tree.find_all(jinja2.nodes.Const) if isinstance(node.value, str)})
+        self.read = sorted(jinja2.meta.find_undeclared_variables(tree))
+
+    def render(self, chat, messages, prompts=False):
+        """The text, and the parts of it that the template marks."""
+        self.marks.clear()
+        given = {**self.variables, **(chat.get("variables") or {})}
+        text = self.template.render(messages=messages, tools=chat.get("tools"), documents=None,
+                                    add_generation_prompt=prompts, **given)
+        return self.with_marked(text) if self.marks else (text, [])
+
+    def with_marked(self, text):
+        pieces, parts, size = [], [], 0
+        for i, piece in enumerate(text.split(MARK)):
+            if i % 2:
+                piece = self.marks[int(piece)]
+                parts.append([size, size + len(piece)])
+            pieces.append(piece)
+            size += len(piece)
+        return "".join(pieces), parts
+
+
+def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def raise_exception(message):
+    raise Refused(str(message))
+
+
+class Chat:
+    def __init__(self, renderer, chat):
+        self.renderer, self.chat, self.messages = renderer, chat, [with_reasoning(m) for m in chat["messages"]]
+        self.text, self.marked = renderer.render(chat, self.messages)
+
+    def answer(self):
+        self.verify_contents()
+        learned = self.chat["learned"]
+        if not self.renderer.has_marks:
+            parts = [self.part_of(i) for i in learned]
+        elif self.chat["is_every_answer"]:
+            parts = self.marked
+        else:
+            parts = [part for i in learned for part in self.marked_part_of(i)]
+        return {"text": self.text, "parts": in_bytes(self.text, parts)}
+
+    def marked_part_of(self, i):
+        begin, end = self.part_of(i)
+        if self.messages[i].get("role") != "assistant":
+            return [[begin, end]]
+        return [[max(begin, b), min(end, e)] for b, e in self.marked if b < end and e > begin]
+
+    def part_of(self, i):
+        """Where the message stands: what the template makes of the messages up to it is longer by it than of those before it,
+        with the prompt of an answer. Where the template changes earlier messages (drops their thoughts), the content is found
+        by another in its place."""
+        prompt = self.rendered(self.messages[:i], self.messages[i].get("role") == "assistant")
+        whole = self.text if i + 1 == len(self.messages) else self.rendered(self.messages[:i + 1])
+        begin = len(prompt) if prompt is not None and self.text.startswith(prompt) else None
+        end = len(whole) if whole is not None and self.text.startswith(whole) else None
+        if begin is None or end is None or end < begin:
+            head, tail = self.around(self.messages[:i], i, self.messages[i + 1:])
+            if begin is None and prompt is not None:  # an answer without the thoughts that the prompt begins
+                begin = self.common(prompt, self.rendered(self.messages[:i]))
+            if begin is None and self.text.startswith(head):
+                begin = len(head)
+            end = None
+            if self.text.endswith(tail):
+                alone = self.around(self.messages[:i], i, [])[1]
+                end = len(self.text) - len(tail) + len(alone if tail.startswith(alone) else whole_marks(tail, alone))
+        if begin is None or end is None or end < begin:
+            raise Refused(f"message {i}: the template writes it in another way where others follow, so that what is learned of it "
+                          "cannot be told; expected a template with {% generation %} around what is learned, or "
+                          "--sft-learn all or last-answer")
+        return [begin, end]
+
+    def common(self, prompt, before):
+        """Where the text leaves the prompt, of which it has all that stands before the message."""
+        if before is None or not self.text.startswith(before):
+            return None
+        return max(len(before), len(whole_marks(prompt, self.text)))
+
+    def around(self, before, i, after):
+        """The text before and behind the content of message i."""
+        text = self.rendered([*before, {**self.messages[i], "content": PROBE}, *after])
+        if text is None or text.count(PROBE) != 1:
+            return PROBE, PROBE  # no text begins or ends so
+        head, tail = text.split(PROBE)
+        return head, tail
+
+    def rendered(self, messages, prompts=False):
+        """None: the template refuses them."""
+        try:
+            return self.renderer.render(self.chat, messages, prompts)[0]
+        except Exception:
+            return None
+
+    def has_content(self, i):
+        content = self.messages[i].get("content")
+        return isinstance(content, str) and content.strip() != ""
+
+    def verify_contents(self):
+        for i in range(len(self.messages)):
+            if self.has_content(i) and self.messages[i]["content"].strip() not in self.text:
+                changed = [*self.messages[:i], {**self.messages[i], "content": PROBE}, *self.messages[i + 1:]]
+                if PROBE not in (self.rendered(changed) or PROBE):
+                    raise Refused(f'message {i}: its "content" is not in the text that the template makes of the conversation')
+
+
+def whole_marks(tail, alone):
+    """The common beginning of both texts, less a mark that only begins in it: "<|end|>\\n" of "<|end|>\\n<|user|>" and
+    "<|end|>\\n<|endoftext|>"."""
+    return re.sub(r"[<\[][^<>\[\]]*$", "", os.path.commonprefix((tail, alone)))
+
+
+REASONING = ("reasoning_content", "thinking", "reasoning")
+
+
+def with_reasoning(message):
+    """Templates read the first name, gpt-oss' the second."""
+    found = next((message[name] for name in REASONING if message.get(name) is not None), None)
+    return message if found is None else {"thinking": found, **message, "reasoning_content": found}
+
+
+def in_bytes(text, parts):
+    merged = []
+    for begin, end in sorted(parts):
+        if merged and begin <= merged[-1][1]:
+            merged[-1][1] = max(end, merged[-1][1])
+        elif begin < end:
+            merged.append([begin, end])
+    return merged if text.isascii() else [[len(text[:at].encode()) for at in part] for part in merged]
+
+
+def rendered(renderer, chat, line):
+    try:
+        if (PROBE in line or MARK in line) and {PROBE, MARK} & set(json.dumps(chat, ensure_ascii=False)):
+            raise Refused("has a character U+FDD0 or U+FDD1, which stand for no text; expected it left out")
+        return Chat(renderer, chat).answer()
+    except Refused as error:
+        return {"error": str(error)}
+    except Exception as error:  # the template's, whatever it is
+        return {"error": f"the template: {type(error).__name__}: {error}"}
+
+
+def lines_of_parquet(path, out):
+    import pyarrow.parquet
+
+    rows = 0
+    with open(out, "w", encoding="utf-8") as file:
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                file.write(json.dumps(row, default=str) + "\n")
+                rows += 1
+    return {"rows": rows}
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever has started the process ends it
+    renderer = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if "template" in request:
+                renderer = Renderer(request["template"], request["variables"])
+                answer = {"has_marks": renderer.has_marks, "names": renderer.names, "variables": renderer.read}
+            elif "parquet" in request:
+                answer = lines_of_parquet(request["parquet"], request["lines"])
+            else:
+                answer = {"texts": [rendered(renderer, chat, line) for chat in request["chats"]]}
+        except ImportError as error:
+            answer = {"missing": error.name, "error": str(error)}
+        except Exception as error:
+            answer = {"error": str(error) or type(error).__name__}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+main()

@@ -1,0 +1,90 @@
+// Chat templates: ids and learned tokens are those of transformers (test/golden/chat); what a template would lose is refused.
+#include "runtime/data/chat/ChatTemplate.h"
+
+#include "runtime/random/Philox.h"
+#include "test/Places.h"
+#include "test/runtime/TempDir.h"
+
+#include <regex>
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+const std::string kGolden = testFile("golden/chat/");
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<Conversation> conversations() {
+  std::vector<Conversation> chats;
+  std::istringstream lines(readText(kGolden + "conversations.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    auto read = readChatLine(parseOrderedJson(line).take(), {});
+    EXPECT_TRUE(isOk(read));
+    chats.push_back(std::get<Conversation>(read.take()));
+  }
+  return chats;
+}
+
+std::string digestOf(const ChatTokens &tokens) {
+  nlohmann::json learned = nlohmann::json::array();
+  for (const bool each : tokens.isLearned)
+    learned.push_back(int(each));
+  return fmt::format("{:016x}", hashName(nlohmann::json{tokens.ids, learned}.dump()));
+}
+
+std::unique_ptr<Tokenizer> tokenizerOf(const std::string &name) {
+  return openTokenizer({"", testFile("golden/tokenizers/" + name + "/tokenizer.json")}).take();
+}
+
+// The template of a text without {% generation %}.
+std::string withoutMarks(const std::string &text) {
+  const std::string begun = std::regex_replace(text, std::regex(R"((\{%-?\s*)generation(\s*-?%\}))"), "$1if true$2");
+  return std::regex_replace(begun, std::regex(R"((\{%-?\s*)endgeneration(\s*-?%\}))"), "$1endif$2");
+}
+
+class ChatGolden : public testing::TestWithParam<std::string> {};
+
+} // namespace
+
+TEST_P(ChatGolden, areThoseOfTransformers) {
+  const nlohmann::json row = nlohmann::json::parse(readText(kGolden + "expected.json"))[GetParam()];
+  const auto tokenizer = tokenizerOf(row["tokenizer"].get<std::string>());
+  const auto encoder = tokenizer->encoder();
+  const std::vector<Conversation> chats = conversations();
+  const std::string marked = readText(kGolden + "templates/" + GetParam() + ".jinja");
+  for (const std::string &text : {marked, withoutMarks(marked)}) {
+    JinjaSource source{GetParam(), text, ""};
+    for (const auto &[name, token] : row["special"].items())
+      source.variables[name] = token.get<std::string>();
+    const auto made = makeJinjaTemplate(std::move(source), nullptr);
+    ASSERT_TRUE(isOk(made));
+    const auto texts = (*made)->texts(chats, SftLearn::answers);
+    ASSERT_TRUE(isOk(texts));
+    for (size_t i = 0; i < chats.size(); ++i) {
+      EXPECT_EQ((*texts)[i].isOk(), !row["rows"][i].is_null())
+          << i << ((*texts)[i].isOk() ? "" : " " + (*texts)[i].status().message());
+      if (!(*texts)[i].isOk() || row["rows"][i].is_null())
+        continue;
+      const auto tokens = tokenize(*(*texts)[i], SftLearn::answers, *encoder);
+      ASSERT_TRUE(isOk(tokens));
+      EXPECT_EQ(digestOf(*tokens), row["rows"][i].get<std::string>())
+          << i << " " << (&text == &marked) << " " << (*texts)[i]->text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChatGolden, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           std::ifstream file(testFile("golden/chat/expected.json"));
+                           const nlohmann::json rows = nlohmann::json::parse(file);
+                           for (const auto &[name, row] : rows.items())
+                             names.push_back(name);
+                           return names;
+                         }()),
+                         [](const auto &info) { return info.param; });
