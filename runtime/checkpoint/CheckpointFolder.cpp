@@ -50,14 +50,20 @@ Status renameFolder(const std::string &from, const std::string &to) {
   return error ? errorf("{}: cannot become {}: {}", from, to, error.message()) : Status::ok();
 }
 
+std::string latestFileOf(const std::string &folder) { return (fs::path(folder) / kLatestFile).string(); }
+
 Status refuseOthers(const std::string &folder, const std::map<int64_t, std::string> &others,
                     const Continued &continued) {
-  return errorf("{}: holds checkpoints{}, the newest of step {}; expected --load {}, which goes on from it{}, another "
-                "folder, or --force, which removes them after the first save",
-                folder,
-                continued.step ? fmt::format(" behind step {}, from which the run goes on", *continued.step)
-                               : " of another training",
-                others.rbegin()->first, folder, continued.step ? "" : " with the same training");
+  const int64_t newest = others.rbegin()->first;
+  if (!continued.step)
+    return errorf("{}: holds checkpoints of another training, the newest of step {}; expected --load {}, which goes on "
+                  "from it with the same training, another folder, or --force, which removes them after the first save",
+                  folder, newest, folder);
+  return errorf(
+      "{}: holds checkpoints behind step {}, from which the run goes on, the newest of step {}; expected "
+      "another folder, to keep both, --force, which removes those behind it after the first save, or {} in {} "
+      "and --load {}, which go on from the newest",
+      folder, *continued.step, newest, newest, kLatestFile, folder);
 }
 
 } // namespace
@@ -79,15 +85,13 @@ Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
   if (fs::exists(fs::path(path) / CheckpointRecord::kFile, ignored))
     return Found(path);
   const std::map<int64_t, std::string> checkpoints = checkpointsIn(path);
-  const std::string latest = (fs::path(path) / kLatestFile).string();
-  const int64_t newest = checkpoints.empty() ? -1 : checkpoints.rbegin()->first;
-  const Found found = checkpoints.empty() ? Found() : Found(checkpoints.rbegin()->second);
-  if (!fs::exists(latest, ignored))
-    return found;
+  const std::string latest = latestFileOf(path);
+  if (!fs::exists(latest, ignored)) // also where a save was killed just before it wrote the file
+    return checkpoints.empty() ? Found() : Found(checkpoints.rbegin()->second);
   MGC_ASSIGN(text, readFile(latest, 4096));
   const std::optional<int64_t> step = numberIn(text);
-  if (step && *step <= newest) // below it, where a save was killed just before it wrote the file
-    return found;
+  if (step && checkpoints.contains(*step))
+    return Found(checkpoints.at(*step));
   std::vector<std::string> possible;
   for (const auto &entry : checkpoints)
     possible.push_back(entry.second);
@@ -175,14 +179,28 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
   MGC_TRY(writeFileAtomically(staging + "/" + CheckpointRecord::kFile, printRecord(record)));
   if (std::error_code ignored; fs::exists(path, ignored)) // with --force: a checkpoint of another training
     removeCheckpoint(path);
+  MGC_TRY(forgetLatest(record.step));
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));
   own_.insert(record.step);
   return settle();
 }
 
+// While the file is not there, the newest checkpoint is the latest one. With --force another newest one may be there, of another
+// training: then the file keeps its step until settle().
+Status CheckpointFolder::forgetLatest(int64_t next) const {
+  const std::map<int64_t, std::string> all = checkpointsIn(folder_);
+  if (!all.empty() && all.rbegin()->first > next)
+    return Status::ok();
+  const std::string latest = latestFileOf(folder_);
+  std::error_code error;
+  if (fs::remove(latest, error); error)
+    return errorf("{}: cannot be removed: {}", latest, error.message());
+  return syncDirectoryOf(latest);
+}
+
 Status CheckpointFolder::settle() const {
-  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
+  MGC_TRY(writeFileAtomically(latestFileOf(folder_), fmt::format("{}\n", *own_.rbegin())));
   removeOthers();
   return Status::ok();
 }

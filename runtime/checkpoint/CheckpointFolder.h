@@ -14,11 +14,12 @@ namespace mgc {
 // Complete checkpoints of the folder, by step: those with a record. A folder of such a name without one is a user's own.
 std::map<int64_t, std::string> checkpointsIn(const std::string &folder);
 
-// The file that has the step of the newest complete checkpoint, for people and scripts; under Megatron-LM's name.
+// The file that has the step of the checkpoint from which a training goes on, under Megatron-LM's name. A save writes its own; a
+// user who goes back to an older one writes that one's. While a save completes, the file is not there.
 inline constexpr const char *kLatestFile = "latest_checkpointed_iteration.txt";
 
-// The folder of a checkpoint that `path` names: itself, or as a folder of --save its newest. Nothing: `path` is neither, but may
-// have weights of Hugging Face. An error: the folder had a newer one, which is gone.
+// The folder of a checkpoint that `path` names: itself, or as a folder of --save that of kLatestFile, without the file the newest.
+// Nothing: `path` is neither, but may have weights of Hugging Face. An error: the file names a step that is not in the folder.
 Result<std::optional<std::string>> findCheckpoint(const std::string &path);
 
 // The permission to save into a folder: for a run that continues the training there.
@@ -50,6 +51,7 @@ private:
   CheckpointFolder(std::string folder, int64_t retain) : folder_(std::move(folder)), retain_(retain) {}
   std::string pathOf(int64_t step) const;
   Status verifyFiles(const CheckpointRecord &record) const;
+  Status forgetLatest(int64_t next) const;
   void removeOthers() const;
 
   std::string folder_;

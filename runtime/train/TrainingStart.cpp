@@ -40,10 +40,12 @@ std::string TrainingStart::describe() const {
 }
 
 std::string TrainingStart::note(const TrainingOptions &options) const {
+  const std::string older =
+      newest ? fmt::format("; {} names it, the newest one in the folder is of step {}", kLatestFile, *newest) : "";
   if (continues)
-    return fmt::format("{} {}: goes on after {} steps", by, *checkpoint, record.step);
+    return fmt::format("{} {}: goes on after {} steps{}", by, *checkpoint, record.step, older);
   if (checkpoint)
-    return fmt::format("{} {}: a new training begins with its weights", by, *checkpoint);
+    return fmt::format("{} {}: a new training begins with its weights{}", by, *checkpoint, older);
   return options.restartsFromLatest
              ? fmt::format("{}: no checkpoint is in {} yet; a new training begins", kRestart, *options.save)
              : "";
@@ -62,17 +64,27 @@ Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t st
   return startFrom("--rampup-batch-size", CheckpointFolder::pathOf(*options.save, stepsDone), true);
 }
 
+// The start from a checkpoint of the folder, or the folder if it is one itself.
+static Result<TrainingStart> startIn(const std::string &flag, const std::string &folder, const std::string &checkpoint,
+                                     bool continues) {
+  MGC_ASSIGN(start, startFrom(flag, checkpoint, continues));
+  const std::map<int64_t, std::string> all = checkpointsIn(folder);
+  if (!all.empty() && all.rbegin()->first > start.record.step)
+    start.newest = all.rbegin()->first;
+  return start;
+}
+
 Result<TrainingStart> findStart(const TrainingOptions &options) {
   if (options.restartsFromLatest) {
     MGC_ASSIGN(latest, findCheckpoint(*options.save).at(kRestart));
     if (latest)
-      return startFrom(kRestart, *latest, true);
+      return startIn(kRestart, *options.save, *latest, true);
   }
   if (!options.load)
     return TrainingStart();
   MGC_ASSIGN(found, findCheckpoint(*options.load).at("--load"));
   if (found)
-    return startFrom("--load", *found, !options.finetune);
+    return startIn("--load", *options.load, *found, !options.finetune);
   if (std::error_code ignored; !fs::exists(*options.load, ignored))
     return errorf("--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
                   "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "

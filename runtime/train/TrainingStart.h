@@ -13,6 +13,8 @@ struct TrainingStart {
   std::string by;                        // the flag that says so
   CheckpointRecord record;
   bool continues = false; // the checkpoint's training: not with --finetune
+  std::optional<int64_t> newest =
+      {}; // step of the newest checkpoint in the folder, where kLatestFile names an older one
 
   int64_t step() const { return continues ? record.step : 0; }
   // The step from which the run goes on with a training that may have logged more; none: it begins another.

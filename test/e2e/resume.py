@@ -202,7 +202,7 @@ class Killed(unittest.TestCase):
             if code != 0:
                 self.assertEqual(code, -signal.SIGKILL, errors)
                 kills += 1
-                before, step = step, int(latest(name)) if os.path.exists(f"{name}/latest_checkpointed_iteration.txt") else 0
+                before, step = step, max((int(path.name[5:]) for path in pathlib.Path(name).glob("iter_*[0-9]")), default=0)
                 self.assertGreaterEqual(step, before)
         self.assertGreater(kills, 2)
         self.assertEqual(contents(f"{name}.alive/iter_{STEPS:07}"), contents(f"{name}/iter_{STEPS:07}"))
@@ -308,6 +308,30 @@ class Restarted(unittest.TestCase):
                    1, code=None)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("--max-restarts: would do nothing: processes that a launcher started cannot start each other", done.stderr)
+
+
+class GoesBack(unittest.TestCase):
+    """latest_checkpointed_iteration.txt names the checkpoint from which a run goes on."""
+
+    def test_to_the_step_that_the_file_names(self):
+        plan = gpt("back", "--mbs 4")
+        log = ["--log", "back.jsonl"]
+        train(plan, *CORPUS, "--train-iters", 8, "--save", "back.out", "--save-interval", 2, "--save-retain", 0, *log)
+        straight = log_of("back.jsonl")
+        on = lambda *flags, code=0: train(plan, *CORPUS, "--train-iters", 8, "--load", "back.out", *flags, *log, code=code)
+        name = lambda step: write("back.out/latest_checkpointed_iteration.txt", step)
+        name("5")
+        self.assertIn("names iter_0000005, which is not in the folder; possible for --load: back.out/iter_0000002", on(code=1))
+        name("4")
+        said = on("--save", "other.out")
+        self.assertIn("goes on after 4 steps; latest_checkpointed_iteration.txt names it, the newest one in the folder is of step 8", said)
+        self.assertEqual((records("back.jsonl")[4]["step"], log_of("back.jsonl")), (4, straight))
+        for part in "behind step 4, from which the run goes on, the newest of step 8", "expected another folder, to keep both, --force":
+            self.assertIn(part, on("--save", "back.out", code=1))
+        on("--save", "back.out", "--force", "--exit-interval", 5, "--save-retain", 0)
+        self.assertEqual(sorted(path.name for path in pathlib.Path("back.out").glob("iter_*")),
+                         [f"iter_{step:07}" for step in (2, 4, 5)])
+        self.assertEqual(latest("back.out"), "5")
 
 
 class Refused(unittest.TestCase):

@@ -80,7 +80,9 @@ TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
   openAndSave(0, {10, 20});
   EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {}, notes_),
                     {dir_.path(), "of another training", "of step 20", "--load", "--force"}));
-  EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_), {"behind step 10", "of step 20"}));
+  EXPECT_TRUE(
+      fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_),
+            {"behind step 10", "of step 20", "another folder", "--force", std::string("20 in ") + kLatestFile}));
   CheckpointFolder forced = open(1, {{}, true});
   EXPECT_EQ(steps(), (std::set<int64_t>{10, 20})); // until the first save is complete
   ASSERT_TRUE(isOk(save(forced, 5)));
@@ -102,6 +104,16 @@ TEST_F(FolderTest, removesWhatKilledSavesLeft) {
   open(1);
   EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_5.saving"}));
   EXPECT_EQ(notes_.size(), 2u);
+}
+
+// With --force those behind it go when a checkpoint of the run's own is there.
+TEST_F(FolderTest, goesBackToAnOlderOne) {
+  openAndSave(0, {10, 20, 30});
+  dir_.write(kLatestFile, "10");
+  CheckpointFolder back = open(0, {10, true});
+  ASSERT_TRUE(isOk(save(back, 15)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{10, 15}));
+  EXPECT_EQ(latest(), "15\n");
 }
 
 // A run was killed when its last checkpoint had its name and nothing else.
@@ -134,11 +146,11 @@ TEST_F(FolderTest, findsTheLatest) {
   openAndSave(0, {10, 20});
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
   EXPECT_EQ(*findCheckpoint(dir_.path("iter_0000010")), Found(dir_.path("iter_0000010")));
-  dir_.write(kLatestFile, "10"); // the save of 20 was killed
+  dir_.write(kLatestFile, "10"); // a user goes back
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000010")));
+  fs::remove(dir_.path(kLatestFile)); // the save of 20 was killed
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
-  fs::remove(dir_.path(kLatestFile));
-  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
-  for (const char *wrong : {"30", "release", "-1", ""}) {
+  for (const char *wrong : {"30", "15", "release", "-1", ""}) {
     dir_.write(kLatestFile, wrong);
     EXPECT_TRUE(fails(findCheckpoint(dir_.path()), {kLatestFile, "possible for --load: " + dir_.path("iter_0000010")}))
         << wrong;
