@@ -205,6 +205,10 @@ Status CheckpointFolder::settle() const {
   return Status::ok();
 }
 
+Status CheckpointFolder::amend(const CheckpointRecord &record) const {
+  return writeFileAtomically(pathOf(record.step) + "/" + CheckpointRecord::kFile, printRecord(record));
+}
+
 void CheckpointFolder::discard(int64_t step) {
   std::error_code ignored;
   fs::remove_all(stagingOf(folder_, step), ignored);

@@ -43,6 +43,8 @@ public:
   // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the
   // newest `retain` of this training.
   Status complete(const CheckpointRecord &record, const std::string &config);
+  // Replaces the record of a complete checkpoint, whose files stay as they are.
+  Status amend(const CheckpointRecord &record) const;
   // The end of complete(), for a checkpoint that is there: a run that was killed may not have come so far.
   Status settle() const;
   void discard(int64_t step); // removes the checkpoint that begin() began

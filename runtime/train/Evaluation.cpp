@@ -3,6 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/RunPlans.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 namespace mgc {
 
 namespace {
-
-std::string_view nameOf(Split split) { return split == Split::valid ? "validation" : "test"; }
 
 // The first difference between what the plans are of; empty: there is none.
 std::string differenceOf(const plan::Plan &training, const plan::Plan &evaluation) {

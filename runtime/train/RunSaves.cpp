@@ -100,6 +100,7 @@ Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool 
   note(saver_->finish());
   CheckpointRecord record = recordOf(options_, engine_->plan(), *sizes_, *data_, stepsDone);
   checks_->keepIn(record);
+  evaluations_.keepIn(record);
   record.skipped = skipped.steps, record.skippedSamples = skipped.samples;
   const Status saved = saver_->save(std::move(record), options_.asyncSave && !isLast);
   if (isLast)
@@ -113,6 +114,15 @@ Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
     note(saver_->finish());
   MGC_TRY(verifyWeights(stepsDone));
   return save(stepsDone, skipped, true);
+}
+
+void RunSaves::amend() {
+  if (!saver_)
+    return;
+  CheckpointRecord record = start_.record;
+  evaluations_.keepIn(record);
+  if (const Status amended = saver_->amend(record); !amended.isOk())
+    observer_.noted(fmt::format("{}; the next run from there evaluates again", amended.message()));
 }
 
 Status RunSaves::saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped) {

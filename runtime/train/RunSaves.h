@@ -5,6 +5,7 @@
 
 #include "runtime/base/Descriptor.h"
 #include "runtime/train/CheckpointSaver.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/TrainingStart.h"
 
 namespace mgc {
@@ -12,8 +13,9 @@ namespace mgc {
 class RunSaves {
 public:
   // The references outlive the object.
-  RunSaves(const TrainingOptions &options, const TrainingStart &start, TrainingObserver &observer)
-      : options_(options), start_(start), observer_(observer) {}
+  RunSaves(const TrainingOptions &options, const TrainingStart &start, const EvaluationProgress &evaluations,
+           TrainingObserver &observer)
+      : options_(options), start_(start), evaluations_(evaluations), observer_(observer) {}
 
   // Before there is an engine: whether the folder can hold what will be saved. Locks it. For rank 0 alone. `changes`:
   // changes of the batch that are still to come, each with a checkpoint.
@@ -28,6 +30,8 @@ public:
   // `skipped`: of the steps done, without an update.
   Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
   Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
+  // After evaluations that a checkpoint lacked: the record of the one that the run goes on from, if it is in the folder of --save.
+  void amend();
   // A checkpoint of all state, with which the steps of the next batch size begin. The caller then waits for all processes.
   Status saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.
@@ -47,6 +51,7 @@ private:
 
   const TrainingOptions &options_;
   const TrainingStart &start_;
+  const EvaluationProgress &evaluations_;
   TrainingObserver &observer_;
   Engine *engine_ = nullptr;
   Processes *processes_ = nullptr;

@@ -45,8 +45,10 @@ private:
 
 Status WholeRun::open() {
   MGC_SET(start_, findStart(options_));
-  if (start_.continues)
+  if (start_.continues) {
     shared_.checks.goOnFrom(start_.record);
+    shared_.evaluations.goOnFrom(start_.record);
+  }
   MGC_SET(plans_, RunPlans::open(options_));
   MGC_TRY(findIterations());
   MGC_TRY(verifyIterations(options_, start_.step()));

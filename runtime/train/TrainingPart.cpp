@@ -50,7 +50,7 @@ public:
       : options_(options), plans_(plans), evaluationPlan_(evaluation), start_(start), shared_(shared),
         observer_(observer), interrupt_(interrupt),
         end_(std::min(options.trainIters, sizes().nextChange(start.step()).value_or(options.trainIters))),
-        saves_(options_, start_, observer) {}
+        saves_(options_, start_, shared.evaluations, observer) {}
   ~TrainingPart() { interrupt_.watch(nullptr); }
   Result<PartResult> run();
 
@@ -64,6 +64,7 @@ private:
   Status profile();
 
   const plan::BatchSizes &sizes() const { return plans_.sizes(); }
+  EvaluationProgress &evaluations() const { return shared_.evaluations; }
   Processes *processes() const { return shared_.processes.get(); }
   bool isFirst() const { return shared_.parts == 1; }
   bool endsTraining() const { return end_ == options_.trainIters; }
@@ -81,7 +82,10 @@ private:
   DeviceOptions deviceOptions(const std::string &purpose) const;
   DataReading dataReading() { return {&interrupt_.requested(), &shared_.texts}; }
   void readAhead();
+  // The rest of the evaluations of this step, until one does not come to its end in all processes.
+  Status evaluateOwed();
   Result<bool> evaluate(Split split); // whether it came to its end, in all processes
+  Status makeUpEvaluations();
   Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   Status concludeBadStep(int64_t step, bool isUpdated);
@@ -142,7 +146,11 @@ Status TrainingPart::load() {
   MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
   MGC_TRY(saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source()));
-  MGC_TRY(logs_.open(options_, start_.continued(options_)));
+  if (const std::optional<int64_t> step = start_.continued(options_))
+    MGC_TRY(
+        logs_.open(options_, LogContinuation{*step, evaluation_ ? evaluations().owed() : std::vector<std::string>()}));
+  else
+    MGC_TRY(logs_.open(options_, std::nullopt));
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());
   if (options_.findStepWork)
@@ -264,10 +272,11 @@ Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
 
 Status TrainingPart::runSteps() {
   readAhead();
+  MGC_TRY(makeUpEvaluations());
   for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == end_;
-    if (isLast && endsTraining() && evaluation_ && summary_.steps > 0)
+    if (isLast && endsTraining() && evaluation_)
       MGC_TRY(evaluateAtTheEnd());
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
@@ -282,8 +291,11 @@ Status TrainingPart::runSteps() {
     if (isLast || votes != goOn)
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
-    if (evaluation_ && evaluation_->isDue(stepsDone()))
-      MGC_TRY(evaluate(Split::valid).status());
+    evaluations().trained();
+    if (evaluation_ && evaluation_->isDue(stepsDone())) {
+      evaluations().begin(Split::valid);
+      MGC_TRY(evaluateOwed());
+    }
     saves_.poll();
     if (saves_.isDue(stepsDone())) {
       Status saved = saves_.saveBetween(stepsDone(), skipped());
@@ -303,19 +315,50 @@ Result<bool> TrainingPart::evaluate(Split split) {
     failure_ = outcome.failure;
   if (!outcome.isComplete)
     return false;
+  evaluations().complete(split, outcome.result, stepsDone());
   for (const std::string &note : logs_.write(outcome.result))
     observer_.noted(note);
   observer_.evaluated(outcome.result);
   return true;
 }
 
-Status TrainingPart::evaluateAtTheEnd() {
-  if (!evaluation_->isDue(stepsDone())) {
-    MGC_ASSIGN(isComplete, evaluate(Split::valid));
+Status TrainingPart::evaluateOwed() {
+  for (Split split : {Split::valid, Split::test}) {
+    if (!evaluations().owes(split) || !evaluation_->has(split))
+      continue;
+    MGC_ASSIGN(isComplete, evaluate(split));
     if (!isComplete)
-      return Status::ok();
+      break;
   }
-  return evaluation_->has(Split::test) ? evaluate(Split::test).status() : Status::ok();
+  return Status::ok();
+}
+
+// Evaluations that the checkpoint lacks, as far as this run would have come to them.
+Status TrainingPart::makeUpEvaluations() {
+  const std::vector<std::string> owed = evaluations().owed();
+  if (owed.empty() || !isFirst())
+    return Status::ok();
+  const std::string lacks = fmt::format("{} after {} steps: was cut off", fmt::join(owed, " and "), stepsDone());
+  if (!evaluation_) {
+    observer_.noted(fmt::format("{}, and without --eval-interval is not made up", lacks));
+    return Status::ok();
+  }
+  if (!evaluation_->isDue(stepsDone()) && stepsDone() < options_.trainIters)
+    return Status::ok(); // it was the end of a shorter training
+  observer_.noted(fmt::format("{}, and is made up", lacks));
+  MGC_TRY(evaluateOwed());
+  saves_.amend();
+  return Status::ok();
+}
+
+Status TrainingPart::evaluateAtTheEnd() {
+  if (summary_.steps > 0) {
+    if (!evaluation_->isDue(stepsDone()))
+      evaluations().begin(Split::valid);
+    if (evaluation_->has(Split::test))
+      evaluations().begin(Split::test);
+  }
+  return evaluateOwed();
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
