@@ -104,10 +104,12 @@ Result<Evaluation::Outcome> Evaluation::run(Engine &trained, Split split, int64_
     MGC_ASSIGN(anyEnds, engine_->greatest(!batch.isOk() || interrupt.isRequested()));
     if (anyEnds)
       return outcome;
+    ++outcome.result.batches;
+    if (!*batch) // no label of it counts: it adds nothing
+      continue;
     MGC_ASSIGN(result, engine_->step(i, **batch, StepScalars{}));
     sum += result.crossEntropy * result.tokens;
     outcome.result.tokens += result.tokens;
-    ++outcome.result.batches;
   }
   outcome.result.loss = sum / outcome.result.tokens;
   outcome.result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -56,7 +56,7 @@ Status StepLogs::Missing::status() const {
 std::vector<std::string> StepLogs::write(const TrainingStep &step, const plan::Plan &plan) {
   std::vector<std::string> notes;
   inLines_.add(lines_.write(lineOf(step)), notes);
-  if (events_ && step.step % eventInterval_ == 0)
+  if (events_ && step.step % eventInterval_ == 0 && step.result.tokens > 0)
     inEvents_.add(events_->write(step.step, scalarsOf(step, plan, eventsHaveTimers_)), notes);
   return notes;
 }

@@ -154,7 +154,7 @@ struct EvaluationResult {
   int64_t step = 0;
   std::string_view what; // "validation", "test"
   double loss = 0;       // the cross-entropy, mean over all tokens that count
-  double tokens = 0;     // tokens that count
+  double tokens = 0;     // tokens that count; 0: there is no loss
   double seconds = 0;
   int64_t batches = 0;
   double perplexity() const; // e^loss; of a loss beyond 20 that of 20, as Megatron-LM has it
@@ -211,7 +211,8 @@ private:
 // written does not end the training: summary.outputs says so. Nor, in a process that has all ranks, does a save before
 // the last: the observer is told. A step that TrainingOptions::checks finds bad is an error that names its data, after which
 // nothing is saved, as after an error in a step; or it is skipped: its data are used up, and nothing else changes, neither
-// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved.
+// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved. So is a
+// step skipped whose batch has no label that counts, and an evaluation without one has no result.
 // The log has one JSON object per line: LossLog.h.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;

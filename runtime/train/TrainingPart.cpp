@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -88,9 +89,11 @@ private:
   Status makeUpEvaluations();
   Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  void skipStep(int64_t step, Clock::time_point start); // one without a label
   Status concludeBadStep(int64_t step, bool isUpdated);
   TrainedSoFar skipped() const;
-  Status writeGradients() const;
+  TrainedSoFar trainedBefore(int64_t step) const;
+  Status writeGradients();
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   Status readTimers(std::vector<StepTimer> &timers); // all processes
   Status readNorms(std::vector<LayerNorm> &norms) const;
@@ -121,6 +124,8 @@ private:
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
+  bool haveGradients_ = false; // in the file of --save-gradients
+  int64_t unlabelled_ = 0;     // steps without a label, in a row
   Status failure_;             // outside the engine: of the data; too many bad steps
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
@@ -290,7 +295,10 @@ Status TrainingPart::runSteps() {
     summary_.endedEarly = votes == ended && step < options_.trainIters;
     if (isLast || votes != goOn)
       return failure_;
-    MGC_TRY(runStep(step, *batch, start));
+    if (batch)
+      MGC_TRY(runStep(step, *batch, start));
+    else
+      skipStep(step, start);
     evaluations().trained();
     if (evaluation_ && evaluation_->isDue(stepsDone())) {
       evaluations().begin(Split::valid);
@@ -316,6 +324,11 @@ Result<bool> TrainingPart::evaluate(Split split) {
   if (!outcome.isComplete)
     return false;
   evaluations().complete(split, outcome.result, stepsDone());
+  if (outcome.result.tokens == 0) {
+    observer_.noted(fmt::format("{} after {} steps: all labels of its {} batches are {}, so there is no loss",
+                                nameOf(split), stepsDone(), outcome.result.batches, kIgnoredLabel));
+    return true;
+  }
   for (const std::string &note : logs_.write(outcome.result))
     observer_.noted(note);
   observer_.evaluated(outcome.result);
@@ -375,10 +388,37 @@ TrainedSoFar TrainingPart::skipped() const {
           before.skippedSamples + summary_.skipped * engine_->plan().globalBatchSize};
 }
 
+TrainedSoFar TrainingPart::trainedBefore(int64_t step) const {
+  const TrainedSoFar left = skipped();
+  return {step - left.steps, data_->firstOf(step) - left.samples};
+}
+
+// A mean over no tokens is no number, and of gradients of zero the update would be weight decay and old moments alone.
+void TrainingPart::skipStep(int64_t step, Clock::time_point start) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  constexpr int64_t kMostInARow = 100;
+  TrainingStep done;
+  done.step = step;
+  done.result.loss = done.result.crossEntropy = done.result.gradientNorm = kNone;
+  done.result.isUpdated = false;
+  done.lr = learningRate(options_.optimizer, options_.scheduleLength(), trainedBefore(step));
+  done.seconds = secondsSince(start);
+  account(done);
+  const std::string found = data_->describeUnlabelled(step);
+  observer_.noted(fmt::format("step {}: {}; it is skipped", step, found));
+  for (const std::string &note : logs_.write(done, engine_->plan()))
+    observer_.noted(note);
+  observer_.stepped(done);
+  if (++unlabelled_ == kMostInARow)
+    failure_ = errorf("step {}: {}; so were those of the {} steps before, expected data with labels", step, found,
+                      kMostInARow - 1);
+}
+
 Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
-  const TrainedSoFar left = skipped(), trained = {step - left.steps, data_->firstOf(step) - left.samples};
+  unlabelled_ = 0;
+  const TrainedSoFar trained = trainedBefore(step);
   const double lr = learningRate(options_.optimizer, options_.scheduleLength(), trained);
-  const bool writes = isFirst() && step == start_.step() && options_.saveGradients;
+  const bool writes = isFirst() && !haveGradients_ && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
   std::vector<LayerNorm> norms;
@@ -428,7 +468,8 @@ Status TrainingPart::concludeBadStep(int64_t step, bool isUpdated) {
 }
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
-Status TrainingPart::writeGradients() const {
+Status TrainingPart::writeGradients() {
+  haveGradients_ = true;
   const auto scale = static_cast<float>(scaleOfMean());
   return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
 }

@@ -12,6 +12,8 @@ import shutil
 import sys
 import unittest
 
+import numpy
+import tensor_files
 from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, write
 
 setUpModule = enter_folder
@@ -116,6 +118,32 @@ class Evaluation(unittest.TestCase):
                         "--eval-iters", 2)
         self.assertEqual([(line["step"], next(name for name in line if name.endswith("_loss"))) for line in lines if "loss" not in line],
                          [(2, "validation_loss"), (3, "validation_loss"), (3, "test_loss")])
+
+    def test_batches_without_a_label(self):
+        """They add nothing: a training skips them, as if the data lacked them, and so does an evaluation."""
+        compiled("unlabelled", GOLDEN / "llama/config.json", "--tp 2 --dp 2 --mbs 2", "--evaluation")
+        tensors = tensor_files.load(GOLDEN / "llama/batch.safetensors")
+        none = {name: tensor.copy() for name, tensor in tensors.items()}
+        none["labels"][[0, 2]] = -100
+        some = {name: tensor[[1, 3]] for name, tensor in tensors.items()}
+        nothing = tensors | {"labels": numpy.full_like(tensors["labels"], -100)}
+        for name, data in ("none", none), ("some", some), ("nothing", nothing):
+            tensor_files.save(f"{name}.safetensors", data)
+        flags = ["--threads", 1, "--lr", 1e-2, "--lr-decay-style", "constant", "--eval-interval", 2]
+        train = lambda name, *more: run("mgrun", "unlabelled", "--data", f"{name}.safetensors", "--valid-data", f"{name}.safetensors",
+                                        "--save", name, "--log", f"{name}.jsonl", *flags, *more).stderr
+        said = train("none", "--train-iters", 4, "--eval-iters", 4)
+        self.assertIn(f"step 2: all {BATCH * SEQUENCE} labels of the batch are -100, so it has no loss; ", said)
+        train("some", "--train-iters", 2, "--eval-iters", 2)
+        self.assertEqual(read("none/model.safetensors"), read("some/model.safetensors"))
+        lines = records("none.jsonl")
+        self.assertEqual([line["tokens"] for line in lines if line.get("skipped")], [0, 0])
+        self.assertEqual(validation(lines)[-1:], validation(records("some.jsonl")))
+        said = run("mgrun", "unlabelled", "--data", "some.safetensors", "--valid-data", "nothing.safetensors", "--train-iters", 2, *flags,
+                   "--eval-iters", 3, "--log", "no.jsonl").stderr
+        self.assertIn("validation after 2 steps: all labels of its 3 batches are -100, so there is no loss", said)
+        self.assertEqual([line["step"] for line in records("no.jsonl")], [0, 1])
+        expect(1, "step 99: ", "mgrun", "unlabelled", "--data", "nothing.safetensors", "--train-iters", 200)
 
     def test_too_many_bad_steps_end_a_run_that_is_evaluated_too(self):
         compiled("diverging", GOLDEN / "llama/config.json", "--mbs 2", "--evaluation")
