@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <regex>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -123,6 +124,7 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
     }
   if (!others.empty() && !continued.force)
     return refuseOthers(folder, others, continued);
+  opened.findBest(continued);
   forEachEntry(folder, [&](const fs::directory_entry &entry) {
     const auto step = stepNamed(entry.path().filename().string());
     if (!step || step->second.empty())
@@ -167,8 +169,44 @@ void CheckpointFolder::removeOthers() const {
   const auto kept = std::min<int64_t>(retain_ == 0 ? std::ssize(own_) : retain_, std::ssize(own_));
   for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
     old.erase(*own);
+  if (best_)
+    old.erase(*best_);
   for (const auto &entry : old)
     removeCheckpoint(entry.second);
+}
+
+// The link may be older than the checkpoint, of a run that was killed before it changed the link.
+void CheckpointFolder::findBest(const Continued &continued) {
+  keepsBest_ = continued.keepsBest;
+  std::error_code ignored;
+  const auto linked = stepNamed(fs::read_symlink(fs::path(folder_) / kBestLink, ignored).string());
+  for (const std::optional<int64_t> &step :
+       {keepsBest_ ? continued.best : std::nullopt, linked ? std::optional(linked->first) : std::nullopt})
+    if (step && own_.contains(*step) && !best_)
+      best_ = step;
+}
+
+void CheckpointFolder::considerAsBest(const CheckpointRecord &record) {
+  if (keepsBest_ && record.best && record.best->step == record.step)
+    best_ = record.step;
+}
+
+// The new link takes the place of the old one at once. A link to a checkpoint that is gone goes too.
+Status CheckpointFolder::linkBest() const {
+  const fs::path link = fs::path(folder_) / kBestLink, made = fmt::format("{}.tmp-{}-0", link.string(), ::getpid());
+  std::error_code error;
+  if (!best_) {
+    if (fs::is_symlink(link, error) && !fs::exists(link, error))
+      fs::remove(link, error);
+    return Status::ok();
+  }
+  if (fs::read_symlink(link, error) == nameOfStep(*best_))
+    return Status::ok();
+  fs::create_symlink(nameOfStep(*best_), made, error);
+  if (!error)
+    fs::rename(made, link, error);
+  return error ? errorf("{}: cannot become a link to {}: {}", link.string(), nameOfStep(*best_), error.message())
+               : syncDirectoryOf(link.string());
 }
 
 Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {
@@ -183,6 +221,7 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));
   own_.insert(record.step);
+  considerAsBest(record);
   return settle();
 }
 
@@ -201,12 +240,15 @@ Status CheckpointFolder::forgetLatest(int64_t next) const {
 
 Status CheckpointFolder::settle() const {
   MGC_TRY(writeFileAtomically(latestFileOf(folder_), fmt::format("{}\n", *own_.rbegin())));
+  const Status linked = linkBest();
   removeOthers();
-  return Status::ok();
+  return linked;
 }
 
-Status CheckpointFolder::amend(const CheckpointRecord &record) const {
-  return writeFileAtomically(pathOf(record.step) + "/" + CheckpointRecord::kFile, printRecord(record));
+Status CheckpointFolder::amend(const CheckpointRecord &record) {
+  MGC_TRY(writeFileAtomically(pathOf(record.step) + "/" + CheckpointRecord::kFile, printRecord(record)));
+  considerAsBest(record);
+  return settle();
 }
 
 void CheckpointFolder::discard(int64_t step) {

@@ -129,12 +129,15 @@ std::string printRecord(const CheckpointRecord &record) {
     return ordered_json(text).dump(-1, ' ', false, json::error_handler_t::replace);
   };
   const auto setting = [](const auto &entry) { return ordered_json{entry.first, entry.second}; };
+  const auto given = [&](const char *name, const Settings &settings) {
+    return settings.empty() ? "" : fmt::format("\"{}\": {},\n", name, lines(settings, setting));
+  };
   const auto history = [](const char *name, const std::optional<ValueHistory> &values) {
     return values ? fmt::format("\"{}\": {},\n", name, ordered_json{values->seen, values->largest}.dump()) : "";
   };
   const std::string body = fmt::format(
       "{{\n\"step\": {},\n{}{}{}{}{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
-      "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n\"files\": {}\n}}",
+      "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n{}{}\"files\": {}\n}}",
       record.step,
       record.skipped > 0
           ? fmt::format("\"skipped\": {},\n\"skippedSamples\": {},\n", record.skipped, record.skippedSamples)
@@ -145,9 +148,10 @@ std::string printRecord(const CheckpointRecord &record) {
                                 ordered_json{record.best->step, record.best->loss, record.best->since}.dump())
                   : "",
       record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize, record.sequenceLength,
-      lines(record.data, setting), lines(record.optimizer, setting),
-      lines(record.files,
-            [](const CheckpointFile &file) { return ordered_json{file.name, file.bytes, file.checksum}; }));
+      lines(record.data, setting), lines(record.optimizer, setting), given("plan", record.plan),
+      given("noted", record.noted), lines(record.files, [](const CheckpointFile &file) {
+        return ordered_json{file.name, file.bytes, file.checksum};
+      }));
   return seal(CheckpointRecord::kVersion, body);
 }
 
@@ -172,6 +176,9 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   reader.read("sequenceLength", record.sequenceLength);
   reader.read("data", record.data);
   reader.read("optimizer", record.optimizer);
+  for (const auto &[name, settings] : {std::pair("plan", &record.plan), std::pair("noted", &record.noted)})
+    if (reader.has(name))
+      reader.read(name, *settings);
   reader.read("files", record.files);
   MGC_TRY(reader.status());
   if (record.skipped > record.step)

@@ -41,6 +41,8 @@ struct CheckpointRecord {
   // Steps and samples that were done without an update; the file has the numbers if they are not 0.
   int64_t skipped = 0, skippedSamples = 0;
   std::optional<ValueHistory> losses = {}, norms = {}; // only for a training that checks them
+  // Settings of the plan (plan::Plan::settings), and those of the run that may be others with a note.
+  Settings plan = {}, noted = {};
   std::vector<std::string> owed =
       {}; // "validation", "test": evaluations after `step` that a request to end has cut off
   std::optional<BestEvaluation> best = {}; // only for a training that was evaluated

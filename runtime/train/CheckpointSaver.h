@@ -25,7 +25,7 @@ public:
   Status save(CheckpointRecord record, bool isConcurrent);
   // Replaces the record of a checkpoint in the folder; nothing where none of this training has the step, or in a process that
   // completes none.
-  Status amend(const CheckpointRecord &record) const {
+  Status amend(const CheckpointRecord &record) {
     return isWriter() && completes_->has(record.step) ? completes_->amend(record) : Status::ok();
   }
   // Before the first step: no step waits for the memory of the copies. They read nothing, for pages of an arena that are read

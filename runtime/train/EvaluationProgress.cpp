@@ -32,17 +32,23 @@ std::vector<std::string> EvaluationProgress::owed() const {
   return names;
 }
 
+std::string EvaluationProgress::whyItEnds() const {
+  return fmt::format("--early-stop {}: in {} evaluations the validation loss did not fall below {:.4f}, that after {} "
+                     "steps; the training ends",
+                     patience_, best_->since, best_->loss, best_->step);
+}
+
 void EvaluationProgress::keepIn(CheckpointRecord &record) const {
   record.owed = owed();
   record.best = best_;
 }
 
-void EvaluationProgress::goOnFrom(const CheckpointRecord &record) {
+void EvaluationProgress::goOnFrom(const CheckpointRecord &record, bool losses) {
   owed_.clear();
   for (Split split : kEvaluated)
     if (std::ranges::find(record.owed, nameOf(split)) != record.owed.end())
       owed_.insert(split);
-  best_ = record.best;
+  best_ = losses ? record.best : std::nullopt;
 }
 
 } // namespace mgc

@@ -24,6 +24,8 @@ public:
   Status begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
                const DataSource &data);
 
+  // Whether its checkpoint is that of the least validation loss, which stays.
+  bool isBest(int64_t stepsDone) const { return options_.saveBest && evaluations_.isBest(stepsDone); }
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
   // is noted, and tried again at the next interval and at the end.

@@ -148,7 +148,9 @@ Status TrainingPart::load() {
   if (!opened.isOk() && interrupt_.isRequested())
     interrupt_.end();
   MGC_TRY(Status(opened));
-  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
+  MGC_ASSIGN(changes, verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
+  for (const std::string &change : changes)
+    observer_.noted(fmt::format("{} {}: {}", start_.by, *start_.checkpoint, change));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
   MGC_TRY(saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source()));
   if (const std::optional<int64_t> step = start_.continued(options_))
@@ -269,7 +271,8 @@ void TrainingPart::readAhead() {
 
 // A failure outside the engine ends the training between two steps, in all processes at the same one.
 Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
-  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isExitDue() ? ended : goOn;
+  const bool isEnd = isExitDue() || (evaluation_ && evaluations().endsTraining());
+  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isEnd ? ended : goOn;
   MGC_ASSIGN(greatest,
              engine_->greatest(own).at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone())));
   return static_cast<Vote>(greatest);
@@ -281,7 +284,7 @@ Status TrainingPart::runSteps() {
   for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == end_;
-    if (isLast && endsTraining() && evaluation_)
+    if (evaluation_ && ((isLast && endsTraining()) || evaluations().endsTraining()))
       MGC_TRY(evaluateAtTheEnd());
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
@@ -293,6 +296,8 @@ Status TrainingPart::runSteps() {
     otherFailed_ = votes == failed && failure_.isOk();
     summary_.interrupted = votes == interrupted;
     summary_.endedEarly = votes == ended && step < options_.trainIters;
+    if (votes == ended && evaluations().endsTraining())
+      observer_.noted(evaluations().whyItEnds());
     if (isLast || votes != goOn)
       return failure_;
     if (batch)
@@ -358,10 +363,15 @@ Status TrainingPart::makeUpEvaluations() {
   }
   if (!evaluation_->isDue(stepsDone()) && stepsDone() < options_.trainIters)
     return Status::ok(); // it was the end of a shorter training
+  const bool wasOver = stepsDone() == options_.trainIters || evaluations().endsTraining();
+  if (!wasOver)
+    evaluations().drop(Split::test);
   observer_.noted(fmt::format("{}, and is made up", lacks));
   MGC_TRY(evaluateOwed());
+  if (!wasOver && evaluations().endsTraining())
+    evaluations().begin(Split::test); // as behind a step
   saves_.amend();
-  return Status::ok();
+  return saves_.isBest(stepsDone()) ? saves_.saveBetween(stepsDone(), skipped()) : Status::ok();
 }
 
 Status TrainingPart::evaluateAtTheEnd() {
@@ -371,7 +381,11 @@ Status TrainingPart::evaluateAtTheEnd() {
     if (evaluation_->has(Split::test))
       evaluations().begin(Split::test);
   }
-  return evaluateOwed();
+  const bool isMadeUp = summary_.steps == 0 && !evaluations().owed().empty();
+  MGC_TRY(evaluateOwed());
+  if (isMadeUp)
+    saves_.amend();
+  return Status::ok();
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.

@@ -6,7 +6,9 @@
 #include "runtime/random/Philox.h"
 #include "runtime/train/RunSettings.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace mgc {
 
@@ -114,13 +116,27 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
   if (!data.identity().empty())
     record.data.emplace_back("contents of the data", data.identity());
   record.optimizer = optimizerSettings(options, step);
+  for (const plan::Setting &setting : plan.settings)
+    record.plan.emplace_back(setting.flag, setting.value);
+  record.noted = notedSettings(options);
   return record;
 }
 
-Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const plan::BatchSizes &sizes, const DataSource &data) {
+// Settings of the plan that mgrun treats so; a checkpoint of a plan without any has none to compare.
+static Settings settingsOf(const plan::Plan &plan, plan::Setting::Resume resume, const CheckpointRecord &checkpoint) {
+  Settings settings;
+  for (const plan::Setting &setting : plan.settings)
+    if (setting.resume == resume && !checkpoint.plan.empty())
+      settings.emplace_back(setting.flag, setting.value);
+  return settings;
+}
+
+Result<std::vector<std::string>> verifyContinues(const TrainingStart &start, const TrainingOptions &options,
+                                                 const plan::Plan &plan, const plan::BatchSizes &sizes,
+                                                 const DataSource &data) {
+  std::vector<std::string> notes;
   if (!start.continues)
-    return Status::ok();
+    return notes;
   const CheckpointRecord here = recordOf(options, plan, sizes, data, start.record.step);
   const CheckpointRecord &there = start.record;
   Problems problems;
@@ -135,6 +151,18 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
   if (!options.overridesOptimizer)
     compareSettings(here.optimizer, there.optimizer, "--override-opt-param-scheduler goes on with what was found",
                     problems);
+  for (const std::string &change : changesOf(settingsOf(plan, plan::Setting::Resume::refused, there), there.plan))
+    if (!options.ignoreConfig)
+      problems.add("  {} of another plan; --ignore-config goes on with that of this plan", change);
+    else
+      notes.push_back(change);
+  const auto note = [&](const Settings &found, const Settings &expected) {
+    std::ranges::move(changesOf(found, expected), std::back_inserter(notes));
+  };
+  note(settingsOf(plan, plan::Setting::Resume::noted, there), there.plan);
+  note(here.noted, there.noted);
+  if (options.overridesOptimizer)
+    note(here.optimizer, there.optimizer);
   if (options.trainSamples)
     problems.expect(*options.trainSamples >= there.samples,
                     "  --train-samples: found {}, expected at least {}, the samples that are done",
@@ -143,9 +171,10 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
     problems.expect(options.trainIters >= there.step,
                     "  --train-iters: found {}, expected at least {}, the steps that are done", options.trainIters,
                     there.step);
-  return problems.empty() ? Status::ok()
-                          : errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by,
-                                   *start.checkpoint, problems.text());
+  if (problems.empty())
+    return notes;
+  return errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by, *start.checkpoint,
+                problems.text());
 }
 
 } // namespace mgc

@@ -39,8 +39,10 @@ Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t st
 CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
                           const DataSource &data, int64_t step);
 
-// Whether the run goes on as the checkpoint's would have: data, optimizer and sizes; all differences at once.
-Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const plan::BatchSizes &sizes, const DataSource &data);
+// Whether the run goes on as the checkpoint's would have: data, optimizer, sizes and settings of the plan; all differences at
+// once. Those that are no error come as notes for people.
+Result<std::vector<std::string>> verifyContinues(const TrainingStart &start, const TrainingOptions &options,
+                                                 const plan::Plan &plan, const plan::BatchSizes &sizes,
+                                                 const DataSource &data);
 
 } // namespace mgc

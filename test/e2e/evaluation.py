@@ -14,7 +14,7 @@ import unittest
 
 import numpy
 import tensor_files
-from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, write
+from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, timeless, write
 
 setUpModule = enter_folder
 STEPS, BATCH, SEQUENCE = 4, 8, 16  # shape of the goldens' batches
@@ -144,6 +144,57 @@ class Evaluation(unittest.TestCase):
         self.assertIn("validation after 2 steps: all labels of its 3 batches are -100, so there is no loss", said)
         self.assertEqual([line["step"] for line in records("no.jsonl")], [0, 1])
         expect(1, "step 99: ", "mgrun", "unlabelled", "--data", "nothing.safetensors", "--train-iters", 200)
+
+    def test_the_best_checkpoint_stays(self):
+        """The loss falls, then rises: a rate of 1 spoils the weights. As a run that does not stop, and in parts."""
+        plan = compiled("best", GOLDEN / "llama/config.json", "--dp 2 --mbs 2", "--evaluation")
+        write("rates.json", json.dumps([1e-2] * 4 + [1.0] * 4))
+        flags = ["--mock-data", "--lr-list", "rates.json", "--clip-grad", 0, "--threads", 1, "--eval-interval", 2, "--save-best"]
+        train = lambda name, steps, *more, batches=2: run("mgrun", plan, *flags, "--eval-iters", batches, "--train-iters", steps, "--save",
+                                                          name, "--log", f"{name}.jsonl", *more).stderr
+        steps = lambda name: sorted(path.name for path in pathlib.Path(name).glob("iter_*"))
+        train("best.straight", 8)
+        losses = validation(records("best.straight.jsonl"))
+        self.assertEqual(min(losses), losses[1], losses)
+        self.assertEqual(steps("best.straight"), ["iter_0000004", "iter_0000008"])
+        for part in 3, 5, 7:
+            train("parts", 8, "--exit-interval", part, "--restart-from-latest")
+        train("parts", 8, "--restart-from-latest")
+        self.assertEqual(validation(records("parts.jsonl")), losses)
+        for name in "iter_0000004", "iter_0000008":
+            self.assertEqual(*({path.name: read(path) for path in pathlib.Path(folder, name).iterdir()} for folder in ("best.straight", "parts")))
+        train("four", 4)
+        for folder in "best.straight", "parts":
+            self.assertEqual(pathlib.Path(folder, "best").resolve().name, "iter_0000004")
+            run("mgrun", plan, "--mock-data", "--load", f"{folder}/best", "--finetune", "--train-iters", 0, "--save", f"{folder}.best")
+            self.assertEqual(read(f"{folder}.best/model.safetensors"), read("four/model.safetensors"))
+        run("mgrun", plan, *flags[:-1], "--eval-iters", 2, "--train-iters", 8, "--load", "parts", "--save", "parts")
+        self.assertEqual(steps("parts"), ["iter_0000004", "iter_0000008"], "without the flag the best one stays too")
+        said = train("best.straight", 8, "--load", "best.straight/best", "--force", batches=3)
+        for part in "--eval-iters: 3, and 2 in the checkpoint", "the least validation loss and --early-stop count anew":
+            self.assertIn(part, said)
+        self.assertEqual(steps("best.straight"), ["iter_0000008"])
+        for flags, message in (["--save-best", "--save", "s"], "--save-best requires --eval-interval"), (
+                ["--save-best", "--eval-interval", 2], "--save-best requires --save"), (["--early-stop", 1], "--early-stop requires"):
+            expect(2, message, "mgrun", plan, "--mock-data", *flags)
+
+    def test_the_training_ends_early(self):
+        """With a rate of 0 the loss on the same batches stays, so that of the first evaluation is the least."""
+        plan = compiled("early", GOLDEN / "llama/config.json", "--tp 2 --mbs 2", "--evaluation")
+        batch = GOLDEN / "llama/batch.safetensors"
+        flags = ["--data", batch, "--valid-data", batch, "--lr", 0, "--weight-decay", 0, "--eval-interval", 2, "--eval-iters", STEPS,
+                 "--threads", 1, "--train-iters", 40, "--restart-from-latest"]
+        train = lambda name, *more, stop=3: run("mgrun", plan, *flags, "--early-stop", stop, "--save", name, "--log", f"{name}.jsonl", *more)
+        said = train("ended").stderr
+        self.assertIn("--early-stop 3: in 3 evaluations the validation loss did not fall below", said)
+        self.assertEqual(records("ended.jsonl")[-1]["step"], 7)
+        train("stopped", "--exit-interval", 5)
+        train("stopped")
+        self.assertEqual(timeless("ended.jsonl"), timeless("stopped.jsonl"))
+        self.assertEqual(read("ended/iter_0000008/checkpoint.json"), read("stopped/iter_0000008/checkpoint.json"))
+        self.assertIn("0 steps of 40", train("ended").stdout)
+        train("ended", stop=5)
+        self.assertEqual(records("ended.jsonl")[-1]["step"], 11)
 
     def test_too_many_bad_steps_end_a_run_that_is_evaluated_too(self):
         compiled("diverging", GOLDEN / "llama/config.json", "--mbs 2", "--evaluation")

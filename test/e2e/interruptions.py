@@ -23,7 +23,8 @@ from tool_runs import GOLDEN, compile_plan, run, start, write
 
 STEPS, EVALUATED, SAVED = 14, 4, 2  # steps; from one evaluation, and one save, to the next
 FLAGS = (f"--data-path texts_text_document --split 80,10,10 --train-iters {STEPS} --eval-interval {EVALUATED} --eval-iters 40 "
-         f"--save-interval {SAVED} --save-retain 0 --lr 3e-3 --lr-decay-style cosine --threads 1 --restart-from-latest").split()
+         f"--save-interval {SAVED} --save-retain 0 --lr 3e-3 --lr-decay-style cosine --threads 1 --restart-from-latest --save-best "
+         "--async-save").split()
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -101,6 +102,7 @@ class Trial:
         for number in checkpoints("straight"):
             name = f"iter_{number:07}"
             expect(contents(f"straight/{name}") == contents(f"{self.folder}/{name}"), f"{name} differs")
+        expect(os.readlink("straight/best") == os.readlink(f"{self.folder}/best"), "another checkpoint is the best")
 
     def run(self):
         """The failure's text, or nothing."""

@@ -359,6 +359,29 @@ class Refused(unittest.TestCase):
         train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--weight-decay", 0.5, "--override-opt-param-scheduler")
         train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--seed", 5, "--finetune")
 
+    def test_other_settings_of_the_plan(self):
+        """Settings that change what is learned are refused, with the flag that passes them, and then said; precision is said."""
+        dropout = json.loads(read("gpt/config.json")) | {"resid_pdrop": 0.3}
+        write("dropped/config.json", json.dumps(dropout))
+        compile_plan("dropped.plan", "dropped", "--target-cpu native --seq 32 --gbs 8 --mbs 2")
+        parts = ["layer 0: attention_branch.dropout: 0.1 in the config.json, 0.3 in the plan", "--ignore-config"]
+        self.expect(parts, plan="dropped.plan")
+        said = train("dropped.plan", *CORPUS, "--train-iters", 4, "--load", "good", "--ignore-config")
+        for part in [parts[0], "--ignore-config: goes on with what the plan has"]:
+            self.assertIn(part, said)
+        train("dropped.plan", *CORPUS, "--train-iters", 4, "--load", "good", "--finetune")
+        experts = "--seq 16 --gbs 8 --mbs 2 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff"
+        first, second = (compiled(f"balance-{value}", "qwen3_moe", f"{experts} {value}") for value in ("0.01", "0.02"))
+        train(first, "--mock-data", "--train-iters", 2, "--save", "balanced")
+        change = "--moe-aux-loss-coeff: 0.02, and 0.01 in the checkpoint"
+        self.expect([f"{change} of another plan; --ignore-config goes on with that of this plan"], plan=second, data=["--mock-data"],
+                    load="balanced")
+        self.assertIn(change, train(second, "--mock-data", "--train-iters", 4, "--load", "balanced", "--ignore-config"))
+        rounded = gpt("precise", "--mbs 2 --dtype bf16")
+        self.assertIn("--dtype: bf16, and f32 in the checkpoint", train(rounded, *CORPUS, "--train-iters", 4, "--load", "good"))
+        self.assertIn("--skip-bad-steps: 2, and 0 in the checkpoint",
+                      train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--skip-bad-steps", 2))
+
     def test_the_length_of_the_decay_counts(self):
         run("mgrun", self.plan, *CORPUS, "--train-iters", 1, "--save", "decayed")
         expect(1, "--lr-decay-iters: found 4, expected 1", "mgrun", self.plan, *CORPUS, "--train-iters", 4, "--load", "decayed")
