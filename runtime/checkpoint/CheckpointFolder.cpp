@@ -245,7 +245,12 @@ Status CheckpointFolder::settle() const {
   return linked;
 }
 
-Status CheckpointFolder::amend(const CheckpointRecord &record) {
+Status CheckpointFolder::amend(int64_t step, const std::function<void(CheckpointRecord &)> &change) {
+  MGC_ASSIGN(record, readRecord(pathOf(step)));
+  const CheckpointRecord before = record;
+  change(record);
+  if (record == before)
+    return Status::ok();
   MGC_TRY(writeFileAtomically(pathOf(record.step) + "/" + CheckpointRecord::kFile, printRecord(record)));
   considerAsBest(record);
   return settle();

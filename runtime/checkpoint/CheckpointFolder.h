@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/CheckpointRecord.h"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -48,8 +49,8 @@ public:
   // Makes the checkpoint that begin() began complete, with config.json, if there is one, and its record. Then all go but the
   // newest `retain` of this training and the best.
   Status complete(const CheckpointRecord &record, const std::string &config);
-  // Replaces the record of a complete checkpoint, whose files stay as they are.
-  Status amend(const CheckpointRecord &record);
+  // Changes the record of a complete checkpoint, whose files stay as they are.
+  Status amend(int64_t step, const std::function<void(CheckpointRecord &)> &change);
   // The end of complete(), for a checkpoint that is there: a run that was killed may not have come so far.
   Status settle() const;
   void discard(int64_t step); // removes the checkpoint that begin() began

@@ -121,16 +121,16 @@ Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
   if (saver_)
     note(saver_->finish());
   MGC_TRY(verifyWeights(stepsDone));
-  return save(stepsDone, skipped, true);
+  MGC_TRY(save(stepsDone, skipped, true));
+  amend(stepsDone); // one that was there before the last evaluations
+  return Status::ok();
 }
 
-void RunSaves::amend() {
-  if (!saver_)
-    return;
-  CheckpointRecord record = start_.record;
-  evaluations_.keepIn(record);
-  if (const Status amended = saver_->amend(record); !amended.isOk())
-    observer_.noted(fmt::format("{}; the next run from there evaluates again", amended.message()));
+void RunSaves::amend(int64_t stepsDone) {
+  const auto keep = [this](CheckpointRecord &record) { evaluations_.keepIn(record); };
+  if (const Status amended = saver_ ? saver_->amend(stepsDone, keep) : Status::ok(); !amended.isOk())
+    observer_.noted(
+        fmt::format("{}; the next run from there does not know which evaluations are done", amended.message()));
 }
 
 Status RunSaves::saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped) {

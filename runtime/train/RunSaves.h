@@ -32,8 +32,8 @@ public:
   // `skipped`: of the steps done, without an update.
   Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
   Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
-  // After evaluations that a checkpoint lacked: the record of the one that the run goes on from, if it is in the folder of --save.
-  void amend();
+  // After evaluations behind a checkpoint's step: its record, if it is in the folder of --save.
+  void amend(int64_t stepsDone);
   // A checkpoint of all state, with which the steps of the next batch size begin. The caller then waits for all processes.
   Status saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.

@@ -370,7 +370,7 @@ Status TrainingPart::makeUpEvaluations() {
   MGC_TRY(evaluateOwed());
   if (!wasOver && evaluations().endsTraining())
     evaluations().begin(Split::test); // as behind a step
-  saves_.amend();
+  saves_.amend(stepsDone());
   return saves_.isBest(stepsDone()) ? saves_.saveBetween(stepsDone(), skipped()) : Status::ok();
 }
 
@@ -384,7 +384,7 @@ Status TrainingPart::evaluateAtTheEnd() {
   const bool isMadeUp = summary_.steps == 0 && !evaluations().owed().empty();
   MGC_TRY(evaluateOwed());
   if (isMadeUp)
-    saves_.amend();
+    saves_.amend(stepsDone());
   return Status::ok();
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/random/Philox.h"
+#include "runtime/train/RunOptions.h"
 #include "runtime/train/RunSettings.h"
 
 #include <algorithm>
@@ -101,6 +102,11 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   return start;
 }
 
+// A plan may say anything, and patterns of --freeze are long.
+static Settings::value_type settingOf(const plan::Setting &setting) {
+  return {shortened(setting.flag), shortened(setting.value)};
+}
+
 CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
                           const DataSource &data, int64_t step) {
   CheckpointRecord record;
@@ -117,7 +123,7 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
     record.data.emplace_back("contents of the data", data.identity());
   record.optimizer = optimizerSettings(options, step);
   for (const plan::Setting &setting : plan.settings)
-    record.plan.emplace_back(setting.flag, setting.value);
+    record.plan.push_back(settingOf(setting));
   record.noted = notedSettings(options);
   return record;
 }
@@ -127,7 +133,7 @@ static Settings settingsOf(const plan::Plan &plan, plan::Setting::Resume resume,
   Settings settings;
   for (const plan::Setting &setting : plan.settings)
     if (setting.resume == resume && !checkpoint.plan.empty())
-      settings.emplace_back(setting.flag, setting.value);
+      settings.push_back(settingOf(setting));
   return settings;
 }
 

@@ -21,10 +21,11 @@ import samples
 from kills import Failure, checkpoints, contents, expect, log_of
 from tool_runs import GOLDEN, compile_plan, run, start, write
 
-STEPS, EVALUATED, SAVED = 14, 4, 2  # steps; from one evaluation, and one save, to the next
+STEPS, EVALUATED, SAVED = 14, 4, 2  # at most so many steps; from one evaluation, and one save, to the next
 FLAGS = (f"--data-path texts_text_document --split 80,10,10 --train-iters {STEPS} --eval-interval {EVALUATED} --eval-iters 40 "
-         f"--save-interval {SAVED} --save-retain 0 --lr 3e-3 --lr-decay-style cosine --threads 1 --restart-from-latest --save-best "
-         "--async-save").split()
+         f"--save-interval {SAVED} --save-retain 0 --lr-decay-style cosine --threads 1 --restart-from-latest --save-best").split()
+# A training to its last step, and one that ends early: with a rate of 0 the losses are those of other batches alone.
+SETTINGS = {"straight": ["--lr", "3e-3"], "early": ["--lr", "0", "--early-stop", "1", "--seed", "2"]}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -34,32 +35,33 @@ def lines(folder, what):
     return log.read_bytes().count(f'"{what}"'.encode()) if log.exists() else 0
 
 
-# The places: each a function of a random generator that gives a name and a condition by which it has begun.
-def step(random_):
-    number = random_.randrange(1, STEPS)
+# The places: each a function of a random generator and the folder of the run that was not stopped, which gives a name and a
+# condition by which it has begun.
+def step(random_, alive):
+    number = random_.randrange(1, lines(alive, "grad_norm"))
     return f"step {number}", lambda folder: lines(folder, "grad_norm") >= number
 
 
-def save(random_):
-    name = f"iter_{random_.randrange(1, STEPS // SAVED) * SAVED:07}"
+def save(random_, alive):
+    name = f"iter_{random_.randrange(1, lines(alive, 'grad_norm') // SAVED) * SAVED:07}"
     return name, lambda folder: any(os.path.exists(f"{folder}/{name}{ending}") for ending in (".saving", ""))
 
 
-def evaluation(random_):
-    number = random_.randrange(1, STEPS // EVALUATED + 1) * EVALUATED
+def evaluation(random_, alive):
+    number = random_.randrange(1, lines(alive, "grad_norm") // EVALUATED + 1) * EVALUATED
     return f"evaluation after {number}", lambda folder: lines(folder, "grad_norm") >= number
 
 
-def last_evaluation(random_):
-    return "last evaluation", lambda folder: lines(folder, "grad_norm") == STEPS
+def last_evaluation(_, alive):
+    return "last evaluation", lambda folder: lines(folder, "grad_norm") == lines(alive, "grad_norm")
 
 
-def test(random_):
-    return "test", lambda folder: lines(folder, "validation_loss") == STEPS // EVALUATED + 1
+def test(_, alive):
+    return "test", lambda folder: lines(folder, "validation_loss") == lines(alive, "validation_loss")
 
 
-def end(random_):
-    return "end", lambda folder: lines(folder, "test_loss") == 1
+def end(_, alive):
+    return "end", lambda folder: lines(folder, "test_loss") == lines(alive, "test_loss")
 
 
 PLACES = (step, save, evaluation, last_evaluation, test, end)
@@ -68,12 +70,14 @@ PLACES = (step, save, evaluation, last_evaluation, test, end)
 class Trial:
     def __init__(self, seed):
         self.random, self.folder = random.Random(seed), f"trial{seed}"
+        self.alive = self.random.choice(("straight", "straight", "early"))
+        self.flags = [*SETTINGS[self.alive], *(["--async-save"] if self.random.random() < 0.5 else [])]
         places = {*self.random.sample(PLACES, self.random.randrange(3)), PLACES[seed % len(PLACES)]}
         self.places = sorted(places, key=PLACES.index)
         self.history, self.made_up = [], collections.Counter()
 
-    def go(self, flags=()):
-        return start("mgrun", "plan", *FLAGS, "--save", self.folder, "--log", f"{self.folder}.jsonl", *flags)
+    def go(self):
+        return start("mgrun", "plan", *FLAGS, *self.flags, "--save", self.folder, "--log", f"{self.folder}.jsonl")
 
     def note(self, said, code):
         self.history.append(f"code {code}:\n{said}")
@@ -82,7 +86,7 @@ class Trial:
                 self.made_up[line.split(": ")[-2].rsplit(" after")[0]] += 1
 
     def interrupt(self, place):
-        name, has_begun = place(self.random)
+        name, has_begun = place(self.random, self.alive)
         number, delay = self.random.choice(SIGNALS), self.random.uniform(0, 0.02)
         with self.go() as process:
             while process.poll() is None and not has_begun(self.folder):
@@ -97,12 +101,13 @@ class Trial:
         expect(process.returncode in (0, 130, -number), f"code {process.returncode}")
 
     def compare(self):
-        expect(log_of("straight") == log_of(self.folder), f"the log differs: {log_of('straight')}\n{log_of(self.folder)}")
-        expect(contents("straight") == contents(self.folder), "weights differ")
-        for number in checkpoints("straight"):
+        alive = self.alive
+        expect(log_of(alive) == log_of(self.folder), f"the log differs: {log_of(alive)}\n{log_of(self.folder)}")
+        expect(contents(alive) == contents(self.folder), "weights differ")
+        for number in checkpoints(alive):
             name = f"iter_{number:07}"
-            expect(contents(f"straight/{name}") == contents(f"{self.folder}/{name}"), f"{name} differs")
-        expect(os.readlink("straight/best") == os.readlink(f"{self.folder}/best"), "another checkpoint is the best")
+            expect(contents(f"{alive}/{name}") == contents(f"{self.folder}/{name}"), f"{name} differs")
+        expect(os.readlink(f"{alive}/best") == os.readlink(f"{self.folder}/best"), "another checkpoint is the best")
 
     def run(self):
         """The failure's text, or nothing."""
@@ -120,7 +125,7 @@ class Trial:
 
 
 def prepare():
-    """A run that nobody stops."""
+    """Runs that nobody stops."""
     random_ = random.Random(1)
     words = ["".join(random_.choices("abcdefgh", k=random_.randrange(2, 7))) for _ in range(60)]
     write("texts.jsonl", "".join(json.dumps({"text": " ".join(random_.choices(words, k=50))}) + "\n" for _ in range(200)))
@@ -128,9 +133,11 @@ def prepare():
     config = json.loads((GOLDEN / "gpt2/config.json").read_text(encoding="utf-8"))
     write("model/config.json", json.dumps(config | {"vocab_size": 256, "attn_pdrop": 0.1, "resid_pdrop": 0.1, "embd_pdrop": 0.1}))
     compile_plan("plan", "model", "--target-cpu native --dp 2 --zero 1 --seq 16 --gbs 8 --mbs 2 --evaluation")
-    run("mgrun", "plan", *FLAGS, "--save", "straight", "--log", "straight.jsonl")
-    evaluated = [record["step"] for record in log_of("straight") if "validation_loss" in record]
-    expect(evaluated == [3, 7, 11, 13] and lines("straight", "test_loss") == 1, f"evaluations after {evaluated}")
+    for name, flags in SETTINGS.items():
+        run("mgrun", "plan", *FLAGS, *flags, "--save", name, "--log", f"{name}.jsonl")
+    evaluated = {name: [record["step"] for record in log_of(name) if "validation_loss" in record] for name in SETTINGS}
+    expect(evaluated == {"straight": [3, 7, 11, 13], "early": [3, 7]}, f"evaluations after {evaluated}")
+    expect(all(lines(name, "test_loss") == 1 for name in SETTINGS), "no test")
 
 
 def main():

@@ -15,12 +15,13 @@ protected:
     return folder.take();
   }
   // A checkpoint with a file of one byte.
-  Status save(CheckpointFolder &folder, int64_t step) {
+  Status save(CheckpointFolder &folder, int64_t step, std::optional<BestEvaluation> best = {}) {
     MGC_TRY(folder.begin(step));
     std::ofstream(CheckpointFolder::stagingOf(dir_.path(), step) + "/" + kFile) << "x";
     CheckpointRecord record;
     record.step = step;
     record.files = {{kFile, 1, "00000000"}};
+    record.best = best;
     return folder.complete(record, "{}");
   }
   // Opens the folder and saves these steps.
@@ -104,6 +105,38 @@ TEST_F(FolderTest, removesWhatKilledSavesLeft) {
   open(1);
   EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_5.saving"}));
   EXPECT_EQ(notes_.size(), 2u);
+}
+
+TEST_F(FolderTest, keepsTheBest) {
+  const auto linked = [&] { return fs::read_symlink(dir_.path(kBestLink)).string(); };
+  CheckpointFolder folder = open(1, {.keepsBest = true});
+  for (int64_t step : {10, 20, 30}) // the loss of 10 is the least, then that of 30
+    ASSERT_TRUE(isOk(save(folder, step, BestEvaluation{step < 30 ? 10 : 30, 1, 0})));
+  EXPECT_EQ(steps(), (std::set<int64_t>{30}));
+  EXPECT_EQ(linked(), "iter_0000030");
+  ASSERT_TRUE(isOk(save(folder, 40, BestEvaluation{30, 1, 1})));
+  EXPECT_EQ(steps(), (std::set<int64_t>{30, 40}));
+  EXPECT_EQ(*findCheckpoint(dir_.path(kBestLink)), std::optional(dir_.path(kBestLink)));
+  openAndSave(1, {50}, {40}); // a run without the flag
+  EXPECT_EQ(steps(), (std::set<int64_t>{30, 50}));
+  EXPECT_EQ(linked(), "iter_0000030");
+}
+
+// A run was killed when its best checkpoint had its name and nothing else; another evaluation is made up.
+TEST_F(FolderTest, linksTheBestOfAKilledRun) {
+  CheckpointFolder folder = open(1, {.keepsBest = true});
+  ASSERT_TRUE(isOk(save(folder, 10, BestEvaluation{10, 1, 0})));
+  fs::copy(dir_.path("iter_0000010"), dir_.path("iter_0000020"), fs::copy_options::recursive);
+  CheckpointFolder next = open(1, {.step = 20, .keepsBest = true, .best = 20});
+  ASSERT_TRUE(isOk(next.settle()));
+  EXPECT_EQ(fs::read_symlink(dir_.path(kBestLink)), "iter_0000020");
+  EXPECT_EQ(steps(), (std::set<int64_t>{20}));
+  openAndSave(1, {30}, {.step = 20, .keepsBest = true, .best = 10}); // one that is gone
+  CheckpointFolder last = open(1, {.step = 30, .keepsBest = true});
+  EXPECT_EQ(steps(), (std::set<int64_t>{20, 30}));
+  ASSERT_TRUE(isOk(last.amend(30, [](CheckpointRecord &record) { record.best = BestEvaluation{30, 0.5, 0}; })));
+  EXPECT_EQ(readRecord(dir_.path("iter_0000030"))->best->loss, 0.5);
+  EXPECT_EQ(steps(), (std::set<int64_t>{30}));
 }
 
 // With --force those behind it go when a checkpoint of the run's own is there.
