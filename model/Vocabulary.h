@@ -17,12 +17,19 @@ namespace mgc::frontend {
 
 using plan::Of;
 
+// MayChange: which runs may go on with weights that were trained with another value of a field.
+enum class MayChange {
+  never,
+  newTraining, // one that begins anew with the weights; the value changes what is learned
+  anyRun
+};
+
 struct Field {
   std::string_view key;
   std::string_view help;
   double least = 0, most = 0;                   // range of a number
   std::span<const std::string_view> words = {}; // words of a text
-  bool mayChange = false;                       // a run may go on with weights that were trained with another
+  MayChange mayChange = MayChange::never;
 };
 
 // The words of an enumeration; the first of a value is its name.
@@ -63,7 +70,8 @@ template <typename V> void fields(V &v, Of<BranchDescription>) {
   v(Field{"before", "norm of what the branch reads"}, &BranchDescription::before);
   v(Field{"after", "norm of what the branch makes"}, &BranchDescription::after);
   v(Field{"sum", "norm of the sum with the residual"}, &BranchDescription::sum);
-  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, /*mayChange=*/true}, &BranchDescription::dropout);
+  v(Field{"dropout", "of what the branch adds", 0, kMaxDropout, {}, MayChange::newTraining},
+    &BranchDescription::dropout);
 }
 
 template <typename V> void fields(V &v, Of<RopeScaling>) {
@@ -131,7 +139,7 @@ template <typename V> void fields(V &v, Of<AttentionDescription>) {
   v(Field{"window", "keys that a token sees, itself and those before; 0: all", 0, kMaxPositions}, &T::window);
   v(Field{"scale", "of the scores; 0: 1 / sqrt(head_dim)", 0, kAnyNumber}, &T::scale);
   v(Field{"softcap", "scores become softcap tanh(score / softcap); 0: none", 0, kAnyNumber}, &T::softcap);
-  v(Field{"dropout", "of the probabilities", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
+  v(Field{"dropout", "of the probabilities", 0, kMaxDropout, {}, MayChange::newTraining}, &T::dropout);
 }
 
 template <typename V> void fields(V &v, Of<Mlp>) {
@@ -140,7 +148,7 @@ template <typename V> void fields(V &v, Of<Mlp>) {
   v(Field{"bias", "of its products"}, &Mlp::bias);
   v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber}, &Mlp::limit);
   v(Field{"up_plus_one", "1 is added to up before it meets the gate"}, &Mlp::upPlusOne);
-  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true}, &Mlp::dropout);
+  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, MayChange::newTraining}, &Mlp::dropout);
   v(Field{"ffn", "width; with experts: of one of them", 1, kMaxFfn}, &Mlp::ffn);
 }
 
@@ -189,7 +197,7 @@ template <typename V> void fields(V &v, Of<Embedding>) {
     &Embedding::positionOffset);
   v(Field{"types", "kinds of tokens, whose embeddings are added; 0: none", 0, kMaxTokenTypes}, &Embedding::types);
   v(Field{"norm", "of the sum"}, &Embedding::norm);
-  v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, /*mayChange=*/true}, &Embedding::dropout);
+  v(Field{"dropout", "of the sum", 0, kMaxDropout, {}, MayChange::newTraining}, &Embedding::dropout);
 }
 
 template <typename V> void fields(V &v, Of<Patches>) {
@@ -221,7 +229,7 @@ template <typename V> void fields(V &v, Of<EncoderDescription>) {
   v(Field{"layer", "each of its layers"}, &T::layer);
   v(Field{"layer_count", "how many there are", 1, kMaxLayers}, &T::layerCount);
   v(Field{"final_norm", "behind its layers"}, &T::finalNorm);
-  v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::dropout);
+  v(Field{"dropout", "behind that norm", 0, kMaxDropout, {}, MayChange::newTraining}, &T::dropout);
   v(Field{"projector", "two products, behind that, which make what the decoder has of it"}, &T::projector);
   v(Field{"image_tokens", "tokens of the decoder whose places it takes; null: the decoder's layers attend to it"},
     &T::imageTokens);
@@ -247,10 +255,10 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
   v(Field{"objective", "causal: the next token; masked: tokens that were masked"}, &T::objective);
   v(Field{"vocabulary", "tokens", 1, kMaxVocabulary}, &T::vocabulary);
   v(Field{"hidden", "size of what a layer reads", 1, kMaxHidden}, &T::hidden);
-  v(Field{"positions", "the longest sequence", 1, kMaxPositions, {}, /*mayChange=*/true}, &T::maxPositions);
+  v(Field{"positions", "the longest sequence", 1, kMaxPositions, {}, MayChange::anyRun}, &T::maxPositions);
   v(Field{"embedding", "before the layers"}, &T::embedding);
   v(Field{"final_norm", "behind the layers"}, &T::finalNorm);
-  v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, /*mayChange=*/true}, &T::finalDropout);
+  v(Field{"final_dropout", "behind that norm", 0, kMaxDropout, {}, MayChange::newTraining}, &T::finalDropout);
   v(Field{"encoder", "a stack of layers of its own, whose output the others, the decoder, attend to or embed"},
     &T::encoder);
   v(Field{"start_token",
@@ -258,29 +266,24 @@ template <typename V> void fields(V &v, Of<ModelDescription>) {
           0,
           kMaxVocabulary - 1,
           {},
-          /*mayChange=*/true},
+          MayChange::newTraining},
     &T::startToken);
   v(Field{"padding_of_labels",
           "what it reads there where a token has no label",
           0,
           kMaxVocabulary - 1,
           {},
-          /*mayChange=*/true},
+          MayChange::newTraining},
     &T::paddingOfLabels);
   v(Field{"head", "logits"}, &T::head);
-  v(Field{"initializer_range",
-          "standard deviation of weights that no checkpoint has",
-          0,
-          1e3,
-          {},
-          /*mayChange=*/true},
+  v(Field{"initializer_range", "standard deviation of weights that no checkpoint has", 0, 1e3, {}, MayChange::anyRun},
     &T::initializerRange);
   v(Field{"padding_token",
           "whose embedding gets no gradient where it is a token",
           0,
           kMaxVocabulary - 1,
           {},
-          /*mayChange=*/true},
+          MayChange::newTraining},
     &T::paddingToken);
 }
 

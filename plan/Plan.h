@@ -21,7 +21,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 21;
+inline constexpr int64_t kVersion = 22;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {
@@ -77,6 +77,18 @@ struct Images {
   bool operator==(const Images &) const = default;
 };
 
+// An option of mgc compile that changes what is learned.
+struct Setting {
+  // How mgrun treats a run that goes on from a checkpoint of another value.
+  enum class Resume { refused, noted };
+  // Like "--moe-aux-loss-coeff".
+  std::string flag;
+  std::string value;
+  Resume resume = Resume::refused;
+  bool operator==(const Setting &) const = default;
+};
+template <> inline constexpr auto enumNames<Setting::Resume> = std::to_array<std::string_view>({"refused", "noted"});
+
 struct Plan {
   int64_t version = kVersion;
   // The config.json that the plan was compiled from, verbatim; it is written next to saved weights. Empty: none fits.
@@ -106,6 +118,8 @@ struct Plan {
   DType dtype = DType::f32;
   // The type of the buckets' gradients.
   DType gradientType = DType::f32;
+  // For the comparison with a checkpoint's alone: what they mean is in the programs.
+  std::vector<Setting> settings;
   // At most one file per level of the target; the runtime uses the highest level that the device has.
   std::vector<KernelFile> kernels;
   std::vector<Parameter> parameters;

@@ -19,6 +19,8 @@ static std::string describeThroughput(const Throughput &throughput) {
 }
 
 static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
+  if (step.result.tokens == 0)
+    return "no label";
   return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s{}", step.result.loss,
                      step.result.gradientNorm, step.lr, static_cast<double>(tokensPerStep) / step.seconds,
                      step.throughput ? describeThroughput(*step.throughput) : "");

@@ -24,6 +24,25 @@ Result<plan::Objective> objectiveOf(ModuleOp module) {
                 fmt::join(plan::enumNames<plan::Objective>, ", "));
 }
 
+Result<std::vector<plan::Setting>> settingsOf(ModuleOp module) {
+  std::vector<plan::Setting> settings;
+  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
+  auto entries = training ? training.getAs<ArrayAttr>(kSettings) : ArrayAttr();
+  for (Attribute entry : entries ? entries.getValue() : llvm::ArrayRef<Attribute>()) {
+    std::vector<std::string> words;
+    if (auto list = dyn_cast<ArrayAttr>(entry))
+      for (Attribute word : list)
+        if (auto text = dyn_cast<StringAttr>(word))
+          words.push_back(text.str());
+    const auto resume = words.size() == 3 ? plan::valueNamed<plan::Setting::Resume>(words[2]) : std::nullopt;
+    if (!resume)
+      return errorf("{}: an entry of {} is [{}]; expected a flag, a value and one of {}", kTrainingAttr.str(),
+                    kSettings.str(), fmt::join(words, ", "), fmt::join(plan::enumNames<plan::Setting::Resume>, ", "));
+    settings.push_back({words[0], words[1], *resume});
+  }
+  return settings;
+}
+
 Status describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
     if (auto type = model.getAs<StringAttr>("type"))
@@ -52,6 +71,7 @@ Status describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
     plan.images = readImages(training.getAs<DictionaryAttr>(kImages));
   MGC_SET(plan.objective, objectiveOf(module));
+  MGC_SET(plan.settings, settingsOf(module));
   return Status::ok();
 }
 

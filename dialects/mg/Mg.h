@@ -96,6 +96,8 @@ inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // Keys of mg.training for what is learned: how many token types the model has (plan::Plan::tokenTypes; absent: none), and
 // what a label is (a plan::Objective; absent: causal).
 inline constexpr llvm::StringLiteral kTokenTypes = "token_types", kObjective = "objective";
+// Key of mg.training for plan::Plan::settings: ["--flag", "value", "refused" or "noted"] of each.
+inline constexpr llvm::StringLiteral kSettings = "settings";
 // Keys of mg.training for a model with an encoder: plan::Plan::encoderLength, startToken and paddingToken.
 inline constexpr llvm::StringLiteral kEncoderLength = "encoder_seq_length", kStartToken = "start_token",
                                      kPaddingToken = "padding_token";

@@ -37,6 +37,19 @@ static plan::Images imagesOf(const EncoderDescription &encoder) {
           .firstFeature = encoder.imageTokens->first};
 }
 
+static ArrayAttr settingsAttr(Builder &builder, const Layout &layout) {
+  SmallVector<Attribute> settings;
+  for (const LayoutOption &option : layoutOptions()) {
+    if (option.onResume == OnResume::free)
+      continue;
+    const auto resume =
+        option.onResume == OnResume::noted ? plan::Setting::Resume::noted : plan::Setting::Resume::refused;
+    if (const std::string value = option.valueIn(layout); !value.empty())
+      settings.push_back(builder.getStrArrayAttr({option.flag, value, llvm::StringRef(plan::nameOf(resume))}));
+  }
+  return builder.getArrayAttr(settings);
+}
+
 static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &model, const Layout &layout) {
   auto number = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
@@ -47,7 +60,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   SmallVector<NamedAttribute> training(
       {number("microbatches", layout.microbatches), number("vocabulary", model.vocabulary),
        builder.getNamedAttr("split_backward", builder.getBoolAttr(layout.splitBackward)),
-       element(kValueType, layout.dtype), element(kGradientType, layout.gradientType)});
+       element(kValueType, layout.dtype), element(kGradientType, layout.gradientType),
+       builder.getNamedAttr(kSettings, settingsAttr(builder, layout))});
   for (const LayoutOption &option : layoutOptions()) {
     if (!option.training.empty())
       training.push_back(builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));

@@ -20,6 +20,13 @@ using AnyOptionField =
 using ResolvedField =
     std::variant<std::monostate, int64_t Layout::*, bool Layout::*, double Layout::*, std::string Layout::*>;
 
+// Whether a run may go on from a checkpoint of a plan with another value of an option.
+enum class OnResume {
+  free,   // yes: it changes where and when numbers are computed, and their rounding
+  noted,  // yes, and a line says so: precision
+  refused // only with --ignore-config: it changes what is learned
+};
+
 struct LayoutOption {
   std::string flag; // "--tp"
   AnyOptionField field;
@@ -39,9 +46,14 @@ struct LayoutOption {
   // A field that blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
   ResolvedField ofBlocks = {};
 
+  OnResume onResume = OnResume::free;
+  ResolvedField compared = {}; // the resolved value that a checkpoint keeps, where `resolved` and `ofBlocks` have none
+
   std::string key() const;      // "cp_comm_type", of model.json
   std::string negation() const; // "--no-sp"
   std::string standardOf(const Supported &supported) const;
+  // For people and for checkpoints; empty: the row has no resolved value, or mgrun compares it by itself.
+  std::string valueIn(const Layout &layout) const;
 };
 
 // In the order in which people read them.

@@ -16,7 +16,8 @@ namespace {
 // is "10000". A part that is left out is "none" at its path.
 class FactWriter {
 public:
-  explicit FactWriter(std::vector<ModelFact> &facts) : facts_(facts) {}
+  FactWriter(std::vector<ModelFact> &facts, WeightsUse use)
+      : facts_(facts), freedom_(use == WeightsUse::continued ? MayChange::anyRun : MayChange::newTraining) {}
 
   template <typename T> void write(const T &value, std::string_view path) {
     const void *outer = std::exchange(source_, &value);
@@ -26,7 +27,7 @@ public:
   }
 
   template <typename T, typename M> void operator()(const Field &field, M T::*member) {
-    if (!field.mayChange)
+    if (field.mayChange < freedom_)
       add(prefix_ + std::string(field.key), static_cast<const T *>(source_)->*member);
   }
 
@@ -54,6 +55,7 @@ private:
   void addFact(std::string path, std::string value) { facts_.push_back({std::move(path), std::move(value)}); }
 
   std::vector<ModelFact> &facts_;
+  const MayChange freedom_; // the least with which a field may be another here
   const void *source_ = nullptr;
   std::string prefix_;
 };
@@ -72,28 +74,30 @@ void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact>
 
 } // namespace
 
-std::vector<ModelFact> factsOf(const BlockDescription &layer) {
+std::vector<ModelFact> factsOf(const BlockDescription &layer, WeightsUse use) {
   std::vector<ModelFact> facts;
-  FactWriter(facts).write(layer, "");
+  FactWriter(facts, use).write(layer, "");
   return facts;
 }
 
 // A table of positions is a parameter, whose size no run changes.
-std::vector<ModelFact> factsOf(const ModelDescription &model) {
+std::vector<ModelFact> factsOf(const ModelDescription &model, WeightsUse use) {
   std::vector<ModelFact> facts = {{"model_type", model.family}, {"layers", fmt::format("{}", model.layerCount())}};
-  FactWriter(facts).write(model, "");
+  FactWriter(facts, use).write(model, "");
   if (model.embedding.learnedPositions)
     facts.push_back({"learned positions", fmt::format("{}", model.maxPositions)});
   return facts;
 }
 
-std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan) {
+std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan,
+                                            WeightsUse use) {
   std::vector<std::string> lines;
-  compare(factsOf(weights), factsOf(plan), "", lines);
+  compare(factsOf(weights, use), factsOf(plan, use), "", lines);
   const int64_t layers = std::min(weights.layerCount(), plan.layerCount());
   const size_t before = lines.size();
   for (int64_t layer = 0; layer < layers && lines.size() == before; ++layer)
-    compare(factsOf(weights.blockOf(layer)), factsOf(plan.blockOf(layer)), fmt::format("layer {}: ", layer), lines);
+    compare(factsOf(weights.blockOf(layer), use), factsOf(plan.blockOf(layer), use), fmt::format("layer {}: ", layer),
+            lines);
   return lines;
 }
 
@@ -108,13 +112,14 @@ static std::string configOf(const std::string &checkpoint) {
   return (folder == path || isCheckpoint) && fs::exists(file, ignored) ? file.string() : "";
 }
 
-Status verifySameModel(const std::string &planConfig, const std::string &checkpoint) {
+Status verifySameModel(const std::string &planConfig, const std::string &checkpoint, bool isContinued) {
   const std::string file = configOf(checkpoint);
   if (planConfig.empty() || file.empty())
     return Status::ok();
   MGC_ASSIGN(other, readModelFile(file));
   MGC_ASSIGN(plan, readModelText(planConfig, "the plan's config.json"));
-  const std::vector<std::string> lines = differencesBetween(other, plan);
+  const std::vector<std::string> lines =
+      differencesBetween(other, plan, isContinued ? WeightsUse::continued : WeightsUse::newTraining);
   if (lines.empty())
     return Status::ok();
   return errorf("{}: describes another model than the plan:\n  {}", file, fmt::join(lines, "\n  "));

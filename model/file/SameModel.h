@@ -11,17 +11,20 @@ namespace mgc::frontend {
 struct ModelFact {
   std::string name, value;
 };
-// The facts of a layer, and of the embedding, head and sizes around the layers. Not among them: how weights are
-// initialised; dropout and the padding token, which a continuation may change; the number of positions of models
-// without a table of them.
-std::vector<ModelFact> factsOf(const BlockDescription &layer);
-std::vector<ModelFact> factsOf(const ModelDescription &model);
+// WeightsUse: a run begins a new training with the weights, or a continued one goes on with the training that made them.
+enum class WeightsUse { newTraining, continued };
+
+// The facts of a layer, and of the embedding, head and sizes around the layers, as far as such a run must have them alike
+// (MayChange); not the number of positions of models without a table of them.
+std::vector<ModelFact> factsOf(const BlockDescription &layer, WeightsUse use);
+std::vector<ModelFact> factsOf(const ModelDescription &model, WeightsUse use);
 
 // One line per fact that differs, with both values; of facts of layers the first that differs.
-std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan);
+std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan,
+                                            WeightsUse use = WeightsUse::newTraining);
 
 // `checkpoint` is a folder or a file of weights, whose config.json lies next to it. All well where there is none, or
 // the plan has none.
-Status verifySameModel(const std::string &planConfig, const std::string &checkpoint);
+Status verifySameModel(const std::string &planConfig, const std::string &checkpoint, bool isContinued);
 
 } // namespace mgc::frontend

@@ -29,6 +29,7 @@ template <> inline constexpr bool isTuple<Parameter::Place> = true;
 template <> inline constexpr bool isTuple<Region> = true;
 template <> inline constexpr bool isTuple<ParameterDim> = true;
 template <> inline constexpr bool isTuple<Input::Dim> = true;
+template <> inline constexpr bool isTuple<Setting> = true;
 template <> inline constexpr bool isTuple<Scalar::Term> = true;
 
 // --- Fields ------------------------------------------------------------------------------------------------
@@ -159,14 +160,19 @@ template <typename V> constexpr void fields(V &v, Of<Images>) {
   optional<&Images::firstFeature>(v);
 }
 
+template <typename V> constexpr void fields(V &v, Of<Setting>) {
+  required<&Setting::flag, &Setting::value, &Setting::resume>(v);
+}
+
 // Without `version`: it stands in the header, next to the checksum of all this.
 template <typename V> constexpr void fields(V &v, Of<Plan>) {
   required<&Plan::modelType, &Plan::modelConfig, &Plan::mesh, &Plan::sequenceLength>(v);
   optional<&Plan::encoderLength, &Plan::startToken, &Plan::paddingToken, &Plan::images, &Plan::tokenTypes,
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
-           &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType, &Plan::kernels,
-           &Plan::parameters>(v);
+           &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
+  optional<&Plan::settings>(v);
+  required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fmt/ranges.h>
 #include <regex>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -50,14 +51,20 @@ Status renameFolder(const std::string &from, const std::string &to) {
   return error ? errorf("{}: cannot become {}: {}", from, to, error.message()) : Status::ok();
 }
 
+std::string latestFileOf(const std::string &folder) { return (fs::path(folder) / kLatestFile).string(); }
+
 Status refuseOthers(const std::string &folder, const std::map<int64_t, std::string> &others,
                     const Continued &continued) {
-  return errorf("{}: holds checkpoints{}, the newest of step {}; expected --load {}, which goes on from it{}, another "
-                "folder, or --force, which removes them after the first save",
-                folder,
-                continued.step ? fmt::format(" behind step {}, from which the run goes on", *continued.step)
-                               : " of another training",
-                others.rbegin()->first, folder, continued.step ? "" : " with the same training");
+  const int64_t newest = others.rbegin()->first;
+  if (!continued.step)
+    return errorf("{}: holds checkpoints of another training, the newest of step {}; expected --load {}, which goes on "
+                  "from it with the same training, another folder, or --force, which removes them after the first save",
+                  folder, newest, folder);
+  return errorf(
+      "{}: holds checkpoints behind step {}, from which the run goes on, the newest of step {}; expected "
+      "another folder, to keep both, --force, which removes those behind it after the first save, or {} in {} "
+      "and --load {}, which go on from the newest",
+      folder, *continued.step, newest, newest, kLatestFile, folder);
 }
 
 } // namespace
@@ -79,15 +86,13 @@ Result<std::optional<std::string>> findCheckpoint(const std::string &path) {
   if (fs::exists(fs::path(path) / CheckpointRecord::kFile, ignored))
     return Found(path);
   const std::map<int64_t, std::string> checkpoints = checkpointsIn(path);
-  const std::string latest = (fs::path(path) / kLatestFile).string();
-  const int64_t newest = checkpoints.empty() ? -1 : checkpoints.rbegin()->first;
-  const Found found = checkpoints.empty() ? Found() : Found(checkpoints.rbegin()->second);
-  if (!fs::exists(latest, ignored))
-    return found;
+  const std::string latest = latestFileOf(path);
+  if (!fs::exists(latest, ignored)) // also where a save was killed just before it wrote the file
+    return checkpoints.empty() ? Found() : Found(checkpoints.rbegin()->second);
   MGC_ASSIGN(text, readFile(latest, 4096));
   const std::optional<int64_t> step = numberIn(text);
-  if (step && *step <= newest) // below it, where a save was killed just before it wrote the file
-    return found;
+  if (step && checkpoints.contains(*step))
+    return Found(checkpoints.at(*step));
   std::vector<std::string> possible;
   for (const auto &entry : checkpoints)
     possible.push_back(entry.second);
@@ -119,6 +124,7 @@ Result<CheckpointFolder> CheckpointFolder::open(const std::string &folder, int64
     }
   if (!others.empty() && !continued.force)
     return refuseOthers(folder, others, continued);
+  opened.findBest(continued);
   forEachEntry(folder, [&](const fs::directory_entry &entry) {
     const auto step = stepNamed(entry.path().filename().string());
     if (!step || step->second.empty())
@@ -163,8 +169,44 @@ void CheckpointFolder::removeOthers() const {
   const auto kept = std::min<int64_t>(retain_ == 0 ? std::ssize(own_) : retain_, std::ssize(own_));
   for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)
     old.erase(*own);
+  if (best_)
+    old.erase(*best_);
   for (const auto &entry : old)
     removeCheckpoint(entry.second);
+}
+
+// The link may be older than the checkpoint, of a run that was killed before it changed the link.
+void CheckpointFolder::findBest(const Continued &continued) {
+  keepsBest_ = continued.keepsBest;
+  std::error_code ignored;
+  const auto linked = stepNamed(fs::read_symlink(fs::path(folder_) / kBestLink, ignored).string());
+  for (const std::optional<int64_t> &step :
+       {keepsBest_ ? continued.best : std::nullopt, linked ? std::optional(linked->first) : std::nullopt})
+    if (step && own_.contains(*step) && !best_)
+      best_ = step;
+}
+
+void CheckpointFolder::considerAsBest(const CheckpointRecord &record) {
+  if (keepsBest_ && record.best && record.best->step == record.step)
+    best_ = record.step;
+}
+
+// The new link takes the place of the old one at once. A link to a checkpoint that is gone goes too.
+Status CheckpointFolder::linkBest() const {
+  const fs::path link = fs::path(folder_) / kBestLink, made = fmt::format("{}.tmp-{}-0", link.string(), ::getpid());
+  std::error_code error;
+  if (!best_) {
+    if (fs::is_symlink(link, error) && !fs::exists(link, error))
+      fs::remove(link, error);
+    return Status::ok();
+  }
+  if (fs::read_symlink(link, error) == nameOfStep(*best_))
+    return Status::ok();
+  fs::create_symlink(nameOfStep(*best_), made, error);
+  if (!error)
+    fs::rename(made, link, error);
+  return error ? errorf("{}: cannot become a link to {}: {}", link.string(), nameOfStep(*best_), error.message())
+               : syncDirectoryOf(link.string());
 }
 
 Status CheckpointFolder::complete(const CheckpointRecord &record, const std::string &config) {
@@ -175,16 +217,43 @@ Status CheckpointFolder::complete(const CheckpointRecord &record, const std::str
   MGC_TRY(writeFileAtomically(staging + "/" + CheckpointRecord::kFile, printRecord(record)));
   if (std::error_code ignored; fs::exists(path, ignored)) // with --force: a checkpoint of another training
     removeCheckpoint(path);
+  MGC_TRY(forgetLatest(record.step));
   MGC_TRY(renameFolder(staging, path));
   MGC_TRY(syncDirectoryOf(path));
   own_.insert(record.step);
+  considerAsBest(record);
   return settle();
 }
 
+// While the file is not there, the newest checkpoint is the latest one. With --force another newest one may be there, of another
+// training: then the file keeps its step until settle().
+Status CheckpointFolder::forgetLatest(int64_t next) const {
+  const std::map<int64_t, std::string> all = checkpointsIn(folder_);
+  if (!all.empty() && all.rbegin()->first > next)
+    return Status::ok();
+  const std::string latest = latestFileOf(folder_);
+  std::error_code error;
+  if (fs::remove(latest, error); error)
+    return errorf("{}: cannot be removed: {}", latest, error.message());
+  return syncDirectoryOf(latest);
+}
+
 Status CheckpointFolder::settle() const {
-  MGC_TRY(writeFileAtomically((fs::path(folder_) / kLatestFile).string(), fmt::format("{}\n", *own_.rbegin())));
+  MGC_TRY(writeFileAtomically(latestFileOf(folder_), fmt::format("{}\n", *own_.rbegin())));
+  const Status linked = linkBest();
   removeOthers();
-  return Status::ok();
+  return linked;
+}
+
+Status CheckpointFolder::amend(int64_t step, const std::function<void(CheckpointRecord &)> &change) {
+  MGC_ASSIGN(record, readRecord(pathOf(step)));
+  const CheckpointRecord before = record;
+  change(record);
+  if (record == before)
+    return Status::ok();
+  MGC_TRY(writeFileAtomically(pathOf(record.step) + "/" + CheckpointRecord::kFile, printRecord(record)));
+  considerAsBest(record);
+  return settle();
 }
 
 void CheckpointFolder::discard(int64_t step) {

@@ -3,6 +3,7 @@
 
 #include "runtime/base/Json.h"
 
+#include <algorithm>
 #include <regex>
 
 namespace mgc {
@@ -83,6 +84,24 @@ public:
                name, "[number of values, the largest of them]"))
       history = ValueHistory{*jsonSize(entry[0]), entry[1].get<double>()};
   }
+  void read(const char *name, std::vector<std::string> &words, std::initializer_list<std::string_view> possible) {
+    if (!has(name))
+      return;
+    if (expect(object_[name].is_array(), name, "a list of words"))
+      for (const json &entry : object_[name])
+        if (expect(entry.is_string() && std::ranges::find(possible, entry.get<std::string>()) != possible.end(), name,
+                   "a list of \"validation\" and \"test\""))
+          words.push_back(entry.get<std::string>());
+  }
+  void read(const char *name, std::optional<BestEvaluation> &best) {
+    if (!has(name))
+      return;
+    const json &entry = object_[name];
+    if (expect(entry.is_array() && entry.size() == 3 && jsonSize(entry[0]) && entry[1].is_number() &&
+                   jsonSize(entry[2]),
+               name, "[steps, loss, evaluations since]"))
+      best = BestEvaluation{*jsonSize(entry[0]), entry[1].get<double>(), *jsonSize(entry[2])};
+  }
   Status status() const { return status_; }
 
 private:
@@ -110,19 +129,27 @@ std::string printRecord(const CheckpointRecord &record) {
     return ordered_json(text).dump(-1, ' ', false, json::error_handler_t::replace);
   };
   const auto setting = [](const auto &entry) { return ordered_json{entry.first, entry.second}; };
+  const auto given = [&](const char *name, const Settings &settings) {
+    return settings.empty() ? "" : fmt::format("\"{}\": {},\n", name, lines(settings, setting));
+  };
   const auto history = [](const char *name, const std::optional<ValueHistory> &values) {
     return values ? fmt::format("\"{}\": {},\n", name, ordered_json{values->seen, values->largest}.dump()) : "";
   };
   const std::string body = fmt::format(
-      "{{\n\"step\": {},\n{}{}{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
-      "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n\"files\": {}\n}}",
+      "{{\n\"step\": {},\n{}{}{}{}{}\"samples\": {},\n\"model\": {},\n\"layout\": {},\n\"globalBatchSize\": "
+      "{},\n\"sequenceLength\": {},\n\"data\": {},\n\"optimizer\": {},\n{}{}\"files\": {}\n}}",
       record.step,
       record.skipped > 0
           ? fmt::format("\"skipped\": {},\n\"skippedSamples\": {},\n", record.skipped, record.skippedSamples)
           : "",
-      history("losses", record.losses), history("gradientNorms", record.norms), record.samples, quoted(record.model),
-      quoted(record.layout), record.globalBatchSize, record.sequenceLength, lines(record.data, setting),
-      lines(record.optimizer, setting), lines(record.files, [](const CheckpointFile &file) {
+      history("losses", record.losses), history("gradientNorms", record.norms),
+      record.owed.empty() ? "" : fmt::format("\"owed\": {},\n", ordered_json(record.owed).dump()),
+      record.best ? fmt::format("\"best\": {},\n",
+                                ordered_json{record.best->step, record.best->loss, record.best->since}.dump())
+                  : "",
+      record.samples, quoted(record.model), quoted(record.layout), record.globalBatchSize, record.sequenceLength,
+      lines(record.data, setting), lines(record.optimizer, setting), given("plan", record.plan),
+      given("noted", record.noted), lines(record.files, [](const CheckpointFile &file) {
         return ordered_json{file.name, file.bytes, file.checksum};
       }));
   return seal(CheckpointRecord::kVersion, body);
@@ -140,6 +167,8 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   }
   reader.read("losses", record.losses);
   reader.read("gradientNorms", record.norms);
+  reader.read("owed", record.owed, {"validation", "test"});
+  reader.read("best", record.best);
   reader.read("samples", record.samples);
   reader.read("model", record.model);
   reader.read("layout", record.layout);
@@ -147,12 +176,17 @@ Result<CheckpointRecord> parseRecord(std::string_view text) {
   reader.read("sequenceLength", record.sequenceLength);
   reader.read("data", record.data);
   reader.read("optimizer", record.optimizer);
+  for (const auto &[name, settings] : {std::pair("plan", &record.plan), std::pair("noted", &record.noted)})
+    if (reader.has(name))
+      reader.read(name, *settings);
   reader.read("files", record.files);
   MGC_TRY(reader.status());
   if (record.skipped > record.step)
     return errorf("\"skipped\" is {}, expected at most \"step\", {}", record.skipped, record.step);
   if (record.skippedSamples > record.samples)
     return errorf("\"skippedSamples\" is {}, expected at most \"samples\", {}", record.skippedSamples, record.samples);
+  if (record.best && record.best->step > record.step)
+    return errorf("\"best\" is after {} steps, expected at most \"step\", {}", record.best->step, record.step);
   return record;
 }
 

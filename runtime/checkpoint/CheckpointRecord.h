@@ -20,6 +20,14 @@ struct ValueHistory {
   bool operator==(const ValueHistory &) const = default;
 };
 
+// BestEvaluation: the least validation loss of a training, after how many steps, and the evaluations since then.
+struct BestEvaluation {
+  int64_t step = 0;
+  double loss = 0;
+  int64_t since = 0;
+  bool operator==(const BestEvaluation &) const = default;
+};
+
 struct CheckpointRecord {
   static constexpr int64_t kVersion = 1;
   static constexpr const char *kFile = "checkpoint.json";
@@ -33,6 +41,11 @@ struct CheckpointRecord {
   // Steps and samples that were done without an update; the file has the numbers if they are not 0.
   int64_t skipped = 0, skippedSamples = 0;
   std::optional<ValueHistory> losses = {}, norms = {}; // only for a training that checks them
+  // Settings of the plan (plan::Plan::settings), and those of the run that may be others with a note.
+  Settings plan = {}, noted = {};
+  std::vector<std::string> owed =
+      {}; // "validation", "test": evaluations after `step` that a request to end has cut off
+  std::optional<BestEvaluation> best = {}; // only for a training that was evaluated
   bool operator==(const CheckpointRecord &) const = default;
 };
 

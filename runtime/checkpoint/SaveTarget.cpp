@@ -28,7 +28,7 @@ namespace {
 // The names that saves write.
 bool isNameOfSave(const std::string &name) {
   static const std::regex names(
-      R"(config\.json|latest_checkpointed_iteration\.txt|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
+      R"(best|config\.json|latest_checkpointed_iteration\.txt|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
   return std::regex_match(name, names);
 }
 

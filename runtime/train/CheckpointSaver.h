@@ -23,6 +23,11 @@ public:
   // All processes call it between the same two steps, after finish(). Concurrently: it returns when the state is copied. A
   // checkpoint of this step that this training has there already stays as it is.
   Status save(CheckpointRecord record, bool isConcurrent);
+  // Changes the record of a checkpoint in the folder; nothing where none of this training has the step, or in a process that
+  // completes none.
+  Status amend(int64_t step, const std::function<void(CheckpointRecord &)> &change) {
+    return isWriter() && completes_->has(step) ? completes_->amend(step, change) : Status::ok();
+  }
   // Before the first step: no step waits for the memory of the copies. They read nothing, for pages of an arena that are read
   // before they are written are small ones on some systems.
   Status reserveCopies();

@@ -3,6 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/RunPlans.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 namespace mgc {
 
 namespace {
-
-std::string_view nameOf(Split split) { return split == Split::valid ? "validation" : "test"; }
 
 // The first difference between what the plans are of; empty: there is none.
 std::string differenceOf(const plan::Plan &training, const plan::Plan &evaluation) {
@@ -105,10 +104,12 @@ Result<Evaluation::Outcome> Evaluation::run(Engine &trained, Split split, int64_
     MGC_ASSIGN(anyEnds, engine_->greatest(!batch.isOk() || interrupt.isRequested()));
     if (anyEnds)
       return outcome;
+    ++outcome.result.batches;
+    if (!*batch) // no label of it counts: it adds nothing
+      continue;
     MGC_ASSIGN(result, engine_->step(i, **batch, StepScalars{}));
     sum += result.crossEntropy * result.tokens;
     outcome.result.tokens += result.tokens;
-    ++outcome.result.batches;
   }
   outcome.result.loss = sum / outcome.result.tokens;
   outcome.result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -45,9 +45,19 @@ std::optional<int64_t> stepOf(std::string_view line) {
   return step;
 }
 
+bool isRepeated(std::string_view line, const LogContinuation &continued) {
+  const std::optional<int64_t> step = stepOf(line);
+  if (!step || *step + 1 < continued.step)
+    return false;
+  const auto isOf = [&](const std::string &evaluation) {
+    return line.find(fmt::format("\"{}_loss\":", evaluation)) != line.npos;
+  };
+  return *step >= continued.step || std::ranges::any_of(continued.evaluations, isOf);
+}
+
 } // namespace
 
-Status LossLog::open(const std::string &path, std::optional<int64_t> continued) {
+Status LossLog::open(const std::string &path, const std::optional<LogContinuation> &continued) {
   path_ = path;
   struct stat file{};
   const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
@@ -69,14 +79,13 @@ Status LossLog::open(const std::string &path, std::optional<int64_t> continued) 
 }
 
 // The last line may be unfinished: of a run that was killed while it wrote.
-Status LossLog::mend(int64_t size, std::optional<int64_t> continued) const {
+Status LossLog::mend(int64_t size, const std::optional<LogContinuation> &continued) const {
   bool lacksEnd = false;
   int64_t end = size;
   while (end > 0) {
     MGC_ASSIGN(line, lineBefore(descriptor_.number(), end));
     const bool isWhole = line.ends_with('\n') || nlohmann::json::accept(line);
-    const std::optional<int64_t> step = stepOf(line);
-    if (isWhole && !(continued && step && *step >= *continued)) {
+    if (isWhole && !(continued && isRepeated(line, *continued))) {
       lacksEnd = !line.ends_with('\n');
       break;
     }

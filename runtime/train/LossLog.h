@@ -16,12 +16,18 @@ std::string lineOf(const TrainingStep &step);
 // "validation_loss", "validation_perplexity", "validation_tokens"; of the split test so too.
 std::string lineOf(const EvaluationResult &evaluation);
 
+// Where a run goes on with the training of a log: at this step, with evaluations of the step before it that come again.
+struct LogContinuation {
+  int64_t step = 0;
+  std::vector<std::string> evaluations = {}; // "validation", "test"
+};
+
 class LossLog {
 public:
-  // With `continued` the run goes on with the log's training from that step: the lines of that step and of later ones, which a
-  // killed run has logged, are cut off. An error where the file cannot be written, another run writes it, or it holds something
+  // With `continued` the lines of that step and of later ones, and those of the evaluations, which a run that was stopped has
+  // logged, are cut off. An error where the file cannot be written, another run writes it, or it holds something
   // else than lines of a log.
-  Status open(const std::string &path, std::optional<int64_t> continued);
+  Status open(const std::string &path, const std::optional<LogContinuation> &continued);
   // Nothing where no file is open. A line that has no room is not there at all.
   Status write(const std::string &line);
   // After the last line. An error: the file was deleted meanwhile.
@@ -29,7 +35,7 @@ public:
 
 private:
   Status append(const std::string &text) const;
-  Status mend(int64_t size, std::optional<int64_t> continued) const;
+  Status mend(int64_t size, const std::optional<LogContinuation> &continued) const;
   bool isDeleted() const;
   std::string path_;
   Descriptor descriptor_;

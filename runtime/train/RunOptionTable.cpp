@@ -64,7 +64,7 @@ const IdleWhen kRates{hasRates, "--lr-list has the rate of each step"},
     kNotCyclic{
         [](const T &options) { return options.hasCorpus() && options.corpus.schedule != SampleOrderKind::cyclic; },
         "it is of --dataloader-type cyclic"},
-    kSavesAtTheEnd{[](const T &options) { return options.saveInterval == 0; },
+    kSavesAtTheEnd{[](const T &options) { return options.saveInterval == 0 && !options.saveBest; },
                    "it is of the checkpoints of --save-interval"},
     kSavesWeightsAlone{[](const T &options) { return options.savesWeightsAlone; },
                        "--no-save-optim saves no checkpoints"},
@@ -186,8 +186,8 @@ Rows dataOptions() {
                  return isPerSplit(options) || !options.corpus.files.split.parts[size_t(Split::train)];
                }}),
       rowOfSplit<Split::train>(corpus, {}, {}),
-      rowOfSplit<Split::valid>(run, {"--train-data-path"}, {kNotEvaluated}),
-      rowOfSplit<Split::test>(run, {"--train-data-path"}, {kNotEvaluated}),
+      rowOfSplit<Split::valid>(evaluation, {"--train-data-path"}, {kNotEvaluated}),
+      rowOfSplit<Split::test>(noted, {"--train-data-path"}, {kNotEvaluated}),
       Row("--data-cache-path", at<&T::corpus, &C::cache>, kNotEmpty, no,
           "Folder that keeps the order of samples of --data-path, so that later runs, and the other "
           "processes, need not compute it",
@@ -230,7 +230,10 @@ Rows loadOptions() {
       Row("--ignore-extra-weights", at<&T::ignoreExtraWeights>, kAny, no,
           "Leave out tensors of --load that the model does not have, instead of an error", {.idle = {kNoLoad}}),
       Row("--ignore-config", at<&T::ignoreConfig>, kAny, no,
-          "Take --load whose config.json is of another model than the plan, instead of an error", {.idle = {kNoStart}}),
+          "Take --load whose config.json is of another model than the plan, or whose plan had other settings, instead "
+          "of an "
+          "error",
+          {.idle = {kNoStart}}),
   };
 }
 
@@ -252,6 +255,10 @@ Rows saveOptions() {
           "Save after every so many steps too; 0: at the end only", {.needs = {"--save"}}),
       Row("--save-retain", at<&T::saveRetain>, whole(0), no, "How many checkpoints stay in it, the newest; 0: all",
           {.needs = {"--save"}, .idle = {kSavesWeightsAlone}}),
+      Row("--save-best", at<&T::saveBest>, kAny, run,
+          "A checkpoint after each evaluation whose validation loss is the least so far; the last of them stays beside "
+          "the newest, as DIR/best",
+          {.needs = {"--save", "--eval-interval"}, .idle = {kNotEvaluated, kSavesWeightsAlone}}),
       Row("--async-save", at<&T::asyncSave>, kAny, run,
           "Copy the checkpoints of --save-interval in memory, and write them while training goes on",
           {.needs = {"--save"}, .idle = {kSavesAtTheEnd, kSavesWeightsAlone}}),
@@ -310,18 +317,23 @@ Rows stepOptions() {
           "End, and save, after a number of steps that is a multiple of this; 0: at none"),
       Row("--exit-duration-in-mins", at<&T::exitMinutes>, number(0, 1e9), run,
           "End, and save, after the step in which so many minutes have passed since the run began", {.none = "0"}),
-      Row("--eval-interval", at<&T::evalInterval>, whole(0), run,
+      Row("--eval-interval", at<&T::evalInterval>, whole(0), noted,
           "Steps from one evaluation to the next: the loss on other data, of a plan compiled with "
           "--evaluation; one more is at the end. 0: none"),
-      Row("--eval-iters", at<&T::evalIters>, whole(1), run, "Batches of an evaluation",
+      Row("--eval-iters", at<&T::evalIters>, whole(1), evaluation, "Batches of an evaluation",
           {.needs = {"--eval-interval"}, .idle = {kNotEvaluated}, .absent = isNotEvaluated}),
-      Row("--valid-data", at<&T::validData>, kFile, elsewhere,
+      Row("--early-stop", at<&T::earlyStop>, whole(0), noted,
+          "End, saved, after so many evaluations in a row without a lower validation loss; 0: never",
+          {.needs = {"--eval-interval"}, .idle = {kNotEvaluated}}),
+      Row("--valid-data", at<&T::validData>, kFile, evaluation,
           "What is evaluated on, where --data names what is trained on",
-          {.needs = {"--eval-interval", "--data"}, .idle = {kNotEvaluated}}),
+          {.needs = {"--eval-interval", "--data"},
+           .idle = {kNotEvaluated},
+           .text = [](const T &options) { return options.validData ? nameOfFile(*options.validData) : "none"; }}),
       Row("--seed", at<&T::seed>, whole(0), data, "Of initial weights, data order and dropout"),
       Row("--threads", at<&T::threads>, whole(0, 1024), no, "Per rank; 0: the cores over the ranks", {.plans = cpu}),
       Row("--bf16-products", [](T &options, const std::string &word) { options.bf16Product = bf16ProductNamed(word); },
-          oneOf({"auto", "native", "panels"}), run,
+          oneOf({"auto", "native", "panels"}), noted,
           "How a plan of bf16 multiplies on a CPU with AVX512-BF16 or AMX: native: its own products, panels: "
           "of f32 (other bits), auto: the faster, measured at the first load and kept in bf16-products.json "
           "in $XDG_CACHE_HOME/mgc or ~/.cache/mgc",
@@ -348,14 +360,14 @@ Rows stepOptions() {
       Row("--inject-delays", at<&T::delays>, whole(0), run,
           "Seed of random pauses before instructions, to find results that depend on timing", {.some = "a seed"}),
       Row("--check-for-nan-in-loss-and-grad,!--no-check-for-nan-in-loss-and-grad", at<&T::checks, &Checks::finite>,
-          kAny, run,
+          kAny, noted,
           "A loss or gradient norm that is not finite is bad; --no-check-for-nan-in-loss-and-grad goes on "
           "with it, though such weights are never saved"),
-      Row("--check-for-spiky-loss", at<&T::checks, &Checks::spikyLoss>, kAny, run,
+      Row("--check-for-spiky-loss", at<&T::checks, &Checks::spikyLoss>, kAny, noted,
           "A loss of at least 10 times the largest of the run's first 100 steps is bad"),
-      Row("--check-for-large-grads", at<&T::checks, &Checks::largeGradients>, kAny, run,
+      Row("--check-for-large-grads", at<&T::checks, &Checks::largeGradients>, kAny, noted,
           "The same of the gradient norm"),
-      Row("--skip-bad-steps", at<&T::checks, &Checks::skips>, whole(0), run,
+      Row("--skip-bad-steps", at<&T::checks, &Checks::skips>, whole(0), noted,
           "Leave out the update of up to so many bad steps in a row, and go on with the next data; one more "
           "ends the run, saved. 0: a bad step ends it, and nothing is saved",
           {.idle = {kNoChecks}}),
@@ -404,7 +416,7 @@ Rows deviceOptions() {
           "Number of the device that runs a plan for GPUs; all its ranks share it", {.plans = device}),
       Row("--device-plugin", at<&T::devicePlugin>, kFile, no,
           "File (.so) that knows the device; else the one beside mgrun or in ../lib", {.plans = device}),
-      Row("--non-deterministic", at<&T::nonDeterministic>, kAny, run,
+      Row("--non-deterministic", at<&T::nonDeterministic>, kAny, noted,
           "Let libraries of the device take paths whose bits differ from run to run", {.plans = device}),
       Row("--tune-products", at<&T::tuneProducts>, kAny, run,
           "Measure at load which algorithm of the device's library is the fastest for each matrix product; "

@@ -30,14 +30,16 @@ struct OptionRange {
   std::vector<std::string> words = {};
 };
 
-// Agrees: whether the processes of a run must have the same value.
+// Agrees: whether the processes of a run must have the same value, and whether the run that goes on from a checkpoint must.
 enum class Agrees {
   no,
   elsewhere, // compared in another form: another option's value, the plan's hash, where the run starts, the data of each step
-  run,       // yes
-  data,     // yes, and so must the run that goes on from a checkpoint
-  corpus,   // likewise, where there is --data-path
-  optimizer // likewise; --override-opt-param-scheduler allows other values
+  run,       // yes; a run that goes on may have another
+  noted,      // likewise, and says so: when steps are skipped, what is evaluated, precision
+  evaluation, // likewise; and validation losses of different values are not compared
+  data,       // yes, and so must the run that goes on from a checkpoint
+  corpus,     // likewise, where there is --data-path
+  optimizer   // likewise; --override-opt-param-scheduler allows other values
 };
 
 // IdleWhen: in such a run the option would do nothing.

@@ -20,8 +20,11 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
 }
 
 Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
-  SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force,
-                       options_.verifyModel};
+  SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force, nullptr};
+  if (options_.verifyModel)
+    target.verifyModel = [this](const std::string &planConfig, const std::string &folder) {
+      return options_.verifyModel(planConfig, folder, false);
+    };
   if (!options_.savesWeightsAlone)
     target.checkpoints = checkpointsAtOnce(changes);
   MGC_SET(lock_, lockFolder(*options_.save, "another run saves into this folder, expected another").at("--save"));
@@ -35,7 +38,9 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
 
 Status RunSaves::openFolder(std::vector<std::string> &notes) {
   const bool isContinued = start_.continues && isFolderOf(*start_.checkpoint, *options_.save);
-  const Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force};
+  Continued continued = {isContinued ? std::optional(start_.step()) : std::nullopt, options_.force, options_.saveBest};
+  if (start_.record.best)
+    continued.best = start_.record.best->step;
   MGC_SET(folder_, CheckpointFolder::open(*options_.save, options_.saveRetain, continued, notes).at("--save"));
   return Status::ok();
 }
@@ -43,10 +48,12 @@ Status RunSaves::openFolder(std::vector<std::string> &notes) {
 // The most checkpoints that the run's saves add: the newest is whole before the oldest goes.
 int64_t RunSaves::checkpointsAtOnce(int64_t changes) const {
   const int64_t interval = options_.saveInterval;
-  const int64_t between = options_.savesBetween() ? (options_.trainIters - 1) / interval - start_.step() / interval : 0;
-  const int64_t saves = changes + std::max<int64_t>(between, 0) + 1;
-  const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), options_.saveRetain);
-  return options_.saveRetain == 0 ? saves : std::min(saves - 1, options_.saveRetain - there) + 1;
+  const int64_t between = interval > 0 ? (options_.trainIters - 1) / interval - start_.step() / interval : 0;
+  const int64_t best = options_.saveBest ? options_.evaluations() : 0;
+  const int64_t saves = changes + std::max<int64_t>(between, 0) + best + 1;
+  const int64_t stay = options_.saveRetain + (options_.saveBest ? 1 : 0);
+  const auto there = std::min<int64_t>(std::ssize(checkpointsIn(*options_.save)), stay);
+  return options_.saveRetain == 0 ? saves : std::min(saves - 1, stay - there) + 1;
 }
 
 Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
@@ -62,7 +69,8 @@ Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSi
 }
 
 bool RunSaves::isDue(int64_t stepsDone) const {
-  return options_.savesBetween() && stepsDone % options_.saveInterval == 0 && stepsDone < options_.trainIters;
+  const bool isInterval = options_.saveInterval > 0 && stepsDone % options_.saveInterval == 0;
+  return stepsDone < options_.trainIters && (isInterval || isBest(stepsDone));
 }
 
 // State first: it is all that a training needs to go on.
@@ -100,6 +108,7 @@ Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool 
   note(saver_->finish());
   CheckpointRecord record = recordOf(options_, engine_->plan(), *sizes_, *data_, stepsDone);
   checks_->keepIn(record);
+  evaluations_.keepIn(record);
   record.skipped = skipped.steps, record.skippedSamples = skipped.samples;
   const Status saved = saver_->save(std::move(record), options_.asyncSave && !isLast);
   if (isLast)
@@ -112,7 +121,16 @@ Status RunSaves::saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped) {
   if (saver_)
     note(saver_->finish());
   MGC_TRY(verifyWeights(stepsDone));
-  return save(stepsDone, skipped, true);
+  MGC_TRY(save(stepsDone, skipped, true));
+  amend(stepsDone); // one that was there before the last evaluations
+  return Status::ok();
+}
+
+void RunSaves::amend(int64_t stepsDone) {
+  const auto keep = [this](CheckpointRecord &record) { evaluations_.keepIn(record); };
+  if (const Status amended = saver_ ? saver_->amend(stepsDone, keep) : Status::ok(); !amended.isOk())
+    observer_.noted(
+        fmt::format("{}; the next run from there does not know which evaluations are done", amended.message()));
 }
 
 Status RunSaves::saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped) {

@@ -5,6 +5,7 @@
 
 #include "runtime/base/Descriptor.h"
 #include "runtime/train/CheckpointSaver.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/TrainingStart.h"
 
 namespace mgc {
@@ -12,8 +13,9 @@ namespace mgc {
 class RunSaves {
 public:
   // The references outlive the object.
-  RunSaves(const TrainingOptions &options, const TrainingStart &start, TrainingObserver &observer)
-      : options_(options), start_(start), observer_(observer) {}
+  RunSaves(const TrainingOptions &options, const TrainingStart &start, const EvaluationProgress &evaluations,
+           TrainingObserver &observer)
+      : options_(options), start_(start), evaluations_(evaluations), observer_(observer) {}
 
   // Before there is an engine: whether the folder can hold what will be saved. Locks it. For rank 0 alone. `changes`:
   // changes of the batch that are still to come, each with a checkpoint.
@@ -22,12 +24,16 @@ public:
   Status begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
                const DataSource &data);
 
+  // Whether its checkpoint is that of the least validation loss, which stays.
+  bool isBest(int64_t stepsDone) const { return options_.saveBest && evaluations_.isBest(stepsDone); }
   bool isDue(int64_t stepsDone) const; // between two steps: the last step's save is the one at the end
   // An error: the training must end, for what would be saved must not be, or all processes must know at once. Another failure
   // is noted, and tried again at the next interval and at the end.
   // `skipped`: of the steps done, without an update.
   Status saveBetween(int64_t stepsDone, const TrainedSoFar &skipped);
   Status saveAtTheEnd(int64_t stepsDone, const TrainedSoFar &skipped);
+  // After evaluations behind a checkpoint's step: its record, if it is in the folder of --save.
+  void amend(int64_t stepsDone);
   // A checkpoint of all state, with which the steps of the next batch size begin. The caller then waits for all processes.
   Status saveForNextPart(int64_t stepsDone, const TrainedSoFar &skipped);
   // Notes how an asynchronous save went that has ended since the last call.
@@ -47,6 +53,7 @@ private:
 
   const TrainingOptions &options_;
   const TrainingStart &start_;
+  const EvaluationProgress &evaluations_;
   TrainingObserver &observer_;
   Engine *engine_ = nullptr;
   Processes *processes_ = nullptr;

@@ -21,6 +21,19 @@ Settings optimizerSettings(const TrainingOptions &options, int64_t rates) {
   return settings;
 }
 
+Settings notedSettings(const TrainingOptions &options) {
+  return settingsOf(options, {Agrees::noted, Agrees::evaluation});
+}
+
+std::vector<std::string> changesOf(const Settings &found, const Settings &checkpoint) {
+  std::vector<std::string> lines;
+  const std::map<std::string, std::string> there(checkpoint.begin(), checkpoint.end());
+  for (const auto &[flag, value] : found)
+    if (const auto other = there.find(flag); other != there.end() && other->second != value)
+      lines.push_back(fmt::format("{}: {}, and {} in the checkpoint", flag, value, other->second));
+  return lines;
+}
+
 void compareSettings(const Settings &found, const Settings &expected, std::string_view advice, Problems &problems) {
   const std::map<std::string, std::string> here(found.begin(), found.end()), there(expected.begin(), expected.end());
   std::set<std::string> flags;

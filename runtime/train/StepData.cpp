@@ -61,25 +61,25 @@ std::string StepData::describe() const {
   return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
 }
 
-// A batch without a label that counts has no loss, and the step would do nothing but weight decay.
-Status StepData::read(int64_t step, GlobalBatch &batch) {
-  MGC_TRY(source_->batch(firstOf(step), batch));
-  if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
-    return Status::ok();
-  return errorf("all {} labels of the batch are {}, so it has no loss; expected a token that counts{}",
-                batch.labels.size(), kIgnoredLabel,
-                isMasked_ ? ": more tokens in a step, or a higher --mlm-probability where tokens are masked here" : "");
+std::string StepData::describeUnlabelled(int64_t step) {
+  return fmt::format("all {} labels of the batch are {}, so it has no loss{}; {}", batches_.front().batch.labels.size(),
+                     kIgnoredLabel,
+                     isMasked_ ? "; more tokens in a step have some, or a higher --mlm-probability where tokens are "
+                                 "masked here"
+                               : "",
+                     describeBatch(step));
 }
 
 Result<const GlobalBatch *> StepData::batchOf(int64_t step) {
   Batch &kept = batches_[step % 2];
   if (kept.step != step) {
     kept.step = step;
-    kept.status = read(step, kept.batch).at(fmt::format("step {}", step));
+    kept.status = source_->batch(firstOf(step), kept.batch).at(fmt::format("step {}", step));
+    kept.hasLabels = std::ranges::any_of(kept.batch.labels, [](int32_t label) { return label != kIgnoredLabel; });
   }
   if (!kept.status.isOk())
     return kept.status;
-  return &std::as_const(kept.batch);
+  return kept.hasLabels ? &std::as_const(kept.batch) : nullptr;
 }
 
 } // namespace mgc

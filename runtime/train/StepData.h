@@ -30,16 +30,19 @@ public:
   int64_t firstOf(int64_t step) const {
     return request_.from.firstSample + (step - request_.from.firstStep) * request_.from.size;
   }
-  // Read when it is first asked for; two steps are kept. An error, with the step: it cannot be read, or no label counts.
+  // Read when it is first asked for; two steps are kept. Null: no label of it counts, so it has no loss. An error, with the step:
+  // it cannot be read.
   Result<const GlobalBatch *> batchOf(int64_t step);
+  // For people: a batch without a label, and what would have some.
+  std::string describeUnlabelled(int64_t step);
 
 private:
   struct Batch {
     int64_t step = -1;
     GlobalBatch batch;
     Status status;
+    bool hasLabels = false;
   };
-  Status read(int64_t step, GlobalBatch &batch);
 
   std::unique_ptr<DataSource> source_;
   Request request_;

@@ -30,14 +30,14 @@ std::vector<EventScalar> scalarsOf(const TrainingStep &step, const plan::Plan &p
   return scalars;
 }
 
-Status StepLogs::open(const TrainingOptions &options, std::optional<int64_t> continued) {
+Status StepLogs::open(const TrainingOptions &options, const std::optional<LogContinuation> &continued) {
   if (options.log)
     MGC_TRY(lines_.open(*options.log, continued));
   if (!options.tensorboard)
     return Status::ok();
   eventInterval_ = options.tensorboardInterval;
   eventsHaveTimers_ = options.timersInTensorboard;
-  MGC_SET(events_, EventFile::create(*options.tensorboard, continued));
+  MGC_SET(events_, EventFile::create(*options.tensorboard, continued ? std::optional(continued->step) : std::nullopt));
   return Status::ok();
 }
 
@@ -56,7 +56,7 @@ Status StepLogs::Missing::status() const {
 std::vector<std::string> StepLogs::write(const TrainingStep &step, const plan::Plan &plan) {
   std::vector<std::string> notes;
   inLines_.add(lines_.write(lineOf(step)), notes);
-  if (events_ && step.step % eventInterval_ == 0)
+  if (events_ && step.step % eventInterval_ == 0 && step.result.tokens > 0)
     inEvents_.add(events_->write(step.step, scalarsOf(step, plan, eventsHaveTimers_)), notes);
   return notes;
 }

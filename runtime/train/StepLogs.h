@@ -10,7 +10,7 @@ namespace mgc {
 class StepLogs {
 public:
   // `continued`: see LossLog::open; the event file tells it to TensorBoard, which drops the steps that are repeated.
-  Status open(const TrainingOptions &options, std::optional<int64_t> continued);
+  Status open(const TrainingOptions &options, const std::optional<LogContinuation> &continued);
   // A note for people where a step is not in a file, of each file the first time.
   std::vector<std::string> write(const TrainingStep &step, const plan::Plan &plan);
   std::vector<std::string> write(const EvaluationResult &evaluation);

@@ -4,6 +4,8 @@
 #include "runtime/comm/hosts/StoreHosts.h"
 #include "runtime/train/Evaluation.h"
 #include "runtime/train/RunMemory.h"
+#include "runtime/train/RunOptions.h"
+#include "runtime/train/RunSettings.h"
 #include "runtime/train/TrainingOfRank.h"
 #include "runtime/train/TrainingPart.h"
 #include "runtime/train/VerifyTraining.h"
@@ -18,6 +20,7 @@ public:
   WholeRun(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
       : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {
     shared_.checks = StepChecks(options_.checks);
+    shared_.evaluations = EvaluationProgress(options_.earlyStop);
   }
   ~WholeRun() { shared_.part.reset(); }
   Result<TrainingSummary> run();
@@ -29,9 +32,9 @@ public:
 
 private:
   Status open();
-  Status verify() const;
+  Status verify();
   Status findIterations();
-  Status verifyModelOfStart() const;
+  Status verifyModelOfStart();
   Status join();
 
   TrainingOptions options_;
@@ -45,8 +48,16 @@ private:
 
 Status WholeRun::open() {
   MGC_SET(start_, findStart(options_));
-  if (start_.continues)
+  if (start_.continues) {
     shared_.checks.goOnFrom(start_.record);
+    const bool comparesLosses = changesOf(settingsOf(options_, {Agrees::evaluation}), start_.record.noted).empty();
+    shared_.evaluations.goOnFrom(start_.record, comparesLosses);
+    if (start_.record.best && !comparesLosses)
+      observer_.noted(
+          fmt::format("{}: evaluates on other batches than the checkpoint, so the least validation loss and "
+                      "--early-stop count anew",
+                      start_.by));
+  }
   MGC_SET(plans_, RunPlans::open(options_));
   MGC_TRY(findIterations());
   MGC_TRY(verifyIterations(options_, start_.step()));
@@ -70,7 +81,7 @@ Status WholeRun::findIterations() {
                       *options_.trainSamples, plans_->sizes().rangeOf(0).size);
 }
 
-Status WholeRun::verify() const {
+Status WholeRun::verify() {
   const plan::Plan &plan = plans_->whole();
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelFlags(options_, plan));
@@ -86,11 +97,16 @@ Status WholeRun::verify() const {
   return Status::ok();
 }
 
-Status WholeRun::verifyModelOfStart() const {
-  if (!start_.path() || !options_.verifyModel || options_.ignoreConfig)
+Status WholeRun::verifyModelOfStart() {
+  if (!start_.path() || !options_.verifyModel)
     return Status::ok();
-  const Status same = options_.verifyModel(plans_->whole().modelConfig, *start_.path());
-  return same.isOk() ? same : errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
+  const Status same = options_.verifyModel(plans_->whole().modelConfig, *start_.path(), start_.continues);
+  if (same.isOk())
+    return same;
+  if (!options_.ignoreConfig)
+    return errorf("{}: {}\n--ignore-config loads it all the same", start_.by, same.message());
+  observer_.noted(fmt::format("{}: {}\n--ignore-config: goes on with what the plan has", start_.by, same.message()));
+  return Status::ok();
 }
 
 Status WholeRun::join() {

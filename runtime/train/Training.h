@@ -76,10 +76,10 @@ struct TrainingOptions {
   bool finetune = false; // a checkpoint's weights begin a new training
   bool overridesOptimizer = false; // the optimizer's options may be others than those of the checkpoint
   bool ignoreExtraWeights = false; // Hugging Face's: see loadWeights
-  // Whether the config.json of a folder, or next to a file of weights, is of the model whose config.json the plan has;
-  // null: it is taken to be.
-  std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
-  bool ignoreConfig = false; // the weights of --load may be of any model
+  // Whether the config.json of a folder, or next to a file of weights, is of the model whose config.json the plan has, and for a
+  // run that continues a checkpoint, trains as that does; null: it is taken to.
+  std::function<Status(const std::string &planConfig, const std::string &checkpoint, bool isContinued)> verifyModel;
+  bool ignoreConfig = false; // --load may be of any model, and of a plan with other settings
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
@@ -108,11 +108,14 @@ struct TrainingOptions {
   // Steps from one evaluation to the next (0: there is none), and the batches of one: of other data than those of training. The last
   // is at the end, where there are data of the split test of them too.
   int64_t evalInterval = 0, evalIters = 100;
+  int64_t earlyStop =
+      0; // evaluations in a row without a lower validation loss, after which the training ends; 0: none do
   // As many as Megatron-LM reads for: one more than there are intervals.
   int64_t evaluations() const { return trainIters / evalInterval + 1; }
   std::optional<plan::DType> saveType; // see SaveOptions
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   int64_t saveRetain = 1;              // checkpoints that stay; 0: all
+  bool saveBest = false;               // a checkpoint where the validation loss is the least, which stays
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
   bool savesWeightsAlone = false;      // --save: no checkpoint of all training state beside the weights
   uint64_t seed = 1234;
@@ -130,7 +133,9 @@ struct TrainingOptions {
   bool poison = false;            // see EngineOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 
-  bool savesBetween() const { return saveInterval > 0 && saveInterval < trainIters; } // before the last step
+  bool savesBetween() const { // before the last step
+    return saveBest || (saveInterval > 0 && saveInterval < trainIters);
+  }
   // Whether each rank keeps a copy of its state while it is written.
   bool copiesState() const { return save && !savesWeightsAlone && asyncSave && savesBetween(); }
   bool hasTimers(int64_t step) const { return timersLevel > 0 && step % logInterval == 0; }
@@ -153,7 +158,7 @@ struct EvaluationResult {
   int64_t step = 0;
   std::string_view what; // "validation", "test"
   double loss = 0;       // the cross-entropy, mean over all tokens that count
-  double tokens = 0;     // tokens that count
+  double tokens = 0;     // tokens that count; 0: there is no loss
   double seconds = 0;
   int64_t batches = 0;
   double perplexity() const; // e^loss; of a loss beyond 20 that of 20, as Megatron-LM has it
@@ -164,7 +169,7 @@ struct TrainingSummary {
   int64_t steps = 0;      // done by this run
   int64_t skipped = 0;    // steps without an update
   bool interrupted = false;
-  bool endedEarly = false;                  // by exitInterval or exitMinutes
+  bool endedEarly = false;                  // by exitInterval, exitMinutes or earlyStop
   double firstLoss = 0, lastLoss = 0;       // losses of steps that were not skipped
   double tokens = 0, seconds = 0;           // totals of all steps; tokens read, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
@@ -210,7 +215,8 @@ private:
 // written does not end the training: summary.outputs says so. Nor, in a process that has all ranks, does a save before
 // the last: the observer is told. A step that TrainingOptions::checks finds bad is an error that names its data, after which
 // nothing is saved, as after an error in a step; or it is skipped: its data are used up, and nothing else changes, neither
-// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved.
+// weights and moments nor the place in the schedule of the learning rate. After too many in a row the run ends, saved. So is a
+// step skipped whose batch has no label that counts, and an evaluation without one has no result.
 // The log has one JSON object per line: LossLog.h.
 //
 // Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;

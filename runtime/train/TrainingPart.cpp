@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -50,7 +51,7 @@ public:
       : options_(options), plans_(plans), evaluationPlan_(evaluation), start_(start), shared_(shared),
         observer_(observer), interrupt_(interrupt),
         end_(std::min(options.trainIters, sizes().nextChange(start.step()).value_or(options.trainIters))),
-        saves_(options_, start_, observer) {}
+        saves_(options_, start_, shared.evaluations, observer) {}
   ~TrainingPart() { interrupt_.watch(nullptr); }
   Result<PartResult> run();
 
@@ -64,6 +65,7 @@ private:
   Status profile();
 
   const plan::BatchSizes &sizes() const { return plans_.sizes(); }
+  EvaluationProgress &evaluations() const { return shared_.evaluations; }
   Processes *processes() const { return shared_.processes.get(); }
   bool isFirst() const { return shared_.parts == 1; }
   bool endsTraining() const { return end_ == options_.trainIters; }
@@ -81,12 +83,17 @@ private:
   DeviceOptions deviceOptions(const std::string &purpose) const;
   DataReading dataReading() { return {&interrupt_.requested(), &shared_.texts}; }
   void readAhead();
+  // The rest of the evaluations of this step, until one does not come to its end in all processes.
+  Status evaluateOwed();
   Result<bool> evaluate(Split split); // whether it came to its end, in all processes
+  Status makeUpEvaluations();
   Status evaluateAtTheEnd();
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  void skipStep(int64_t step, Clock::time_point start); // one without a label
   Status concludeBadStep(int64_t step, bool isUpdated);
   TrainedSoFar skipped() const;
-  Status writeGradients() const;
+  TrainedSoFar trainedBefore(int64_t step) const;
+  Status writeGradients();
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   Status readTimers(std::vector<StepTimer> &timers); // all processes
   Status readNorms(std::vector<LayerNorm> &norms) const;
@@ -117,6 +124,8 @@ private:
   RunSaves saves_;     // after the engine: ends before it
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
+  bool haveGradients_ = false; // in the file of --save-gradients
+  int64_t unlabelled_ = 0;     // steps without a label, in a row
   Status failure_;             // outside the engine: of the data; too many bad steps
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
@@ -139,10 +148,16 @@ Status TrainingPart::load() {
   if (!opened.isOk() && interrupt_.isRequested())
     interrupt_.end();
   MGC_TRY(Status(opened));
-  MGC_TRY(verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
+  MGC_ASSIGN(changes, verifyContinues(start_, options_, engine_->plan(), sizes(), data_->source()));
+  for (const std::string &change : changes)
+    observer_.noted(fmt::format("{} {}: {}", start_.by, *start_.checkpoint, change));
   MGC_TRY(loadParameters(options_, start_, *engine_, processes(), observer_));
   MGC_TRY(saves_.begin(*engine_, processes(), sizes(), shared_.checks, data_->source()));
-  MGC_TRY(logs_.open(options_, start_.continued(options_)));
+  if (const std::optional<int64_t> step = start_.continued(options_))
+    MGC_TRY(
+        logs_.open(options_, LogContinuation{*step, evaluation_ ? evaluations().owed() : std::vector<std::string>()}));
+  else
+    MGC_TRY(logs_.open(options_, std::nullopt));
   if (options_.logsNormsByLayer)
     norms_.emplace(engine_->plan(), engine_->arenas());
   if (options_.findStepWork)
@@ -256,7 +271,8 @@ void TrainingPart::readAhead() {
 
 // A failure outside the engine ends the training between two steps, in all processes at the same one.
 Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
-  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isExitDue() ? ended : goOn;
+  const bool isEnd = isExitDue() || (evaluation_ && evaluations().endsTraining());
+  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : isEnd ? ended : goOn;
   MGC_ASSIGN(greatest,
              engine_->greatest(own).at(fmt::format("rank {}, before step {}", options_.launch.rank, stepsDone())));
   return static_cast<Vote>(greatest);
@@ -264,10 +280,11 @@ Result<TrainingPart::Vote> TrainingPart::vote(const Status &failure) {
 
 Status TrainingPart::runSteps() {
   readAhead();
+  MGC_TRY(makeUpEvaluations());
   for (int64_t step = start_.step();; ++step) {
     const auto start = Clock::now();
     const bool isLast = step == end_;
-    if (isLast && endsTraining() && evaluation_ && summary_.steps > 0)
+    if (evaluation_ && ((isLast && endsTraining()) || evaluations().endsTraining()))
       MGC_TRY(evaluateAtTheEnd());
     const GlobalBatch *batch = nullptr;
     if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
@@ -279,11 +296,19 @@ Status TrainingPart::runSteps() {
     otherFailed_ = votes == failed && failure_.isOk();
     summary_.interrupted = votes == interrupted;
     summary_.endedEarly = votes == ended && step < options_.trainIters;
+    if (votes == ended && evaluations().endsTraining())
+      observer_.noted(evaluations().whyItEnds());
     if (isLast || votes != goOn)
       return failure_;
-    MGC_TRY(runStep(step, *batch, start));
-    if (evaluation_ && evaluation_->isDue(stepsDone()))
-      MGC_TRY(evaluate(Split::valid).status());
+    if (batch)
+      MGC_TRY(runStep(step, *batch, start));
+    else
+      skipStep(step, start);
+    evaluations().trained();
+    if (evaluation_ && evaluation_->isDue(stepsDone())) {
+      evaluations().begin(Split::valid);
+      MGC_TRY(evaluateOwed());
+    }
     saves_.poll();
     if (saves_.isDue(stepsDone())) {
       Status saved = saves_.saveBetween(stepsDone(), skipped());
@@ -303,19 +328,64 @@ Result<bool> TrainingPart::evaluate(Split split) {
     failure_ = outcome.failure;
   if (!outcome.isComplete)
     return false;
+  evaluations().complete(split, outcome.result, stepsDone());
+  if (outcome.result.tokens == 0) {
+    observer_.noted(fmt::format("{} after {} steps: all labels of its {} batches are {}, so there is no loss",
+                                nameOf(split), stepsDone(), outcome.result.batches, kIgnoredLabel));
+    return true;
+  }
   for (const std::string &note : logs_.write(outcome.result))
     observer_.noted(note);
   observer_.evaluated(outcome.result);
   return true;
 }
 
-Status TrainingPart::evaluateAtTheEnd() {
-  if (!evaluation_->isDue(stepsDone())) {
-    MGC_ASSIGN(isComplete, evaluate(Split::valid));
+Status TrainingPart::evaluateOwed() {
+  for (Split split : {Split::valid, Split::test}) {
+    if (!evaluations().owes(split) || !evaluation_->has(split))
+      continue;
+    MGC_ASSIGN(isComplete, evaluate(split));
     if (!isComplete)
-      return Status::ok();
+      break;
   }
-  return evaluation_->has(Split::test) ? evaluate(Split::test).status() : Status::ok();
+  return Status::ok();
+}
+
+// Evaluations that the checkpoint lacks, as far as this run would have come to them.
+Status TrainingPart::makeUpEvaluations() {
+  const std::vector<std::string> owed = evaluations().owed();
+  if (owed.empty() || !isFirst())
+    return Status::ok();
+  const std::string lacks = fmt::format("{} after {} steps: was cut off", fmt::join(owed, " and "), stepsDone());
+  if (!evaluation_) {
+    observer_.noted(fmt::format("{}, and without --eval-interval is not made up", lacks));
+    return Status::ok();
+  }
+  if (!evaluation_->isDue(stepsDone()) && stepsDone() < options_.trainIters)
+    return Status::ok(); // it was the end of a shorter training
+  const bool wasOver = stepsDone() == options_.trainIters || evaluations().endsTraining();
+  if (!wasOver)
+    evaluations().drop(Split::test);
+  observer_.noted(fmt::format("{}, and is made up", lacks));
+  MGC_TRY(evaluateOwed());
+  if (!wasOver && evaluations().endsTraining())
+    evaluations().begin(Split::test); // as behind a step
+  saves_.amend(stepsDone());
+  return saves_.isBest(stepsDone()) ? saves_.saveBetween(stepsDone(), skipped()) : Status::ok();
+}
+
+Status TrainingPart::evaluateAtTheEnd() {
+  if (summary_.steps > 0) {
+    if (!evaluation_->isDue(stepsDone()))
+      evaluations().begin(Split::valid);
+    if (evaluation_->has(Split::test))
+      evaluations().begin(Split::test);
+  }
+  const bool isMadeUp = summary_.steps == 0 && !evaluations().owed().empty();
+  MGC_TRY(evaluateOwed());
+  if (isMadeUp)
+    saves_.amend(stepsDone());
+  return Status::ok();
 }
 
 // As Megatron-LM's --exit-interval and --exit-duration-in-mins; minutes count from when the run began, its loading too.
@@ -332,10 +402,37 @@ TrainedSoFar TrainingPart::skipped() const {
           before.skippedSamples + summary_.skipped * engine_->plan().globalBatchSize};
 }
 
+TrainedSoFar TrainingPart::trainedBefore(int64_t step) const {
+  const TrainedSoFar left = skipped();
+  return {step - left.steps, data_->firstOf(step) - left.samples};
+}
+
+// A mean over no tokens is no number, and of gradients of zero the update would be weight decay and old moments alone.
+void TrainingPart::skipStep(int64_t step, Clock::time_point start) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  constexpr int64_t kMostInARow = 100;
+  TrainingStep done;
+  done.step = step;
+  done.result.loss = done.result.crossEntropy = done.result.gradientNorm = kNone;
+  done.result.isUpdated = false;
+  done.lr = learningRate(options_.optimizer, options_.scheduleLength(), trainedBefore(step));
+  done.seconds = secondsSince(start);
+  account(done);
+  const std::string found = data_->describeUnlabelled(step);
+  observer_.noted(fmt::format("step {}: {}; it is skipped", step, found));
+  for (const std::string &note : logs_.write(done, engine_->plan()))
+    observer_.noted(note);
+  observer_.stepped(done);
+  if (++unlabelled_ == kMostInARow)
+    failure_ = errorf("step {}: {}; so were those of the {} steps before, expected data with labels", step, found,
+                      kMostInARow - 1);
+}
+
 Status TrainingPart::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
-  const TrainedSoFar left = skipped(), trained = {step - left.steps, data_->firstOf(step) - left.samples};
+  unlabelled_ = 0;
+  const TrainedSoFar trained = trainedBefore(step);
   const double lr = learningRate(options_.optimizer, options_.scheduleLength(), trained);
-  const bool writes = isFirst() && step == start_.step() && options_.saveGradients;
+  const bool writes = isFirst() && !haveGradients_ && options_.saveGradients;
   std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
   std::vector<LayerNorm> norms;
@@ -385,7 +482,8 @@ Status TrainingPart::concludeBadStep(int64_t step, bool isUpdated) {
 }
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
-Status TrainingPart::writeGradients() const {
+Status TrainingPart::writeGradients() {
+  haveGradients_ = true;
   const auto scale = static_cast<float>(scaleOfMean());
   return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients, engine_->hosts());
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/MachineMemory.h"
 #include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/data/TextLines.h"
+#include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/RunPlans.h"
 #include "runtime/train/TrainingStart.h"
 
@@ -18,6 +19,7 @@ struct RunShared {
   std::unique_ptr<MpiWorld> world;          // for CPU ranks
   std::unique_ptr<Communicator> storeHosts; // for ranks on devices
   StepChecks checks;
+  EvaluationProgress evaluations;
   TokenizedLines texts;
   int64_t parts = 0; // parts that have begun
   // The last one, whose engine goes after the last word to the other processes: until then they may wait for its ranks.

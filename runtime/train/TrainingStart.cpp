@@ -4,9 +4,12 @@
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/random/Philox.h"
+#include "runtime/train/RunOptions.h"
 #include "runtime/train/RunSettings.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace mgc {
 
@@ -40,10 +43,12 @@ std::string TrainingStart::describe() const {
 }
 
 std::string TrainingStart::note(const TrainingOptions &options) const {
+  const std::string older =
+      newest ? fmt::format("; {} names it, the newest one in the folder is of step {}", kLatestFile, *newest) : "";
   if (continues)
-    return fmt::format("{} {}: goes on after {} steps", by, *checkpoint, record.step);
+    return fmt::format("{} {}: goes on after {} steps{}", by, *checkpoint, record.step, older);
   if (checkpoint)
-    return fmt::format("{} {}: a new training begins with its weights", by, *checkpoint);
+    return fmt::format("{} {}: a new training begins with its weights{}", by, *checkpoint, older);
   return options.restartsFromLatest
              ? fmt::format("{}: no checkpoint is in {} yet; a new training begins", kRestart, *options.save)
              : "";
@@ -62,17 +67,27 @@ Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t st
   return startFrom("--rampup-batch-size", CheckpointFolder::pathOf(*options.save, stepsDone), true);
 }
 
+// The start from a checkpoint of the folder, or the folder if it is one itself.
+static Result<TrainingStart> startIn(const std::string &flag, const std::string &folder, const std::string &checkpoint,
+                                     bool continues) {
+  MGC_ASSIGN(start, startFrom(flag, checkpoint, continues));
+  const std::map<int64_t, std::string> all = checkpointsIn(folder);
+  if (!all.empty() && all.rbegin()->first > start.record.step)
+    start.newest = all.rbegin()->first;
+  return start;
+}
+
 Result<TrainingStart> findStart(const TrainingOptions &options) {
   if (options.restartsFromLatest) {
     MGC_ASSIGN(latest, findCheckpoint(*options.save).at(kRestart));
     if (latest)
-      return startFrom(kRestart, *latest, true);
+      return startIn(kRestart, *options.save, *latest, true);
   }
   if (!options.load)
     return TrainingStart();
   MGC_ASSIGN(found, findCheckpoint(*options.load).at("--load"));
   if (found)
-    return startFrom("--load", *found, !options.finetune);
+    return startIn("--load", *options.load, *found, !options.finetune);
   if (std::error_code ignored; !fs::exists(*options.load, ignored))
     return errorf("--load {}: does not exist; expected a checkpoint or a folder of --save, or weights of Hugging "
                   "Face, which are a .safetensors file or a folder of them; with {} instead of it a run begins "
@@ -85,6 +100,11 @@ Result<TrainingStart> findStart(const TrainingOptions &options) {
   start.by = "--load";
   start.weights = options.load;
   return start;
+}
+
+// A plan may say anything, and patterns of --freeze are long.
+static Settings::value_type settingOf(const plan::Setting &setting) {
+  return {shortened(setting.flag), shortened(setting.value)};
 }
 
 CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
@@ -102,13 +122,27 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
   if (!data.identity().empty())
     record.data.emplace_back("contents of the data", data.identity());
   record.optimizer = optimizerSettings(options, step);
+  for (const plan::Setting &setting : plan.settings)
+    record.plan.push_back(settingOf(setting));
+  record.noted = notedSettings(options);
   return record;
 }
 
-Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const plan::BatchSizes &sizes, const DataSource &data) {
+// Settings of the plan that mgrun treats so; a checkpoint of a plan without any has none to compare.
+static Settings settingsOf(const plan::Plan &plan, plan::Setting::Resume resume, const CheckpointRecord &checkpoint) {
+  Settings settings;
+  for (const plan::Setting &setting : plan.settings)
+    if (setting.resume == resume && !checkpoint.plan.empty())
+      settings.push_back(settingOf(setting));
+  return settings;
+}
+
+Result<std::vector<std::string>> verifyContinues(const TrainingStart &start, const TrainingOptions &options,
+                                                 const plan::Plan &plan, const plan::BatchSizes &sizes,
+                                                 const DataSource &data) {
+  std::vector<std::string> notes;
   if (!start.continues)
-    return Status::ok();
+    return notes;
   const CheckpointRecord here = recordOf(options, plan, sizes, data, start.record.step);
   const CheckpointRecord &there = start.record;
   Problems problems;
@@ -123,6 +157,18 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
   if (!options.overridesOptimizer)
     compareSettings(here.optimizer, there.optimizer, "--override-opt-param-scheduler goes on with what was found",
                     problems);
+  for (const std::string &change : changesOf(settingsOf(plan, plan::Setting::Resume::refused, there), there.plan))
+    if (!options.ignoreConfig)
+      problems.add("  {} of another plan; --ignore-config goes on with that of this plan", change);
+    else
+      notes.push_back(change);
+  const auto note = [&](const Settings &found, const Settings &expected) {
+    std::ranges::move(changesOf(found, expected), std::back_inserter(notes));
+  };
+  note(settingsOf(plan, plan::Setting::Resume::noted, there), there.plan);
+  note(here.noted, there.noted);
+  if (options.overridesOptimizer)
+    note(here.optimizer, there.optimizer);
   if (options.trainSamples)
     problems.expect(*options.trainSamples >= there.samples,
                     "  --train-samples: found {}, expected at least {}, the samples that are done",
@@ -131,9 +177,10 @@ Status verifyContinues(const TrainingStart &start, const TrainingOptions &option
     problems.expect(options.trainIters >= there.step,
                     "  --train-iters: found {}, expected at least {}, the steps that are done", options.trainIters,
                     there.step);
-  return problems.empty() ? Status::ok()
-                          : errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by,
-                                   *start.checkpoint, problems.text());
+  if (problems.empty())
+    return notes;
+  return errorf("{} {}: this run would not go on as that of the checkpoint\n{}", start.by, *start.checkpoint,
+                problems.text());
 }
 
 } // namespace mgc

@@ -13,6 +13,8 @@ struct TrainingStart {
   std::string by;                        // the flag that says so
   CheckpointRecord record;
   bool continues = false; // the checkpoint's training: not with --finetune
+  std::optional<int64_t> newest =
+      {}; // step of the newest checkpoint in the folder, where kLatestFile names an older one
 
   int64_t step() const { return continues ? record.step : 0; }
   // The step from which the run goes on with a training that may have logged more; none: it begins another.
@@ -37,8 +39,10 @@ Result<TrainingStart> startOfNextPart(const TrainingOptions &options, int64_t st
 CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan, const plan::BatchSizes &sizes,
                           const DataSource &data, int64_t step);
 
-// Whether the run goes on as the checkpoint's would have: data, optimizer and sizes; all differences at once.
-Status verifyContinues(const TrainingStart &start, const TrainingOptions &options, const plan::Plan &plan,
-                       const plan::BatchSizes &sizes, const DataSource &data);
+// Whether the run goes on as the checkpoint's would have: data, optimizer, sizes and settings of the plan; all differences at
+// once. Those that are no error come as notes for people.
+Result<std::vector<std::string>> verifyContinues(const TrainingStart &start, const TrainingOptions &options,
+                                                 const plan::Plan &plan, const plan::BatchSizes &sizes,
+                                                 const DataSource &data);
 
 } // namespace mgc

@@ -12,7 +12,9 @@ import shutil
 import sys
 import unittest
 
-from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, write
+import numpy
+import tensor_files
+from tool_runs import GOLDEN, compile_plan, enter_folder, expect, read, records, run, timeless, write
 
 setUpModule = enter_folder
 STEPS, BATCH, SEQUENCE = 4, 8, 16  # shape of the goldens' batches
@@ -116,6 +118,83 @@ class Evaluation(unittest.TestCase):
                         "--eval-iters", 2)
         self.assertEqual([(line["step"], next(name for name in line if name.endswith("_loss"))) for line in lines if "loss" not in line],
                          [(2, "validation_loss"), (3, "validation_loss"), (3, "test_loss")])
+
+    def test_batches_without_a_label(self):
+        """They add nothing: a training skips them, as if the data lacked them, and so does an evaluation."""
+        compiled("unlabelled", GOLDEN / "llama/config.json", "--tp 2 --dp 2 --mbs 2", "--evaluation")
+        tensors = tensor_files.load(GOLDEN / "llama/batch.safetensors")
+        none = {name: tensor.copy() for name, tensor in tensors.items()}
+        none["labels"][[0, 2]] = -100
+        some = {name: tensor[[1, 3]] for name, tensor in tensors.items()}
+        nothing = tensors | {"labels": numpy.full_like(tensors["labels"], -100)}
+        for name, data in ("none", none), ("some", some), ("nothing", nothing):
+            tensor_files.save(f"{name}.safetensors", data)
+        flags = ["--threads", 1, "--lr", 1e-2, "--lr-decay-style", "constant", "--eval-interval", 2]
+        train = lambda name, *more: run("mgrun", "unlabelled", "--data", f"{name}.safetensors", "--valid-data", f"{name}.safetensors",
+                                        "--save", name, "--log", f"{name}.jsonl", *flags, *more).stderr
+        said = train("none", "--train-iters", 4, "--eval-iters", 4)
+        self.assertIn(f"step 2: all {BATCH * SEQUENCE} labels of the batch are -100, so it has no loss; ", said)
+        train("some", "--train-iters", 2, "--eval-iters", 2)
+        self.assertEqual(read("none/model.safetensors"), read("some/model.safetensors"))
+        lines = records("none.jsonl")
+        self.assertEqual([line["tokens"] for line in lines if line.get("skipped")], [0, 0])
+        self.assertEqual(validation(lines)[-1:], validation(records("some.jsonl")))
+        said = run("mgrun", "unlabelled", "--data", "some.safetensors", "--valid-data", "nothing.safetensors", "--train-iters", 2, *flags,
+                   "--eval-iters", 3, "--log", "no.jsonl").stderr
+        self.assertIn("validation after 2 steps: all labels of its 3 batches are -100, so there is no loss", said)
+        self.assertEqual([line["step"] for line in records("no.jsonl")], [0, 1])
+        expect(1, "step 99: ", "mgrun", "unlabelled", "--data", "nothing.safetensors", "--train-iters", 200)
+
+    def test_the_best_checkpoint_stays(self):
+        """The loss falls, then rises: a rate of 1 spoils the weights. As a run that does not stop, and in parts."""
+        plan = compiled("best", GOLDEN / "llama/config.json", "--dp 2 --mbs 2", "--evaluation")
+        write("rates.json", json.dumps([1e-2] * 4 + [1.0] * 4))
+        flags = ["--mock-data", "--lr-list", "rates.json", "--clip-grad", 0, "--threads", 1, "--eval-interval", 2, "--save-best"]
+        train = lambda name, steps, *more, batches=2: run("mgrun", plan, *flags, "--eval-iters", batches, "--train-iters", steps, "--save",
+                                                          name, "--log", f"{name}.jsonl", *more).stderr
+        steps = lambda name: sorted(path.name for path in pathlib.Path(name).glob("iter_*"))
+        train("best.straight", 8)
+        losses = validation(records("best.straight.jsonl"))
+        self.assertEqual(min(losses), losses[1], losses)
+        self.assertEqual(steps("best.straight"), ["iter_0000004", "iter_0000008"])
+        for part in 3, 5, 7:
+            train("parts", 8, "--exit-interval", part, "--restart-from-latest")
+        train("parts", 8, "--restart-from-latest")
+        self.assertEqual(validation(records("parts.jsonl")), losses)
+        for name in "iter_0000004", "iter_0000008":
+            self.assertEqual(*({path.name: read(path) for path in pathlib.Path(folder, name).iterdir()} for folder in ("best.straight", "parts")))
+        train("four", 4)
+        for folder in "best.straight", "parts":
+            self.assertEqual(pathlib.Path(folder, "best").resolve().name, "iter_0000004")
+            run("mgrun", plan, "--mock-data", "--load", f"{folder}/best", "--finetune", "--train-iters", 0, "--save", f"{folder}.best")
+            self.assertEqual(read(f"{folder}.best/model.safetensors"), read("four/model.safetensors"))
+        run("mgrun", plan, *flags[:-1], "--eval-iters", 2, "--train-iters", 8, "--load", "parts", "--save", "parts")
+        self.assertEqual(steps("parts"), ["iter_0000004", "iter_0000008"], "without the flag the best one stays too")
+        said = train("best.straight", 8, "--load", "best.straight/best", "--force", batches=3)
+        for part in "--eval-iters: 3, and 2 in the checkpoint", "the least validation loss and --early-stop count anew":
+            self.assertIn(part, said)
+        self.assertEqual(steps("best.straight"), ["iter_0000008"])
+        for flags, message in (["--save-best", "--save", "s"], "--save-best requires --eval-interval"), (
+                ["--save-best", "--eval-interval", 2], "--save-best requires --save"), (["--early-stop", 1], "--early-stop requires"):
+            expect(2, message, "mgrun", plan, "--mock-data", *flags)
+
+    def test_the_training_ends_early(self):
+        """With a rate of 0 the loss on the same batches stays, so that of the first evaluation is the least."""
+        plan = compiled("early", GOLDEN / "llama/config.json", "--tp 2 --mbs 2", "--evaluation")
+        batch = GOLDEN / "llama/batch.safetensors"
+        flags = ["--data", batch, "--valid-data", batch, "--lr", 0, "--weight-decay", 0, "--eval-interval", 2, "--eval-iters", STEPS,
+                 "--threads", 1, "--train-iters", 40, "--restart-from-latest"]
+        train = lambda name, *more, stop=3: run("mgrun", plan, *flags, "--early-stop", stop, "--save", name, "--log", f"{name}.jsonl", *more)
+        said = train("ended").stderr
+        self.assertIn("--early-stop 3: in 3 evaluations the validation loss did not fall below", said)
+        self.assertEqual(records("ended.jsonl")[-1]["step"], 7)
+        train("stopped", "--exit-interval", 5)
+        train("stopped")
+        self.assertEqual(timeless("ended.jsonl"), timeless("stopped.jsonl"))
+        self.assertEqual(read("ended/iter_0000008/checkpoint.json"), read("stopped/iter_0000008/checkpoint.json"))
+        self.assertIn("0 steps of 40", train("ended").stdout)
+        train("ended", stop=5)
+        self.assertEqual(records("ended.jsonl")[-1]["step"], 11)
 
     def test_too_many_bad_steps_end_a_run_that_is_evaluated_too(self):
         compiled("diverging", GOLDEN / "llama/config.json", "--mbs 2", "--evaluation")

@@ -202,7 +202,7 @@ class Killed(unittest.TestCase):
             if code != 0:
                 self.assertEqual(code, -signal.SIGKILL, errors)
                 kills += 1
-                before, step = step, int(latest(name)) if os.path.exists(f"{name}/latest_checkpointed_iteration.txt") else 0
+                before, step = step, max((int(path.name[5:]) for path in pathlib.Path(name).glob("iter_*[0-9]")), default=0)
                 self.assertGreaterEqual(step, before)
         self.assertGreater(kills, 2)
         self.assertEqual(contents(f"{name}.alive/iter_{STEPS:07}"), contents(f"{name}/iter_{STEPS:07}"))
@@ -310,6 +310,30 @@ class Restarted(unittest.TestCase):
         self.assertIn("--max-restarts: would do nothing: processes that a launcher started cannot start each other", done.stderr)
 
 
+class GoesBack(unittest.TestCase):
+    """latest_checkpointed_iteration.txt names the checkpoint from which a run goes on."""
+
+    def test_to_the_step_that_the_file_names(self):
+        plan = gpt("back", "--mbs 4")
+        log = ["--log", "back.jsonl"]
+        train(plan, *CORPUS, "--train-iters", 8, "--save", "back.out", "--save-interval", 2, "--save-retain", 0, *log)
+        straight = log_of("back.jsonl")
+        on = lambda *flags, code=0: train(plan, *CORPUS, "--train-iters", 8, "--load", "back.out", *flags, *log, code=code)
+        name = lambda step: write("back.out/latest_checkpointed_iteration.txt", step)
+        name("5")
+        self.assertIn("names iter_0000005, which is not in the folder; possible for --load: back.out/iter_0000002", on(code=1))
+        name("4")
+        said = on("--save", "other.out")
+        self.assertIn("goes on after 4 steps; latest_checkpointed_iteration.txt names it, the newest one in the folder is of step 8", said)
+        self.assertEqual((records("back.jsonl")[4]["step"], log_of("back.jsonl")), (4, straight))
+        for part in "behind step 4, from which the run goes on, the newest of step 8", "expected another folder, to keep both, --force":
+            self.assertIn(part, on("--save", "back.out", code=1))
+        on("--save", "back.out", "--force", "--exit-interval", 5, "--save-retain", 0)
+        self.assertEqual(sorted(path.name for path in pathlib.Path("back.out").glob("iter_*")),
+                         [f"iter_{step:07}" for step in (2, 4, 5)])
+        self.assertEqual(latest("back.out"), "5")
+
+
 class Refused(unittest.TestCase):
     """Where, what was found, what was expected, what would work; all at once."""
 
@@ -334,6 +358,29 @@ class Refused(unittest.TestCase):
                     "--seed", 5, "--weight-decay", 0.5)
         train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--weight-decay", 0.5, "--override-opt-param-scheduler")
         train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--seed", 5, "--finetune")
+
+    def test_other_settings_of_the_plan(self):
+        """Settings that change what is learned are refused, with the flag that passes them, and then said; precision is said."""
+        dropout = json.loads(read("gpt/config.json")) | {"resid_pdrop": 0.3}
+        write("dropped/config.json", json.dumps(dropout))
+        compile_plan("dropped.plan", "dropped", "--target-cpu native --seq 32 --gbs 8 --mbs 2")
+        parts = ["layer 0: attention_branch.dropout: 0.1 in the config.json, 0.3 in the plan", "--ignore-config"]
+        self.expect(parts, plan="dropped.plan")
+        said = train("dropped.plan", *CORPUS, "--train-iters", 4, "--load", "good", "--ignore-config")
+        for part in [parts[0], "--ignore-config: goes on with what the plan has"]:
+            self.assertIn(part, said)
+        train("dropped.plan", *CORPUS, "--train-iters", 4, "--load", "good", "--finetune")
+        experts = "--seq 16 --gbs 8 --mbs 2 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff"
+        first, second = (compiled(f"balance-{value}", "qwen3_moe", f"{experts} {value}") for value in ("0.01", "0.02"))
+        train(first, "--mock-data", "--train-iters", 2, "--save", "balanced")
+        change = "--moe-aux-loss-coeff: 0.02, and 0.01 in the checkpoint"
+        self.expect([f"{change} of another plan; --ignore-config goes on with that of this plan"], plan=second, data=["--mock-data"],
+                    load="balanced")
+        self.assertIn(change, train(second, "--mock-data", "--train-iters", 4, "--load", "balanced", "--ignore-config"))
+        rounded = gpt("precise", "--mbs 2 --dtype bf16")
+        self.assertIn("--dtype: bf16, and f32 in the checkpoint", train(rounded, *CORPUS, "--train-iters", 4, "--load", "good"))
+        self.assertIn("--skip-bad-steps: 2, and 0 in the checkpoint",
+                      train(self.plan, *CORPUS, "--train-iters", 4, "--load", "good", "--skip-bad-steps", 2))
 
     def test_the_length_of_the_decay_counts(self):
         run("mgrun", self.plan, *CORPUS, "--train-iters", 1, "--save", "decayed")

@@ -30,6 +30,16 @@ TEST(SameModel, namesBothValues) {
   EXPECT_NE(epsilon.find("final_norm.epsilon: 0.001 in the config.json"), std::string::npos) << epsilon;
 }
 
+TEST(SameModel, aTrainingThatGoesOnHasTheSameDropout) {
+  const json plan = tinyGpt2();
+  const ModelDescription other = model(with(plan, {{"resid_pdrop", 0.25}, {"initializer_range", 0.5}}));
+  EXPECT_TRUE(differencesBetween(other, model(plan)).empty());
+  const std::vector<std::string> lines = differencesBetween(other, model(plan), WeightsUse::continued);
+  ASSERT_FALSE(lines.empty());
+  for (const std::string &line : lines)
+    EXPECT_NE(line.find("dropout: 0.25 in the config.json"), std::string::npos) << line;
+}
+
 TEST(SameModel, ofScaledRotaryPositions) {
   const json scaling = {{"rope_type", "llama3"},
                         {"factor", 4.0},
@@ -73,17 +83,17 @@ TEST(SameModel, aContinuationMayChangeTheRest) {
 TEST(SameModel, filesThatSayNothingOrTooMuch) {
   const test::TempDir dir;
   const std::string plan = tinyDecoder("llama").dump();
-  const auto verify = [&] { return verifySameModel(plan, dir.path()); };
+  const auto verify = [&] { return verifySameModel(plan, dir.path(), false); };
   EXPECT_TRUE(test::isOk(verify())) << "no config.json";
   const std::string weights = dir.write("model.safetensors", "");
-  EXPECT_TRUE(test::isOk(verifySameModel(plan, weights))) << "no config.json";
+  EXPECT_TRUE(test::isOk(verifySameModel(plan, weights, false))) << "no config.json";
   dir.write("config.json", with(tinyDecoder("llama"), {{"rope_theta", 5.0}}).dump());
-  EXPECT_TRUE(test::isOk(verifySameModel("", dir.path()))) << "the plan claims none";
+  EXPECT_TRUE(test::isOk(verifySameModel("", dir.path(), false))) << "the plan claims none";
   EXPECT_TRUE(test::fails(verify(), {dir.path("config.json"), "another model",
                                      "attention.rope.theta: 5 in the config.json, 10000 in the plan"}));
   for (const std::string &file : {weights, dir.path("model.safetensors.index.json")})
-    EXPECT_TRUE(test::fails(verifySameModel(plan, file), {dir.path("config.json"), "another model"}));
-  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("tensors.safetensors", "")))) << "a file of any name";
+    EXPECT_TRUE(test::fails(verifySameModel(plan, file, false), {dir.path("config.json"), "another model"}));
+  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("tensors.safetensors", ""), false))) << "a file of any name";
   dir.write("config.json", with(tinyDecoder("llama"), {{"model_type", "mamba"}}).dump());
   EXPECT_TRUE(test::fails(verify(), {"mamba"}));
   dir.write("config.json", "{");

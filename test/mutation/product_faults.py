@@ -135,12 +135,10 @@ FAULTS = [
           "runtime/train/Evaluation.cpp",
           "    sum += result.crossEntropy * result.tokens;\n"
           "    outcome.result.tokens += result.tokens;\n"
-          "    ++outcome.result.batches;\n"
           "  }\n"
           "  outcome.result.loss = sum / outcome.result.tokens;",
           "    sum += result.crossEntropy;\n"
           "    outcome.result.tokens += result.tokens;\n"
-          "    ++outcome.result.batches;\n"
           "  }\n"
           "  outcome.result.loss = sum / double(outcome.result.batches);",
           "e2e/evaluation"),
@@ -167,8 +165,20 @@ FAULTS = [
           "    mine_ = plan::coordinate(plan.mesh, rank, bucket.dataAxes);\n", "", "unit/checkpoint_test"),
     Fault("resumed-step", "a training that goes on takes the learning rate and moments' corrections of the first steps",
           "runtime/train/TrainingPart.cpp",
-          "trained = {step - left.steps, data_->firstOf(step) - left.samples};",
-          "trained = {summary_.steps - left.steps, data_->firstOf(step) - left.samples};", "unit/train_test"),
+          "return {step - left.steps, data_->firstOf(step) - left.samples};",
+          "return {summary_.steps - left.steps, data_->firstOf(step) - left.samples};", "unit/train_test"),
+    Fault("best-checkpoint", "--save-best: the best checkpoint goes with the old ones",
+          "runtime/checkpoint/CheckpointFolder.cpp",
+          "  if (best_)\n    old.erase(*best_);\n", "", "unit/checkpoint_test"),
+    Fault("latest-file", "a user goes back to a checkpoint, and the run goes on from the newest",
+          "runtime/checkpoint/CheckpointFolder.cpp",
+          "return Found(checkpoints.at(*step));", "return Found(checkpoints.rbegin()->second);", "unit/checkpoint_test"),
+    Fault("owed-evaluations", "an evaluation that a signal cut off leaves a hole in the curve of the losses",
+          "runtime/train/EvaluationProgress.cpp",
+          "  record.owed = owed();\n", "", "e2e/interruptions"),
+    Fault("resumed-dropout", "a checkpoint goes on with another dropout without a word", "model/file/SameModel.cpp",
+          "use == WeightsUse::continued ? MayChange::anyRun : MayChange::newTraining", "MayChange::newTraining",
+          "unit/model_test"),
     Fault("retained-checkpoints", "--save-retain keeps the oldest checkpoints",
           "runtime/checkpoint/CheckpointFolder.cpp",
           "for (auto own = own_.rbegin(); own != std::next(own_.rbegin(), kept); ++own)",

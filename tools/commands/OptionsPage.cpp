@@ -104,6 +104,12 @@ std::string optionsPage(const frontend::Supported &supported) {
                         namesOf(option), option.key(), valuesOf(option, supported));
     if (const std::string standard = standardOf(option, supported); !standard.empty())
       text += fmt::format("- default: {}\n", standard);
+    if (option.onResume != frontend::OnResume::free)
+      text += fmt::format("- a run that goes on from a checkpoint of another value: {}\n",
+                          option.onResume == frontend::OnResume::noted ? "says so"
+                          : option.valueIn(frontend::Layout()).empty()
+                              ? "is refused; `--finetune` begins a new training with the weights"
+                              : "is refused; `--ignore-config` goes on with the plan's");
     if (!option.training.empty())
       text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
     if (!std::holds_alternative<std::monostate>(option.ofBlocks))

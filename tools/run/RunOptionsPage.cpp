@@ -29,6 +29,25 @@ std::string valuesOf(const OptionRange &range) {
   }
 }
 
+// The words about a run that goes on from a checkpoint of another value; empty: it may.
+std::string_view onResume(Agrees agrees) {
+  switch (agrees) {
+  case Agrees::noted:
+  case Agrees::evaluation:
+    return "kept in a checkpoint: a run that goes on with another value says so";
+  case Agrees::data:
+  case Agrees::corpus:
+    return "kept in a checkpoint: another value is refused without --finetune";
+  case Agrees::optimizer:
+    return "kept in a checkpoint: another value is refused without --override-opt-param-scheduler";
+  case Agrees::no:
+  case Agrees::elsewhere:
+  case Agrees::run:
+    return "";
+  }
+  return "";
+}
+
 // "- `--lr`: Learning rate (values: numbers; default: 0.001; ..)": what the row says.
 std::string lineOf(const RunOption &row) {
   const TrainingOptions standard;
@@ -43,11 +62,10 @@ std::string lineOf(const RunOption &row) {
     facts.push_back(fmt::format("with {}", fmt::join(row.details.needs, ", ")));
   if (!row.details.excludes.empty())
     facts.push_back(fmt::format("without {}", fmt::join(row.details.excludes, ", ")));
-  if (row.isCompared()) {
+  if (row.isCompared())
     facts.push_back("the same in all processes");
-    if (row.agrees != Agrees::run)
-      facts.push_back("kept in a checkpoint");
-  }
+  if (const std::string_view words = onResume(row.agrees); !words.empty())
+    facts.emplace_back(words);
   const std::string details = facts.empty() ? "" : fmt::format(" ({})", fmt::join(facts, "; "));
   return wrapped(fmt::format("- `{}`: {}{}", fmt::join(flagsOf(row), "`, `"), row.help, details));
 }
@@ -55,8 +73,10 @@ std::string lineOf(const RunOption &row) {
 } // namespace
 
 std::string runOptionsPage() {
-  std::string text = "<!-- Made by `mgrun --list-options`; do not edit. -->\n\n# Options of a run\n\n"
-                     "Flags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each.\n",
+  std::string text =
+                  "<!-- Made by `mgrun --list-options`; do not edit. -->\n\n# Options of a run\n\n"
+                  "Flags of `mgrun`; runtime/train/RunOptionTable.cpp has a row for each. A run that goes on from a\n"
+                  "checkpoint may have other values, but for those that a checkpoint keeps.\n",
               group;
   for (const RunOption &row : runOptions()) {
     if (row.group != group)

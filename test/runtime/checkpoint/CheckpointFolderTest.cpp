@@ -15,12 +15,13 @@ protected:
     return folder.take();
   }
   // A checkpoint with a file of one byte.
-  Status save(CheckpointFolder &folder, int64_t step) {
+  Status save(CheckpointFolder &folder, int64_t step, std::optional<BestEvaluation> best = {}) {
     MGC_TRY(folder.begin(step));
     std::ofstream(CheckpointFolder::stagingOf(dir_.path(), step) + "/" + kFile) << "x";
     CheckpointRecord record;
     record.step = step;
     record.files = {{kFile, 1, "00000000"}};
+    record.best = best;
     return folder.complete(record, "{}");
   }
   // Opens the folder and saves these steps.
@@ -80,7 +81,9 @@ TEST_F(FolderTest, refusesWhatTheRunDoesNotContinue) {
   openAndSave(0, {10, 20});
   EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {}, notes_),
                     {dir_.path(), "of another training", "of step 20", "--load", "--force"}));
-  EXPECT_TRUE(fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_), {"behind step 10", "of step 20"}));
+  EXPECT_TRUE(
+      fails(CheckpointFolder::open(dir_.path(), 1, {10}, notes_),
+            {"behind step 10", "of step 20", "another folder", "--force", std::string("20 in ") + kLatestFile}));
   CheckpointFolder forced = open(1, {{}, true});
   EXPECT_EQ(steps(), (std::set<int64_t>{10, 20})); // until the first save is complete
   ASSERT_TRUE(isOk(save(forced, 5)));
@@ -102,6 +105,48 @@ TEST_F(FolderTest, removesWhatKilledSavesLeft) {
   open(1);
   EXPECT_EQ(dir_.list(), (std::set<std::string>{"iter_5.saving"}));
   EXPECT_EQ(notes_.size(), 2u);
+}
+
+TEST_F(FolderTest, keepsTheBest) {
+  const auto linked = [&] { return fs::read_symlink(dir_.path(kBestLink)).string(); };
+  CheckpointFolder folder = open(1, {.keepsBest = true});
+  for (int64_t step : {10, 20, 30}) // the loss of 10 is the least, then that of 30
+    ASSERT_TRUE(isOk(save(folder, step, BestEvaluation{step < 30 ? 10 : 30, 1, 0})));
+  EXPECT_EQ(steps(), (std::set<int64_t>{30}));
+  EXPECT_EQ(linked(), "iter_0000030");
+  ASSERT_TRUE(isOk(save(folder, 40, BestEvaluation{30, 1, 1})));
+  EXPECT_EQ(steps(), (std::set<int64_t>{30, 40}));
+  EXPECT_EQ(*findCheckpoint(dir_.path(kBestLink)), std::optional(dir_.path(kBestLink)));
+  openAndSave(1, {50}, {40}); // a run without the flag
+  EXPECT_EQ(steps(), (std::set<int64_t>{30, 50}));
+  EXPECT_EQ(linked(), "iter_0000030");
+}
+
+// A run was killed when its best checkpoint had its name and nothing else; another evaluation is made up.
+TEST_F(FolderTest, linksTheBestOfAKilledRun) {
+  CheckpointFolder folder = open(1, {.keepsBest = true});
+  ASSERT_TRUE(isOk(save(folder, 10, BestEvaluation{10, 1, 0})));
+  fs::copy(dir_.path("iter_0000010"), dir_.path("iter_0000020"), fs::copy_options::recursive);
+  CheckpointFolder next = open(1, {.step = 20, .keepsBest = true, .best = 20});
+  ASSERT_TRUE(isOk(next.settle()));
+  EXPECT_EQ(fs::read_symlink(dir_.path(kBestLink)), "iter_0000020");
+  EXPECT_EQ(steps(), (std::set<int64_t>{20}));
+  openAndSave(1, {30}, {.step = 20, .keepsBest = true, .best = 10}); // one that is gone
+  CheckpointFolder last = open(1, {.step = 30, .keepsBest = true});
+  EXPECT_EQ(steps(), (std::set<int64_t>{20, 30}));
+  ASSERT_TRUE(isOk(last.amend(30, [](CheckpointRecord &record) { record.best = BestEvaluation{30, 0.5, 0}; })));
+  EXPECT_EQ(readRecord(dir_.path("iter_0000030"))->best->loss, 0.5);
+  EXPECT_EQ(steps(), (std::set<int64_t>{30}));
+}
+
+// With --force those behind it go when a checkpoint of the run's own is there.
+TEST_F(FolderTest, goesBackToAnOlderOne) {
+  openAndSave(0, {10, 20, 30});
+  dir_.write(kLatestFile, "10");
+  CheckpointFolder back = open(0, {10, true});
+  ASSERT_TRUE(isOk(save(back, 15)));
+  EXPECT_EQ(steps(), (std::set<int64_t>{10, 15}));
+  EXPECT_EQ(latest(), "15\n");
 }
 
 // A run was killed when its last checkpoint had its name and nothing else.
@@ -134,11 +179,11 @@ TEST_F(FolderTest, findsTheLatest) {
   openAndSave(0, {10, 20});
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
   EXPECT_EQ(*findCheckpoint(dir_.path("iter_0000010")), Found(dir_.path("iter_0000010")));
-  dir_.write(kLatestFile, "10"); // the save of 20 was killed
+  dir_.write(kLatestFile, "10"); // a user goes back
+  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000010")));
+  fs::remove(dir_.path(kLatestFile)); // the save of 20 was killed
   EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
-  fs::remove(dir_.path(kLatestFile));
-  EXPECT_EQ(*findCheckpoint(dir_.path()), Found(dir_.path("iter_0000020")));
-  for (const char *wrong : {"30", "release", "-1", ""}) {
+  for (const char *wrong : {"30", "15", "release", "-1", ""}) {
     dir_.write(kLatestFile, wrong);
     EXPECT_TRUE(fails(findCheckpoint(dir_.path()), {kLatestFile, "possible for --load: " + dir_.path("iter_0000010")}))
         << wrong;

@@ -400,6 +400,20 @@ TEST(CheckpointRecord, keepsWhatChecksRemember) {
   EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"gradientNorms\" is [-1,1.0]", "number of values"}));
 }
 
+TEST(CheckpointRecord, keepsHowFarEvaluationsCame) {
+  CheckpointRecord record;
+  record.step = 20;
+  record.owed = {"validation", "test"};
+  record.best = BestEvaluation{16, 4.123456789012345, 2};
+  const Result<CheckpointRecord> read = parseRecord(printRecord(record));
+  ASSERT_TRUE(isOk(read));
+  EXPECT_EQ(*read, record);
+  record.best->step = 21;
+  EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"best\" is after 21 steps", "at most", "20"}));
+  record.owed = {"train"};
+  EXPECT_TRUE(fails(parseRecord(printRecord(record)), {"\"owed\" is [\"train\"]", "\"validation\" and \"test\""}));
+}
+
 // Names of files reach nothing outside of the folder.
 TEST(CheckpointRecord, filesAreInItsFolder) {
   EXPECT_TRUE(fails(parseRecord(printRecord(

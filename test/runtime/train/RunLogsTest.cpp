@@ -1,6 +1,7 @@
 // Numbers of a run's steps: in the log, in TensorBoard's event files, their throughput.
 #include "runtime/train/LossLog.h"
 #include "runtime/train/StepLogs.h"
+#include "test/runtime/TempDir.h"
 #include "test/runtime/train/TrainingRun.h"
 
 #include <algorithm>
@@ -41,6 +42,24 @@ TEST(LossLog, evaluationsHaveLinesOfTheirOwn) {
             "\"seconds\":0.5}");
   evaluation.loss = 1000; // no infinity, which JSON does not have
   EXPECT_EQ(evaluation.perplexity(), std::exp(20.0));
+}
+
+TEST(LossLog, linesThatComeAgainAreCutOff) {
+  const std::string steps = "{\"step\":2,\"loss\":1}\n{\"step\":3,\"loss\":1}\n",
+                    validation = "{\"step\":3,\"validation_loss\":1}\n", test = "{\"step\":3,\"test_loss\":1}\n",
+                    later = "{\"step\":4,\"loss\":1}\n{\"step\":5,\"lo";
+  const auto keeps = [&](const std::string &kept, const std::optional<LogContinuation> &continued) {
+    const TempDir folder;
+    folder.write("log.jsonl", steps + validation + test + later);
+    LossLog log;
+    EXPECT_TRUE(log.open(folder.path("log.jsonl"), continued).isOk());
+    return folder.read("log.jsonl") == kept;
+  };
+  EXPECT_TRUE(keeps(steps + validation + test, LogContinuation{4}));
+  EXPECT_TRUE(keeps(steps + validation, LogContinuation{4, {"test"}}));
+  EXPECT_TRUE(keeps(steps, LogContinuation{4, {"validation", "test"}}));
+  EXPECT_TRUE(
+      keeps(steps + validation + test + later.substr(0, later.find('\n') + 1), LogContinuation{5, {"validation"}}));
 }
 
 TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
