@@ -264,6 +264,10 @@ Rows saveOptions() {
           {.needs = {"--save"}, .idle = {kSavesAtTheEnd, kSavesWeightsAlone}}),
       Row("--no-save-optim", at<&T::savesWeightsAlone>, kAny, run,
           "Save the weights alone: no training can go on from there", {.needs = {"--save"}}),
+      Row("--save-tokenizer-assets,!--no-save-tokenizer-assets", at<&T::savesTokenizer>, kAny, no,
+          "Put the files of the tokenizer of --tokenizer-model, else of --load, beside the weights, with its chat template "
+          "and generation_config.json",
+          {.needs = {"--save"}}),
       Row("--force", at<&T::force>, kAny, no,
           "Let --save replace what is of another model or training, and other outputs files of another kind",
           {.idle = {kWritesNoFile}}),

@@ -1,7 +1,9 @@
 // See RunSaves.h.
 #include "runtime/train/RunSaves.h"
 
+#include "runtime/base/File.h"
 #include "runtime/base/FolderLock.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/Problems.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/checkpoint/Weights.h"
@@ -33,6 +35,25 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
     MGC_TRY(openFolder(notes));
   for (const std::string &note : notes)
     observer_.noted(note);
+  return options_.savesTokenizer ? readAssets() : Status::ok();
+}
+
+// Those of the tokenizer that the data were read with, else of what was loaded; with the chat template of the conversations.
+Status RunSaves::readAssets() {
+  std::vector<std::string> folders;
+  for (const std::string &path : {options_.tokenizer.model, start_.path().value_or("")})
+    if (!path.empty())
+      folders.push_back(path);
+  MGC_SET(assets_, TokenizerAssets::read(folders));
+  if (assets_.isEmpty() || options_.chats.templateFile.empty())
+    return Status::ok();
+  MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));
+  if (parseJson(text).isOk())
+    observer_.noted(fmt::format("{}: is no template in Jinja, so the chat template that is saved with the weights is the "
+                                "tokenizer's own",
+                                options_.chats.templateFile));
+  else
+    assets_.setChatTemplate(std::move(text));
   return Status::ok();
 }
 
@@ -101,7 +122,8 @@ Status RunSaves::writeWeights(int64_t stepsDone) {
   save.type = options_.saveType;
   save.communicator = engine_->hosts();
   save.areVerified = true;
-  return placed(saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save), stepsDone);
+  MGC_TRY(placed(saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save), stepsDone));
+  return placed(assets_.write(*options_.save), stepsDone);
 }
 
 Status RunSaves::saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/base/Descriptor.h"
+#include "runtime/checkpoint/TokenizerAssets.h"
 #include "runtime/train/CheckpointSaver.h"
 #include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/TrainingStart.h"
@@ -43,6 +44,7 @@ private:
   // Rank 0 asks the others for weights, which would hold up their training.
   bool writesWeights(bool isLast) const { return isLast || !options_.asyncSave; }
   Status openFolder(std::vector<std::string> &notes);
+  Status readAssets();
   int64_t checkpointsAtOnce(int64_t changes) const;
   Status save(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   Status verifyWeights(int64_t stepsDone);
@@ -61,6 +63,7 @@ private:
   const StepChecks *checks_ = nullptr;
   const DataSource *data_ = nullptr;
   Descriptor lock_;                        // lock of the folder of --save
+  TokenizerAssets assets_;                 // rank 0's
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it
   std::unique_ptr<CheckpointSaver> saver_; // null: weights alone
 };
