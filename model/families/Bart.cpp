@@ -44,12 +44,8 @@ static BlockDescription readEncoderLayer(Config &config, const ModelDescription 
 
 static void read(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
-  constexpr int64_t kFirstPosition = 2, kStartToken = 2;
+  constexpr int64_t kFirstPosition = 2;
   const int64_t encoderCount = config.size("encoder_layers", kMaxLayers);
-  // Another name of encoder_layers in the class.
-  if (config.isSet("num_hidden_layers") && config.size("num_hidden_layers", kMaxLayers) != encoderCount)
-    config.refuse("num_hidden_layers", fmt::format("and encoder_layers = {} differ", encoderCount),
-                  "one is another name of the other; expected the same in both");
   const Norm norm = *model.finalNorm;
   model.finalNorm.reset();
   model.initializerRange = config.number("init_std", 0.02, 0, 1e3);
@@ -65,8 +61,6 @@ static void read(Reading &reading) {
   block.cross = block.attention;
   block.cross->causal = false;
   model.startToken = config.integer("decoder_start_token_id", 0, model.vocabulary - 1);
-  if (!config.has("decoder_start_token_id"))
-    model.startToken = kStartToken;
   model.paddingOfLabels = model.paddingToken;
   const BlockDescription ofEncoder = readEncoderLayer(config, model, block);
   model.encoder = EncoderDescription{.embedding = model.embedding, .layer = ofEncoder, .layerCount = encoderCount};

@@ -10,15 +10,11 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
   attention.heads = config.size(names.heads, kMaxHeads);
   if (names.groups == names.heads)
     attention.groups = attention.heads;
-  else if (!config.has(names.groups) && !fields.groupsMayBeAbsent)
-    attention.groups = config.size(names.groups, kMaxHeads);
   else
     attention.groups = config.sizeOr(names.groups, attention.heads, kMaxHeads);
-  if (attention.heads && attention.groups && attention.heads % attention.groups != 0) {
-    config.report().add("{} = {} does not divide {} = {}", names.groups, attention.groups, names.heads,
-                        attention.heads);
-    config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
-  }
+  if (attention.heads && attention.groups && attention.heads % attention.groups != 0)
+    config.refuse(names.groups, fmt::format("does not divide {} = {}", names.heads, attention.heads),
+                  fmt::format("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads))));
   const int64_t fallback = fields.nullHeadDimIsDerived && config.has(names.headDim) ? 0 : fields.headDim; // 0: none
   const bool isDerived = !fields.hasHeadDim || (!config.isSet(names.headDim) && fallback == 0);
   if (fields.hasHeadDim)
@@ -43,10 +39,6 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
     config.refuse("num_key_value_heads", fmt::format("is not num_attention_heads = {}", attention.heads),
                   "keys and values of latent attention are made for each head");
   latent.queryRank = config.sizeOr("q_lora_rank", 0, kMaxHidden);
-  if (!config.has("q_lora_rank")) { // to the classes absent is 1536
-    config.report().add("q_lora_rank is missing, but required");
-    config.report().hint("expected the size of the queries' latent, or null for none");
-  }
   latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
   latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
   latent.valueDim = config.size("v_head_dim", kMaxHeadDim);

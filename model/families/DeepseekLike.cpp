@@ -120,6 +120,7 @@ std::span<const Family> deepseekFamilies() {
       // V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best
       // groups. The class in transformers has no auxiliary loss.
       {.modelType = "deepseek_v3",
+       .otherType = "kimi_k2",
        .architecture = "DeepseekV3ForCausalLM",
        .ignoredFields = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"},
        .neutralFields = {{"output_router_logits", "false"},

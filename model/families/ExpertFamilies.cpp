@@ -36,10 +36,6 @@ static void readGptOss(Reading &reading) {
   Experts experts = readExperts(config, model.names.experts);
   experts.score = "none", experts.post = "softmax";
   experts.logitBias = experts.isZipped = true;
-  // The class has yarn then, with numbers of its own.
-  if (!config.has("rope_parameters") && !config.has("rope_scaling"))
-    config.refuse("rope_theta", "stands without rope_parameters or rope_scaling",
-                  "expected one of them: {\"rope_type\": \"yarn\", ..} or {\"rope_type\": \"default\"}");
   if (block.mlp.activation != Activation::silu) // the class has one, whatever the file says
     config.refuse("hidden_act", "is not supported", "expected silu: of gpt_oss x sigmoid(1.702 x), clamped");
   block.mlp.activation = Activation::geluQuick;
@@ -84,7 +80,7 @@ static void readOlmoe(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   readClip(reading);
   block.attention.qkNorm = {*model.finalNorm, NormSpan::allHeads};
-  block.experts = readExperts(config, config.has("num_local_experts") ? "num_local_experts" : model.names.experts);
+  block.experts = readExperts(config, model.names.experts);
   readNormalised(config, *block.experts);
   readPooledAuxLoss(reading, 0.01);
 }
@@ -132,8 +128,6 @@ static void readQwen3Moe(Reading &reading) {
   block.attention.qkNorm = {*model.finalNorm}; // the same epsilon
   if (!config.flag("use_sliding_window", false))
     block.attention.window = 0;
-  if (config.has("num_local_experts"))
-    model.names.experts = "num_local_experts";
   readPooledAuxLoss(reading, 0.001);
   readSparse(reading, readExperts(config, model.names.experts), {});
 }
@@ -185,11 +179,7 @@ std::span<const Family> expertFamilies() {
       {.modelType = "olmoe", // on all layers; queries and keys are normed over all their heads
        .architecture = "OlmoeForCausalLM",
        .names = {.expertFfn = "intermediate_size"},
-       .fields = {.biases = {kAttentionBias},
-                  .groupsMayBeAbsent = true,
-                  .norm = rmsNorm(1e-5),
-                  .rope = {.theta = 10000},
-                  .paddingToken = 1},
+       .fields = {.biases = {kAttentionBias}, .norm = rmsNorm(1e-5), .rope = {.theta = 10000}, .paddingToken = 1},
        .read = readOlmoe},
       // Experts on some layers and a shared expert beside them, times the sigmoid of its gate. The auxiliary loss is
       // part of the loss only where output_router_logits says so.

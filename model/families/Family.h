@@ -32,7 +32,6 @@ struct DecoderFields {
   bool hasHeadDim = true;            // the class reads head_dim; else a head is hidden_size / num_attention_heads
   int64_t headDim = 0;               // default of head_dim; 0: that too
   bool nullHeadDimIsDerived = false; // a head_dim of null is that too, whatever stands above
-  bool groupsMayBeAbsent = false;    // then num_attention_heads
   // The norm of every branch and behind the layers, but for its epsilon, which the file may have.
   Norm norm = rmsNorm(1e-6);
   std::string_view activation = "silu";
@@ -77,18 +76,13 @@ struct NestedDecoder {
   std::string_view field = {}, begin = {}, prefix = {};
 };
 
-// Sizes that an object of this family within a config.json may leave out: those of its class. Older versions of
-// transformers wrote only what differs from them there. 0: it must stand there.
-struct ClassSizes {
-  int64_t vocabulary = 0, hidden = 0, ffn = 0, layers = 0, heads = 0, groups = 0, positions = 0;
-};
-
 extern const TensorNames kDecoderTensors; // Llama's, with every bias and norm that some family has
 // Llama's names with others for some roles.
 TensorNames withRows(std::span<const TensorRow> rows);
 
 struct Family {
   std::string_view modelType;                       // model_type
+  std::string_view otherType = {};                  // a model_type of the same class; empty: none
   std::string_view architecture;                    // the one class of `architectures` that has this head
   std::string_view oldArchitecture = {};            // its name before transformers had it; empty: none
   std::vector<std::string_view> ignoredFields = {}; // no effect on training; kIgnoredFields are understood anyway
@@ -108,7 +102,6 @@ struct Family {
   // The factor of embeddings, where the class multiplies all that its layers are given by it, also what stands in the
   // place of tokens; empty: of tokens alone.
   std::string_view embeddingScaleKey = {};
-  ClassSizes classSizes = {};
 };
 
 // The tables of families, each in its own file.

@@ -28,20 +28,6 @@ static void setFactors(Reading &reading) {
   block.attention.scale = config.number("attention_multiplier", 1, kLeast, kMost);
 }
 
-static void requireYarn(Reading &reading) {
-  Config &config = reading.config;
-  if (!config.isSet("rope_parameters") && !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
-    config.report().add("rope_parameters is missing, but required");
-}
-
-// Absent means 4096 to transformers, which nobody who leaves it out expects.
-static void requireWindow(Reading &reading) {
-  if (reading.config.has("sliding_window"))
-    return;
-  reading.config.report().add("sliding_window is missing, but required");
-  reading.config.report().hint("expected the size of the window, or null for none");
-}
-
 static void readPhi(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   model.head.bias = true;
@@ -49,13 +35,6 @@ static void readPhi(Reading &reading) {
   model.embedding.dropout = config.probability("embd_pdrop", 0);
   if (config.flag("qk_layernorm", false))
     block.attention.qkNorm = {*model.finalNorm};
-}
-
-// It wins over the one that stands with the factors.
-static void readOriginalPositions(Reading &reading, DecoderFields &fields) {
-  constexpr int64_t kOfClass = 4096;
-  fields.rope.originalPositions =
-      double(reading.config.sizeOr("original_max_position_embeddings", kOfClass, kMaxPositions));
 }
 
 static void checkScaling(Reading &reading) {
@@ -91,7 +70,6 @@ std::span<const Family> llamaFamilies() {
       {.modelType = "arcee", // an mlp of squared relu, without a gate
        .architecture = "ArceeForCausalLM",
        .fields = {.biases = {kAttentionBias, kMlpBias},
-                  .groupsMayBeAbsent = true,
                   .norm = rmsNorm(1e-5),
                   .activation = "relu2",
                   .gated = false,
@@ -120,14 +98,13 @@ std::span<const Family> llamaFamilies() {
       {.modelType = "granite", // factors of embeddings, branches, scores and logits
        .architecture = "GraniteForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
-       .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
+       .fields = {.biases = {kAttentionBias, kMlpBias}, .rope = {.theta = 10000}},
        .read = setFactors,
        .embeddingScaleKey = "embedding_multiplier"},
       {.modelType = "llama", // RMS norms, rotary positions, grouped queries, a gated mlp, optional biases
        .architecture = "LlamaForCausalLM",
-       .neutralFields = {{"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}},
-       .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
-       .classSizes = {.vocabulary = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32, .positions = 2048}},
+       .neutralFields = {{"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}, {"rope_interleaved", "false"}},
+       .fields = {.biases = {kAttentionBias, kMlpBias}, .rope = {.theta = 10000}}},
       // Text: Mistral with yarn, and queries that grow with their distance from the beginning
       {.modelType = "ministral3",
        .architecture = "Ministral3ForCausalLM",
@@ -138,24 +115,19 @@ std::span<const Family> llamaFamilies() {
                   .norm = rmsNorm(1e-5),
                   .rope = {.hasQueryGrowth = true},
                   .hasWindow = true,
-                  .paddingToken = 11},
-       .read = requireYarn,
-       .classSizes = {131072, 4096, 14336, 34, 32, 8, 262144}},
+                  .paddingToken = 11}},
       {.modelType = "mistral", // no biases, and one sliding window for all layers
        .architecture = "MistralForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"},
                          {"partial_rotary_factor", "1.0"},
                          {"attention_bias", "false"},
                          {"mlp_bias", "false"}},
-       .fields = {.rope = {.theta = 10000}, .hasWindow = true},
-       .read = requireWindow,
-       .classSizes = {32000, 4096, 14336, 32, 32, 8, 131072}},
+       .fields = {.rope = {.theta = 10000}, .hasWindow = true}},
       // Layer norms by 1 + weight, squared relu without a gate; a part of each head rotates
       {.modelType = "nemotron",
        .architecture = "NemotronForCausalLM",
        .names = {.normEpsilon = "norm_eps"},
        .fields = {.biases = {kAttentionBias, kMlpBias},
-                  .groupsMayBeAbsent = true,
                   .norm = {.epsilon = 1e-5, .bias = true, .offset = 1},
                   .activation = "relu2",
                   .gated = false,
@@ -166,7 +138,6 @@ std::span<const Family> llamaFamilies() {
        .neutralFields = {{"pretraining_tp", "1"}},
        .names = {.normEpsilon = ""}, // the class has one
        .fields = {.biases = {kAttentionBias},
-                  .groupsMayBeAbsent = true,
                   .norm = {.epsilon = 1e-5, .weight = false},
                   .rope = {.theta = 10000},
                   .paddingToken = 1},
@@ -177,7 +148,6 @@ std::span<const Family> llamaFamilies() {
        .tensors = withRows(kPhiRows),
        .names = {.normEpsilon = "layer_norm_eps"},
        .fields = gptLike({.biases = {kAlwaysBiased},
-                          .groupsMayBeAbsent = true,
                           .activation = "gelu_new",
                           .hiddenDropout = 0,
                           .rope = {.theta = 10000, .part = 0.5}}),
@@ -190,13 +160,11 @@ std::span<const Family> llamaFamilies() {
                          "auto_map"}, // the class reads none of these
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}, {"lm_head_bias", "false"}},
        .tensors = withRows(kPhi3Rows),
-       .fields = {.groupsMayBeAbsent = true,
-                  .norm = rmsNorm(1e-5),
+       .fields = {.norm = rmsNorm(1e-5),
                   .hiddenDropout = 0,
                   .rope = {.theta = 10000, .part = 1},
                   .hasWindow = true,
                   .paddingToken = 32000},
-       .prepare = readOriginalPositions,
        .read = checkScaling},
       {.modelType = "seed_oss", // biases of queries, keys and values, and dropout
        .architecture = "SeedOssForCausalLM",

@@ -90,7 +90,8 @@ std::span<const Family> imageFamilies() {
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
        .read =
            [](Reading &reading) {
-             reading.model.head.tied = reading.config.flag("tie_word_embeddings", reading.model.head.tied);
+             const bool ofDecoder = reading.model.head.tied, isTied = reading.config.flag("tie_word_embeddings", true);
+             reading.model.head.tied = reading.config.isGiven("tie_word_embeddings") ? isTied : ofDecoder;
            },
        .decoder = kLlavaDecoder},
   };

@@ -68,6 +68,8 @@ int64_t layersOf(Config &config, int64_t inFile, const TowerFeatures &features) 
 void readVisionTower(Config &config, const TowerFeatures &features, ModelDescription &model) {
   constexpr int64_t kHidden = 768, kLayers = 12;
   const Tower &tower = *config.choice<const Tower *>("model_type", "", kTowers);
+  if (const ClassFields *fields = classFieldsOf(config.word("model_type", "")))
+    config.setClass(*fields);
   config.ignore(kUnread);
   EncoderDescription encoder;
   encoder.hidden = config.sizeOr("hidden_size", kHidden, kMaxHidden);

@@ -52,7 +52,6 @@ static int64_t readWindowPattern(Config &config, int64_t fallback) {
 
 static DecoderFields cohereFields(double theta) {
   return {.biases = {kAttentionBias},
-          .groupsMayBeAbsent = true,
           .norm = {.epsilon = 1e-5},
           .isTied = true,
           .rope = {.theta = theta, .interleaved = true},
@@ -157,8 +156,7 @@ static void readGemma3Text(Reading &reading) {
 // --- OLMo
 
 static DecoderFields olmoFields(const RopeFields &rope) {
-  return {
-      .biases = {kAttentionBias}, .groupsMayBeAbsent = true, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1};
+  return {.biases = {kAttentionBias}, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1};
 }
 
 static void readOlmo2(Reading &reading) {
@@ -289,8 +287,7 @@ std::span<const Family> windowFamilies() {
        .tensors = withRows(kGemmaRows),
        .names = {.activation = "hidden_activation"},
        .fields = gemmaFields({.theta = 1e6, .ofLayers = "full_attention"}),
-       .read = readGemma3Text,
-       .classSizes = {262208, 2304, 9216, 26, 8, 4, 131072}},
+       .read = readGemma3Text},
       {.modelType = "ministral", // Mistral with a window on the layers that layer_types names
        .architecture = "MinistralForCausalLM",
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}},
@@ -314,8 +311,7 @@ std::span<const Family> windowFamilies() {
        .architecture = "Qwen2ForCausalLM",
        .neutralFields = {{"use_mrope", "false"}, {"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {{kQkv}}},
-       .read = readQwen2,
-       .classSizes = {151936, 4096, 22016, 32, 32, 32, 32768}},
+       .read = readQwen2},
       // An RMS norm on each head of q and k, a head size of its own, and a sliding window on some layers
       {.modelType = "qwen3",
        .architecture = "Qwen3ForCausalLM",

@@ -12,9 +12,29 @@ namespace mgc::frontend {
 
 static constexpr size_t kMaxFileBytes = 16 << 20;
 
+// Python writes NaN, Infinity and -Infinity for numbers that JSON has not. They become texts, which no reader of
+// numbers takes.
+static std::string withoutSpecialNumbers(std::string_view text) {
+  std::string result;
+  bool isInText = false;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    for (std::string_view word : {"NaN", "Infinity", "-Infinity"})
+      if (!isInText && text.substr(at).starts_with(word))
+        length = word.size();
+    if (isInText && text[at] == '\\')
+      length = 2;
+    isInText ^= text[at] == '"';
+    const std::string_view piece = text.substr(at, length);
+    result += !isInText && piece.size() > 1 && piece[0] != '\\' ? fmt::format("\"{}\"", piece) : std::string(piece);
+    at += length;
+  }
+  return result;
+}
+
 Result<ModelDescription> readModelText(const std::string &text, const std::string &name,
                                        const ReadDefaults &readDefaults) {
-  Result<nlohmann::json> parsed = parseJson(text);
+  Result<nlohmann::json> parsed = parseJson(withoutSpecialNumbers(text));
   if (!parsed.isOk())
     return errorf("{}: is {}", name, parsed.status().message());
   if (!parsed->is_object())
@@ -30,9 +50,13 @@ Result<ModelDescription> readModelText(const std::string &text, const std::strin
   if (readDefaults)
     readDefaults(mgc);
   readModel(config, overrides ? &*overrides : nullptr, model);
-  if (!problems.empty())
-    return problems.status();
-  return model;
+  model.notes = problems.notes();
+  if (problems.empty())
+    return model;
+  std::string message = problems.text();
+  for (const std::string &note : model.notes)
+    message += "\n" + note;
+  return Status::error(message);
 }
 
 Result<ModelDescription> readModelFile(const std::string &path, const ReadDefaults &readDefaults) {
