@@ -70,10 +70,7 @@ std::span<const Family> bartFamilies() {
   static const Family kFamily = {
       .modelType = "bart",
       .architecture = "BartForConditionalGeneration",
-      // Fields of other heads, of generation, and of older files.
-      .ignoredFields = {"classifier_dropout", "classif_dropout", "extra_pos_embeddings", "_num_labels", "output_past",
-                        "force_bos_token_to_be_generated", "forced_bos_token_id", "forced_eos_token_id",
-                        "early_stopping", "length_penalty", "no_repeat_ngram_size", "num_beams"},
+      .ignoredFields = {"force_bos_token_to_be_generated"}, // a setting of generation
       .neutralFields = {{"is_encoder_decoder", "true"},
                         {"encoder_layerdrop", "0.0"},
                         {"decoder_layerdrop", "0.0"},
@@ -91,12 +88,7 @@ std::span<const Family> bartFamilies() {
                 .normEpsilon = "",
                 .activation = "activation_function",
                 .hiddenDropout = "dropout"},
-      .fields = gptLike({.biases = {kAlwaysBiased},
-                         .activation = "gelu",
-                         .hiddenDropout = 0.1,
-                         .isTied = true,
-                         .hasRope = false,
-                         .paddingToken = 1}),
+      .fields = gptLike({.biases = {kAlwaysBiased}, .activation = "gelu", .hasHiddenDropout = true, .hasRope = false}),
       .read = read};
   return {&kFamily, 1};
 }

@@ -19,36 +19,28 @@ enum BiasPlace : unsigned { kQkv = 1, kOut = 2, kMlp = 4 };
 struct BiasField {
   unsigned places = kQkv | kOut | kMlp;
   std::string_view key = {};
-  bool fallback = true; // the class's value if the file has no such key
 };
-inline constexpr BiasField kAlwaysBiased = {}, kAttentionBias = {kQkv | kOut, "attention_bias", false},
-                           kMlpBias = {kMlp, "mlp_bias", false};
+inline constexpr BiasField kAlwaysBiased = {}, kAttentionBias = {kQkv | kOut, "attention_bias"},
+                           kMlpBias = {kMlp, "mlp_bias"};
 
 // How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent.
 // Keys that are not here are those of Family::names, of which "" says that the class reads none: then what stands here
 // holds.
 struct DecoderFields {
   std::vector<BiasField> biases = {};
-  bool hasHeadDim = true;            // the class reads head_dim; else a head is hidden_size / num_attention_heads
-  int64_t headDim = 0;               // default of head_dim; 0: that too
-  bool nullHeadDimIsDerived = false; // a head_dim of null is that too, whatever stands above
+  bool hasHeadDim = true; // the class reads head_dim; else, or where it is null, hidden_size / num_attention_heads
   // The norm of every branch and behind the layers, but for its epsilon, which the file may have.
   Norm norm = rmsNorm(1e-6);
   std::string_view activation = "silu";
   bool gated = true; // the mlp
   // > 0: default of the mlp's width over hidden; else the width is required.
   int64_t ffnOverHidden = 0;
-  double dropout = 0;                       // dropout of the attention's probabilities
-  std::optional<double> hiddenDropout = {}; // dropout of both branches; none: the class has no such dropout
-  int64_t positions = 0;                    // 0: they are required
-  bool isTied = false;
-  double initializerRange = 0.02;
+  bool hasHiddenDropout = false; // dropout of both branches
   bool hasRope = true;
   RopeFields rope = {};
-  bool hasWindow = false;                   // sliding_window is of all layers; without a size there is none
-  bool hasPadding = true;                   // the embedding of pad_token_id gets no gradient where it is a token
-  std::optional<int64_t> paddingToken = {}; // where the key is missing
-  bool isLatent = false;                    // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
+  bool hasWindow = false; // sliding_window is of all layers; without a size there is none
+  bool hasPadding = true; // the embedding of pad_token_id gets no gradient where it is a token
+  bool isLatent = false;  // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };
 
 // A config.json on its way into a model.

@@ -66,15 +66,13 @@ std::span<const Family> imageFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "gemma3", // Gemma 3 from 4B on
        .architecture = "Gemma3ForConditionalGeneration",
-       .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
-                         "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id", "initializer_range"},
+       .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_id", "eoi_token_id", "image_token_id"},
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
        .read = [](Reading &reading) { reading.model.head.tied = reading.config.flag("tie_word_embeddings", true); },
        .decoder = kLlavaDecoder},
       {.modelType = "llava",
        .architecture = "LlavaForConditionalGeneration",
-       // Fields of generation, of processors, and of older files.
-       .ignoredFields = {"image_seq_length", "ignore_index", "vocab_size", "image_grid_pinpoints"},
+       .ignoredFields = {"vocab_size"}, // the decoder has its own
        .tensors = {.rows = kVisionTowerRows,
                    .ignored = kVisionTowerIgnored,
                    .ownRows = kProjectorRows,
@@ -85,8 +83,8 @@ std::span<const Family> imageFamilies() {
       // checkpoints, whose decoder's part says whether, have two tensors.
       {.modelType = "mistral3",
        .architecture = "Mistral3ForConditionalGeneration",
-       .ignoredFields = {"vision_config", "image_token_index", "image_token_id", "projector_hidden_act",
-                         "multimodal_projector_bias", "spatial_merge_size", "vision_feature_layer"},
+       .ignoredFields = {"vision_config", "image_token_id", "projector_hidden_act", "multimodal_projector_bias",
+                         "spatial_merge_size", "vision_feature_layer"},
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
        .read =
            [](Reading &reading) {

@@ -163,10 +163,8 @@ std::span<const Family> slopeFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "bloom", // a norm of the embeddings; queries, keys and values of each head lie together
        .architecture = "BloomForCausalLM",
-       // Fused kernels, sums in slices, and what the class does not read.
-       .ignoredFields = {"slow_but_exact", "pretraining_tp", "n_inner", "masked_softmax_fusion", "bias_dropout_fusion",
-                         "attention_softmax_in_fp32", "offset_alibi", "seq_length", "skip_bias_add",
-                         "skip_bias_add_qkv"},
+       // Sums in slices.
+       .ignoredFields = {"slow_but_exact", "pretraining_tp"},
        .neutralFields = {{"apply_residual_connection_post_layernorm", "false"}},
        .tensors = {"transformer.", kBloomRows, {}},
        .names = {.heads = "n_head",
@@ -180,8 +178,7 @@ std::span<const Family> slopeFamilies() {
        .fields = gptLike({.biases = {kAlwaysBiased},
                           .activation = "gelu_new",
                           .ffnOverHidden = 4,
-                          .hiddenDropout = 0,
-                          .isTied = true,
+                          .hasHiddenDropout = true,
                           .hasRope = false,
                           .hasPadding = false}),
        .prepare = setHiddenKey,
@@ -190,7 +187,6 @@ std::span<const Family> slopeFamilies() {
       // Queries of a group, its keys and its values lie together.
       {.modelType = "falcon",
        .architecture = "FalconForCausalLM",
-       .ignoredFields = {"ff_factor", "auto_map"}, // the class reads neither
        .neutralFields = {{"apply_residual_connection_post_layernorm", "false"}},
        .tensors = {"transformer.", kBloomRows, {}},
        .rowsOf = falconRows,
@@ -199,20 +195,12 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "activation",
                  .attentionDropout = ""},
-       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "bias", false}},
-                          .activation = "gelu",
-                          .ffnOverHidden = 4,
-                          .positions = 2048,
-                          .isTied = true,
-                          .rope = {.theta = 10000},
-                          .hasPadding = false}),
+       .fields = gptLike(
+           {.biases = {{kQkv | kOut | kMlp, "bias"}}, .activation = "gelu", .ffnOverHidden = 4, .hasPadding = false}),
        .prepare = prepareFalcon,
        .read = readFalcon},
       {.modelType = "mpt", // layer norms without biases; one matrix of queries, keys and values
        .architecture = "MptForCausalLM",
-       // The class reads none of these: the mlp has 4 times the width whatever expansion_ratio says.
-       .ignoredFields = {"expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device", "norm_type",
-                         "init_config", "verbose", "auto_map", "tokenizer_name"},
        .neutralFields = {{"logit_scale", "null"}, {"no_bias", "true"}, {"embedding_fraction", "1.0"}},
        .tensors = {"transformer.", kMptRows, {}},
        .names = {.heads = "n_heads",
@@ -224,9 +212,8 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "",
                  .attentionDropout = ""},
-       .fields =
-           gptLike({.activation = "gelu", .ffnOverHidden = 4, .isTied = true, .hasRope = false, .hasPadding = false},
-                   {.epsilon = 1e-5}),
+       .fields = gptLike({.activation = "gelu", .ffnOverHidden = 4, .hasRope = false, .hasPadding = false},
+                         {.epsilon = 1e-5}),
        .read = readMpt},
   };
   return kFamilies;
