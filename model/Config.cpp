@@ -311,7 +311,7 @@ void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) 
   }
   if (!ignored.empty())
     problems.note("ignored, as {} of transformers ignores them: {}", fields->className, listOf(ignored));
-  if (!defaulted.empty())
+  if (!defaulted.empty() && problems.empty())
     problems.note("missing, so the defaults of {} hold: {}", fields->className, listOf(defaulted));
 }
 

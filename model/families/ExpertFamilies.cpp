@@ -21,7 +21,7 @@ static constexpr TensorRow kSparseBlockRows[] = {
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
 static void readPooledAuxLoss(Reading &reading) {
   constexpr double kMost = 1e6;
-  const double coefficient = reading.config.requiredNumber("router_aux_loss_coef", 0, kMost);
+  const double coefficient = reading.config.number("router_aux_loss_coef", 0, 0, kMost);
   if (reading.config.flag("output_router_logits", false))
     reading.model.pooledAuxLoss = coefficient;
 }

@@ -25,22 +25,22 @@ BlockDescription readLayer(Config &config, const KeyNames &names, int64_t hidden
   AttentionDescription &attention = block.attention;
   attention.causal = false;
   attention.qkvBias = attention.outBias = block.mlp.bias = true;
-  attention.heads = attention.groups = config.size("num_attention_heads", kMaxHeads);
+  attention.heads = attention.groups = config.sizeOr("num_attention_heads", 0, kMaxHeads);
   attention.dropout = config.probability("attention_dropout", 0);
   block.mlp.gated = false;
-  block.mlp.ffn = config.size("intermediate_size", kMaxFfn);
-  block.mlp.activation = config.choice("hidden_act", "", wordsOf(Of<Activation>()));
-  block.attentionBranch.before = block.mlpBranch.before = layerNorm(config.requiredNumber("layer_norm_eps", 0, 1));
+  block.mlp.ffn = config.sizeOr("intermediate_size", 0, kMaxFfn);
+  block.mlp.activation = config.choice("hidden_act", "gelu", wordsOf(Of<Activation>()));
+  block.attentionBranch.before = block.mlpBranch.before = layerNorm(config.number("layer_norm_eps", 1e-5, 0, 1));
   attention.headDim = headDimOf(config, "num_attention_heads", attention.heads, names.encoderHidden, hidden);
   return block;
 }
 
 Patches readPatches(Config &config, const Tower &tower) {
-  Patches patches = {.channels = config.size("num_channels", kMaxChannels),
-                     .size = config.size("patch_size", kMaxPixels),
+  Patches patches = {.channels = config.sizeOr("num_channels", 0, kMaxChannels),
+                     .size = config.sizeOr("patch_size", 0, kMaxPixels),
                      .bias = tower.hasPatchBias,
                      .classToken = tower.hasClassToken};
-  const int64_t image = config.size("image_size", kMaxPixels);
+  const int64_t image = config.sizeOr("image_size", 0, kMaxPixels);
   if (patches.size > 0 && image > 0 && image % patches.size != 0)
     config.refuse("image_size", fmt::format("is no multiple of patch_size = {}", patches.size),
                   fmt::format("possible image_size: {} and its multiples", patches.size));
@@ -65,9 +65,9 @@ void readVisionTower(Config &config, const TowerFeatures &features, ModelDescrip
     config.setClass(*fields);
   config.ignore(kUnread);
   EncoderDescription encoder;
-  encoder.hidden = config.size("hidden_size", kMaxHidden);
+  encoder.hidden = config.sizeOr("hidden_size", 0, kMaxHidden);
   encoder.patches = readPatches(config, tower);
-  model.encoderLayersInFile = config.size("num_hidden_layers", kMaxLayers);
+  model.encoderLayersInFile = config.sizeOr("num_hidden_layers", 0, kMaxLayers);
   encoder.layerCount = layersOf(config, model.encoderLayersInFile, features);
   encoder.layer = readLayer(config, model.names, encoder.hidden);
   encoder.embedding = {.learnedPositions = true};
