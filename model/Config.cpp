@@ -45,7 +45,7 @@ void Config::setClass(const ClassFields &ofObject) {
 }
 
 const json *Config::find(std::string_view key) {
-  understood.emplace(key);
+  understood.emplace(key), askedFor.emplace(key);
   auto it = object->find(key);
   return it == object->end() || it->is_null() ? nullptr : &*it;
 }

@@ -88,6 +88,9 @@ public:
               std::string_view hint = "it may change what the model computes; remove it if it does not",
               bool ofNull = false);
 
+  // Fields that an accessor was asked for, those that were ignored aside.
+  const std::set<std::string, std::less<>> &asked() const { return askedFor; }
+
   Problems &report() { return problems; }
 
 private:
@@ -106,7 +109,7 @@ private:
   std::vector<std::string> defaulted;                        // "key = value" of required fields
   std::string prefix;
   Problems &problems;
-  std::set<std::string, std::less<>> understood;
+  std::set<std::string, std::less<>> understood, askedFor;
 };
 
 } // namespace mgc::frontend

@@ -63,13 +63,11 @@ static constexpr std::string_view kIgnoredFields[] = {"model_type",
                                                       "use_bfloat16",
                                                       "mgc"};
 
-static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"},
-                                                  {"is_decoder", "false"},
-                                                  {"add_cross_attention", "false"},
-                                                  {"cross_attention_hidden_size", "null"},
-                                                  {"tie_encoder_decoder", "false"},
-                                                  {"chunk_size_feed_forward", "0"},
-                                                  {"pruned_heads", "{}"}};
+static constexpr NeutralField kNeutralFields[] = {
+    {"is_encoder_decoder", "false"},  {"is_decoder", "false"},
+    {"add_cross_attention", "false"}, {"cross_attention_hidden_size", "null"},
+    {"tie_encoder_decoder", "false"}, {"chunk_size_feed_forward", "0"},
+    {"per_layer_config", "null"},     {"pruned_heads", "{}"}};
 
 static std::vector<std::string> supportedFamilies() {
   std::vector<std::string> names;
@@ -253,7 +251,7 @@ static TensorNames namesOf(const Family &family, const std::vector<BlockDescript
   return tensors;
 }
 
-void readModel(Config &config, Config *overrides, ModelDescription &model) {
+void readModel(Config &config, Config *overrides, ModelDescription &model, bool ownHead) {
   const Family *family = findFamily(config);
   if (!family)
     return;
@@ -265,6 +263,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   if (isNested && !nested) // the problems of the decoder come first
     return;
   readLayers(*family, config, model, layers);
+  if (ownHead)
+    model.head.tied = false;
   config.finish(model.family);
   if (!config.report().empty())
     return;

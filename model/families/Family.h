@@ -107,7 +107,7 @@ std::span<const Family *const> families(); // all of them, in the order of model
 void acceptCommonFields(Config &config, std::span<const NeutralField> neutral = {});
 
 // Reads a whole config.json (already parsed) into a model; `overrides` is its mgc.model (Overrides.h), null where it
-// has none. Problems go to config.report().
-void readModel(Config &config, Config *overrides, ModelDescription &model);
+// has none; with `ownHead` no head is tied, whatever the file says. Problems go to config.report().
+void readModel(Config &config, Config *overrides, ModelDescription &model, bool ownHead = false);
 
 } // namespace mgc::frontend
