@@ -54,6 +54,8 @@ TEST(ClassFields, DefaultsHoldForMissingFields) {
     const ClassFields &fields = *classFieldsOf(familyOf(config).modelType);
     const json defaults = fields.defaultValues();
     for (const auto &[field, value] : defaults.items()) {
+      if (config["model_type"] == "mistral3" && field == "tie_word_embeddings")
+        continue; // the value of text_config, as in transformers 4 and in published checkpoints
       json absent = without(config, field);
       for (const auto &[one, other] : fields.otherSpellings())
         absent.erase(std::string(one == field ? other : other == field ? one : field));
