@@ -180,13 +180,17 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t
 
 // How many of so many dimensions rotate: of transformers 5 rope_parameters say it.
 static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim, const RopeFields &fields) {
+  constexpr std::string_view kKey = "partial_rotary_factor";
   if (!fields.part) {
-    if (parameters)
-      parameters->expect("partial_rotary_factor", "1.0");
+    for (Config *each : {&config, parameters})
+      if (each)
+        each->expect(kKey, "1.0");
     return 0;
   }
   const double outside = config.number(fields.partKey, *fields.part, 1e-6, 1);
-  const double part = parameters ? parameters->number("partial_rotary_factor", outside, 1e-6, 1) : outside;
+  const double part = parameters ? parameters->number(kKey, outside, 1e-6, 1) : outside;
+  if (fields.partKey != kKey && config.number(kKey, part, 1e-6, 1) != part)
+    config.refuse(kKey, fmt::format("and {} = {} differ", fields.partKey, part), "the class reads the latter");
   const auto rotated = static_cast<int64_t>(part * static_cast<double>(headDim));
   if (headDim > 0 && (rotated % 2 != 0 || rotated == 0))
     config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey, part,
@@ -215,7 +219,6 @@ RopeOfFile readRope(Config &config, int64_t headDim, RopeFields fields) {
   if (fields.ofLayers.empty())
     fields.originalPositions = config.number("original_max_position_embeddings", 0, 1, kLargest);
   Rope &rope = file.rope;
-  size_t before = config.report().count();
   rope.interleaved = fields.interleaved;
   rope.theta = readTheta(config, fields.thetaKey);
   std::optional<Config> scaling = fields.hasScaling ? config.child("rope_scaling") : std::nullopt;
@@ -236,8 +239,9 @@ RopeOfFile readRope(Config &config, int64_t headDim, RopeFields fields) {
     rope.scaling = readScaling(*scaling, fields, headDim, file);
   if (rope.theta == kNoTheta)
     rope.theta = fields.theta;
-  if (config.report().count() == before && rope.theta == kNoTheta)
-    config.report().add("{} is missing, but required", fields.thetaKey);
+  if (constexpr std::string_view kKey = "rope_theta";
+      fields.thetaKey == "rotary_emb_base" && config.number(kKey, rope.theta, 1, kLargest) != rope.theta)
+    config.refuse(kKey, fmt::format("and {} = {} differ", fields.thetaKey, rope.theta), "the class reads the latter");
   return file;
 }
 

@@ -167,6 +167,7 @@ std::span<const Family> bertFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "bert",
        .architecture = "BertForMaskedLM",
+       .ignoredFields = {"embedding_size"}, // the class checks sizes of heads only without it
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors =
            {.prefix = "bert.", .rows = kStackRows, .ignored = kBertIgnored, .ownRows = kBertRows, .oldEnds = kOldEnds},
@@ -199,6 +200,7 @@ std::span<const Family> bertFamilies() {
       // Positions begin behind that of the padding token; the head has GELU whatever the layers have
       {.modelType = "roberta",
        .architecture = "RobertaForMaskedLM",
+       .ignoredFields = {"embedding_size"}, // the class checks sizes of heads only without it
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors = {.prefix = "roberta.", .rows = kStackRows, .ignored = kRobertaIgnored, .ownRows = kRobertaRows},
        .names = bertNames(),

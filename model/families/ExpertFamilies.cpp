@@ -141,7 +141,7 @@ std::span<const Family> expertFamilies() {
       // those chosen.
       {.modelType = "gpt_oss",
        .architecture = "GptOssForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"swiglu_alpha", "1.702"}},
+       .neutralFields = {{"swiglu_alpha", "1.702"}},
        .tensors = withRows(kGptOssRows),
        .names = localNames(),
        .fields = {.biases = {{kQkv | kOut, "attention_bias"}}, .norm = rmsNorm(1e-5)},
@@ -164,7 +164,7 @@ std::span<const Family> expertFamilies() {
        .read = readMiniMaxM2},
       {.modelType = "mixtral", // Mistral with experts
        .architecture = "MixtralForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"attention_bias", "false"}, {"router_jitter_noise", "0.0"}},
+       .neutralFields = {{"attention_bias", "false"}, {"router_jitter_noise", "0.0"}},
        .tensors = withRows(kSparseBlockRows),
        .names = localNames(),
        .fields = {.norm = rmsNorm(1e-5), .hasWindow = true},
@@ -179,12 +179,11 @@ std::span<const Family> expertFamilies() {
       {.modelType = "qwen2_moe",
        .architecture = "Qwen2MoeForCausalLM",
        .ignoredFields = {"router_aux_loss_coef"}, // without output_router_logits
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"output_router_logits", "false"}},
+       .neutralFields = {{"output_router_logits", "false"}},
        .fields = {.biases = {{kQkv, "qkv_bias"}}},
        .read = readQwen2Moe},
       {.modelType = "qwen3_moe", // experts on some layers, and one sliding window for all layers
        .architecture = "Qwen3MoeForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {kAttentionBias}, .hasWindow = true},
        .read = readQwen3Moe},
   };

@@ -63,11 +63,20 @@ static constexpr std::string_view kIgnoredFields[] = {"model_type",
                                                       "use_bfloat16",
                                                       "mgc"};
 
-static constexpr NeutralField kNeutralFields[] = {
-    {"is_encoder_decoder", "false"},  {"is_decoder", "false"},
-    {"add_cross_attention", "false"}, {"cross_attention_hidden_size", "null"},
-    {"tie_encoder_decoder", "false"}, {"chunk_size_feed_forward", "0"},
-    {"per_layer_config", "null"},     {"pruned_heads", "{}"}};
+static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"},
+                                                  {"is_decoder", "false"},
+                                                  {"add_cross_attention", "false"},
+                                                  {"cross_attention_hidden_size", "null"},
+                                                  {"tie_encoder_decoder", "false"},
+                                                  {"chunk_size_feed_forward", "0"},
+                                                  {"per_layer_config", "null"},
+                                                  {"is_causal", "null"},
+                                                  // Parts, which get_text_config() takes for the model.
+                                                  {"text_config", "null"},
+                                                  {"text_encoder", "null"},
+                                                  {"decoder", "null"},
+                                                  {"generator", "null"},
+                                                  {"pruned_heads", "{}"}};
 
 static std::vector<std::string> supportedFamilies() {
   std::vector<std::string> names;
@@ -92,17 +101,17 @@ static const Family *findFamily(Config &config) {
   return nullptr;
 }
 
-void acceptCommonFields(Config &config, std::span<const NeutralField> neutral) {
+void acceptCommonFields(Config &config, std::span<const NeutralField> neutral, std::string_view part) {
   config.ignore(kIgnoredFields);
   for (const NeutralField &field : kNeutralFields)
-    if (std::ranges::find(neutral, field.key, &NeutralField::key) == neutral.end())
+    if (field.key != part && std::ranges::find(neutral, field.key, &NeutralField::key) == neutral.end())
       config.expect(field.key, field.value);
 }
 
 static void checkCommon(Config &config, const Family &family) {
   if (const ClassFields *fields = classFieldsOf(family.modelType))
     config.setClass(*fields);
-  acceptCommonFields(config, family.neutralFields);
+  acceptCommonFields(config, family.neutralFields, family.decoder.field);
   config.ignore(family.ignoredFields);
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);

@@ -103,8 +103,8 @@ std::span<const Family> llamaFamilies(), windowFamilies(), gptFamilies(), slopeF
 std::span<const Family *const> families(); // all of them, in the order of model_type; mgc is last
 
 // Fields that every config.json may have, and nested ones: without effect, or of features that must be off,
-// but for those of `neutral`.
-void acceptCommonFields(Config &config, std::span<const NeutralField> neutral = {});
+// but for those of `neutral`, and for the object of a `part` that is read.
+void acceptCommonFields(Config &config, std::span<const NeutralField> neutral = {}, std::string_view part = {});
 
 // Reads a whole config.json (already parsed) into a model; `overrides` is its mgc.model (Overrides.h), null where it
 // has none; with `ownHead` no head is tied, whatever the file says. Problems go to config.report().

@@ -89,7 +89,7 @@ std::span<const Family> llamaFamilies() {
        .embeddingScaleKey = "embedding_multiplier"},
       {.modelType = "llama", // RMS norms, rotary positions, grouped queries, a gated mlp, optional biases
        .architecture = "LlamaForCausalLM",
-       .neutralFields = {{"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}, {"rope_interleaved", "false"}},
+       .neutralFields = {{"pretraining_tp", "1"}, {"rope_interleaved", "false"}},
        .fields = {.biases = {kAttentionBias, kMlpBias}}},
       // Text: Mistral with yarn, and queries that grow with their distance from the beginning
       {.modelType = "ministral3",
@@ -98,10 +98,7 @@ std::span<const Family> llamaFamilies() {
        .fields = {.norm = rmsNorm(1e-5), .rope = {.hasQueryGrowth = true}, .hasWindow = true}},
       {.modelType = "mistral", // no biases, and one sliding window for all layers
        .architecture = "MistralForCausalLM",
-       .neutralFields = {{"pretraining_tp", "1"},
-                         {"partial_rotary_factor", "1.0"},
-                         {"attention_bias", "false"},
-                         {"mlp_bias", "false"}},
+       .neutralFields = {{"pretraining_tp", "1"}, {"attention_bias", "false"}, {"mlp_bias", "false"}},
        .fields = {.hasWindow = true}},
       // Layer norms by 1 + weight, squared relu without a gate; a part of each head rotates
       {.modelType = "nemotron",

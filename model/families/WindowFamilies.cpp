@@ -294,13 +294,12 @@ std::span<const Family> windowFamilies() {
        .read = readOlmo3},
       {.modelType = "qwen2", // and Qwen2.5: biases on q, k and v only, and a sliding window on some layers
        .architecture = "Qwen2ForCausalLM",
-       .neutralFields = {{"use_mrope", "false"}, {"partial_rotary_factor", "1.0"}},
+       .neutralFields = {{"use_mrope", "false"}},
        .fields = {.biases = {{kQkv}}},
        .read = readQwen2},
       // An RMS norm on each head of q and k, a head size of its own, and a sliding window on some layers
       {.modelType = "qwen3",
        .architecture = "Qwen3ForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {kAttentionBias}},
        .read = readQwen3},
       {.modelType = "smollm3", // no rotary positions on every fourth layer

@@ -85,7 +85,7 @@ TEST(Refusal, TowersAndWhatTheyAreBehind) {
          {"features of several layers", several,
           "vision_feature_layer = [-2,-5] is not a whole number from -4096 to 4096"},
          {"a field of the tower", llava("vision_config", {{"num_labels", 2}, {"text_config", 1}}),
-          "vision_config.text_config = 1" + notUnderstood("vision_config")}});
+          "vision_config.text_config = 1 is not supported\n  supported: null"}});
 }
 
 // Refuses a part of a model that has fields of its own which the joined class lacks.
@@ -207,7 +207,7 @@ TEST(Refusal, NeutralValuesAreAccepted) {
 }
 
 TEST(Refusal, UnknownFields) {
-  check({{"read by the class", llama({{"is_causal", false}}), "is_causal = false" + notUnderstood("llama")},
+  check({{"read by the class", gpt2({{"use_return_dict", 1}}), "use_return_dict = 1" + notUnderstood("gpt2")},
          {"of another version", with(tinyDecoder("qwen2"), {{"per_layer_config", {{"0", 1}}}}),
           "per_layer_config = {\"0\":1} is not supported\n  supported: null"},
          {"of a written model",
@@ -215,7 +215,11 @@ TEST(Refusal, UnknownFields) {
           "auto_map = 1" + notUnderstood("mgc")},
          {"with what is ignored", llama({{"mlp_bias", "no"}, {"mlp_bia", true}}),
           "mlp_bias = \"no\" is not true or false\n"
-          "config.json: ignored, as LlamaForCausalLM of transformers ignores them: mlp_bia"}});
+          "config.json: ignored, as LlamaForCausalLM of transformers ignores them: mlp_bia"},
+         {"a part of what get_text_config() returns", llama({{"text_config", json::object()}}),
+          "text_config = {} is not supported\n  supported: null"},
+         {"a part of heads that rotates", with(tinyDecoder("qwen3"), {{"partial_rotary_factor", 0.5}}),
+          "partial_rotary_factor = 0.5 is not supported\n  supported: 1.0"}});
 }
 
 TEST(Refusal, Values) {
