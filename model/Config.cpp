@@ -29,7 +29,11 @@ void Config::setClass(const ClassFields &ofObject) {
   const json defaults = fields->defaultValues();
   json whole = *file;
   for (const auto &[key, value] : defaults.items())
-    if (key != "rope_parameters" || !isSet("rope_scaling")) // its older form
+    if (value.is_object() && value.contains("model_type") && !isSet(key)) // a part; null is the class's too
+      whole[key] = value;
+    else if (value.is_object() && value.contains("model_type") && whole[key].is_object())
+      whole[key].emplace("model_type", value["model_type"]);
+    else if (key != "rope_parameters" || !isSet("rope_scaling")) // its older form
       whole.emplace(key, value);
   for (const auto &[other, key] : fields->otherSpellings()) {
     spellings.emplace(other, key), spellings.emplace(key, other);
@@ -86,7 +90,12 @@ void Config::require(std::string_view key, const json *value, std::string_view e
   if (!value) {
     problems.add("{}{} is {}, but required", prefix, spelling(key), has(key) ? "null" : "missing");
     problems.hint("expected {}", expected);
-  } else if (!file->contains(spelling(key)))
+  } else
+    noteDefault(key);
+}
+
+void Config::noteDefault(std::string_view key) {
+  if (!file->contains(spelling(key)))
     defaulted.push_back(fmt::format("{} = {}", key, shown(key)));
 }
 
@@ -215,6 +224,7 @@ std::optional<Config> Config::child(std::string_view key) {
     refuse(key, "is not an object", "");
     return std::nullopt;
   }
+  noteDefault(key);
   return Config(*value, prefix + std::string(key) + ".", problems);
 }
 

@@ -99,6 +99,7 @@ private:
   double inRange(std::string_view key, const nlohmann::json &value, double fallback, double low, double high);
   std::string shown(std::string_view key) const;
   void require(std::string_view key, const nlohmann::json *value, std::string_view expected);
+  void noteDefault(std::string_view key); // unless the file has the key
   bool isUnderstood(std::string_view key) const;
   std::string ignoredField(std::string_view key) const;
 
@@ -106,7 +107,7 @@ private:
   std::shared_ptr<const nlohmann::json> completed; // the object with defaults; null: it has none
   const ClassFields *fields = nullptr;
   std::map<std::string, std::string, std::less<>> spellings; // each spelling: the other
-  std::vector<std::string> defaulted;                        // "key = value" of required fields
+  std::vector<std::string> defaulted;                        // "key = value" of required fields and objects
   std::string prefix;
   Problems &problems;
   std::set<std::string, std::less<>> understood, askedFor;

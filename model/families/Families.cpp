@@ -227,11 +227,8 @@ static void readLayers(const Family &family, Config &config, ModelDescription &m
 static const Family *readNested(Config &config, const Family &family, ModelDescription &model,
                                 std::vector<BlockDescription> &layers) {
   std::optional<Config> part = config.child(family.decoder.field);
-  if (!part) {
-    config.report().add("{} is missing, but required", family.decoder.field);
-    config.report().hint("expected the config of the decoder, an object with model_type");
+  if (!part)
     return nullptr;
-  }
   const Family *nested = findFamily(*part);
   if (!nested)
     return nullptr;

@@ -49,10 +49,8 @@ static void readLlava(Reading &reading) {
                   fmt::format("is none of the text_config.vocab_size = {} tokens", model.vocabulary),
                   "expected a token of the vocabulary, whose embedding is not read");
   std::optional<Config> tower = config.child("vision_config");
-  if (!tower) {
-    config.report().add("vision_config is missing, but required");
-    return config.report().hint("expected the config of the tower, an object with model_type");
-  }
+  if (!tower)
+    return;
   acceptCommonFields(*tower);
   readVisionTower(*tower, features, model);
   tower->finish("vision_config");

@@ -27,7 +27,7 @@ static std::string withoutSpecialNumbers(std::string_view text) {
       length = 2;
     isInText ^= text[at] == '"';
     const std::string_view piece = text.substr(at, length);
-    result += !isInText && piece.size() > 1 && piece[0] != '\\' ? fmt::format("\"{}\"", piece) : std::string(piece);
+    result += length > 2 ? fmt::format("\"{}\"", piece) : std::string(piece);
     at += length;
   }
   return result;

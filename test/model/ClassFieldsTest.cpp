@@ -99,6 +99,21 @@ TEST(ClassFields, DefaultsOfSizesAreNamed) {
             "num_attention_heads?)");
 }
 
+TEST(ClassFields, PartsHaveTheDefaultsOfTheirClasses) {
+  const json whole = tinyLlava();
+  for (const char *part : {"text_config", "vision_config"}) {
+    json untyped = whole;
+    untyped[part].erase("model_type");
+    EXPECT_EQ(describe(model(untyped)), describe(model(whole))) << part;
+  }
+  const ModelDescription decoder = model(without(whole, "text_config")), tower = model(without(whole, "vision_config"));
+  EXPECT_EQ(decoder.hidden, 4096);
+  EXPECT_EQ(decoder.notes.back(), "config.json: missing, so the defaults of LlavaForConditionalGeneration hold: "
+                                  "text_config = {\"model_type\":\"llama\"}");
+  EXPECT_EQ(tower.encoder->layerCount, 23) << "of 24 layers, as vision_feature_layer is -2";
+  EXPECT_EQ(tower.encoder->hidden, 1024);
+}
+
 TEST(ClassFields, SpellingsOfOneField) {
   json other = without(tinyGpt2(), "n_embd");
   other["hidden_size"] = 32;
