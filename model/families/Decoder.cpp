@@ -66,9 +66,12 @@ KeyNames gptNames() {
 static void readRotation(Config &config, const ModelDescription &model, AttentionDescription &attention,
                          RopeFields fields) {
   const int64_t turning = attention.latent ? attention.latent->rotaryDim : attention.headDim;
-  if (turning % 2 != 0)
-    config.report().add("{} = {} is odd; rotary positions turn pairs",
-                        attention.latent ? "qk_rope_head_dim" : "head_dim", turning);
+  const std::string_view key = attention.latent ? "qk_rope_head_dim" : std::string_view(model.names.headDim);
+  if (turning % 2 != 0 && config.isSet(key))
+    config.refuse(key, "is odd; rotary positions turn pairs", "");
+  else if (turning % 2 != 0)
+    config.refuse(model.names.heads,
+                  fmt::format("makes heads of {}, which is odd; rotary positions turn pairs", turning), "");
   fields.maxPositions = model.maxPositions;
   const RopeOfFile file = readRope(config, turning, fields);
   attention.rope = file.rope;
