@@ -50,8 +50,8 @@ static int64_t readWindowPattern(Config &config, int64_t fallback) {
 
 // --- Command R
 
-static DecoderFields cohereFields(double theta) {
-  return {.biases = {kAttentionBias}, .norm = {.epsilon = 1e-5}, .rope = {.theta = theta, .interleaved = true}};
+static DecoderFields cohereFields() {
+  return {.biases = {kAttentionBias}, .norm = {.epsilon = 1e-5}, .rope = {.interleaved = true}};
 }
 
 static void readLogitScale(Reading &reading) {
@@ -114,32 +114,26 @@ static void readGemma(Reading &reading) {
 }
 
 // The bound that final_logit_softcapping or attn_logit_softcapping gives; null: none.
-static double readSoftcap(Config &config, std::string_view key, double fallback) {
-  if (config.has(key) && !config.isSet(key)) {
-    config.ignore(std::array{key});
-    return 0;
-  }
-  return config.number(key, fallback, 1e-6, 1e6);
-}
+static double readSoftcap(Config &config, std::string_view key) { return config.number(key, 0, 1e-6, 1e6); }
 
 // Norms after both branches, a scale of the scores, and the bound of the logits.
-static void readGemma2Block(Reading &reading, double logitBound) {
+static void readGemma2Block(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   scaleEmbedding(model);
   block.attentionBranch.after = block.mlpBranch.after = model.finalNorm;
   block.attention.scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", 256, 1e-6, 1e6));
-  model.head.softcap = readSoftcap(config, "final_logit_softcapping", logitBound);
+  model.head.softcap = readSoftcap(config, "final_logit_softcapping");
 }
 
 static void readGemma2(Reading &reading) {
-  readGemma2Block(reading, 30);
-  reading.block.attention.softcap = readSoftcap(reading.config, "attn_logit_softcapping", 50);
+  readGemma2Block(reading);
+  reading.block.attention.softcap = readSoftcap(reading.config, "attn_logit_softcapping");
   const int64_t window = readWindow(reading.config);
   setWindow(reading, readSlidingLayers(reading, allButEach(2)), window);
 }
 
 static void readGemma3Text(Reading &reading) {
-  readGemma2Block(reading, 0);
+  readGemma2Block(reading);
   reading.block.attention.qkNorm = {*reading.model.finalNorm};
   const int64_t window = readWindow(reading.config);
   const std::vector<bool> sliding = readSlidingLayers(reading, allButEach(readWindowPattern(reading.config, 6)));
@@ -230,7 +224,7 @@ std::span<const Family> windowFamilies() {
        .architecture = "CohereForCausalLM",
        .tensors = withRows(kCohereRows),
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = cohereFields(/*theta=*/0), // versions of transformers have other defaults
+       .fields = cohereFields(),
        .read = readCohere},
       // Command R7B and A: a window and rotary positions on three of four layers, neither on the fourth
       {.modelType = "cohere2",
@@ -241,7 +235,7 @@ std::span<const Family> windowFamilies() {
                          {"use_gated_activation", "true"},
                          {"position_embedding_type", "\"rope_gptj\""}},
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = cohereFields(10000),
+       .fields = cohereFields(),
        .read = readCohere2},
       // A norm after each branch and none before, norms of each head; with a window on some layers the others do not
       // rotate.
