@@ -96,7 +96,7 @@ void Config::require(std::string_view key, const json *value, std::string_view e
 
 void Config::noteDefault(std::string_view key) {
   if (!file->contains(spelling(key)))
-    defaulted.push_back(fmt::format("{} = {}", key, shown(key)));
+    defaulted.push_back(fmt::format("{}{} = {}", prefix, key, shown(key)));
 }
 
 int64_t Config::size(std::string_view key, int64_t limit) {

@@ -92,7 +92,8 @@ static void readGptJ(Reading &reading) {
   const int64_t headDim = block.attention.headDim;
   Rope rope{.theta = 10000, .dim = config.size("rotary_dim", kMaxHeadDim), .interleaved = true};
   if (rope.dim % 2 != 0 || rope.dim > headDim)
-    config.refuse("rotary_dim", fmt::format("of heads of {}", headDim), "expected an even number up to that");
+    config.refuse("rotary_dim", fmt::format("of heads of n_embd / n_head = {}", headDim),
+                  "expected an even number up to that");
   block.attention.rope = rope;
   setParallel(block);
   model.head.bias = true;

@@ -53,7 +53,6 @@ static void readLlava(Reading &reading) {
     return;
   acceptCommonFields(*tower);
   readVisionTower(*tower, features, model);
-  tower->finish("vision_config");
   if (!config.report().empty())
     return;
   model.encoder->imageTokens->token = *token;

@@ -25,10 +25,10 @@ BlockDescription readLayer(Config &config, const KeyNames &names, int64_t hidden
   AttentionDescription &attention = block.attention;
   attention.causal = false;
   attention.qkvBias = attention.outBias = block.mlp.bias = true;
-  attention.heads = attention.groups = config.sizeOr("num_attention_heads", 0, kMaxHeads);
+  attention.heads = attention.groups = config.size("num_attention_heads", kMaxHeads);
   attention.dropout = config.probability("attention_dropout", 0);
   block.mlp.gated = false;
-  block.mlp.ffn = config.sizeOr("intermediate_size", 0, kMaxFfn);
+  block.mlp.ffn = config.size("intermediate_size", kMaxFfn);
   block.mlp.activation = config.choice("hidden_act", "gelu", wordsOf(Of<Activation>()));
   block.attentionBranch.before = block.mlpBranch.before = layerNorm(config.number("layer_norm_eps", 1e-5, 0, 1));
   attention.headDim = headDimOf(config, "num_attention_heads", attention.heads, names.encoderHidden, hidden);
@@ -36,11 +36,11 @@ BlockDescription readLayer(Config &config, const KeyNames &names, int64_t hidden
 }
 
 Patches readPatches(Config &config, const Tower &tower) {
-  Patches patches = {.channels = config.sizeOr("num_channels", 0, kMaxChannels),
-                     .size = config.sizeOr("patch_size", 0, kMaxPixels),
+  Patches patches = {.channels = config.size("num_channels", kMaxChannels),
+                     .size = config.size("patch_size", kMaxPixels),
                      .bias = tower.hasPatchBias,
                      .classToken = tower.hasClassToken};
-  const int64_t image = config.sizeOr("image_size", 0, kMaxPixels);
+  const int64_t image = config.size("image_size", kMaxPixels);
   if (patches.size > 0 && image > 0 && image % patches.size != 0)
     config.refuse("image_size", fmt::format("is no multiple of patch_size = {}", patches.size),
                   fmt::format("possible image_size: {} and its multiples", patches.size));
@@ -61,13 +61,15 @@ int64_t layersOf(Config &config, int64_t inFile, const TowerFeatures &features) 
 
 void readVisionTower(Config &config, const TowerFeatures &features, ModelDescription &model) {
   const Tower &tower = *config.choice<const Tower *>("model_type", "", kTowers);
-  if (const ClassFields *fields = classFieldsOf(config.word("model_type", "")))
-    config.setClass(*fields);
+  const ClassFields *fields = classFieldsOf(config.word("model_type", ""));
+  if (!fields) // refused
+    return;
+  config.setClass(*fields);
   config.ignore(kUnread);
   EncoderDescription encoder;
-  encoder.hidden = config.sizeOr("hidden_size", 0, kMaxHidden);
+  encoder.hidden = config.size("hidden_size", kMaxHidden);
   encoder.patches = readPatches(config, tower);
-  model.encoderLayersInFile = config.sizeOr("num_hidden_layers", 0, kMaxLayers);
+  model.encoderLayersInFile = config.size("num_hidden_layers", kMaxLayers);
   encoder.layerCount = layersOf(config, model.encoderLayersInFile, features);
   encoder.layer = readLayer(config, model.names, encoder.hidden);
   encoder.embedding = {.learnedPositions = true};
@@ -75,6 +77,7 @@ void readVisionTower(Config &config, const TowerFeatures &features, ModelDescrip
     encoder.embedding.norm = encoder.layer.attentionBranch.before;
   encoder.imageTokens = ImageTokens{.first = features.leavesOutFirst ? 1 : 0};
   model.encoder = encoder;
+  config.finish("vision_config");
 }
 
 static constexpr TensorRow kTowerRows[] = {
