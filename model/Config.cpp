@@ -1,4 +1,6 @@
 #include "model/Config.h"
+
+#include "runtime/base/Json.h"
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -296,31 +298,41 @@ bool Config::isUnderstood(std::string_view key) const {
   return understood.contains(key) || (other != spellings.end() && understood.contains(other->second));
 }
 
-// The key, and a field of the class that is spelt like it.
-std::string Config::ignoredField(std::string_view key) const {
+// The keys, each with a field of the class that is spelt like it.
+std::string Config::ignoredFields(const std::vector<std::string_view> &keys) const {
+  constexpr size_t kShown = 100;
+  const json defaults = fields->defaultValues();
   std::set<std::string_view> known = fields->names();
-  for (const auto &[field, value] : object->items())
+  for (const auto &[field, value] : defaults.items())
     known.insert(field);
-  const std::string best = nearest(key, known, *this);
-  return best.empty() ? prefix + std::string(key) : fmt::format("{}{} (did you mean {}?)", prefix, key, best);
+  std::vector<std::string> named;
+  for (std::string_view key : std::span(keys).first(std::min(keys.size(), kShown))) {
+    const std::string best = nearest(key, known, *this);
+    named.push_back(prefix + printable(key) + (best.empty() ? "" : fmt::format(" (did you mean {}?)", best)));
+  }
+  if (keys.size() > kShown)
+    named.push_back(fmt::format("and {} more", keys.size() - kShown));
+  return listOf(named);
 }
 
 void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) {
-  static const ClassFields *const kGeneration = classFieldsOf(kGenerationFields);
-  std::vector<std::string> ignored;
+  static const std::set<std::string_view> kGeneration = classFieldsOf(kGenerationFields)->names();
+  const std::set<std::string_view> read = fields ? fields->names() : std::set<std::string_view>();
+  std::vector<std::string_view> ignored;
   for (const auto &[key, value] : file->items()) {
     if (isUnderstood(key) || (value.is_null() && !ofNull) // null switches off, whatever it is
-        || (fields && kGeneration->reads(key)))
+        || (fields && kGeneration.contains(key)))
       continue;
-    if (!fields || fields->reads(key)) {
-      refuse(key, fmt::format("is not understood for {}", owner), hint);
-      if (std::string best = nearest(key, understood, *this); !best.empty())
-        problems.hint("did you mean {}?", best);
-    } else
-      ignored.push_back(ignoredField(key));
+    if (fields && !read.contains(key)) {
+      ignored.push_back(file->find(key).key());
+      continue;
+    }
+    refuse(key, fmt::format("is not understood for {}", owner), hint);
+    if (std::string best = nearest(key, understood, *this); !best.empty())
+      problems.hint("did you mean {}?", best);
   }
   if (!ignored.empty())
-    problems.note("ignored, as {} of transformers ignores them: {}", fields->className, listOf(ignored));
+    problems.note("ignored, as {} of transformers ignores them: {}", fields->className, ignoredFields(ignored));
   if (!defaulted.empty() && problems.empty())
     problems.note("missing, so the defaults of {} hold: {}", fields->className, listOf(defaulted));
 }

@@ -101,7 +101,7 @@ private:
   void require(std::string_view key, const nlohmann::json *value, std::string_view expected);
   void noteDefault(std::string_view key); // unless the file has the key
   bool isUnderstood(std::string_view key) const;
-  std::string ignoredField(std::string_view key) const;
+  std::string ignoredFields(const std::vector<std::string_view> &keys) const;
 
   const nlohmann::json *file, *object;
   std::shared_ptr<const nlohmann::json> completed; // the object with defaults; null: it has none

@@ -87,6 +87,15 @@ TEST(ClassFields, FieldsThatNoClassReadsAreNamed) {
             Notes({"config.json: ignored, as modeling_rope_utils of transformers ignores them: rope_scaling.mode"}));
 }
 
+TEST(ClassFields, ManyFieldsAndStrangeOnesAreNamedInOneLine) {
+  json many = tinyDecoder("llama");
+  for (int i = 0; i < 200000; ++i)
+    many[fmt::format("unread{:06}", i)] = i;
+  const std::string note = model(many).notes.at(0);
+  EXPECT_TRUE(note.ends_with("unread000099, and 199900 more")) << note;
+  EXPECT_TRUE(model(with(tinyDecoder("llama"), {{"\x1b[2J\n", 1}})).notes.at(0).ends_with(R"(: \x1b[2J\x0a)"));
+}
+
 TEST(ClassFields, DefaultsOfSizesAreNamed) {
   EXPECT_EQ(model(without(tinyDecoder("llama"), "max_position_embeddings")).notes,
             Notes({"config.json: missing, so the defaults of LlamaForCausalLM hold: max_position_embeddings = 2048"}));
