@@ -13,24 +13,15 @@ namespace mgc::frontend {
 
 static constexpr size_t kMaxFileBytes = 16 << 20;
 
-// Python writes NaN, Infinity and -Infinity for numbers that JSON has not. They become texts, which no reader of
-// numbers takes.
-static std::string withoutSpecialNumbers(std::string_view text) {
-  std::string result;
-  bool isInText = false;
-  for (size_t at = 0; at < text.size();) {
-    size_t length = 1;
-    for (std::string_view word : {"NaN", "Infinity", "-Infinity"})
-      if (!isInText && text.substr(at).starts_with(word))
-        length = word.size();
-    if (isInText && text[at] == '\\')
-      length = 2;
-    isInText ^= text[at] == '"';
-    const std::string_view piece = text.substr(at, length);
-    result += length > 2 ? fmt::format("\"{}\"", piece) : std::string(piece);
-    at += length;
-  }
-  return result;
+// A model of the vocabulary, as saveWeights writes it: the family that it was written as stands in "mgc": {"base": {..}}.
+static void restoreBase(nlohmann::json &config) {
+  if (config.value("model_type", nlohmann::json()) != "mgc" || !config.contains("mgc") || !config["mgc"].is_object() ||
+      !config["mgc"].contains("base") || !config["mgc"]["base"].is_object())
+    return;
+  const nlohmann::json base = config["mgc"]["base"];
+  config["mgc"].erase("base");
+  config.erase("model_type");
+  config.update(base);
 }
 
 static Result<ModelDescription> read(const std::string &text, const std::string &name, const ReadDefaults &readDefaults,
@@ -41,6 +32,7 @@ static Result<ModelDescription> read(const std::string &text, const std::string 
   if (!parsed->is_object())
     return errorf("{}: holds {} {}, not an object of fields", name, parsed->is_array() ? "an" : "a",
                   parsed->type_name());
+  restoreBase(*parsed);
   Problems problems(name);
   Config config(*parsed, "", problems);
   ModelDescription model;

@@ -97,6 +97,24 @@ template <typename Json> Result<Json> parse(std::string_view text) {
 Result<nlohmann::json> parseJson(std::string_view text) { return parse<nlohmann::json>(text); }
 Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text) { return parse<nlohmann::ordered_json>(text); }
 
+std::string withoutSpecialNumbers(std::string_view text) {
+  std::string result;
+  bool isInText = false;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    for (std::string_view word : {"NaN", "Infinity", "-Infinity"})
+      if (!isInText && text.substr(at).starts_with(word))
+        length = word.size();
+    if (isInText && text[at] == '\\')
+      length = 2;
+    isInText ^= text[at] == '"';
+    const std::string_view piece = text.substr(at, length);
+    result += length > 2 ? fmt::format("\"{}\"", piece) : std::string(piece);
+    at += length;
+  }
+  return result;
+}
+
 std::optional<int64_t> jsonSize(const nlohmann::json &value) {
   // A number parsed from text is unsigned when it has no sign, signed when negative; one made in memory may
   // be signed and positive.

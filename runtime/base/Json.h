@@ -13,6 +13,10 @@ Result<nlohmann::json> parseJson(std::string_view text);
 // The same with the names of objects in the order of the text, for whom that matters.
 Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text);
 
+// Python writes NaN, Infinity and -Infinity for numbers that JSON has not. They become texts, which no reader of
+// numbers takes.
+std::string withoutSpecialNumbers(std::string_view text);
+
 // A JSON integer >= 0 that fits int64_t, else nothing.
 std::optional<int64_t> jsonSize(const nlohmann::json &value);
 

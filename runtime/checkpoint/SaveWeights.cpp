@@ -1,5 +1,6 @@
 // saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
 #include "runtime/base/Bf16.h"
+#include "runtime/base/Json.h"
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
 #include "runtime/checkpoint/VerifyWeights.h"
@@ -151,15 +152,9 @@ std::string indexText(const std::vector<std::vector<FileTensor>> &files, const s
   return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// The plan's config.json, which says what type the tensors have: under the names that older and newer versions of
-// transformers give it. As it was where all is f32; empty where none fits the plan.
-Result<std::string> configText(const Plan &plan, plan::DType type) {
-  if (plan.modelConfig.empty() || (plan.dtype == plan::DType::f32 && type == plan::DType::f32))
-    return plan.modelConfig;
+// Under the names that older and newer versions of transformers give it.
+void setType(nlohmann::ordered_json &config, plan::DType type) {
   constexpr const char *kNames[] = {"dtype", "torch_dtype"};
-  auto config = nlohmann::ordered_json::parse(plan.modelConfig, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object())
-    return errorf("the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
   const char *name = type == plan::DType::bf16 ? "bfloat16" : "float32";
   bool isNamed = false;
   for (const char *key : kNames)
@@ -167,6 +162,35 @@ Result<std::string> configText(const Plan &plan, plan::DType type) {
       config[key] = name, isNamed = true;
   if (!isNamed)
     config["torch_dtype"] = name;
+}
+
+// Nothing opens the weights as those of the family.
+void hideFamily(nlohmann::ordered_json &config) {
+  nlohmann::ordered_json base;
+  for (const char *name : {"model_type", "architectures", "auto_map"})
+    if (config.contains(name)) {
+      base[name] = config[name];
+      config.erase(name);
+    }
+  config["model_type"] = kOwnModelType;
+  config["mgc"]["base"] = base;
+}
+
+// The plan's config.json, which says what type the tensors have. As it was where all is f32 and of a family; empty where none
+// fits the plan.
+Result<std::string> configText(const Plan &plan, plan::DType type) {
+  const bool isTyped = plan.dtype != plan::DType::f32 || type != plan::DType::f32,
+             isHidden = changesFamily(plan.modelConfig);
+  if (plan.modelConfig.empty() || (!isTyped && !isHidden))
+    return plan.modelConfig;
+  auto config =
+      nlohmann::ordered_json::parse(withoutSpecialNumbers(plan.modelConfig), nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object())
+    return errorf("the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
+  if (isTyped)
+    setType(config, type);
+  if (isHidden)
+    hideFamily(config);
   return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -178,6 +202,15 @@ Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
 }
 
 } // namespace
+
+bool changesFamily(const std::string &modelConfig) {
+  const auto config = nlohmann::json::parse(withoutSpecialNumbers(modelConfig), nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object() || config.value("model_type", nlohmann::json()) == kOwnModelType)
+    return false;
+  const nlohmann::json own = config.value("mgc", nlohmann::json()),
+                       model = own.is_object() ? own.value("model", nlohmann::json()) : own;
+  return model.is_object() && !model.empty();
+}
 
 Status verifyWeights(const Plan &plan, Arenas arenas, Communicator *communicator) {
   RankMemory memory(arenas, communicator);

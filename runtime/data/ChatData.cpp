@@ -221,7 +221,8 @@ Result<OrderedJson> variablesOf(const ChatOptions &options) {
   return json;
 }
 
-Status readAll(const LineReader &lines, ChatReader &reader, std::vector<LineText> *kept, const std::atomic<bool> *stop) {
+Status readAll(const LineReader &lines, ChatReader &reader, std::vector<LineText> *kept,
+               const std::atomic<bool> *stop) {
   constexpr int64_t kBlock = 1 << 20;
   LinePosition position;
   while (true) {

@@ -191,7 +191,8 @@ Rows dataOptions() {
       rowOfSplit<Split::valid>(evaluation, {"--train-data-path"}, {kNotEvaluated}),
       rowOfSplit<Split::test>(noted, {"--train-data-path"}, {kNotEvaluated}),
       Row("--data-cache-path", at<&T::corpus, &C::cache>, kNotEmpty, no,
-          "Folder that keeps the order of samples of --data-path, and the texts of --sft, so that later runs, and the other "
+          "Folder that keeps the order of samples of --data-path, and the texts of --sft, so that later runs, and the "
+          "other "
           "processes, need not compute them",
           {.idle = {kNothingCached}}),
       Row("--pad-token-id", at<&T::corpus, &C::padToken>, whole(0), corpus,
@@ -267,7 +268,8 @@ Rows saveOptions() {
       Row("--no-save-optim", at<&T::savesWeightsAlone>, kAny, run,
           "Save the weights alone: no training can go on from there", {.needs = {"--save"}}),
       Row("--save-tokenizer-assets,!--no-save-tokenizer-assets", at<&T::savesTokenizer>, kAny, no,
-          "Put the files of the tokenizer of --tokenizer-model, else of --load, beside the weights, with its chat template "
+          "Put the files of the tokenizer of --tokenizer-model, else of --load, beside the weights, with its chat "
+          "template "
           "and generation_config.json",
           {.needs = {"--save"}}),
       Row("--force", at<&T::force>, kAny, no,

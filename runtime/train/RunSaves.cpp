@@ -35,10 +35,17 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
     MGC_TRY(openFolder(notes));
   for (const std::string &note : notes)
     observer_.noted(note);
+  if (changesFamily(plan.modelConfig))
+    observer_.noted(
+        fmt::format("--save: no class of transformers computes this architecture (\"mgc\": {{\"model\": ..}} of its "
+                    "config.json): the weights are saved with model_type {}, which mgc and mgrun read and transformers "
+                    "refuses",
+                    kOwnModelType));
   return options_.savesTokenizer ? readAssets() : Status::ok();
 }
 
-// Those of the tokenizer that the data were read with, else of what was loaded; with the chat template of the conversations.
+// The assets are those of the tokenizer that the data were read with, else of what was loaded; with the chat template of the
+// conversations.
 Status RunSaves::readAssets() {
   std::vector<std::string> folders;
   for (const std::string &path : {options_.tokenizer.model, start_.path().value_or("")})
@@ -49,9 +56,10 @@ Status RunSaves::readAssets() {
     return Status::ok();
   MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));
   if (parseJson(text).isOk())
-    observer_.noted(fmt::format("{}: is no template in Jinja, so the chat template that is saved with the weights is the "
-                                "tokenizer's own",
-                                options_.chats.templateFile));
+    observer_.noted(
+        fmt::format("{}: is no template in Jinja, so the chat template that is saved with the weights is the "
+                    "tokenizer's own",
+                    options_.chats.templateFile));
   else
     assets_.setChatTemplate(std::move(text));
   return Status::ok();

@@ -26,8 +26,9 @@ static Result<Source> openSource(const TrainingOptions &options, const TrainingS
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
   ChatOptions chats = options.chats;
   chats.cache = options.corpus.cache;
-  const DataOptions data = {options.binType,   options.textBytes, tokenizer,       options.documents, options.masking,
-                            options.tokenizer, chats,     request.samples, request.reading};
+  const DataOptions data = {options.binType, options.textBytes, tokenizer, options.documents,
+                            options.masking, options.tokenizer, chats,     request.samples,
+                            request.reading};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.hasCorpus())

@@ -81,7 +81,7 @@ struct TrainingOptions {
   std::function<Status(const std::string &planConfig, const std::string &checkpoint, bool isContinued)> verifyModel;
   bool ignoreConfig = false; // --load may be of any model, and of a plan with other settings
   std::optional<std::string> save, saveGradients, log;
-  bool savesTokenizer = true; // with the weights: see TokenizerAssets.h
+  bool savesTokenizer = true;             // with the weights: see TokenizerAssets.h
   std::optional<std::string> tensorboard; // folder of event files
   int64_t tensorboardInterval = 1;        // steps from one event to the next
   bool logsLoads = false;                 // in the log, of each router whose load is counted, the tokens of its experts

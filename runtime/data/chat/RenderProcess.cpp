@@ -51,15 +51,16 @@ Result<RenderProcess::Started> RenderProcess::start(const nlohmann::ordered_json
   std::string found, module;
   for (const std::string &python : candidates) {
     Result<RenderProcess> process = spawn(python, stop);
-    if (!process.isOk()) {
-      found += fmt::format("{}{}", found.empty() ? "" : "; ", process.status().message());
-      continue;
-    }
-    MGC_ASSIGN(answer, process->answer(request));
-    if (!answer.contains("missing"))
-      return Started{process.take(), std::move(answer)};
-    module = answer["missing"].get<std::string>();
-    found += fmt::format("{}{}: {}", found.empty() ? "" : "; ", python, answer["error"].get<std::string>());
+    Result<nlohmann::ordered_json> answer = process.isOk() ? process->answer(request) : process.status();
+    if (stop && *stop)
+      return answer.isOk() ? errorf("a request to end came while it was rendered") : answer.status();
+    if (answer.isOk() && !answer->contains("missing"))
+      return Started{process.take(), answer.take()};
+    if (answer.isOk())
+      module = (*answer)["missing"].get<std::string>();
+    const std::string why = answer.isOk() ? fmt::format("{}: {}", python, (*answer)["error"].get<std::string>())
+                                          : answer.status().message();
+    found += fmt::format("{}{}", found.empty() ? "" : "; ", why);
   }
   return errorf("needs Python 3 with {0}, found {1}; expected it installed (Debian: apt install python3-{0}; pip "
                 "install {0}), or "
@@ -67,9 +68,7 @@ Result<RenderProcess::Started> RenderProcess::start(const nlohmann::ordered_json
                 module.empty() ? "jinja2" : module, found);
 }
 
-Status RenderProcess::ended(std::string_view what) const {
-  return errorf("{}, which renders chat templates, {}", python_, what);
-}
+Status RenderProcess::ended(std::string_view what) const { return errorf("{}: {}", python_, what); }
 
 // Until the socket is ready.
 Status RenderProcess::wait(short events) const {

@@ -15,7 +15,8 @@ struct LineText {
 class TextCache {
 public:
   // The texts that `key` stands for: all that they are made of.
-  TextCache(std::string folder, uint64_t key) : path_(folder + fmt::format("/chats-{:016x}.jsonl", key)), folder_(std::move(folder)) {}
+  TextCache(std::string folder, uint64_t key)
+      : path_(folder + fmt::format("/chats-{:016x}.jsonl", key)), folder_(std::move(folder)) {}
   // Nothing: they are not there, or the file is damaged, and will be replaced.
   std::optional<std::vector<LineText>> load() const;
   // All lines of the file. An error: the folder cannot be written.

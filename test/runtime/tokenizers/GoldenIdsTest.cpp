@@ -2,6 +2,7 @@
 #include "runtime/tokenizers/Tokenizer.h"
 
 #include "runtime/base/Json.h"
+#include "runtime/random/Philox.h"
 #include "test/Places.h"
 #include "test/runtime/TempDir.h"
 
@@ -65,6 +66,44 @@ TEST_P(GoldenIds, areThoseOfTheLibrary) {
     found.clear();
     ASSERT_TRUE(isOk(encoder->encode(text, true, found)));
     EXPECT_EQ(found, ids) << i;
+  }
+}
+
+// Whole characters: a token of bytes may be a part of one.
+std::vector<size_t> placesOf(const std::string &text, const std::vector<TextRange> &places) {
+  const auto isInside = [&](size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  std::vector<size_t> numbers;
+  for (const TextRange &place : places) {
+    size_t begin = place.begin, end = place.end;
+    while (isInside(begin))
+      --begin;
+    while (isInside(end))
+      ++end;
+    numbers.push_back(begin), numbers.push_back(end);
+  }
+  return numbers;
+}
+
+TEST_P(GoldenIds, standWhereTheLibrarySays) {
+  const std::string folder = kTokenizers + GetParam();
+  if (!std::filesystem::exists(folder + "/places.json"))
+    GTEST_SKIP() << "sentencepiece's own";
+  const nlohmann::json expected = readJson(folder + "/places.json")["rows"];
+  const auto tokenizer = openTokenizer({"", modelIn(folder)}).take();
+  const auto encoder = tokenizer->encoder();
+  for (size_t i = 0; i < strings().size(); ++i) {
+    if (expected[i].is_null())
+      continue;
+    const std::string text = strings()[i][1];
+    std::vector<int32_t> ids;
+    std::vector<TextRange> places;
+    ASSERT_TRUE(isOk(encoder->encode(text, false, ids, &places)));
+    ASSERT_EQ(ids.size(), places.size());
+    const nlohmann::json found = placesOf(text, places);
+    EXPECT_EQ(fmt::format("{:016x}", hashName(found.dump())), expected[i].get<std::string>())
+        << i << " " << strings()[i].dump() << " " << found.dump();
   }
 }
 

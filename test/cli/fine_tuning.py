@@ -1,0 +1,145 @@
+"""mgrun --sft and mgc-data show: templates, what is refused, what is kept and saved. usage: fine_tuning.py BIN ROOT"""
+import gzip
+import json
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+from tool_runs import CLEAN, GOLDEN, compile_plan, enter_folder, expect, records, run  # noqa: E402
+
+MODEL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 16, "intermediate_size": 16,
+         "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
+OWN = {"mgc": {"model": {"head": {"softcap": 5}}}}
+TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+SFT = ["--data", "chats.jsonl", "--sft", "--tokenizer-model", "tokenizer"]
+STEP = ["--train-iters", 1, "--lr", "1e-3", "--lr-decay-style", "constant"]
+
+
+def chat(question, answer, **more):
+    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer} | more]}
+
+
+def write_lines(path, lines):
+    pathlib.Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def setUpModule():
+    enter_folder()
+    shutil.copytree(GOLDEN / "tokenizers/qwen2", "tokenizer")
+    pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE)
+    pathlib.Path("tokenizer/generation_config.json").write_text("{}")
+    write_lines("chats.jsonl", [chat("the cat", f"sat on the mat {i}") for i in range(6)])
+    for name, config in ("model", MODEL), ("own", MODEL | OWN):
+        pathlib.Path(f"{name}.json").write_text(json.dumps(config))
+        compile_plan(name, f"{name}.json", "--seq 64 --gbs 2")
+
+
+def loss(*flags, plan="model", data=()):
+    pathlib.Path("log").unlink(missing_ok=True)
+    run("mgrun", plan, *(data or SFT), *STEP, "--log", "log", *flags)
+    return records("log")[0]["loss"], records("log")[0]["tokens"]
+
+
+def shown(*flags):
+    return [json.loads(line) for line in run("mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--json", *flags).stdout.splitlines()]
+
+
+class FineTuning(unittest.TestCase):
+    def test_show(self):
+        samples = shown("--count", 6)
+        self.assertEqual(len(samples), 6)
+        document = samples[0]["documents"][0]
+        learned = "".join(text for text, is_learned in zip(self.texts(document["ids"]), document["learned"]) if is_learned)
+        self.assertRegex(learned, r"^sat on the mat \d<\|im_end\|>\n$")
+        self.assertRegex(document["text"], r"^<\|im_start\|>user\nthe cat<\|im_end\|>\n<\|im_start\|>assistant\nsat")
+        packed = shown("--packed", "--seq", 128)
+        self.assertEqual([len(sample["documents"]) for sample in packed], [len(packed[0]["documents"])] * (len(packed) - 1)
+                         + [6 - len(packed[0]["documents"]) * (len(packed) - 1)])
+        text = run("mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--count", 1).stdout
+        self.assertRegex(text, r"⟦sat on the mat \d<\|im_end\|>\n⟧")
+
+    def texts(self, ids):
+        vocabulary = json.loads(pathlib.Path("tokenizer/tokenizer.json").read_text())
+        names = {id: text for text, id in vocabulary["model"]["vocab"].items()} | {t["id"]: t["content"] for t in vocabulary["added_tokens"]}
+        return [names[id].replace("Ġ", " ").replace("Ċ", "\n") for id in ids]
+
+    def test_what_is_learned(self):
+        line = chat("a", "b")
+        line["messages"] += chat("c", "d d d")["messages"]
+        write_lines("turns.jsonl", [line] * 2)
+        data = ["--data", "turns.jsonl", *SFT[2:]]
+        answers, last, everything = (loss("--sft-learn", learn, data=data)[1] for learn in ("answers", "last-answer", "all"))
+        self.assertLess(last, answers)
+        self.assertLess(answers, everything)
+        line["messages"][1]["weight"] = 0
+        write_lines("turns.jsonl", [line] * 2)
+        self.assertEqual(loss(data=data)[1], last)
+
+    def test_compressed_and_kept(self):
+        plain = loss()
+        pathlib.Path("chats.jsonl.gz").write_bytes(gzip.compress(pathlib.Path("chats.jsonl").read_bytes()))
+        self.assertEqual(loss(data=["--data", "chats.jsonl.gz", *SFT[2:]]), plain)
+        self.assertEqual(loss("--data-cache-path", "kept"), plain)
+        kept, = pathlib.Path("kept").iterdir()
+        environment = CLEAN | {"MGC_PYTHON": "/bin/false"}
+        for flags in [], ["--chat-template", "tokenizer/chat_template.jinja"]:
+            expect(1, ["needs Python 3 with jinja2", "apt install python3-jinja2"], "mgrun", "model", *SFT, *STEP, *flags, env=environment)
+        kept.write_bytes(kept.read_bytes().replace(b"mat", b"hat", 1))  # damaged: made again
+        self.assertEqual(loss("--data-cache-path", "kept"), plain)
+        self.assertNotIn(b"hat", kept.read_bytes())
+
+    def test_refusals(self):
+        for line, message in ((chat("a", "b", tool_calls=[{"function": {"name": "f", "arguments": {}}}]),
+                               'line 1: message 1: "tool_calls" is not read by the chat template of tokenizer'),
+                              (chat("a", "b") | {"tools": [{}]}, '"tools" are not read by'),
+                              (chat("a", "b") | {"id": 1}, 'line 1: "id" is not understood'),
+                              (chat("a", "\ufdd0"), "has a character U+FDD0"),
+                              (chat("a", "b") | {"chat_template_kwargs": {"x": 1}}, '"x" is not read by')):
+            write_lines("bad.jsonl", [line])
+            expect(1, ["mgrun: bad.jsonl: ", message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP)
+        for text, message in (("{% if %}", "t.jinja: line 1: Expected an expression"),
+                              ("{{ raise_exception('not so') }}", "chats.jsonl: line 1: t.jinja: not so"),
+                              ("{{ messages[9].content.x }}", "the template: UndefinedError"),
+                              ("{{ messages | length }}", 'message 0: its "content" is not in the text')):
+            pathlib.Path("t.jinja").write_text(text)
+            expect(1, message, "mgrun", "model", *SFT, *STEP, "--chat-template", "t.jinja")
+        expect(1, "--chat-template-kwargs: is [1], expected a JSON object", "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", "[1]")
+        expect(2, "--sft-learn", "mgrun", "model", *SFT, *STEP, "--sft-learn", "some")
+
+    def test_saved_folder_is_whole(self):
+        run("mgrun", "model", *SFT, *STEP, "--save", "saved")
+        names = {path.name for path in pathlib.Path("saved").iterdir()}
+        self.assertLessEqual({"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"}, names)
+        pathlib.Path("other.jinja").write_text(TEMPLATE.replace("user", "user "))
+        run("mgrun", "model", *SFT, *STEP, "--chat-template", "other.jinja", "--save", "other")
+        self.assertEqual(pathlib.Path("other/chat_template.jinja").read_text(), pathlib.Path("other.jinja").read_text())
+        # From a checkpoint of the folder, without a tokenizer that is named.
+        run("mgrun", "model", "--mock-data", "--load", "saved/iter_0000001", "--finetune", *STEP, "--save", "again")
+        self.assertEqual(pathlib.Path("again/tokenizer.json").read_bytes(), pathlib.Path("tokenizer/tokenizer.json").read_bytes())
+        run("mgrun", "model", *SFT, *STEP, "--save", "bare", "--no-save-tokenizer-assets")
+        self.assertFalse(pathlib.Path("bare/tokenizer.json").exists())
+
+    def test_another_template_is_no_resume(self):
+        run("mgrun", "model", *SFT, *STEP, "--save", "first")
+        pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE + " ")
+        try:
+            expect(1, "a chat template with the hash", "mgrun", "model", *SFT, *STEP[2:], "--load", "first", "--train-iters", 2)
+        finally:
+            pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE)
+
+    def test_own_architecture(self):
+        said = run("mgrun", "own", *SFT, *STEP, "--save", "owned")
+        self.assertIn("no class of transformers computes this architecture", said.stdout + said.stderr)
+        config = json.loads(pathlib.Path("owned/config.json").read_text())
+        self.assertEqual((config["model_type"], "architectures" in config), ("mgc", False))
+        self.assertEqual(config["mgc"]["base"], {"model_type": "llama", "architectures": ["LlamaForCausalLM"]})
+        compile_plan("again_own", "owned", "--seq 64 --gbs 2")
+        before, after = (loss("--load", "owned", "--finetune", plan=plan) for plan in ("own", "again_own"))
+        self.assertEqual(before, after)
+        expect(1, "softcap", "mgrun", "model", *SFT, *STEP, "--load", "owned", "--finetune")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)
