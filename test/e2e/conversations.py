@@ -100,11 +100,11 @@ def check_losses(name, tools, tokenizer, model, runs):
     expected, tokens = loss_of(tokenizer, model, lines)
     shown = tools.run("mgc-data", "show", "chats.jsonl", "--tokenizer-model", "model", "--seq", LENGTH, "--count", CHATS, "--packed",
                       "--json")
-    packed = len(shown.splitlines()) + len(shown.splitlines()) % 2  # an odd number does not divide by dp 2
+    packed = len(shown.splitlines())
     wrong = 0
     for run, flags in runs.items():
         for kind, samples, more in (("own", CHATS, ""), ("packed", packed, PACKED)):
-            if kind == "packed" and len(shown.splitlines()) % 2:
+            if run == "dp2" and samples % 2:
                 continue
             step = tools.train(f"{flags} {more}", "chats.jsonl", samples, "--train-iters", 1, "--lr", 0)[0]
             differs = abs(step["loss"] - expected)
@@ -120,7 +120,7 @@ def check_chat(name, tools):
     chat = transformers.pipeline("text-generation", str(tools.folder / "saved"), dtype=torch.float32)
     said = chat(line["messages"][:1], max_new_tokens=24, do_sample=False)[0]["generated_text"][-1]["content"].strip()
     print(f"{name}: transformers says {said!r}")
-    return said != "on the mat"
+    return not said.startswith("on the mat")  # what ends a turn is no token of every tokenizer here, and so ends no answer
 
 
 def main():
