@@ -120,7 +120,7 @@ def check_chat(name, tools):
     chat = transformers.pipeline("text-generation", str(tools.folder / "saved"), dtype=torch.float32)
     said = chat(line["messages"][:1], max_new_tokens=24, do_sample=False)[0]["generated_text"][-1]["content"].strip()
     print(f"{name}: transformers says {said!r}")
-    return not said.startswith("on the mat")  # what ends a turn is no token of every tokenizer here, and so ends no answer
+    return not said.startswith("on the mat")  # where no token ends a turn, it goes on
 
 
 def main():
