@@ -139,27 +139,33 @@ public:
   // Keeps the texts in `kept`, for the cache.
   Status read(const LineBlock &block, std::vector<LineText> *kept) {
     std::vector<Result<ChatLine>> lines;
-    MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t) {
+    std::vector<int64_t> numbers;
+    MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t number) {
+      if (line.find_first_not_of(" \t") == std::string_view::npos)
+        return Status::ok();
       Result<OrderedJson> json = parseOrderedJson(line);
       lines.push_back(json.isOk() ? readChatLine(json.take(), options_.chats.form) : json.status());
+      numbers.push_back(number);
       return Status::ok();
     }));
     MGC_ASSIGN(texts, textsOf(lines));
     for (size_t i = 0; i < lines.size(); ++i) {
-      const int64_t line = block.begin.line + int64_t(i);
-      Status added = texts[i].isOk() ? add(*texts[i], line) : texts[i].status();
-      MGC_TRY(std::move(added).at(fmt::format("line {}", line + 1)));
+      if (!texts[i].isOk())
+        return Status(texts[i].status()).at(fmt::format("line {}", numbers[i] + 1));
+      texts[i]->line = numbers[i];
+      MGC_TRY(add(*texts[i]));
       if (kept)
         kept->push_back(texts[i].take());
     }
     return Status::ok();
   }
 
-  Status add(const LineText &text, int64_t line) {
-    MGC_ASSIGN(tokens, tokenize(text.chat, options_.chats.form.learn, *encoder_));
+  Status add(const LineText &text) {
+    Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
+    MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
     if (text.isPair)
       tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
-    data_.add(std::move(tokens), line);
+    data_.add(std::move(tokens), text.line);
     return Status::ok();
   }
 
@@ -252,8 +258,8 @@ Result<uint64_t> keyOf(const LineReader &lines, const ChatTemplate &chat, const 
 
 Status readThrough(const TextCache &cache, const LineReader &lines, ChatReader &reader, const std::atomic<bool> *stop) {
   if (const auto kept = cache.load()) {
-    for (size_t i = 0; i < kept->size(); ++i)
-      MGC_TRY(reader.add((*kept)[i], int64_t(i)).at(fmt::format("line {}", i + 1)));
+    for (const LineText &text : *kept)
+      MGC_TRY(reader.add(text));
     return Status::ok();
   }
   std::vector<LineText> texts;

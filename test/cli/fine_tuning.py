@@ -32,6 +32,8 @@ def setUpModule():
     pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE)
     pathlib.Path("tokenizer/generation_config.json").write_text("{}")
     write_lines("chats.jsonl", [chat("the cat", f"sat on the mat {i}") for i in range(6)])
+    with open("chats.jsonl", "a") as file:
+        file.write("  \n\n")
     for name, config in ("model", MODEL), ("own", MODEL | OWN):
         pathlib.Path(f"{name}.json").write_text(json.dumps(config))
         compile_plan(name, f"{name}.json", "--seq 64 --gbs 2")

@@ -48,7 +48,7 @@ Result<RenderProcess::Started> RenderProcess::start(const nlohmann::ordered_json
   std::vector<std::string> candidates = {"python3", "/usr/bin/python3"};
   if (const char *given = std::getenv("MGC_PYTHON"))
     candidates = {given};
-  std::string found, module;
+  std::string found;
   for (const std::string &python : candidates) {
     Result<RenderProcess> process = spawn(python, stop);
     Result<nlohmann::ordered_json> answer = process.isOk() ? process->answer(request) : process.status();
@@ -56,16 +56,14 @@ Result<RenderProcess::Started> RenderProcess::start(const nlohmann::ordered_json
       return answer.isOk() ? errorf("a request to end came while it was rendered") : answer.status();
     if (answer.isOk() && !answer->contains("missing"))
       return Started{process.take(), answer.take()};
-    if (answer.isOk())
-      module = (*answer)["missing"].get<std::string>();
     const std::string why = answer.isOk() ? fmt::format("{}: {}", python, (*answer)["error"].get<std::string>())
                                           : answer.status().message();
     found += fmt::format("{}{}", found.empty() ? "" : "; ", why);
   }
-  return errorf("needs Python 3 with {0}, found {1}; expected it installed (Debian: apt install python3-{0}; pip "
-                "install {0}), or "
-                "MGC_PYTHON=PROGRAM that has it",
-                module.empty() ? "jinja2" : module, found);
+  const std::string_view needed = request.contains("parquet") ? "pyarrow" : "jinja2";
+  return errorf("needs Python 3 with {0}, found {1}; expected it installed ({2}pip install {0}), or MGC_PYTHON=PROGRAM "
+                "that has it",
+                needed, found, needed == "jinja2" ? "Debian: apt install python3-jinja2; else " : "");
 }
 
 Status RenderProcess::ended(std::string_view what) const { return errorf("{}: {}", python_, what); }

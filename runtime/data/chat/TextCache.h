@@ -10,6 +10,7 @@ namespace mgc {
 struct LineText {
   ChatText chat;
   bool isPair = false;
+  int64_t line = 0; // its number in the file, from 0
 };
 
 class TextCache {
