@@ -109,6 +109,7 @@ class FineTuning(unittest.TestCase):
             pathlib.Path("t.jinja").write_text(text)
             expect(1, message, "mgrun", "model", *SFT, *STEP, "--chat-template", "t.jinja")
         expect(1, "--chat-template-kwargs: is [1], expected a JSON object", "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", "[1]")
+        expect(1, '--chat-template-kwargs: "think" is not read by', "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", '{"think": 1}')
         expect(2, "--sft-learn", "mgrun", "model", *SFT, *STEP, "--sft-learn", "some")
 
     def test_saved_folder_is_whole(self):

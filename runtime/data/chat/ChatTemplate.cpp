@@ -64,6 +64,11 @@ bool isOfCall(const OrderedJson &message, std::string_view field) {
   return field == "tool_call_id" || (field == "name" && message["role"] == "tool");
 }
 
+Status verifyNoVariables(const ChatTemplateOptions &options) {
+  return options.variables.empty() ? Status::ok()
+                                   : errorf("--chat-template-kwargs: there is no template in Jinja that reads them");
+}
+
 Json chatMl() {
   Json roles;
   for (const char *role : {"system", "user", "assistant", "tool"})
@@ -109,8 +114,10 @@ Result<std::unique_ptr<ChatTemplate>> openChatTemplate(const ChatTemplateOptions
   if (!options.file.empty()) {
     MGC_SET(source.text, readFile(options.file, kMostBytes));
     const Result<Json> json = parseJson(source.text);
-    if (json.isOk() && json->is_object())
+    if (json.isOk() && json->is_object()) {
+      MGC_TRY(verifyNoVariables(options));
       return makeRoleTemplate(*json, options.file).at(options.file);
+    }
     if (options.file.ends_with(".json"))
       return errorf("{}: {}", options.file,
                     json.isOk() ? "expected an object with \"roles\"" : json.status().message());
@@ -118,9 +125,10 @@ Result<std::unique_ptr<ChatTemplate>> openChatTemplate(const ChatTemplateOptions
   }
   if (!source.text.empty()) {
     for (const auto &entry : options.variables.items())
-      source.variables[entry.key()] = entry.value();
+      source.variables[entry.key()] = entry.value(), source.given.push_back(entry.key());
     return makeJinjaTemplate(std::move(source), options.stop);
   }
+  MGC_TRY(verifyNoVariables(options));
   if (!tokenizer.idOf("<|im_start|>") || !tokenizer.idOf("<|im_end|>"))
     return std::unique_ptr<ChatTemplate>();
   return makeRoleTemplate(chatMl(), "ChatML");

@@ -128,6 +128,9 @@ Result<std::unique_ptr<ChatTemplate>> makeJinjaTemplate(JinjaSource source, cons
     MGC_ASSIGN(renderer, Renderer::start(*text, source.variables, stop).at(source.name));
     renderers.push_back(std::move(renderer));
   }
+  for (const std::string &name : source.given)
+    if (std::ranges::none_of(renderers, [&](const Renderer &renderer) { return renderer.readsVariable(name); }))
+      return errorf("--chat-template-kwargs: \"{}\" is not read by {}", printable(name), source.name);
   return std::unique_ptr<ChatTemplate>(std::make_unique<JinjaTemplate>(std::move(source), std::move(renderers)));
 }
 

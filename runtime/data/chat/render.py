@@ -15,10 +15,14 @@ import datetime  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import re  # noqa: E402
+import resource  # noqa: E402
 import signal  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
 
 # Characters that Unicode gives to nobody: one stands for a message's content, one is around the number of a marked part.
 PROBE, MARK = "\ufdd0", "\ufdd1"
+MOST_BYTES = 8 << 30  # of a process that renders: a template may never end
 
 
 class Refused(Exception):
@@ -124,14 +128,13 @@ class Chat:
         whole = self.text if i + 1 == len(self.messages) else self.rendered(self.messages[:i + 1])
         begin = len(prompt) if prompt is not None and self.text.startswith(prompt) else None
         end = len(whole) if whole is not None and self.text.startswith(whole) else None
-        if begin is None or end is None or end < begin:
+        if begin is None or end is None:
             head, tail = self.around(self.messages[:i], i, self.messages[i + 1:])
             if begin is None and prompt is not None:  # an answer without the thoughts that the prompt begins
                 begin = self.common(prompt, self.rendered(self.messages[:i]))
             if begin is None and self.text.startswith(head):
                 begin = len(head)
-            end = None
-            if self.text.endswith(tail):
+            if end is None and self.text.endswith(tail):
                 alone = self.around(self.messages[:i], i, [])[1]
                 end = len(self.text) - len(tail) + len(alone if tail.startswith(alone) else whole_marks(tail, alone))
         if begin is None or end is None or end < begin:
@@ -221,13 +224,23 @@ def lines_of_parquet(path, out):
     return {"rows": rows}
 
 
+def end_with(parent):
+    """A template may be at work when the program that has started this process is killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever has started the process ends it
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     renderer = None
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
+        line = line.decode()
         request = json.loads(line)
         try:
             if "template" in request:
+                resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
                 renderer = Renderer(request["template"], request["variables"])
                 answer = {"has_marks": renderer.has_marks, "names": renderer.names, "variables": renderer.read}
             elif "parquet" in request:
