@@ -9,6 +9,8 @@
 
 namespace mgc {
 
+inline constexpr int64_t kStaged = 4096; // elements that are converted, or looked at, at once, on the stack
+
 // Elements [begin, begin + count) of a bucket.
 struct BucketRange {
   int64_t begin = 0, count = 0;

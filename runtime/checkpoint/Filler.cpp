@@ -15,8 +15,6 @@ using plan::Plan;
 
 namespace {
 
-constexpr int64_t kStaged = 4096; // elements that are converted at once
-
 // Values, masters and moments of all buckets of a rank.
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {

@@ -4,6 +4,7 @@
 #include "runtime/base/Problems.h"
 
 #include "runtime/base/Bf16.h"
+#include "runtime/checkpoint/BucketBuffer.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,6 @@ using plan::Plan;
 
 namespace {
 
-constexpr int64_t kStaged = 4096; // elements that are looked at together
 using Staged = std::array<float, kStaged>;
 
 // One rank's copy of a block.

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Problems.h"
 
+#include "runtime/checkpoint/BucketBuffer.h"
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/VerifyWeights.h"
 #include "runtime/random/Philox.h"
@@ -19,8 +20,6 @@ using plan::Parameter;
 using plan::Plan;
 
 namespace {
-
-constexpr int64_t kStaged = 4096; // elements that are converted at once
 
 // The tensor under its name, else under the first alias that the checkpoint has; null: under none.
 const TensorView *findTensor(const Checkpoint &checkpoint, const FileTensor &tensor) {

@@ -9,7 +9,6 @@ namespace mgc {
 
 namespace {
 
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostBytes = int64_t(1) << 30;
@@ -20,20 +19,21 @@ bool isThere(const fs::path &path) {
 }
 
 // The file's object; an empty one where it is missing.
-Result<Json> readObject(const fs::path &path) {
+Result<nlohmann::json> readObject(const fs::path &path) {
   if (!isThere(path))
-    return Json::object();
+    return nlohmann::json::object();
   MGC_ASSIGN(text, readFile(path.string(), kMostBytes));
   MGC_ASSIGN(json, parseJson(text).at(path.string()));
-  return json.is_object() ? json : Json::object();
+  return json.is_object() ? json : nlohmann::json::object();
 }
 
 // "chat_template" of a tokenizer_config.json: a text, or [{"name": "default", "template": TEXT}, ..].
-Status readTemplates(const Json &field, JinjaSource &out) {
+Status readTemplates(const nlohmann::json &field, JinjaSource &out) {
   if (field.is_string())
     out.text = field.get<std::string>();
-  for (const Json &row : field.is_array() ? field : Json::array()) {
-    if (!row.is_object() || !row.value("name", Json()).is_string() || !row.value("template", Json()).is_string())
+  for (const nlohmann::json &row : field.is_array() ? field : nlohmann::json::array()) {
+    if (!row.is_object() || !row.value("name", nlohmann::json()).is_string() ||
+        !row.value("template", nlohmann::json()).is_string())
       return errorf("chat_template: expected a text, or a list of objects with \"name\" and \"template\"");
     if (row["name"] == "default" || row["name"] == "tool_use")
       (row["name"] == "default" ? out.text : out.toolText) = row["template"].get<std::string>();
@@ -46,15 +46,17 @@ Result<JinjaSource> templateOfFolder(const fs::path &folder) {
   JinjaSource out{"the chat template of " + folder.string(), {}, {}};
   MGC_ASSIGN(config, readObject(folder / "tokenizer_config.json"));
   MGC_ASSIGN(map, readObject(folder / "special_tokens_map.json"));
-  MGC_TRY(readTemplates(config.value("chat_template", Json()), out).at((folder / "tokenizer_config.json").string()));
+  MGC_TRY(readTemplates(config.value("chat_template", nlohmann::json()), out)
+              .at((folder / "tokenizer_config.json").string()));
   for (const auto &[path, text] : {std::pair(folder / "chat_template.jinja", &out.text),
                                    {folder / "additional_chat_templates" / "tool_use.jinja", &out.toolText}})
     if (isThere(path))
       MGC_SET(*text, readFile(path.string(), kMostBytes));
   for (const char *name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
-    for (const Json *file : {&map, &config}) {
-      const Json token = file->value(name, Json());
-      if (const Json text = token.is_object() ? token.value("content", Json()) : token; text.is_string())
+    for (const nlohmann::json *file : {&map, &config}) {
+      const nlohmann::json token = file->value(name, nlohmann::json());
+      if (const nlohmann::json text = token.is_object() ? token.value("content", nlohmann::json()) : token;
+          text.is_string())
         out.variables[name] = text;
     }
   return out;
@@ -69,8 +71,8 @@ Status verifyNoVariables(const ChatTemplateOptions &options) {
                                    : errorf("--chat-template-kwargs: there is no template in Jinja that reads them");
 }
 
-Json chatMl() {
-  Json roles;
+nlohmann::json chatMl() {
+  nlohmann::json roles;
   for (const char *role : {"system", "user", "assistant", "tool"})
     roles[role] = {{"before", fmt::format("<|im_start|>{}\n", role)},
                    {"after", "<|im_end|>\n"},
@@ -113,7 +115,7 @@ Result<std::unique_ptr<ChatTemplate>> openChatTemplate(const ChatTemplateOptions
     MGC_SET(source, templateOfFolder(folder.empty() ? fs::path(".") : folder));
   if (!options.file.empty()) {
     MGC_SET(source.text, readFile(options.file, kMostBytes));
-    const Result<Json> json = parseJson(source.text);
+    const Result<nlohmann::json> json = parseJson(source.text);
     if (json.isOk() && json->is_object()) {
       MGC_TRY(verifyNoVariables(options));
       return makeRoleTemplate(*json, options.file).at(options.file);

@@ -22,7 +22,7 @@ import time  # noqa: E402
 
 # Characters that Unicode gives to nobody: one stands for a message's content, one is around the number of a marked part.
 PROBE, MARK = "\ufdd0", "\ufdd1"
-MOST_BYTES = 8 << 30  # of a process that renders: a template may never end
+MOST_BYTES = 8 << 30  # memory of a process that renders: a template may never end
 
 
 class Refused(Exception):
