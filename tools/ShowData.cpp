@@ -89,7 +89,7 @@ Result<bool> hasConversations(const std::string &path) {
   if (block)
     MGC_TRY(forEachLine(*block, [&](std::string_view line, int64_t number) {
       const Result<Json> json = parseJson(line);
-      found = found || (number == 0 && json.isOk() && json->is_object() && !json->contains("text"));
+      found = found || (number == 0 && !(json.isOk() && json->is_object() && json->contains("text")));
       return Status::ok();
     }));
   return found;

@@ -279,5 +279,9 @@ int main(int argc, char **argv) {
   for (const std::string &path : described)
     if (Status found = describe(path); !found.isOk())
       status = found;
+  if (!status.isOk() && stopRequested) {
+    fail(status);
+    return 130;
+  }
   return leave(status.isOk() ? checkOutput() : status);
 }

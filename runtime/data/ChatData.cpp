@@ -262,6 +262,7 @@ Status readThrough(const TextCache &cache, const LineReader &lines, ChatReader &
       MGC_TRY(reader.add(text));
     return Status::ok();
   }
+  MGC_TRY(cache.prepare().at("--data-cache-path"));
   std::vector<LineText> texts;
   MGC_TRY(readAll(lines, reader, &texts, stop));
   return cache.save(texts).at("--data-cache-path");

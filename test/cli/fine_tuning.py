@@ -102,7 +102,13 @@ class FineTuning(unittest.TestCase):
                               (chat("a", "b") | {"chat_template_kwargs": {"x": 1}}, '"x" is not read by')):
             write_lines("bad.jsonl", [line])
             expect(1, ["mgrun: bad.jsonl: ", message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP)
-        for text, message in (("{% if %}", "t.jinja: line 1: Expected an expression"),
+        pathlib.Path("t.jinja").write_bytes(b"\xff\xfe{{ messages }}")
+        expect(1, "t.jinja: byte 0xff at position 0 is not UTF-8", "mgrun", "model", *SFT, *STEP, "--chat-template", "t.jinja")
+        for text, message in (("", "t.jinja: is empty, expected a template in Jinja"),
+                              ("{{ '\\ud800' }}{{ messages[0].content }}{{ messages[1].content }}", "half of a character"),
+                              (TEMPLATE.replace("{{ m.content }}", "{% set c %}{% generation %}{{ m.content }}{% endgeneration %}{% endset %}{{ c | upper }}"),
+                               "the template changes what {% generation %} marks"),
+                              ("{% if %}", "t.jinja: line 1: Expected an expression"),
                               ("{{ raise_exception('not so') }}", "chats.jsonl: line 1: t.jinja: not so"),
                               ("{{ messages[9].content.x }}", "the template: UndefinedError"),
                               ("{{ messages | length }}", 'message 0: its "content" is not in the text')):

@@ -2,6 +2,7 @@
 #include "runtime/data/chat/ChatTemplate.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Utf8.h"
 
 #include <filesystem>
 
@@ -50,8 +51,10 @@ Result<JinjaSource> templateOfFolder(const fs::path &folder) {
               .at((folder / "tokenizer_config.json").string()));
   for (const auto &[path, text] : {std::pair(folder / "chat_template.jinja", &out.text),
                                    {folder / "additional_chat_templates" / "tool_use.jinja", &out.toolText}})
-    if (isThere(path))
+    if (isThere(path)) {
       MGC_SET(*text, readFile(path.string(), kMostBytes));
+      out.isThere = true;
+    }
   for (const char *name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
     for (const nlohmann::json *file : {&map, &config}) {
       const nlohmann::json token = file->value(name, nlohmann::json());
@@ -123,8 +126,13 @@ Result<std::unique_ptr<ChatTemplate>> openChatTemplate(const ChatTemplateOptions
     if (options.file.ends_with(".json"))
       return errorf("{}: {}", options.file,
                     json.isOk() ? "expected an object with \"roles\"" : json.status().message());
-    source.name = options.file, source.toolText.clear();
+    source.name = options.file, source.toolText.clear(), source.isThere = true;
   }
+  if (const auto at = firstInvalidUtf8(source.text))
+    return errorf("{}: byte {:#04x} at position {} is not UTF-8", source.name,
+                  static_cast<unsigned char>(source.text[*at]), *at);
+  if (source.isThere && source.text.empty())
+    return errorf("{}: is empty, expected a template in Jinja", source.name);
   if (!source.text.empty()) {
     for (const auto &entry : options.variables.items())
       source.variables[entry.key()] = entry.value(), source.given.push_back(entry.key());

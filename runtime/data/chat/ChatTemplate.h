@@ -52,6 +52,7 @@ struct JinjaSource {
   std::string name, text; // name: for messages
   std::string toolText;   // the template of conversations with tools; empty: the same
   OrderedJson variables = OrderedJson::object();
+  bool isThere = false;                // a file has it, be it empty
   std::vector<std::string> given = {}; // variables that are an error if the template does not read them
 };
 Result<std::unique_ptr<ChatTemplate>> makeJinjaTemplate(JinjaSource source, const std::atomic<bool> *stop);

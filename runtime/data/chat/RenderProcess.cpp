@@ -16,7 +16,7 @@ extern char **environ;
 namespace mgc {
 
 void RenderProcess::kill(int process) {
-  ::kill(process, SIGKILL);
+  ::kill(-process, SIGKILL); // with what a wrapper has started
   while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -34,9 +34,16 @@ Result<RenderProcess> RenderProcess::spawn(const std::string &python, const std:
     posix_spawn_file_actions_adddup2(&actions, theirs.number(), number);
   std::string name = python, flag = "-c", script(kRenderScript);
   std::array<char *, 4> arguments = {name.data(), flag.data(), script.data(), nullptr};
+  posix_spawnattr_t
+      attributes; // a group of its own, with no signal blocked: this program blocks those that ask it to end
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   pid_t process = 0;
-  const int error = ::posix_spawnp(&process, name.c_str(), &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const int error = ::posix_spawnp(&process, name.c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions), posix_spawnattr_destroy(&attributes);
   if (error != 0)
     return errorf("{}: {}", python, std::strerror(error));
   out.process_ = Owned<int, kill>(process);
@@ -83,7 +90,7 @@ Status RenderProcess::wait(short events) const {
 }
 
 Result<nlohmann::ordered_json> RenderProcess::answer(const nlohmann::ordered_json &request) {
-  const std::string text = request.dump() + "\n";
+  const std::string text = request.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   for (size_t done = 0; done < text.size();) {
     MGC_TRY(wait(POLLOUT));
     const ssize_t sent = ::send(socket_.number(), text.data() + done, text.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -40,9 +40,13 @@ std::optional<std::vector<LineText>> TextCache::load() const {
   return texts;
 }
 
-Status TextCache::save(const std::vector<LineText> &texts) const {
+Status TextCache::prepare() const {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
+  return AtomicFile::create(path_).status();
+}
+
+Status TextCache::save(const std::vector<LineText> &texts) const {
   MGC_ASSIGN(file, AtomicFile::create(path_));
   Checksum checksum;
   for (const LineText &text : texts) {

@@ -20,7 +20,9 @@ public:
       : path_(folder + fmt::format("/chats-{:016x}.jsonl", key)), folder_(std::move(folder)) {}
   // Nothing: they are not there, or the file is damaged, and will be replaced.
   std::optional<std::vector<LineText>> load() const;
-  // All lines of the file. An error: the folder cannot be written.
+  // An error: the folder cannot be written. Before the work whose texts it will keep.
+  Status prepare() const;
+  // All lines of the file.
   Status save(const std::vector<LineText> &texts) const;
 
 private:

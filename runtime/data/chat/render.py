@@ -20,8 +20,7 @@ import signal  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
-# Characters that Unicode gives to nobody: one stands for a message's content, one is around the number of a marked part.
-PROBE, MARK = "\ufdd0", "\ufdd1"
+PROBE = "\ufdd0"  # stands for a message's content: a character that Unicode gives to nobody
 MOST_BYTES = 8 << 30  # memory of a process that renders: a template may never end
 
 
@@ -35,11 +34,10 @@ class Renderer:
         import jinja2.meta
         import jinja2.sandbox
 
-        marks = self.marks = []
+        blocks, marks = self.blocks, self.marks = [], []  # what is rendered so far; (begin, text) of what is marked in it
 
         class Generation(jinja2.ext.Extension):
-            """{% generation %} .. {% endgeneration %}: the text between them is what the model says. Its number stands for it
-            until the whole text is there."""
+            """{% generation %} .. {% endgeneration %}: the text between them is what the model says."""
 
             tags, has_marks = {"generation"}, False
 
@@ -51,8 +49,8 @@ class Renderer:
 
             def _marked(self, caller):
                 text = caller()
-                marks.append(text)
-                return f"{MARK}{len(marks) - 1}{MARK}"
+                marks.append((sum(map(len, blocks)), text))
+                return text
 
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
@@ -67,27 +65,22 @@ class Renderer:
         self.variables = variables
         self.has_marks = any(extension.has_marks for extension in environment.extensions.values()
                              if isinstance(extension, Generation))
-        self.names = sorted({node.attr for node in tree.find_all(jinja2.nodes.Getattr)} |
-                            {node.value for node in tree.find_all(jinja2.nodes.Const) if isinstance(node.value, str)})
+        names = {node.attr for node in tree.find_all(jinja2.nodes.Getattr)} | {
+            node.value for node in tree.find_all(jinja2.nodes.Const) if isinstance(node.value, str)}
+        self.names = sorted(name for name in names if name.isidentifier())
         self.read = sorted(jinja2.meta.find_undeclared_variables(tree))
 
     def render(self, chat, messages, prompts=False):
         """The text, and the parts of it that the template marks."""
-        self.marks.clear()
-        given = {**self.variables, **(chat.get("variables") or {})}
-        text = self.template.render(messages=messages, tools=chat.get("tools"), documents=None,
-                                    add_generation_prompt=prompts, **given)
-        return self.with_marked(text) if self.marks else (text, [])
-
-    def with_marked(self, text):
-        pieces, parts, size = [], [], 0
-        for i, piece in enumerate(text.split(MARK)):
-            if i % 2:
-                piece = self.marks[int(piece)]
-                parts.append([size, size + len(piece)])
-            pieces.append(piece)
-            size += len(piece)
-        return "".join(pieces), parts
+        self.marks.clear(), self.blocks.clear()
+        given = {**self.variables, **(chat.get("variables") or {}), "messages": messages, "tools": chat.get("tools"), "documents": None,
+                 "add_generation_prompt": prompts}
+        for block in self.template.generate(**given):
+            self.blocks.append(block)
+        text = "".join(self.blocks)
+        if any(text[begin:begin + len(marked)] != marked for begin, marked in self.marks):
+            raise Refused("the template changes what {% generation %} marks, so that it cannot be told what is learned")
+        return text, [[begin, begin + len(marked)] for begin, marked in self.marks]
 
 
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
@@ -203,9 +196,13 @@ def in_bytes(text, parts):
 
 def rendered(renderer, chat, line):
     try:
-        if (PROBE in line or MARK in line) and {PROBE, MARK} & set(json.dumps(chat, ensure_ascii=False)):
-            raise Refused("has a character U+FDD0 or U+FDD1, which stand for no text; expected it left out")
-        return Chat(renderer, chat).answer()
+        if PROBE in line and PROBE in json.dumps(chat, ensure_ascii=False):
+            raise Refused("has a character U+FDD0, which stands for no text; expected it left out")
+        answer = Chat(renderer, chat).answer()
+        answer["text"].encode()
+        return answer
+    except UnicodeEncodeError:
+        return {"error": "the template: makes half of a character (a lone surrogate)"}
     except Refused as error:
         return {"error": str(error)}
     except Exception as error:  # the template's, whatever it is
