@@ -293,6 +293,13 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
   const EncoderDescription &encoder = *model.encoder;
   if (encoder.patches.has_value() != encoder.imageTokens.has_value())
     problems.add("encoder.patches without encoder.image_tokens, or the other way; expected both or none");
+  if (encoder.embedding.types > 0)
+    problems.add("encoder.embedding.types = {}; expected 0: data have types of the decoder's tokens alone",
+                 encoder.embedding.types);
+  if (!encoder.patches && encoder.embedding.width != model.embedding.width)
+    problems.add(
+        "encoder.embedding.width = {} and embedding.width = {}; expected the same: both read one table of tokens",
+        encoder.embedding.width, model.embedding.width);
   if (model.attendsToEncoder()) {
     if (!std::ranges::all_of(layers, hasCross))
       problems.add("an encoder, and layers without cross; expected cross in each layer");
@@ -317,8 +324,8 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
     if (encoder.imageTokens->first >= patches->positions())
       problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first, patches->positions());
   }
-  if (encoder.embedding.types > 0 || encoder.embedding.width > 0 || encoder.embedding.scale != 1)
-    problems.add("encoder.embedding with types, width or scale, which patches have not");
+  if (encoder.embedding.width > 0 || encoder.embedding.scale != 1)
+    problems.add("encoder.embedding with width or scale, which patches have not");
 }
 
 static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
@@ -355,6 +362,12 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
   whole.check(model.finalNorm);
   whole.check(model.embedding.norm);
   whole.expectBound("head.softcap", model.head.softcap);
+  if (const int64_t width = model.embedding.width;
+      model.head.tied && !model.head.transform && width > 0 && width != model.hidden)
+    problems.add(
+        "head.tied: true with embedding.width = {} and hidden = {}: the logits cannot read the table of tokens; "
+        "expected tied: false, or head.transform, whose result has that width",
+        width, model.hidden);
   const auto expectToken = [&](std::string_view field, const std::optional<int64_t> &token) {
     if (token && *token >= model.vocabulary)
       problems.add("{} = {} of {} tokens", field, *token, model.vocabulary);

@@ -153,7 +153,7 @@ is that of the decoder behind `encoder.`, and so is its tensor. Letters of shape
 
 std::string roleRows() {
   std::string rows;
-  const frontend::TensorTable table(frontend::kDecoderTensors);
+  const frontend::TensorTable table(frontend::kWrittenTensors);
   for (const frontend::TensorRow &row : table.rows()) {
     std::string shape(row.dims); // "|" would end a cell
     for (size_t at = 0; (at = shape.find('|', at)) != shape.npos; at += 2)
