@@ -1,4 +1,6 @@
 #include "model/Config.h"
+
+#include "runtime/base/Json.h"
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,8 +16,42 @@ bool Config::isSet(std::string_view key) const {
   return it != object->end() && !it->is_null();
 }
 
+bool Config::isGiven(std::string_view key) const {
+  auto it = file->find(spelling(key));
+  return it != file->end() && !it->is_null();
+}
+
+std::string_view Config::spelling(std::string_view key) const {
+  auto other = spellings.find(key);
+  return file->contains(key) || other == spellings.end() || !file->contains(other->second) ? key : other->second;
+}
+
+void Config::setClass(const ClassFields &ofObject) {
+  fields = &ofObject;
+  const json defaults = fields->defaultValues();
+  json whole = *file;
+  for (const auto &[key, value] : defaults.items())
+    if (value.is_object() && value.contains("model_type") && !isSet(key)) // a part; null is the class's too
+      whole[key] = value;
+    else if (value.is_object() && value.contains("model_type") && whole[key].is_object())
+      whole[key].emplace("model_type", value["model_type"]);
+    else if (key != "rope_parameters" || !isSet("rope_scaling")) // its older form
+      whole.emplace(key, value);
+  for (const auto &[other, key] : fields->otherSpellings()) {
+    spellings.emplace(other, key), spellings.emplace(key, other);
+    if (isSet(other) && isSet(key) && file->at(other) != file->at(key))
+      refuse(other, fmt::format("and {} = {} differ", key, shown(key)),
+             "one is another name of the other; expected the same in both");
+    const std::string_view given = isSet(other) && !isSet(key) ? other : key;
+    if (whole.contains(given))
+      whole[other] = whole[key] = json(whole[given]);
+  }
+  completed = std::make_shared<const json>(std::move(whole));
+  object = completed.get();
+}
+
 const json *Config::find(std::string_view key) {
-  understood.emplace(key);
+  understood.emplace(key), askedFor.emplace(key);
   auto it = object->find(key);
   return it == object->end() || it->is_null() ? nullptr : &*it;
 }
@@ -36,7 +72,9 @@ std::string Config::shown(std::string_view key) const {
 }
 
 void Config::refuse(std::string_view key, std::string_view why, std::string_view hint) {
-  problems.add("{}{} = {} {}", prefix, key, shown(key), why);
+  problems.add("{}{} = {} {}", prefix, spelling(key), shown(key), why);
+  if (has(key) && !file->contains(spelling(key)))
+    problems.hint("the file has no {}; this is the default of {}", key, fields->className);
   if (!hint.empty())
     problems.hint("{}", hint);
 }
@@ -50,12 +88,23 @@ std::optional<int64_t> Config::whole(std::string_view key, const json &value, in
   return std::nullopt;
 }
 
+void Config::require(std::string_view key, const json *value, std::string_view expected) {
+  if (!value) {
+    problems.add("{}{} is {}, but required", prefix, spelling(key), has(key) ? "null" : "missing");
+    problems.hint("expected {}", expected);
+  } else
+    noteDefault(key);
+}
+
+void Config::noteDefault(std::string_view key) {
+  if (!file->contains(spelling(key)))
+    defaulted.push_back(fmt::format("{}{} = {}", prefix, key, shown(key)));
+}
+
 int64_t Config::size(std::string_view key, int64_t limit) {
-  if (const json *value = find(key))
-    return whole(key, *value, 1, limit).value_or(0);
-  problems.add("{}{} is {}, but required", prefix, key, has(key) ? "null" : "missing");
-  problems.hint("expected a whole number from 1 to {}", limit);
-  return 0;
+  const json *value = find(key);
+  require(key, value, fmt::format("a whole number from 1 to {}", limit));
+  return value ? whole(key, *value, 1, limit).value_or(0) : 0;
 }
 
 int64_t Config::sizeOr(std::string_view key, int64_t fallback, int64_t limit) {
@@ -89,11 +138,9 @@ double Config::number(std::string_view key, double fallback, double low, double 
 }
 
 double Config::requiredNumber(std::string_view key, double low, double high) {
-  if (const json *value = find(key))
-    return inRange(key, *value, low, low, high);
-  problems.add("{}{} is {}, but required", prefix, key, has(key) ? "null" : "missing");
-  problems.hint("expected a number from {} to {}", low, high);
-  return low;
+  const json *value = find(key);
+  require(key, value, fmt::format("a number from {} to {}", low, high));
+  return value ? inRange(key, *value, low, low, high) : low;
 }
 
 bool Config::flag(std::string_view key, bool fallback) {
@@ -179,6 +226,7 @@ std::optional<Config> Config::child(std::string_view key) {
     refuse(key, "is not an object", "");
     return std::nullopt;
   }
+  noteDefault(key);
   return Config(*value, prefix + std::string(key) + ".", problems);
 }
 
@@ -202,15 +250,6 @@ std::map<std::string, std::string> Config::allWords() {
   for (const auto &[key, value] : object->items())
     words[key] = word(key, "");
   return words;
-}
-
-void Config::setDefaults(std::span<const std::pair<std::string_view, int64_t>> defaults) {
-  json whole = *object;
-  for (const auto &[key, value] : defaults)
-    if (!has(key))
-      whole[std::string(key)] = value;
-  completed = std::make_shared<const json>(std::move(whole));
-  object = completed.get();
 }
 
 void Config::ignore(std::span<const std::string_view> keys) {
@@ -242,27 +281,60 @@ static size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// The known field that is not given and is spelt most like `key`; empty when none comes near.
-static std::string nearest(std::string_view key, const std::set<std::string, std::less<>> &known,
-                           const Config &config) {
+// The field among `known` that is not given and is spelt most like `key`; empty when none comes near.
+static std::string nearest(std::string_view key, const auto &known, const Config &config) {
   std::string best;
   size_t least = std::min<size_t>(3, key.size() / 3) + 1;
-  for (const std::string &candidate : known)
-    if (key.size() <= 64 && !config.has(candidate) && distance(key, candidate) < least) {
+  for (const auto &candidate : known)
+    if (key.size() <= 64 && !config.isGiven(candidate) && distance(key, candidate) < least) {
       least = distance(key, candidate);
       best = candidate;
     }
   return best;
 }
 
+bool Config::isUnderstood(std::string_view key) const {
+  auto other = spellings.find(key);
+  return understood.contains(key) || (other != spellings.end() && understood.contains(other->second));
+}
+
+// The keys, each with a field of the class that is spelt like it.
+std::string Config::ignoredFields(const std::vector<std::string_view> &keys) const {
+  constexpr size_t kShown = 100;
+  const json defaults = fields->defaultValues();
+  std::set<std::string_view> known = fields->names();
+  for (const auto &[field, value] : defaults.items())
+    known.insert(field);
+  std::vector<std::string> named;
+  for (std::string_view key : std::span(keys).first(std::min(keys.size(), kShown))) {
+    const std::string best = nearest(key, known, *this);
+    named.push_back(prefix + printable(key) + (best.empty() ? "" : fmt::format(" (did you mean {}?)", best)));
+  }
+  if (keys.size() > kShown)
+    named.push_back(fmt::format("and {} more", keys.size() - kShown));
+  return listOf(named);
+}
+
 void Config::finish(std::string_view owner, std::string_view hint, bool ofNull) {
-  for (const auto &[key, value] : object->items()) {
-    if (understood.contains(key) || (value.is_null() && !ofNull)) // null switches off, whatever it is
+  static const std::set<std::string_view> kGeneration = classFieldsOf(kGenerationFields)->names();
+  const std::set<std::string_view> read = fields ? fields->names() : std::set<std::string_view>();
+  std::vector<std::string_view> ignored;
+  for (const auto &[key, value] : file->items()) {
+    if (isUnderstood(key) || (value.is_null() && !ofNull) // null switches off, whatever it is
+        || (fields && kGeneration.contains(key)))
       continue;
+    if (fields && !read.contains(key)) {
+      ignored.push_back(file->find(key).key());
+      continue;
+    }
     refuse(key, fmt::format("is not understood for {}", owner), hint);
     if (std::string best = nearest(key, understood, *this); !best.empty())
       problems.hint("did you mean {}?", best);
   }
+  if (!ignored.empty())
+    problems.note("ignored, as {} of transformers ignores them: {}", fields->className, ignoredFields(ignored));
+  if (!defaulted.empty() && problems.empty())
+    problems.note("missing, so the defaults of {} hold: {}", fields->className, listOf(defaulted));
 }
 
 } // namespace mgc::frontend

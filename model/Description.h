@@ -265,9 +265,10 @@ struct KeyNames {
 using plan::Objective;
 
 struct ModelDescription {
-  std::string source; // file name, for messages
-  std::string text;   // the file, verbatim
-  std::string family; // model_type
+  std::string source;             // file name, for messages
+  std::string text;               // the file, verbatim
+  std::vector<std::string> notes; // lines for the user: fields that were ignored, defaults that hold
+  std::string family;             // model_type
   KeyNames names;
 
   Objective objective = Objective::causal;

@@ -82,15 +82,23 @@ std::span<const std::pair<std::string_view, RopeKind>> ropeKinds() {
 
 static constexpr double kLargest = 1e15;
 
-static double readOriginalPositions(Config &rope) {
-  return rope.requiredNumber("original_max_position_embeddings", 1, kLargest);
+// The class takes the one outside rope_parameters, then the one in it, then max_position_embeddings.
+static double readOriginalPositions(Config &rope, const RopeFields &fields) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  const double outside = fields.originalPositions;
+  const double positions =
+      rope.number(kKey, outside > 0 ? outside : static_cast<double>(fields.maxPositions), 1, kLargest);
+  if (outside > 0 && positions != outside)
+    rope.refuse(kKey, fmt::format("and the one outside, {}, differ", outside),
+                "the class takes the one outside; expected the same in both");
+  return positions;
 }
 
-static void readLlama3(Config &rope, RopeScaling &scaling) {
+static void readLlama3(Config &rope, const RopeFields &fields, RopeScaling &scaling) {
   scaling.factor = rope.requiredNumber("factor", 1, kLargest);
   scaling.lowFrequencyFactor = rope.requiredNumber("low_freq_factor", 1e-6, kLargest);
   scaling.highFrequencyFactor = rope.requiredNumber("high_freq_factor", 1e-6, kLargest);
-  scaling.originalPositions = readOriginalPositions(rope);
+  scaling.originalPositions = readOriginalPositions(rope, fields);
   if (scaling.highFrequencyFactor <= scaling.lowFrequencyFactor)
     rope.refuse("high_freq_factor", fmt::format("is not above low_freq_factor = {}", scaling.lowFrequencyFactor), "");
 }
@@ -99,7 +107,7 @@ static double yarnScale(double factor, double mscale) { return 0.1 * mscale * st
 
 static void readYarn(Config &config, const RopeFields &fields, RopeScaling &scaling, RopeOfFile &file) {
   scaling.factor = config.requiredNumber("factor", 1, kLargest);
-  scaling.originalPositions = readOriginalPositions(config);
+  scaling.originalPositions = readOriginalPositions(config, fields);
   scaling.fastTurns = config.number("beta_fast", 32, 1e-6, kLargest);
   scaling.slowTurns = config.number("beta_slow", 1, 1e-6, kLargest);
   scaling.truncate = config.flag("truncate", true);
@@ -127,12 +135,7 @@ static std::vector<double> readFactors(Config &config, std::string_view key, int
 
 static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &scaling, Rope &rope, int64_t headDim) {
   const int64_t pairs = (rope.dim > 0 ? rope.dim : headDim) / 2;
-  constexpr std::string_view key = "original_max_position_embeddings";
-  scaling.originalPositions = fields.originalPositions > 0 ? fields.originalPositions : readOriginalPositions(config);
-  if (const double here = config.number(key, scaling.originalPositions, 1, kLargest);
-      here != scaling.originalPositions && fields.originalPositions > 0)
-    config.refuse(key, fmt::format("and that of the class, {}, differ", fields.originalPositions),
-                  "the class takes the one outside rope_parameters; expected the same in both");
+  scaling.originalPositions = readOriginalPositions(config, fields);
   scaling.shortFactors = readFactors(config, "short_factor", pairs);
   scaling.longFactors = readFactors(config, "long_factor", pairs);
   const double growth = static_cast<double>(fields.maxPositions) / scaling.originalPositions;
@@ -143,6 +146,7 @@ static void readLongrope(Config &config, const RopeFields &fields, RopeScaling &
 
 // The fields of rope_scaling or rope_parameters, theta and part aside.
 static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t headDim, RopeOfFile &file) {
+  config.setClass(*classFieldsOf(kRopeFields));
   if (config.has("rope_type") && config.has("type") && config.word("rope_type", "") != config.word("type", ""))
     config.refuse("type", "and rope_type differ", "keep one of them");
   RopeScaling scaling;
@@ -161,7 +165,7 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t
     scaling.originalPositions = static_cast<double>(fields.maxPositions);
     break;
   case RopeKind::llama3:
-    readLlama3(config, scaling);
+    readLlama3(config, fields, scaling);
     break;
   case RopeKind::yarn:
     readYarn(config, fields, scaling, file);
@@ -176,13 +180,17 @@ static RopeScaling readScaling(Config &config, const RopeFields &fields, int64_t
 
 // How many of so many dimensions rotate: of transformers 5 rope_parameters say it.
 static int64_t readRotaryDim(Config &config, Config *parameters, int64_t headDim, const RopeFields &fields) {
+  constexpr std::string_view kKey = "partial_rotary_factor";
   if (!fields.part) {
-    if (parameters)
-      parameters->expect("partial_rotary_factor", "1.0");
+    for (Config *each : {&config, parameters})
+      if (each)
+        each->expect(kKey, "1.0");
     return 0;
   }
   const double outside = config.number(fields.partKey, *fields.part, 1e-6, 1);
-  const double part = parameters ? parameters->number("partial_rotary_factor", outside, 1e-6, 1) : outside;
+  const double part = parameters ? parameters->number(kKey, outside, 1e-6, 1) : outside;
+  if (fields.partKey != kKey && config.number(kKey, part, 1e-6, 1) != part)
+    config.refuse(kKey, fmt::format("and {} = {} differ", fields.partKey, part), "the class reads the latter");
   const auto rotated = static_cast<int64_t>(part * static_cast<double>(headDim));
   if (headDim > 0 && (rotated % 2 != 0 || rotated == 0))
     config.report().add("{} = {} of a head of {} are {} dimensions; expected an even number", fields.partKey, part,
@@ -206,10 +214,11 @@ static std::optional<Config> readParameters(Config &config, const RopeFields &fi
   return parameters->child(fields.ofLayers);
 }
 
-RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields) {
+RopeOfFile readRope(Config &config, int64_t headDim, RopeFields fields) {
   RopeOfFile file;
+  if (fields.ofLayers.empty())
+    fields.originalPositions = config.number("original_max_position_embeddings", 0, 1, kLargest);
   Rope &rope = file.rope;
-  size_t before = config.report().count();
   rope.interleaved = fields.interleaved;
   rope.theta = readTheta(config, fields.thetaKey);
   std::optional<Config> scaling = fields.hasScaling ? config.child("rope_scaling") : std::nullopt;
@@ -230,8 +239,9 @@ RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields) {
     rope.scaling = readScaling(*scaling, fields, headDim, file);
   if (rope.theta == kNoTheta)
     rope.theta = fields.theta;
-  if (config.report().count() == before && rope.theta == kNoTheta)
-    config.report().add("{} is missing, but required", fields.thetaKey);
+  if (constexpr std::string_view kKey = "rope_theta";
+      fields.thetaKey == "rotary_emb_base" && config.number(kKey, rope.theta, 1, kLargest) != rope.theta)
+    config.refuse(kKey, fmt::format("and {} = {} differ", fields.thetaKey, rope.theta), "the class reads the latter");
   return file;
 }
 

@@ -55,7 +55,7 @@ struct RopeFields {
       {};                   // the key in rope_parameters of these layers, where it may have several: "full_attention"
   bool hasScaling = true;   // rope_scaling is of these layers too
   int64_t maxPositions = 0; // dynamic: the original context, longrope: over it the factor
-  double originalPositions = 0; // longrope: what the class has outside its fields; 0: nothing
+  double originalPositions = 0; // outside of rope_parameters; 0: the file has none
   bool hasQueryGrowth = false;  // yarn: the class reads llama_4_scaling_beta
 };
 
@@ -65,6 +65,6 @@ struct RopeOfFile {
 };
 
 // Reads either spelling: rope_theta and rope_scaling, or rope_parameters.
-RopeOfFile readRope(Config &config, int64_t headDim, const RopeFields &fields);
+RopeOfFile readRope(Config &config, int64_t headDim, RopeFields fields);
 
 } // namespace mgc::frontend

@@ -125,6 +125,8 @@ Result<Imported> importAny(mlir::MLIRContext &context, const CompileFlags &flags
   MGC_TRY(addMachineFile(flags.layout.machine.value_or(""), supported));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
   MGC_ASSIGN(smaller, smallerBatches(flags, layout.globalBatchSize));
+  for (const std::string &note : file.model.notes)
+    say(stderr, "mgc: {}\n", note);
   say(stderr, "{}", frontend::describe(layout));
   for (const std::string &warning : layout.warnings)
     say(stderr, "mgc: {}\n", warning);

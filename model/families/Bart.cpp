@@ -44,12 +44,8 @@ static BlockDescription readEncoderLayer(Config &config, const ModelDescription 
 
 static void read(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
-  constexpr int64_t kFirstPosition = 2, kStartToken = 2;
+  constexpr int64_t kFirstPosition = 2;
   const int64_t encoderCount = config.size("encoder_layers", kMaxLayers);
-  // Another name of encoder_layers in the class.
-  if (config.isSet("num_hidden_layers") && config.size("num_hidden_layers", kMaxLayers) != encoderCount)
-    config.refuse("num_hidden_layers", fmt::format("and encoder_layers = {} differ", encoderCount),
-                  "one is another name of the other; expected the same in both");
   const Norm norm = *model.finalNorm;
   model.finalNorm.reset();
   model.initializerRange = config.number("init_std", 0.02, 0, 1e3);
@@ -65,8 +61,6 @@ static void read(Reading &reading) {
   block.cross = block.attention;
   block.cross->causal = false;
   model.startToken = config.integer("decoder_start_token_id", 0, model.vocabulary - 1);
-  if (!config.has("decoder_start_token_id"))
-    model.startToken = kStartToken;
   model.paddingOfLabels = model.paddingToken;
   const BlockDescription ofEncoder = readEncoderLayer(config, model, block);
   model.encoder = EncoderDescription{.embedding = model.embedding, .layer = ofEncoder, .layerCount = encoderCount};
@@ -76,10 +70,7 @@ std::span<const Family> bartFamilies() {
   static const Family kFamily = {
       .modelType = "bart",
       .architecture = "BartForConditionalGeneration",
-      // Fields of other heads, of generation, and of older files.
-      .ignoredFields = {"classifier_dropout", "classif_dropout", "extra_pos_embeddings", "_num_labels", "output_past",
-                        "force_bos_token_to_be_generated", "forced_bos_token_id", "forced_eos_token_id",
-                        "early_stopping", "length_penalty", "no_repeat_ngram_size", "num_beams"},
+      .ignoredFields = {"force_bos_token_to_be_generated"}, // a setting of generation
       .neutralFields = {{"is_encoder_decoder", "true"},
                         {"encoder_layerdrop", "0.0"},
                         {"decoder_layerdrop", "0.0"},
@@ -97,12 +88,7 @@ std::span<const Family> bartFamilies() {
                 .normEpsilon = "",
                 .activation = "activation_function",
                 .hiddenDropout = "dropout"},
-      .fields = gptLike({.biases = {kAlwaysBiased},
-                         .activation = "gelu",
-                         .hiddenDropout = 0.1,
-                         .isTied = true,
-                         .hasRope = false,
-                         .paddingToken = 1}),
+      .fields = gptLike({.biases = {kAlwaysBiased}, .activation = "gelu", .hasHiddenDropout = true, .hasRope = false}),
       .read = read};
   return {&kFamily, 1};
 }

@@ -69,13 +69,7 @@ static KeyNames bertNames() {
 }
 
 static DecoderFields bertFields() {
-  return gptLike({.biases = {kAlwaysBiased},
-                  .activation = "gelu",
-                  .dropout = 0.1,
-                  .hiddenDropout = 0.1,
-                  .isTied = true,
-                  .hasRope = false,
-                  .paddingToken = 0},
+  return gptLike({.biases = {kAlwaysBiased}, .activation = "gelu", .hasHiddenDropout = true, .hasRope = false},
                  layerNorm(1e-12));
 }
 
@@ -173,7 +167,7 @@ std::span<const Family> bertFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "bert",
        .architecture = "BertForMaskedLM",
-       .ignoredFields = {"classifier_dropout"}, // fields of other heads
+       .ignoredFields = {"embedding_size"}, // the class checks sizes of heads only without it
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors =
            {.prefix = "bert.", .rows = kStackRows, .ignored = kBertIgnored, .ownRows = kBertRows, .oldEnds = kOldEnds},
@@ -182,9 +176,6 @@ std::span<const Family> bertFamilies() {
        .read = readBert},
       {.modelType = "electra", // the generator: narrower embeddings
        .architecture = "ElectraForMaskedLM",
-       // Fields of other heads.
-       .ignoredFields = {"classifier_dropout", "summary_type", "summary_use_proj", "summary_activation",
-                         "summary_last_dropout"},
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors = {.prefix = "electra.", .rows = kStackRows, .ignored = kElectraIgnored, .ownRows = kElectraRows},
        .names = bertNames(),
@@ -195,23 +186,21 @@ std::span<const Family> bertFamilies() {
        .architecture = "ModernBertForMaskedLM",
        // Fields of kernels, other heads and the start; the loss of sparse_prediction is the same.
        .ignoredFields = {"classifier_pooling", "classifier_dropout", "deterministic_flash_attn", "sparse_prediction",
-                         "sparse_pred_ignore_index", "position_embedding_type", "layer_norm_eps", "reference_compile",
-                         "repad_logits_with_grad", "initializer_cutoff_factor"},
+                         "sparse_pred_ignore_index", "reference_compile", "repad_logits_with_grad",
+                         "initializer_cutoff_factor"},
        .tensors = {"model.", kModernRows, {}},
        .names = {.groups = "num_attention_heads", .normEpsilon = "norm_eps", .activation = "hidden_activation"},
        .fields = {.biases = {kAttentionBias, kMlpBias},
                   .hasHeadDim = false,
                   .norm = {.epsilon = 1e-5},
                   .activation = "gelu",
-                  .isTied = true,
-                  .hasRope = false,
-                  .paddingToken = 50283},
+                  .hasRope = false},
        .prepare = readNormBias,
        .read = readModernBert},
       // Positions begin behind that of the padding token; the head has GELU whatever the layers have
       {.modelType = "roberta",
        .architecture = "RobertaForMaskedLM",
-       .ignoredFields = {"classifier_dropout"}, // fields of other heads
+       .ignoredFields = {"embedding_size"}, // the class checks sizes of heads only without it
        .neutralFields = {{"position_embedding_type", "\"absolute\""}},
        .tensors = {.prefix = "roberta.", .rows = kStackRows, .ignored = kRobertaIgnored, .ownRows = kRobertaRows},
        .names = bertNames(),

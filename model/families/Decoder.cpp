@@ -10,20 +10,14 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
   attention.heads = config.size(names.heads, kMaxHeads);
   if (names.groups == names.heads)
     attention.groups = attention.heads;
-  else if (!config.has(names.groups) && !fields.groupsMayBeAbsent)
-    attention.groups = config.size(names.groups, kMaxHeads);
   else
     attention.groups = config.sizeOr(names.groups, attention.heads, kMaxHeads);
-  if (attention.heads && attention.groups && attention.heads % attention.groups != 0) {
-    config.report().add("{} = {} does not divide {} = {}", names.groups, attention.groups, names.heads,
-                        attention.heads);
-    config.report().hint("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads)));
-  }
-  const int64_t fallback = fields.nullHeadDimIsDerived && config.has(names.headDim) ? 0 : fields.headDim; // 0: none
-  const bool isDerived = !fields.hasHeadDim || (!config.isSet(names.headDim) && fallback == 0);
+  if (attention.heads && attention.groups && attention.heads % attention.groups != 0)
+    config.refuse(names.groups, fmt::format("does not divide {} = {}", names.heads, attention.heads),
+                  fmt::format("possible {}: {}", names.groups, listOf(divisorsOf(attention.heads, kMaxHeads))));
   if (fields.hasHeadDim)
-    attention.headDim = config.sizeOr(names.headDim, fallback, kMaxHeadDim);
-  if (!isDerived || !attention.heads || !model.hidden)
+    attention.headDim = config.sizeOr(names.headDim, 0, kMaxHeadDim);
+  if ((fields.hasHeadDim && config.isSet(names.headDim)) || !attention.heads || !model.hidden)
     return;
   attention.headDim = model.hidden / attention.heads;
   if (model.hidden % attention.heads != 0) {
@@ -43,10 +37,6 @@ static void readLatentHeads(Config &config, AttentionDescription &attention) {
     config.refuse("num_key_value_heads", fmt::format("is not num_attention_heads = {}", attention.heads),
                   "keys and values of latent attention are made for each head");
   latent.queryRank = config.sizeOr("q_lora_rank", 0, kMaxHidden);
-  if (!config.has("q_lora_rank")) { // to the classes absent is 1536
-    config.report().add("q_lora_rank is missing, but required");
-    config.report().hint("expected the size of the queries' latent, or null for none");
-  }
   latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
   latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
   latent.valueDim = config.size("v_head_dim", kMaxHeadDim);
@@ -76,9 +66,12 @@ KeyNames gptNames() {
 static void readRotation(Config &config, const ModelDescription &model, AttentionDescription &attention,
                          RopeFields fields) {
   const int64_t turning = attention.latent ? attention.latent->rotaryDim : attention.headDim;
-  if (turning % 2 != 0)
-    config.report().add("{} = {} is odd; rotary positions turn pairs",
-                        attention.latent ? "qk_rope_head_dim" : "head_dim", turning);
+  const std::string_view key = attention.latent ? "qk_rope_head_dim" : std::string_view(model.names.headDim);
+  if (turning % 2 != 0 && config.isSet(key))
+    config.refuse(key, "is odd; rotary positions turn pairs", "");
+  else if (turning % 2 != 0)
+    config.refuse(model.names.heads,
+                  fmt::format("makes heads of {}, which is odd; rotary positions turn pairs", turning), "");
   fields.maxPositions = model.maxPositions;
   const RopeOfFile file = readRope(config, turning, fields);
   attention.rope = file.rope;
@@ -102,7 +95,7 @@ static void readMlp(Config &config, const ModelDescription &model, Mlp &mlp, con
 
 static void readBiases(Config &config, const DecoderFields &fields, BlockDescription &block) {
   for (const BiasField &field : fields.biases) {
-    const bool isBiased = field.key.empty() || config.flag(field.key, field.fallback);
+    const bool isBiased = field.key.empty() || config.flag(field.key, false);
     for (const auto &[place, bias] :
          {std::pair(kQkv, &block.attention.qkvBias), {kOut, &block.attention.outBias}, {kMlp, &block.mlp.bias}})
       if (field.places & place)
@@ -110,25 +103,19 @@ static void readBiases(Config &config, const DecoderFields &fields, BlockDescrip
   }
 }
 
-static void readSizes(Config &config, const DecoderFields &fields, ModelDescription &model) {
+static void readSizes(Config &config, ModelDescription &model) {
   const KeyNames &names = model.names;
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size(names.hidden, kMaxHidden);
-  model.maxPositions = names.positions.empty() ? kMaxPositions
-                       : fields.positions > 0  ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
-                                               : config.size(names.positions, kMaxPositions);
+  model.maxPositions = names.positions.empty() ? kMaxPositions : config.size(names.positions, kMaxPositions);
 }
 
 // As torch.nn.Embedding reads it: a negative one counts from the end.
-static void readPadding(Config &config, const DecoderFields &fields, ModelDescription &model) {
-  const bool isGiven = config.has("pad_token_id");
+static void readPadding(Config &config, ModelDescription &model) {
   std::optional<int64_t> &token = model.paddingToken;
-  token = isGiven ? config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1) : fields.paddingToken;
+  token = config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1);
   if (token && *token < 0)
     *token += model.vocabulary;
-  if (!isGiven && model.vocabulary && token.value_or(0) >= model.vocabulary)
-    config.report().add("pad_token_id is missing, and that of the class, {}, is none of the {} tokens", *token,
-                        model.vocabulary);
 }
 
 void readDecoder(Reading &reading, const DecoderFields &fields) {
@@ -139,9 +126,9 @@ void readDecoder(Reading &reading, const DecoderFields &fields) {
   if (fields.hasWindow)
     attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
   count = config.size(names.layers, kMaxLayers);
-  readSizes(config, fields, model);
-  model.head.tied = config.flag("tie_word_embeddings", fields.isTied);
-  model.initializerRange = config.number("initializer_range", fields.initializerRange, 0, 1e3);
+  readSizes(config, model);
+  model.head.tied = config.flag("tie_word_embeddings", true);
+  model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
   Norm norm = fields.norm;
   if (!names.normEpsilon.empty())
     norm.epsilon = config.number(names.normEpsilon, norm.epsilon, 0, 1);
@@ -151,15 +138,14 @@ void readDecoder(Reading &reading, const DecoderFields &fields) {
   else
     readHeads(config, model, attention, fields);
   if (!names.attentionDropout.empty())
-    attention.dropout = config.probability(names.attentionDropout, fields.dropout);
+    attention.dropout = config.probability(names.attentionDropout, 0);
   readMlp(config, model, block.mlp, fields);
   if (fields.hasRope)
     readRotation(config, model, attention, fields.rope);
   if (fields.hasPadding)
-    readPadding(config, fields, model);
-  if (fields.hiddenDropout)
-    block.attentionBranch.dropout = block.mlpBranch.dropout =
-        config.probability(names.hiddenDropout, *fields.hiddenDropout);
+    readPadding(config, model);
+  if (fields.hasHiddenDropout)
+    block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability(names.hiddenDropout, 0);
 }
 
 Experts readExperts(Config &config, std::string_view countKey) {

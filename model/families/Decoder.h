@@ -40,7 +40,7 @@ std::vector<bool> readSlidingLayers(Reading &reading, const LayerRule &rule, boo
 
 LayerRule allButEach(int64_t every); // 0: all
 
-// sliding_window; null: 0, missing: that of the classes.
+// sliding_window; null: 0.
 int64_t readWindow(Config &config);
 
 // The window of each layer, 0 for none, from use_sliding_window, sliding_window, max_window_layers and layer_types

@@ -106,7 +106,7 @@ std::span<const Family> deepseekFamilies() {
       // class in transformers has no auxiliary loss.
       {.modelType = "deepseek_v2",
        .architecture = "DeepseekV2ForCausalLM",
-       .ignoredFields = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"},
+       .ignoredFields = {"aux_loss_alpha", "seq_aux"},
        .neutralFields = {{"output_router_logits", "false"},
                          {"norm_topk_prob", "false"},
                          {"mlp_bias", "false"},
@@ -115,13 +115,13 @@ std::span<const Family> deepseekFamilies() {
                          {"pretraining_tp", "1"}},
        .tensors = withRows(kSharedExpertsRows),
        .names = routedNames(),
-       .fields = {.biases = {kAttentionBias}, .rope = {.theta = 10000, .interleaved = true}, .isLatent = true},
+       .fields = {.biases = {kAttentionBias}, .rope = {.interleaved = true}, .isLatent = true},
        .read = readDeepseekV2},
       // V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best
       // groups. The class in transformers has no auxiliary loss.
       {.modelType = "deepseek_v3",
+       .otherType = "kimi_k2",
        .architecture = "DeepseekV3ForCausalLM",
-       .ignoredFields = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"},
        .neutralFields = {{"output_router_logits", "false"},
                          {"scoring_func", "\"sigmoid\""},
                          {"topk_method", "\"noaux_tc\""},
@@ -129,17 +129,14 @@ std::span<const Family> deepseekFamilies() {
                          {"pretraining_tp", "1"}},
        .tensors = withRows(kSharedExpertsRows),
        .names = routedNames(),
-       .fields = {.biases = {kAttentionBias}, .rope = {.theta = 10000}, .isLatent = true},
+       .fields = {.biases = {kAttentionBias}, .isLatent = true},
        .read = readDeepseekV3},
       {.modelType = "glm4_moe", // GLM-4.5: as those of DeepSeek-V3; a part of each head rotates
        .architecture = "Glm4MoeForCausalLM",
        .neutralFields = {{"output_router_logits", "false"}},
        .tensors = withRows(kSharedExpertsRows),
        .names = routedNames(),
-       .fields = {.biases = {{kQkv, "attention_bias", false}},
-                  .headDim = 128,
-                  .norm = rmsNorm(1e-5),
-                  .rope = {.theta = 10000, .part = 0.5}},
+       .fields = {.biases = {{kQkv, "attention_bias"}}, .norm = rmsNorm(1e-5), .rope = {.part = 0.5}},
        .read = readGlm4Moe},
   };
   return kFamilies;

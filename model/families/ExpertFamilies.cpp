@@ -19,9 +19,9 @@ static constexpr TensorRow kSparseBlockRows[] = {
     {"experts.down.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w2.weight", "e h m"}};
 
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
-static void readPooledAuxLoss(Reading &reading, double fallback) {
+static void readPooledAuxLoss(Reading &reading) {
   constexpr double kMost = 1e6;
-  const double coefficient = reading.config.number("router_aux_loss_coef", fallback, 0, kMost);
+  const double coefficient = reading.config.number("router_aux_loss_coef", 0, 0, kMost);
   if (reading.config.flag("output_router_logits", false))
     reading.model.pooledAuxLoss = coefficient;
 }
@@ -36,16 +36,12 @@ static void readGptOss(Reading &reading) {
   Experts experts = readExperts(config, model.names.experts);
   experts.score = "none", experts.post = "softmax";
   experts.logitBias = experts.isZipped = true;
-  // The class has yarn then, with numbers of its own.
-  if (!config.has("rope_parameters") && !config.has("rope_scaling"))
-    config.refuse("rope_theta", "stands without rope_parameters or rope_scaling",
-                  "expected one of them: {\"rope_type\": \"yarn\", ..} or {\"rope_type\": \"default\"}");
   if (block.mlp.activation != Activation::silu) // the class has one, whatever the file says
     config.refuse("hidden_act", "is not supported", "expected silu: of gpt_oss x sigmoid(1.702 x), clamped");
   block.mlp.activation = Activation::geluQuick;
   block.mlp.bias = block.mlp.upPlusOne = true;
   block.mlp.limit = config.number("swiglu_limit", 7, 1e-6, 1e6);
-  readPooledAuxLoss(reading, 0.9);
+  readPooledAuxLoss(reading);
   block.attention.sinks = true;
   block.experts = experts;
   reading.each([&](BlockDescription &each, int64_t layer) {
@@ -56,7 +52,7 @@ static void readGptOss(Reading &reading) {
 
 // rotary_dim says in dimensions what partial_rotary_factor says in parts of a head.
 static void setRotaryPart(Reading &reading, DecoderFields &fields) {
-  const int64_t head = reading.config.sizeOr("head_dim", fields.headDim, kMaxHeadDim);
+  const int64_t head = reading.config.sizeOr("head_dim", 0, kMaxHeadDim);
   const int64_t rotating = reading.config.sizeOr("rotary_dim", head, kMaxHeadDim);
   fields.rope.part = head > 0 ? static_cast<double>(rotating) / static_cast<double>(head) : 1;
 }
@@ -72,7 +68,7 @@ static void readMiniMaxM2(Reading &reading) {
 static void readMixtral(Reading &reading) {
   reading.block.experts = readExperts(reading.config, reading.model.names.experts);
   reading.block.experts->epsilon = 0;
-  readPooledAuxLoss(reading, 0.001);
+  readPooledAuxLoss(reading);
 }
 
 static void readNormalised(Config &config, Experts &experts) {
@@ -84,9 +80,9 @@ static void readOlmoe(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   readClip(reading);
   block.attention.qkNorm = {*model.finalNorm, NormSpan::allHeads};
-  block.experts = readExperts(config, config.has("num_local_experts") ? "num_local_experts" : model.names.experts);
+  block.experts = readExperts(config, model.names.experts);
   readNormalised(config, *block.experts);
-  readPooledAuxLoss(reading, 0.01);
+  readPooledAuxLoss(reading);
 }
 
 // --- Qwen: experts on the layers that decoder_sparse_step and mlp_only_layers say
@@ -132,9 +128,7 @@ static void readQwen3Moe(Reading &reading) {
   block.attention.qkNorm = {*model.finalNorm}; // the same epsilon
   if (!config.flag("use_sliding_window", false))
     block.attention.window = 0;
-  if (config.has("num_local_experts"))
-    model.names.experts = "num_local_experts";
-  readPooledAuxLoss(reading, 0.001);
+  readPooledAuxLoss(reading);
   readSparse(reading, readExperts(config, model.names.experts), {});
 }
 
@@ -147,22 +141,16 @@ std::span<const Family> expertFamilies() {
       // those chosen.
       {.modelType = "gpt_oss",
        .architecture = "GptOssForCausalLM",
-       // Other names of num_experts_per_tok and of rope's original_max_position_embeddings, which the class does not
-       // read.
-       .ignoredFields = {"experts_per_token", "initial_context_length"},
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"swiglu_alpha", "1.702"}},
+       .neutralFields = {{"swiglu_alpha", "1.702"}},
        .tensors = withRows(kGptOssRows),
        .names = localNames(),
-       .fields = {.biases = {{kQkv | kOut, "attention_bias", true}}, .headDim = 64, .norm = rmsNorm(1e-5)},
+       .fields = {.biases = {{kQkv | kOut, "attention_bias"}}, .norm = rmsNorm(1e-5)},
        .read = readGptOss},
       // On all layers experts, chosen by sigmoid and a bias; queries and keys are normed over all their heads, and a
       // part of each head rotates.
       {.modelType = "minimax_m2",
        .architecture = "MiniMaxM2ForCausalLM",
-       // The class has no modules that predict later tokens, and reads none of the others.
-       .ignoredFields = {"router_aux_loss_coef", "qk_norm_type", "shared_moe_mode", "attn_type_list", "use_mtp",
-                         "num_mtp_modules", "mtp_transformer_layers", "layernorm_full_attention_beta",
-                         "layernorm_linear_attention_beta", "layernorm_mlp_beta", "mlp_intermediate_size", "auto_map"},
+       .ignoredFields = {"router_aux_loss_coef"}, // without output_router_logits
        .neutralFields = {{"output_router_logits", "false"},
                          {"router_jitter_noise", "0.0"},
                          {"scoring_func", "\"sigmoid\""},
@@ -172,37 +160,30 @@ std::span<const Family> expertFamilies() {
                          {"attention_bias", "false"}},
        .tensors = withRows(kSparseBlockRows),
        .names = localNames(),
-       .fields = {.headDim = 128, .rope = {.theta = 5e6}},
        .prepare = setRotaryPart,
        .read = readMiniMaxM2},
       {.modelType = "mixtral", // Mistral with experts
        .architecture = "MixtralForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"attention_bias", "false"}, {"router_jitter_noise", "0.0"}},
+       .neutralFields = {{"attention_bias", "false"}, {"router_jitter_noise", "0.0"}},
        .tensors = withRows(kSparseBlockRows),
        .names = localNames(),
-       .fields = {.norm = rmsNorm(1e-5), .rope = {.theta = 1e6}, .hasWindow = true},
+       .fields = {.norm = rmsNorm(1e-5), .hasWindow = true},
        .read = readMixtral},
       {.modelType = "olmoe", // on all layers; queries and keys are normed over all their heads
        .architecture = "OlmoeForCausalLM",
        .names = {.expertFfn = "intermediate_size"},
-       .fields = {.biases = {kAttentionBias},
-                  .groupsMayBeAbsent = true,
-                  .norm = rmsNorm(1e-5),
-                  .rope = {.theta = 10000},
-                  .paddingToken = 1},
+       .fields = {.biases = {kAttentionBias}, .norm = rmsNorm(1e-5)},
        .read = readOlmoe},
       // Experts on some layers and a shared expert beside them, times the sigmoid of its gate. The auxiliary loss is
       // part of the loss only where output_router_logits says so.
       {.modelType = "qwen2_moe",
        .architecture = "Qwen2MoeForCausalLM",
        .ignoredFields = {"router_aux_loss_coef"}, // without output_router_logits
-       .neutralFields = {{"partial_rotary_factor", "1.0"}, {"output_router_logits", "false"}},
-       .fields = {.biases = {{kQkv, "qkv_bias", true}}},
+       .neutralFields = {{"output_router_logits", "false"}},
+       .fields = {.biases = {{kQkv, "qkv_bias"}}},
        .read = readQwen2Moe},
       {.modelType = "qwen3_moe", // experts on some layers, and one sliding window for all layers
        .architecture = "Qwen3MoeForCausalLM",
-       .ignoredFields = {"max_window_layers"}, // the class has one window, whatever it says
-       .neutralFields = {{"partial_rotary_factor", "1.0"}},
        .fields = {.biases = {kAttentionBias}, .hasWindow = true},
        .read = readQwen3Moe},
   };

@@ -4,6 +4,7 @@
 #include "plan/Expand.h"
 #include "runtime/base/Json.h"
 #include <algorithm>
+#include <cctype>
 
 namespace mgc::frontend {
 
@@ -49,25 +50,20 @@ std::span<const Family *const> families() {
   return kAll;
 }
 
-// Names, special tokens, generation, storage and output options.
+// Names, special tokens, storage and output options. Settings of generation are kGenerationFields.
 static constexpr std::string_view kIgnoredFields[] = {"model_type",
                                                       "_name_or_path",
                                                       "name_or_path",
                                                       "transformers_version",
                                                       "torch_dtype",
                                                       "dtype",
-                                                      "use_cache",
                                                       "_attn_implementation",
                                                       "_attn_implementation_autoset",
                                                       "attn_implementation",
                                                       "gradient_checkpointing",
-                                                      "bos_token_id",
-                                                      "eos_token_id",
-                                                      "pad_token_id",
                                                       "sep_token_id",
                                                       "cls_token_id",
                                                       "unk_token_id",
-                                                      "decoder_start_token_id",
                                                       "tokenizer_class",
                                                       "prefix",
                                                       "task_specific_params",
@@ -76,18 +72,10 @@ static constexpr std::string_view kIgnoredFields[] = {"model_type",
                                                       "id2label",
                                                       "label2id",
                                                       "num_labels",
-                                                      "output_attentions",
-                                                      "output_hidden_states",
                                                       "return_dict",
                                                       "torchscript",
                                                       "tf_legacy_loss",
                                                       "use_bfloat16",
-                                                      "max_length",
-                                                      "min_length",
-                                                      "do_sample",
-                                                      "temperature",
-                                                      "top_k",
-                                                      "top_p",
                                                       "mgc"};
 
 static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"},
@@ -96,6 +84,13 @@ static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"
                                                   {"cross_attention_hidden_size", "null"},
                                                   {"tie_encoder_decoder", "false"},
                                                   {"chunk_size_feed_forward", "0"},
+                                                  {"per_layer_config", "null"},
+                                                  {"is_causal", "null"},
+                                                  // Parts, which get_text_config() takes for the model.
+                                                  {"text_config", "null"},
+                                                  {"text_encoder", "null"},
+                                                  {"decoder", "null"},
+                                                  {"generator", "null"},
                                                   {"pruned_heads", "{}"}};
 
 static std::vector<std::string> supportedFamilies() {
@@ -114,33 +109,50 @@ static const Family *findFamily(Config &config) {
     return nullptr;
   }
   for (const Family *family : families())
-    if (family->modelType == type)
+    if (family->modelType == type || (!type.empty() && family->otherType == type))
       return family;
   if (config.report().count() == before) // it is a text
     config.refuse("model_type", "is not supported", "supported: " + listOf(supportedFamilies()));
   return nullptr;
 }
 
-void acceptCommonFields(Config &config, std::span<const NeutralField> neutral) {
+void acceptCommonFields(Config &config, std::span<const NeutralField> neutral, std::string_view part) {
   config.ignore(kIgnoredFields);
   for (const NeutralField &field : kNeutralFields)
-    if (std::ranges::find(neutral, field.key, &NeutralField::key) == neutral.end())
+    if (field.key != part && std::ranges::find(neutral, field.key, &NeutralField::key) == neutral.end())
       config.expect(field.key, field.value);
 }
 
 static void checkCommon(Config &config, const Family &family) {
-  acceptCommonFields(config, family.neutralFields);
+  if (const ClassFields *fields = classFieldsOf(family.modelType))
+    config.setClass(*fields);
+  acceptCommonFields(config, family.neutralFields, family.decoder.field);
   config.ignore(family.ignoredFields);
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);
   if (config.isSet("quantization_config"))
-    config.refuse("quantization_config", "is not supported",
-                  "train from the weights that are not quantized, which files of bf16 have");
+    config.refuse(
+        "quantization_config", "says that the weights are quantized; mgc trains from weights that are not",
+        "train from the repository of the unquantized model, or from what transformers saves of this one after "
+        "model.dequantize();\n  to train from the start, without weights, remove the field");
   config.ignore(std::initializer_list<std::string_view>{"quantization_config"});
-  std::vector<std::string> classes = config.words("architectures");
+}
+
+static bool isSameName(std::string_view a, std::string_view b) {
+  const auto lower = [](unsigned char c) { return std::tolower(c); };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+// Names of classes are compared without their case: LLaMAForCausalLM. Files of the class without a head have all
+// weights if the head has none of its own.
+static void checkArchitectures(Config &config, const Family &family, const ModelDescription &model) {
+  const ClassFields *fields = classFieldsOf(family.modelType);
+  const bool hasOwnHead = !model.head.tied || model.head.transform || model.head.bias;
+  const std::string_view base = fields && !hasOwnHead ? fields->base : "";
   const auto isOurs = [&](const std::string &name) {
-    return name == family.architecture || name == family.oldArchitecture;
+    return isSameName(name, family.architecture) || name == family.oldArchitecture || name == base;
   };
+  const std::vector<std::string> classes = config.words("architectures");
   if (!classes.empty() && std::ranges::none_of(classes, isOurs))
     config.refuse("architectures", "is not supported", fmt::format("supported: [\"{}\"]", family.architecture));
 }
@@ -206,13 +218,19 @@ static void readLayers(const Family &family, Config &config, ModelDescription &m
   const bool hasLayers = family.decoder.field.empty() && !family.isWritten;
   if (hasLayers) {
     model.names = family.names;
+    for (std::string *name : {&model.names.heads, &model.names.groups, &model.names.ffn, &model.names.experts,
+                              &model.names.layers, &model.names.positions, &model.names.hidden})
+      *name = config.spelling(*name);
     DecoderFields fields = family.fields;
+    if (fields.rope.theta == 0)
+      fields.rope.theta = classFieldsOf(family.modelType)->theta;
     if (family.prepare)
       family.prepare(reading, fields);
     readDecoder(reading, fields);
   }
   if (family.read)
     family.read(reading);
+  checkArchitectures(config, family, model);
   if (!hasLayers || !config.report().empty())
     return;
   layers = std::move(reading.layers);
@@ -220,26 +238,12 @@ static void readLayers(const Family &family, Config &config, ModelDescription &m
     layers.assign(reading.count, reading.block);
 }
 
-static std::vector<std::pair<std::string_view, int64_t>> defaultsOf(const Family &family) {
-  const auto &[vocabulary, hidden, ffn, layers, heads, groups, positions] = family.classSizes;
-  const KeyNames &names = family.names;
-  std::vector<std::pair<std::string_view, int64_t>> defaults = {
-      {"vocab_size", vocabulary},  {names.hidden, hidden}, {names.ffn, ffn},
-      {names.layers, layers},      {names.heads, heads},   {names.groups, groups},
-      {names.positions, positions}};
-  std::erase_if(defaults, [](const auto &entry) { return entry.second == 0; });
-  return defaults;
-}
-
 // Reads the decoder that the family's NestedDecoder names. Null after a problem.
 static const Family *readNested(Config &config, const Family &family, ModelDescription &model,
                                 std::vector<BlockDescription> &layers) {
   std::optional<Config> part = config.child(family.decoder.field);
-  if (!part) {
-    config.report().add("{} is missing, but required", family.decoder.field);
-    config.report().hint("expected the config of the decoder, an object with model_type");
+  if (!part)
     return nullptr;
-  }
   const Family *nested = findFamily(*part);
   if (!nested)
     return nullptr;
@@ -250,7 +254,6 @@ static const Family *readNested(Config &config, const Family &family, ModelDescr
   checkCommon(*part, *nested);
   if (part->isSet("mgc"))
     part->refuse("mgc", "is of the whole model", "expected it beside model_type of the whole, not of a part");
-  part->setDefaults(defaultsOf(*nested));
   readLayers(*nested, *part, model, layers);
   model.head = {.tied = model.head.tied}; // the joined class has a head of its own: a product without more
   part->finish(nested->modelType);
@@ -269,7 +272,7 @@ static TensorNames namesOf(const Family &family, const std::vector<BlockDescript
   return tensors;
 }
 
-void readModel(Config &config, Config *overrides, ModelDescription &model) {
+void readModel(Config &config, Config *overrides, ModelDescription &model, bool ownHead) {
   const Family *family = findFamily(config);
   if (!family)
     return;
@@ -281,6 +284,8 @@ void readModel(Config &config, Config *overrides, ModelDescription &model) {
   if (isNested && !nested) // the problems of the decoder come first
     return;
   readLayers(*family, config, model, layers);
+  if (ownHead)
+    model.head.tied = false;
   config.finish(model.family);
   if (!config.report().empty())
     return;

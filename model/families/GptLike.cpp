@@ -65,9 +65,7 @@ static DecoderFields gptFields(std::string_view activation) {
   return gptLike({.biases = {kAlwaysBiased},
                   .activation = activation,
                   .ffnOverHidden = 4,
-                  .dropout = 0.1,
-                  .hiddenDropout = 0.1,
-                  .isTied = true,
+                  .hasHiddenDropout = true,
                   .hasRope = false,
                   .hasPadding = false});
 }
@@ -94,7 +92,8 @@ static void readGptJ(Reading &reading) {
   const int64_t headDim = block.attention.headDim;
   Rope rope{.theta = 10000, .dim = config.size("rotary_dim", kMaxHeadDim), .interleaved = true};
   if (rope.dim % 2 != 0 || rope.dim > headDim)
-    config.refuse("rotary_dim", fmt::format("of heads of {}", headDim), "expected an even number up to that");
+    config.refuse("rotary_dim", fmt::format("of heads of n_embd / n_head = {}", headDim),
+                  "expected an even number up to that");
   block.attention.rope = rope;
   setParallel(block);
   model.head.bias = true;
@@ -120,10 +119,7 @@ std::span<const Family> gptFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "gpt2", // one matrix for q, k and v; weights stored [in, out]
        .architecture = "GPT2LMHeadModel",
-       // The summary_* head of classifiers, old bookkeeping, and an upcast that changes nothing in f32.
-       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_hidden_size", "summary_proj_to_labels",
-                         "summary_type", "summary_use_proj", "n_ctx", "n_special", "predict_special_tokens",
-                         "output_past", "reorder_and_upcast_attn"},
+       .ignoredFields = {"reorder_and_upcast_attn"}, // changes nothing in f32
        .neutralFields = {{"scale_attn_by_inverse_layer_idx", "false"}},
        .tensors = {"transformer.", kGpt2Rows, kGptMasks},
        .names = gptNames(),
@@ -132,11 +128,8 @@ std::span<const Family> gptFamilies() {
       // SantaCoder, StarCoder: one head of keys and values, or as many as of queries; [out, in]
       {.modelType = "gpt_bigcode",
        .architecture = "GPTBigCodeForCausalLM",
-       // Softmax is in f32 anyway; the head of classifiers; serving.
-       .ignoredFields = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "summary_activation",
-                         "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-                         "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length",
-                         "pre_allocate_kv_cache", "validate_runner_input"},
+       // Softmax is in f32 anyway.
+       .ignoredFields = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"},
        .tensors = {"transformer.", kGpt2Rows, kBigCodeMasks, kBigCodeRows},
        .names = gptNames(),
        .fields = gptFields("gelu_pytorch_tanh"),
@@ -145,30 +138,24 @@ std::span<const Family> gptFamilies() {
       // and values of each head lie together. Pythia too.
       {.modelType = "gpt_neox",
        .architecture = "GPTNeoXForCausalLM",
-       // A field of other heads; the class reads the two others under other names.
-       .ignoredFields = {"classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob"},
        .tensors = {"gpt_neox.", kNeoXRows, kNeoXMasks},
        .names = {.groups = "num_attention_heads", .normEpsilon = "layer_norm_eps", .hiddenDropout = "hidden_dropout"},
-       .fields =
-           gptLike({.biases = {{kQkv | kOut, "attention_bias", true}, {kMlp}},
-                    .activation = "gelu",
-                    .hiddenDropout = 0,
-                    .rope = {.theta = 10000, .part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
-                    .hasPadding = false}),
+       .fields = gptLike({.biases = {{kQkv | kOut, "attention_bias"}, {kMlp}},
+                          .activation = "gelu",
+                          .hasHiddenDropout = true,
+                          .rope = {.part = 0.25, .thetaKey = "rotary_emb_base", .partKey = "rotary_pct"},
+                          .hasPadding = false}),
        .read = readNeoX},
       // Attention and mlp side by side behind one layer norm; neighbours of a part of each head rotate
       {.modelType = "gptj",
        .architecture = "GPTJForCausalLM",
-       // The summary_* head of classifiers.
-       .ignoredFields = {"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-                         "summary_use_proj"},
        .neutralFields = {{"scale_attn_weights", "true"}, {"rotary", "true"}},
        .tensors = {"transformer.", kGptJRows, kGptMasks},
        .names = gptNames(),
        .fields = gptLike({.biases = {{kMlp}},
                           .activation = "gelu_new",
                           .ffnOverHidden = 4,
-                          .hiddenDropout = 0,
+                          .hasHiddenDropout = true,
                           .hasRope = false,
                           .hasPadding = false}),
        .read = readGptJ},
@@ -185,12 +172,10 @@ std::span<const Family> gptFamilies() {
                  .normEpsilon = "",
                  .activation = "activation_function",
                  .hiddenDropout = "dropout"},
-       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "enable_bias", true}},
+       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "enable_bias"}},
                           .activation = "relu",
-                          .hiddenDropout = 0.1,
-                          .isTied = true,
-                          .hasRope = false,
-                          .paddingToken = 1}),
+                          .hasHiddenDropout = true,
+                          .hasRope = false}),
        .read = readOpt},
   };
   return kFamilies;

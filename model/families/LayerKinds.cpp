@@ -35,10 +35,7 @@ std::vector<bool> readSlidingLayers(Reading &reading, const LayerRule &rule, boo
   return sliding;
 }
 
-int64_t readWindow(Config &config) {
-  constexpr int64_t kOfClasses = 4096;
-  return config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : kOfClasses, kMaxPositions);
-}
+int64_t readWindow(Config &config) { return config.sizeOr("sliding_window", 0, kMaxPositions); }
 
 std::vector<int64_t> readLayerWindows(Reading &reading) {
   Config &config = reading.config;

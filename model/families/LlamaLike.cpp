@@ -28,20 +28,6 @@ static void setFactors(Reading &reading) {
   block.attention.scale = config.number("attention_multiplier", 1, kLeast, kMost);
 }
 
-static void requireYarn(Reading &reading) {
-  Config &config = reading.config;
-  if (!config.isSet("rope_parameters") && !config.isSet("rope_scaling")) // the class has yarn then, and scaled queries
-    config.report().add("rope_parameters is missing, but required");
-}
-
-// Absent means 4096 to transformers, which nobody who leaves it out expects.
-static void requireWindow(Reading &reading) {
-  if (reading.config.has("sliding_window"))
-    return;
-  reading.config.report().add("sliding_window is missing, but required");
-  reading.config.report().hint("expected the size of the window, or null for none");
-}
-
 static void readPhi(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   model.head.bias = true;
@@ -49,13 +35,6 @@ static void readPhi(Reading &reading) {
   model.embedding.dropout = config.probability("embd_pdrop", 0);
   if (config.flag("qk_layernorm", false))
     block.attention.qkNorm = {*model.finalNorm};
-}
-
-// It wins over the one that stands with the factors.
-static void readOriginalPositions(Reading &reading, DecoderFields &fields) {
-  constexpr int64_t kOfClass = 4096;
-  fields.rope.originalPositions =
-      double(reading.config.sizeOr("original_max_position_embeddings", kOfClass, kMaxPositions));
 }
 
 static void checkScaling(Reading &reading) {
@@ -79,33 +58,18 @@ static void readStableLm(Reading &reading) {
 }
 
 static DecoderFields glmFields() {
-  return {.biases = {{kQkv, "attention_bias", true}},
-          .headDim = 128,
-          .norm = rmsNorm(1.5625e-07),
-          .rope = {.theta = 10000, .part = 0.5, .interleaved = true},
-          .paddingToken = 151329};
+  return {
+      .biases = {{kQkv, "attention_bias"}}, .norm = rmsNorm(1.5625e-07), .rope = {.part = 0.5, .interleaved = true}};
 }
 
 std::span<const Family> llamaFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "arcee", // an mlp of squared relu, without a gate
        .architecture = "ArceeForCausalLM",
-       .fields = {.biases = {kAttentionBias, kMlpBias},
-                  .groupsMayBeAbsent = true,
-                  .norm = rmsNorm(1e-5),
-                  .activation = "relu2",
-                  .gated = false,
-                  .rope = {.theta = 10000}}},
+       .fields = {.biases = {kAttentionBias, kMlpBias}, .norm = rmsNorm(1e-5), .activation = "relu2", .gated = false}},
       {.modelType = "ernie4_5", // dense; neighbours rotate
        .architecture = "Ernie4_5ForCausalLM",
-       .ignoredFields = {"compression_ratio", "use_flash_attention"}, // the class reads neither
-       .fields = {.biases = {{kQkv | kOut | kMlp, "use_bias", false}},
-                  .headDim = 128,
-                  .nullHeadDimIsDerived = true,
-                  .norm = rmsNorm(1e-5),
-                  .isTied = true,
-                  .rope = {.theta = 500000, .interleaved = true},
-                  .paddingToken = 0}},
+       .fields = {.biases = {{kQkv | kOut | kMlp, "use_bias"}}, .norm = rmsNorm(1e-5), .rope = {.interleaved = true}}},
       // GLM-4 in its first form: neighbours of a half of each head rotate; gate and up are one matrix
       {.modelType = "glm", .architecture = "GlmForCausalLM", .tensors = withRows(kGlmRows), .fields = glmFields()},
       {.modelType = "glm4", // GLM-4-0414: a norm before and one after each branch
@@ -120,122 +84,77 @@ std::span<const Family> llamaFamilies() {
       {.modelType = "granite", // factors of embeddings, branches, scores and logits
        .architecture = "GraniteForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
-       .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
+       .fields = {.biases = {kAttentionBias, kMlpBias}},
        .read = setFactors,
        .embeddingScaleKey = "embedding_multiplier"},
       {.modelType = "llama", // RMS norms, rotary positions, grouped queries, a gated mlp, optional biases
        .architecture = "LlamaForCausalLM",
-       .neutralFields = {{"pretraining_tp", "1"}, {"partial_rotary_factor", "1.0"}},
-       .fields = {.biases = {kAttentionBias, kMlpBias}, .groupsMayBeAbsent = true, .rope = {.theta = 10000}},
-       .classSizes = {.vocabulary = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32, .positions = 2048}},
+       .neutralFields = {{"pretraining_tp", "1"}, {"rope_interleaved", "false"}},
+       .fields = {.biases = {kAttentionBias, kMlpBias}}},
       // Text: Mistral with yarn, and queries that grow with their distance from the beginning
       {.modelType = "ministral3",
        .architecture = "Ministral3ForCausalLM",
-       .ignoredFields = {"layer_types"}, // the class reads none
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}},
-       .fields = {.headDim = 128,
-                  .nullHeadDimIsDerived = true,
-                  .norm = rmsNorm(1e-5),
-                  .rope = {.hasQueryGrowth = true},
-                  .hasWindow = true,
-                  .paddingToken = 11},
-       .read = requireYarn,
-       .classSizes = {131072, 4096, 14336, 34, 32, 8, 262144}},
+       .fields = {.norm = rmsNorm(1e-5), .rope = {.hasQueryGrowth = true}, .hasWindow = true}},
       {.modelType = "mistral", // no biases, and one sliding window for all layers
        .architecture = "MistralForCausalLM",
-       .neutralFields = {{"pretraining_tp", "1"},
-                         {"partial_rotary_factor", "1.0"},
-                         {"attention_bias", "false"},
-                         {"mlp_bias", "false"}},
-       .fields = {.rope = {.theta = 10000}, .hasWindow = true},
-       .read = requireWindow,
-       .classSizes = {32000, 4096, 14336, 32, 32, 8, 131072}},
+       .neutralFields = {{"pretraining_tp", "1"}, {"attention_bias", "false"}, {"mlp_bias", "false"}},
+       .fields = {.hasWindow = true}},
       // Layer norms by 1 + weight, squared relu without a gate; a part of each head rotates
       {.modelType = "nemotron",
        .architecture = "NemotronForCausalLM",
        .names = {.normEpsilon = "norm_eps"},
        .fields = {.biases = {kAttentionBias, kMlpBias},
-                  .groupsMayBeAbsent = true,
                   .norm = {.epsilon = 1e-5, .bias = true, .offset = 1},
                   .activation = "relu2",
                   .gated = false,
-                  .initializerRange = 0.0134,
-                  .rope = {.theta = 10000, .part = 0.5}}},
+                  .rope = {.part = 0.5}}},
       {.modelType = "olmo", // layer norms without parameters; queries, keys and values may be bounded
        .architecture = "OlmoForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
        .names = {.normEpsilon = ""}, // the class has one
-       .fields = {.biases = {kAttentionBias},
-                  .groupsMayBeAbsent = true,
-                  .norm = {.epsilon = 1e-5, .weight = false},
-                  .rope = {.theta = 10000},
-                  .paddingToken = 1},
+       .fields = {.biases = {kAttentionBias}, .norm = {.epsilon = 1e-5, .weight = false}},
        .read = readClip},
       // 1, 1.5 and 2: parallel branches behind one layer norm, biases; a part of each head rotates
       {.modelType = "phi",
        .architecture = "PhiForCausalLM",
        .tensors = withRows(kPhiRows),
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = gptLike({.biases = {kAlwaysBiased},
-                          .groupsMayBeAbsent = true,
-                          .activation = "gelu_new",
-                          .hiddenDropout = 0,
-                          .rope = {.theta = 10000, .part = 0.5}}),
+       .fields = gptLike(
+           {.biases = {kAlwaysBiased}, .activation = "gelu_new", .hasHiddenDropout = true, .rope = {.part = 0.5}}),
        .read = readPhi},
       // Phi-3, Phi-3.5 and Phi-4: queries, keys and values are one matrix, and gate and up another; with longrope the
       // frequencies depend on the length of the sequences.
       {.modelType = "phi3",
        .architecture = "Phi3ForCausalLM",
-       .ignoredFields = {"embd_pdrop", "interpolate_factor", "full_attn_mod",
-                         "auto_map"}, // the class reads none of these
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}, {"lm_head_bias", "false"}},
        .tensors = withRows(kPhi3Rows),
-       .fields = {.groupsMayBeAbsent = true,
-                  .norm = rmsNorm(1e-5),
-                  .hiddenDropout = 0,
-                  .rope = {.theta = 10000, .part = 1},
-                  .hasWindow = true,
-                  .paddingToken = 32000},
-       .prepare = readOriginalPositions,
+       .fields = {.norm = rmsNorm(1e-5), .hasHiddenDropout = true, .rope = {.part = 1}, .hasWindow = true},
        .read = checkScaling},
       {.modelType = "seed_oss", // biases of queries, keys and values, and dropout
        .architecture = "SeedOssForCausalLM",
-       .ignoredFields = {"pretraining_tp"}, // the class does not read it
        .names = {.hiddenDropout = "residual_dropout"},
-       .fields = {.biases = {{kQkv, "attention_bias", true}, {kOut, "attention_out_bias", false}, kMlpBias},
-                  .headDim = 128,
-                  .nullHeadDimIsDerived = true,
-                  .dropout = 0.1,
-                  .hiddenDropout = 0.1,
-                  .rope = {.theta = 10000},
-                  .paddingToken = 1}},
+       .fields = {.biases = {{kQkv, "attention_bias"}, {kOut, "attention_out_bias"}, kMlpBias},
+                  .hasHiddenDropout = true}},
       // Layer norms; a part of each head rotates. Attention and mlp may be parallel, and queries and keys normed, each
       // head with a weight of its own.
       {.modelType = "stablelm",
        .architecture = "StableLmForCausalLM",
        .tensors = withRows(kStableLmRows),
        .names = {.normEpsilon = "layer_norm_eps", .hiddenDropout = "hidden_dropout"},
-       .fields = {.biases = {{kQkv, "use_qkv_bias", false}},
-                  .hasHeadDim = false,
-                  .norm = layerNorm(1e-5),
-                  .rope = {.theta = 10000, .part = 0.25}},
+       .fields =
+           {.biases = {{kQkv, "use_qkv_bias"}}, .hasHeadDim = false, .norm = layerNorm(1e-5), .rope = {.part = 0.25}},
        .read = readStableLm},
       {.modelType = "starcoder2", // layer norms, biases, an mlp without a gate, and one window for all layers
        .architecture = "Starcoder2ForCausalLM",
-       // The class reads none of these, which published files have beside hidden_act and norm_epsilon.
-       .ignoredFields = {"mlp_type", "norm_type", "activation_function", "layer_norm_epsilon",
-                         "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"},
        .neutralFields = {{"scale_attn_weights", "true"}},
        .tensors = withRows(kStarcoder2Rows),
        .names = {.normEpsilon = "norm_epsilon", .hiddenDropout = "residual_dropout"},
-       .fields = {.biases = {{kQkv | kOut | kMlp, "use_bias", true}},
+       .fields = {.biases = {{kQkv | kOut | kMlp, "use_bias"}},
                   .norm = layerNorm(1e-5),
                   .activation = "gelu_pytorch_tanh",
                   .gated = false,
-                  .hiddenDropout = 0,
-                  .isTied = true,
-                  .initializerRange = 0.018042,
-                  .rope = {.theta = 10000},
+                  .hasHiddenDropout = true,
                   .hasWindow = true},
        .read =
            [](Reading &reading) {

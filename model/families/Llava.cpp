@@ -49,13 +49,10 @@ static void readLlava(Reading &reading) {
                   fmt::format("is none of the text_config.vocab_size = {} tokens", model.vocabulary),
                   "expected a token of the vocabulary, whose embedding is not read");
   std::optional<Config> tower = config.child("vision_config");
-  if (!tower) {
-    config.report().add("vision_config is missing, but required");
-    return config.report().hint("expected the config of the tower, an object with model_type");
-  }
+  if (!tower)
+    return;
   acceptCommonFields(*tower);
   readVisionTower(*tower, features, model);
-  tower->finish("vision_config");
   if (!config.report().empty())
     return;
   model.encoder->imageTokens->token = *token;
@@ -66,15 +63,13 @@ std::span<const Family> imageFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "gemma3", // Gemma 3 from 4B on
        .architecture = "Gemma3ForConditionalGeneration",
-       .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
-                         "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id", "initializer_range"},
+       .ignoredFields = {"vision_config", "mm_tokens_per_image", "boi_token_id", "eoi_token_id", "image_token_id"},
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
        .read = [](Reading &reading) { reading.model.head.tied = reading.config.flag("tie_word_embeddings", true); },
        .decoder = kLlavaDecoder},
       {.modelType = "llava",
        .architecture = "LlavaForConditionalGeneration",
-       // Fields of generation, of processors, and of older files.
-       .ignoredFields = {"image_seq_length", "ignore_index", "vocab_size", "image_grid_pinpoints"},
+       .ignoredFields = {"vocab_size"}, // the decoder has its own
        .tensors = {.rows = kVisionTowerRows,
                    .ignored = kVisionTowerIgnored,
                    .ownRows = kProjectorRows,
@@ -85,12 +80,13 @@ std::span<const Family> imageFamilies() {
       // checkpoints, whose decoder's part says whether, have two tensors.
       {.modelType = "mistral3",
        .architecture = "Mistral3ForConditionalGeneration",
-       .ignoredFields = {"vision_config", "image_token_index", "image_token_id", "projector_hidden_act",
-                         "multimodal_projector_bias", "spatial_merge_size", "vision_feature_layer"},
+       .ignoredFields = {"vision_config", "image_token_id", "projector_hidden_act", "multimodal_projector_bias",
+                         "spatial_merge_size", "vision_feature_layer"},
        .tensors = {.ignored = kUnreadTowerTensors, .otherBegins = kLlavaBegins},
        .read =
            [](Reading &reading) {
-             reading.model.head.tied = reading.config.flag("tie_word_embeddings", reading.model.head.tied);
+             const bool ofDecoder = reading.model.head.tied, isTied = reading.config.flag("tie_word_embeddings", true);
+             reading.model.head.tied = reading.config.isGiven("tie_word_embeddings") ? isTied : ofDecoder;
            },
        .decoder = kLlavaDecoder},
   };

@@ -63,20 +63,12 @@ static std::vector<double> mptSlopesOf(int64_t heads) {
 }
 
 // The old spelling of hidden_size wins.
-static void setHiddenKey(Reading &reading) {
+static void setHiddenKey(Reading &reading, DecoderFields &) {
   reading.model.names.hidden = reading.config.isSet("n_embed") ? "n_embed" : "hidden_size";
   reading.config.ignore(std::array<std::string_view, 2>{"n_embed", "hidden_size"});
 }
 
 // --- BLOOM
-
-static void setBloomNames(Reading &reading, DecoderFields &) {
-  const Config &config = reading.config;
-  KeyNames &names = reading.model.names;
-  setHiddenKey(reading);
-  names.heads = names.groups = config.has("num_attention_heads") ? "num_attention_heads" : "n_head";
-  names.layers = config.has("num_hidden_layers") ? "num_hidden_layers" : "n_layer";
-}
 
 static void readBloom(Reading &reading) {
   reading.model.embedding.norm = reading.model.finalNorm;
@@ -86,7 +78,7 @@ static void readBloom(Reading &reading) {
 // --- Falcon
 
 static void prepareFalcon(Reading &reading, DecoderFields &fields) {
-  setHiddenKey(reading);
+  setHiddenKey(reading, fields);
   fields.hasRope = !reading.config.flag("alibi", false);
 }
 
@@ -155,6 +147,7 @@ static void readMpt(Reading &reading) {
                                    {"attn_uses_sequence_id", "false"},
                                    {"attn_type", "\"multihead_attention\""}})
     own->expect(key, value);
+  own->setClass(*classFieldsOf("mpt"));
   acceptCommonFields(*own);
   own->ignore(std::array<std::string_view, 2>{"attn_impl", "architectures"});
   attention.clip = own->number("clip_qkv", 0, 0, 1e15);
@@ -170,13 +163,14 @@ std::span<const Family> slopeFamilies() {
   static const Family kFamilies[] = {
       {.modelType = "bloom", // a norm of the embeddings; queries, keys and values of each head lie together
        .architecture = "BloomForCausalLM",
-       // Fused kernels, sums in slices, and what the class does not read.
-       .ignoredFields = {"slow_but_exact", "pretraining_tp", "n_inner", "masked_softmax_fusion", "bias_dropout_fusion",
-                         "attention_softmax_in_fp32", "offset_alibi", "seq_length", "skip_bias_add",
-                         "skip_bias_add_qkv"},
+       // Sums in slices.
+       .ignoredFields = {"slow_but_exact", "pretraining_tp"},
        .neutralFields = {{"apply_residual_connection_post_layernorm", "false"}},
        .tensors = {"transformer.", kBloomRows, {}},
-       .names = {.ffn = "",
+       .names = {.heads = "n_head",
+                 .groups = "n_head",
+                 .ffn = "",
+                 .layers = "n_layer",
                  .positions = "",
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "",
@@ -184,17 +178,15 @@ std::span<const Family> slopeFamilies() {
        .fields = gptLike({.biases = {kAlwaysBiased},
                           .activation = "gelu_new",
                           .ffnOverHidden = 4,
-                          .hiddenDropout = 0,
-                          .isTied = true,
+                          .hasHiddenDropout = true,
                           .hasRope = false,
                           .hasPadding = false}),
-       .prepare = setBloomNames,
+       .prepare = setHiddenKey,
        .read = readBloom},
       // Attention and mlp side by side or in turn; keys of all heads, of one or of groups; rotary positions, or slopes.
       // Queries of a group, its keys and its values lie together.
       {.modelType = "falcon",
        .architecture = "FalconForCausalLM",
-       .ignoredFields = {"ff_factor", "auto_map"}, // the class reads neither
        .neutralFields = {{"apply_residual_connection_post_layernorm", "false"}},
        .tensors = {"transformer.", kBloomRows, {}},
        .rowsOf = falconRows,
@@ -203,21 +195,12 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "activation",
                  .attentionDropout = ""},
-       .fields = gptLike({.biases = {{kQkv | kOut | kMlp, "bias", false}},
-                          .activation = "gelu",
-                          .ffnOverHidden = 4,
-                          .positions = 2048,
-                          .isTied = true,
-                          .rope = {.theta = 10000},
-                          .hasPadding = false}),
+       .fields = gptLike(
+           {.biases = {{kQkv | kOut | kMlp, "bias"}}, .activation = "gelu", .ffnOverHidden = 4, .hasPadding = false}),
        .prepare = prepareFalcon,
        .read = readFalcon},
       {.modelType = "mpt", // layer norms without biases; one matrix of queries, keys and values
        .architecture = "MptForCausalLM",
-       .oldArchitecture = "MPTForCausalLM",
-       // The class reads none of these: the mlp has 4 times the width whatever expansion_ratio says.
-       .ignoredFields = {"expansion_ratio", "resid_pdrop", "emb_pdrop", "learned_pos_emb", "init_device", "norm_type",
-                         "init_config", "verbose", "auto_map", "tokenizer_name"},
        .neutralFields = {{"logit_scale", "null"}, {"no_bias", "true"}, {"embedding_fraction", "1.0"}},
        .tensors = {"transformer.", kMptRows, {}},
        .names = {.heads = "n_heads",
@@ -229,9 +212,8 @@ std::span<const Family> slopeFamilies() {
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "",
                  .attentionDropout = ""},
-       .fields =
-           gptLike({.activation = "gelu", .ffnOverHidden = 4, .isTied = true, .hasRope = false, .hasPadding = false},
-                   {.epsilon = 1e-5}),
+       .fields = gptLike({.activation = "gelu", .ffnOverHidden = 4, .hasRope = false, .hasPadding = false},
+                         {.epsilon = 1e-5}),
        .read = readMpt},
   };
   return kFamilies;

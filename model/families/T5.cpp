@@ -87,8 +87,6 @@ static RelativeBias readBias(Config &config) {
   return bias;
 }
 
-static constexpr double kDropout = 0.1;
-
 static void setLayersKey(Reading &reading, DecoderFields &) {
   if (reading.config.isSet("num_decoder_layers"))
     reading.model.names.layers = "num_decoder_layers";
@@ -103,6 +101,7 @@ static void read(Reading &reading) {
     model.head.tied = true; // null to the class
   const double dropout = block.attention.dropout;
   block.attention.scale = 1;
+  model.initializerRange = 1;
   block.cross = block.attention;
   block.cross->causal = false;
   block.attention.relativeBias = readBias(config);
@@ -131,8 +130,7 @@ std::span<const Family> t5Families() {
       .modelType = "t5",
       .architecture = "T5ForConditionalGeneration",
       .oldArchitecture = "T5WithLMHeadModel",
-      // Heads of other classes, and what the class does not read.
-      .ignoredFields = {"classifier_dropout", "n_positions", "output_past"},
+      .ignoredFields = {"classifier_dropout"}, // a field of another head
       .neutralFields = {{"is_encoder_decoder", "true"}, {"initializer_factor", "1.0"}},
       .tensors = {.rows = kT5Rows, .ignored = kT5Ignored, .ofEncoder = {"decoder", "encoder"}},
       .rowsOf = rowsOf,
@@ -150,14 +148,7 @@ std::span<const Family> t5Families() {
                 .encoderHeads = "num_heads",
                 .encoderFfn = "d_ff",
                 .encoderLayers = "num_layers"},
-      .fields = {.headDim = 64,
-                 .activation = "relu",
-                 .dropout = kDropout,
-                 .hiddenDropout = kDropout,
-                 .isTied = true,
-                 .initializerRange = 1,
-                 .hasRope = false,
-                 .hasPadding = false},
+      .fields = {.activation = "relu", .hasHiddenDropout = true, .hasRope = false, .hasPadding = false},
       .prepare = setLayersKey,
       .read = read};
   return {&kFamily, 1};

@@ -6,16 +6,13 @@ namespace mgc::frontend {
 
 namespace {
 
-// The facts of a class, and what it takes if the object is silent.
+// The facts of a class.
 struct Tower {
-  std::string_view activation;
-  double epsilon;
-  int64_t patchSize;
   bool hasClassToken, hasNormBefore, hasPatchBias;
 };
 
-constexpr Tower kClip = {"quick_gelu", 1e-5, 32, true, true, false};
-constexpr Tower kSiglip = {"gelu_pytorch_tanh", 1e-6, 16, false, false, true};
+constexpr Tower kClip = {true, true, false};
+constexpr Tower kSiglip = {false, false, true};
 constexpr std::pair<std::string_view, const Tower *> kTowers[] = {{"clip_vision_model", &kClip},
                                                                   {"siglip_vision_model", &kSiglip}};
 
@@ -23,30 +20,27 @@ constexpr std::pair<std::string_view, const Tower *> kTowers[] = {{"clip_vision_
 constexpr std::string_view kUnread[] = {"projection_dim",  "initializer_range", "initializer_factor",
                                         "vision_use_head", "vocab_size",        "dropout"};
 
-BlockDescription readLayer(Config &config, const KeyNames &names, const Tower &tower, int64_t hidden) {
-  constexpr int64_t kHeads = 12, kFfn = 3072;
+BlockDescription readLayer(Config &config, const KeyNames &names, int64_t hidden) {
   BlockDescription block;
   AttentionDescription &attention = block.attention;
   attention.causal = false;
   attention.qkvBias = attention.outBias = block.mlp.bias = true;
-  attention.heads = attention.groups = config.sizeOr("num_attention_heads", kHeads, kMaxHeads);
+  attention.heads = attention.groups = config.size("num_attention_heads", kMaxHeads);
   attention.dropout = config.probability("attention_dropout", 0);
   block.mlp.gated = false;
-  block.mlp.ffn = config.sizeOr("intermediate_size", kFfn, kMaxFfn);
-  block.mlp.activation = config.choice("hidden_act", tower.activation, wordsOf(Of<Activation>()));
-  block.attentionBranch.before = block.mlpBranch.before =
-      layerNorm(config.number("layer_norm_eps", tower.epsilon, 0, 1));
+  block.mlp.ffn = config.size("intermediate_size", kMaxFfn);
+  block.mlp.activation = config.choice("hidden_act", "gelu", wordsOf(Of<Activation>()));
+  block.attentionBranch.before = block.mlpBranch.before = layerNorm(config.number("layer_norm_eps", 1e-5, 0, 1));
   attention.headDim = headDimOf(config, "num_attention_heads", attention.heads, names.encoderHidden, hidden);
   return block;
 }
 
 Patches readPatches(Config &config, const Tower &tower) {
-  constexpr int64_t kChannels = 3, kImageSize = 224;
-  Patches patches = {.channels = config.sizeOr("num_channels", kChannels, kMaxChannels),
-                     .size = config.sizeOr("patch_size", tower.patchSize, kMaxPixels),
+  Patches patches = {.channels = config.size("num_channels", kMaxChannels),
+                     .size = config.size("patch_size", kMaxPixels),
                      .bias = tower.hasPatchBias,
                      .classToken = tower.hasClassToken};
-  const int64_t image = config.sizeOr("image_size", kImageSize, kMaxPixels);
+  const int64_t image = config.size("image_size", kMaxPixels);
   if (patches.size > 0 && image > 0 && image % patches.size != 0)
     config.refuse("image_size", fmt::format("is no multiple of patch_size = {}", patches.size),
                   fmt::format("possible image_size: {} and its multiples", patches.size));
@@ -66,20 +60,24 @@ int64_t layersOf(Config &config, int64_t inFile, const TowerFeatures &features) 
 } // namespace
 
 void readVisionTower(Config &config, const TowerFeatures &features, ModelDescription &model) {
-  constexpr int64_t kHidden = 768, kLayers = 12;
   const Tower &tower = *config.choice<const Tower *>("model_type", "", kTowers);
+  const ClassFields *fields = classFieldsOf(config.word("model_type", ""));
+  if (!fields) // refused
+    return;
+  config.setClass(*fields);
   config.ignore(kUnread);
   EncoderDescription encoder;
-  encoder.hidden = config.sizeOr("hidden_size", kHidden, kMaxHidden);
+  encoder.hidden = config.size("hidden_size", kMaxHidden);
   encoder.patches = readPatches(config, tower);
-  model.encoderLayersInFile = config.sizeOr("num_hidden_layers", kLayers, kMaxLayers);
+  model.encoderLayersInFile = config.size("num_hidden_layers", kMaxLayers);
   encoder.layerCount = layersOf(config, model.encoderLayersInFile, features);
-  encoder.layer = readLayer(config, model.names, tower, encoder.hidden);
+  encoder.layer = readLayer(config, model.names, encoder.hidden);
   encoder.embedding = {.learnedPositions = true};
   if (tower.hasNormBefore)
     encoder.embedding.norm = encoder.layer.attentionBranch.before;
   encoder.imageTokens = ImageTokens{.first = features.leavesOutFirst ? 1 : 0};
   model.encoder = encoder;
+  config.finish("vision_config");
 }
 
 static constexpr TensorRow kTowerRows[] = {

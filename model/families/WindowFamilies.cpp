@@ -50,13 +50,8 @@ static int64_t readWindowPattern(Config &config, int64_t fallback) {
 
 // --- Command R
 
-static DecoderFields cohereFields(double theta) {
-  return {.biases = {kAttentionBias},
-          .groupsMayBeAbsent = true,
-          .norm = {.epsilon = 1e-5},
-          .isTied = true,
-          .rope = {.theta = theta, .interleaved = true},
-          .paddingToken = 0};
+static DecoderFields cohereFields() {
+  return {.biases = {kAttentionBias}, .norm = {.epsilon = 1e-5}, .rope = {.interleaved = true}};
 }
 
 static void readLogitScale(Reading &reading) {
@@ -97,12 +92,9 @@ static void readExaone4(Reading &reading) {
 
 static DecoderFields gemmaFields(const RopeFields &rope) {
   return {.biases = {kAttentionBias},
-          .headDim = 256,
           .norm = {.kind = NormKind::rms, .epsilon = 1e-6, .offset = 1},
           .activation = "gelu_pytorch_tanh",
-          .isTied = true,
-          .rope = rope,
-          .paddingToken = 0};
+          .rope = rope};
 }
 
 static void scaleEmbedding(ModelDescription &model) {
@@ -122,32 +114,26 @@ static void readGemma(Reading &reading) {
 }
 
 // The bound that final_logit_softcapping or attn_logit_softcapping gives; null: none.
-static double readSoftcap(Config &config, std::string_view key, double fallback) {
-  if (config.has(key) && !config.isSet(key)) {
-    config.ignore(std::array{key});
-    return 0;
-  }
-  return config.number(key, fallback, 1e-6, 1e6);
-}
+static double readSoftcap(Config &config, std::string_view key) { return config.number(key, 0, 1e-6, 1e6); }
 
 // Norms after both branches, a scale of the scores, and the bound of the logits.
-static void readGemma2Block(Reading &reading, double logitBound) {
+static void readGemma2Block(Reading &reading) {
   auto &[config, model, block, count, layers] = reading;
   scaleEmbedding(model);
   block.attentionBranch.after = block.mlpBranch.after = model.finalNorm;
   block.attention.scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", 256, 1e-6, 1e6));
-  model.head.softcap = readSoftcap(config, "final_logit_softcapping", logitBound);
+  model.head.softcap = readSoftcap(config, "final_logit_softcapping");
 }
 
 static void readGemma2(Reading &reading) {
-  readGemma2Block(reading, 30);
-  reading.block.attention.softcap = readSoftcap(reading.config, "attn_logit_softcapping", 50);
+  readGemma2Block(reading);
+  reading.block.attention.softcap = readSoftcap(reading.config, "attn_logit_softcapping");
   const int64_t window = readWindow(reading.config);
   setWindow(reading, readSlidingLayers(reading, allButEach(2)), window);
 }
 
 static void readGemma3Text(Reading &reading) {
-  readGemma2Block(reading, 0);
+  readGemma2Block(reading);
   reading.block.attention.qkNorm = {*reading.model.finalNorm};
   const int64_t window = readWindow(reading.config);
   const std::vector<bool> sliding = readSlidingLayers(reading, allButEach(readWindowPattern(reading.config, 6)));
@@ -157,8 +143,7 @@ static void readGemma3Text(Reading &reading) {
 // --- OLMo
 
 static DecoderFields olmoFields(const RopeFields &rope) {
-  return {
-      .biases = {kAttentionBias}, .groupsMayBeAbsent = true, .norm = rmsNorm(1e-5), .rope = rope, .paddingToken = 1};
+  return {.biases = {kAttentionBias}, .norm = rmsNorm(1e-5), .rope = rope};
 }
 
 static void readOlmo2(Reading &reading) {
@@ -237,24 +222,20 @@ std::span<const Family> windowFamilies() {
       // Command R: parallel branches behind one layer norm without bias, neighbours rotate, scaled logits
       {.modelType = "cohere",
        .architecture = "CohereForCausalLM",
-       .ignoredFields = {"model_max_length"}, // a limit of the tokenizer
        .tensors = withRows(kCohereRows),
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = cohereFields(/*theta=*/0), // versions of transformers have other defaults
+       .fields = cohereFields(),
        .read = readCohere},
       // Command R7B and A: a window and rotary positions on three of four layers, neither on the fourth
       {.modelType = "cohere2",
        .architecture = "Cohere2ForCausalLM",
-       // The class reads none of these.
-       .ignoredFields = {"cache_implementation", "layer_switch", "order_of_interleaved_layers", "use_embedding_sharing",
-                         "use_parallel_embedding"},
        .neutralFields = {{"use_qk_norm", "false"},
                          {"rotary_pct", "1.0"},
                          {"use_parallel_block", "true"},
                          {"use_gated_activation", "true"},
                          {"position_embedding_type", "\"rope_gptj\""}},
        .names = {.normEpsilon = "layer_norm_eps"},
-       .fields = cohereFields(10000),
+       .fields = cohereFields(),
        .read = readCohere2},
       // A norm after each branch and none before, norms of each head; with a window on some layers the others do not
       // rotate.
@@ -262,70 +243,62 @@ std::span<const Family> windowFamilies() {
        .architecture = "Exaone4ForCausalLM",
        .neutralFields = {{"attention_bias", "false"}},
        .tensors = withRows(kNormAfterRows),
-       .fields = {.norm = rmsNorm(1e-5), .rope = {.theta = 10000}},
+       .fields = {.norm = rmsNorm(1e-5)},
        .read = readExaone4},
       // Norms that multiply by 1 + weight, scaled embeddings, and heads of a size of their own
       {.modelType = "gemma",
        .architecture = "GemmaForCausalLM",
        .neutralFields = {{"use_bidirectional_attention", "false"}},
-       .fields = gemmaFields({.theta = 10000}),
+       .fields = gemmaFields({}),
        .read = readGemma},
       // A norm before and one after each branch, bounded scores and logits, a window on every other layer
       {.modelType = "gemma2",
        .architecture = "Gemma2ForCausalLM",
-       // A field of generation; the class does not read the others.
-       .ignoredFields = {"cache_implementation", "hidden_act", "sliding_window_size"},
        .neutralFields = {{"use_bidirectional_attention", "false"}},
        .tensors = withRows(kGemmaRows),
        .names = {.activation = "hidden_activation"},
-       .fields = gemmaFields({.theta = 10000}),
+       .fields = gemmaFields({}),
        .read = readGemma2},
       // Gemma 2 with norms of queries and keys in the place of bounded scores, and rotary frequencies of their own on
       // the layers with a window.
       {.modelType = "gemma3_text",
        .architecture = "Gemma3ForCausalLM",
-       .ignoredFields = {"cache_implementation"}, // a field of generation
        .neutralFields = {{"use_bidirectional_attention", "false"}, {"attn_logit_softcapping", "null"}},
        .tensors = withRows(kGemmaRows),
        .names = {.activation = "hidden_activation"},
        .fields = gemmaFields({.theta = 1e6, .ofLayers = "full_attention"}),
-       .read = readGemma3Text,
-       .classSizes = {262208, 2304, 9216, 26, 8, 4, 131072}},
+       .read = readGemma3Text},
       {.modelType = "ministral", // Mistral with a window on the layers that layer_types names
        .architecture = "MinistralForCausalLM",
        .neutralFields = {{"attention_bias", "false"}, {"mlp_bias", "false"}},
-       .fields = {.rope = {.theta = 10000}},
        .read = readMinistral},
       // A norm after each branch and none before; queries and keys are normed over all their heads together
       {.modelType = "olmo2",
        .architecture = "Olmo2ForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
        .tensors = withRows(kNormAfterRows),
-       .fields = olmoFields({.theta = 10000}),
+       .fields = olmoFields({}),
        .read = readOlmo2},
       // OLMo 2 with a window on three of four layers, whose rotary frequencies are not scaled
       {.modelType = "olmo3",
        .architecture = "Olmo3ForCausalLM",
        .neutralFields = {{"pretraining_tp", "1"}},
        .tensors = withRows(kNormAfterRows),
-       .fields = olmoFields({.theta = 500000, .ofLayers = "full_attention"}),
+       .fields = olmoFields({.ofLayers = "full_attention"}),
        .read = readOlmo3},
       {.modelType = "qwen2", // and Qwen2.5: biases on q, k and v only, and a sliding window on some layers
        .architecture = "Qwen2ForCausalLM",
-       .neutralFields = {{"use_mrope", "false"}, {"partial_rotary_factor", "1.0"}},
+       .neutralFields = {{"use_mrope", "false"}},
        .fields = {.biases = {{kQkv}}},
-       .read = readQwen2,
-       .classSizes = {151936, 4096, 22016, 32, 32, 32, 32768}},
+       .read = readQwen2},
       // An RMS norm on each head of q and k, a head size of its own, and a sliding window on some layers
       {.modelType = "qwen3",
        .architecture = "Qwen3ForCausalLM",
-       .neutralFields = {{"partial_rotary_factor", "1.0"}},
-       .fields = {.biases = {kAttentionBias}, .headDim = 128},
+       .fields = {.biases = {kAttentionBias}},
        .read = readQwen3},
       {.modelType = "smollm3", // no rotary positions on every fourth layer
        .architecture = "SmolLM3ForCausalLM",
-       .ignoredFields = {"max_window_layers", "pretraining_tp"}, // the class reads neither
-       .fields = {.biases = {kAttentionBias, kMlpBias}, .isTied = true, .rope = {.theta = 2e6}, .paddingToken = 128004},
+       .fields = {.biases = {kAttentionBias, kMlpBias}},
        .read = readSmolLm3},
   };
   return kFamilies;

@@ -12,7 +12,8 @@ namespace mgc::frontend {
 // Reads the object "mgc", which may be missing, all but its "model"; null: it is not read.
 using ReadDefaults = std::function<void(std::optional<Config> &mgc)>;
 
-// `path` may name the folder that holds a config.json. Hostile input gives an error that lists all problems.
+// `path` may name the folder that holds a config.json. If the folder has weights too, they decide whether a head is tied
+// that the config.json ties, as in transformers. Hostile input gives an error that lists all problems.
 Result<ModelDescription> readModelFile(const std::string &path, const ReadDefaults &readDefaults = nullptr);
 
 // The same from memory; `name` stands for the file in messages.

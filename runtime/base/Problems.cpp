@@ -5,8 +5,8 @@
 
 namespace mgc {
 
-void Problems::append(std::string_view problem) {
-  lines_.push_back(place_.empty() ? std::string(problem) : fmt::format("{}: {}", place_, problem));
+std::string Problems::placed(std::string_view text) const {
+  return place_.empty() ? std::string(text) : fmt::format("{}: {}", place_, text);
 }
 
 std::string Problems::text() const {

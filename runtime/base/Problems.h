@@ -34,16 +34,23 @@ public:
       lines_.back() += "\n  " + fmt::format(format, std::forward<Args>(args)...);
   }
 
+  // A line for the user about what is no problem.
+  template <typename... Args> void note(fmt::format_string<Args...> format, Args &&...args) {
+    notes_.push_back(placed(fmt::format(format, std::forward<Args>(args)...)));
+  }
+
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
   std::string text() const; // one below the other
-  Status status() const;    // ok when there are none
+  const std::vector<std::string> &notes() const { return notes_; }
+  Status status() const; // ok when there are none
 
 private:
-  void append(std::string_view problem);
+  std::string placed(std::string_view text) const;
+  void append(std::string_view problem) { lines_.push_back(placed(problem)); }
   std::string place_;
   size_t count_ = 0;
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_, notes_;
 };
 
 // One error of all there are; ok where there is none.

@@ -101,10 +101,6 @@ bool isIgnored(const Plan &plan, std::string_view name) {
   return std::ranges::any_of(plan.ignoredTensors, [&](const std::string &pattern) { return matches(pattern, name); });
 }
 
-bool areEqual(const TensorView &a, const TensorView &b) {
-  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data);
-}
-
 // Tensors of the checkpoint under an alias, which equal the tensor that was found.
 std::set<std::string> copies(const Checkpoint &checkpoint, const std::vector<FileTensor> &tensors,
                              const std::vector<const TensorView *> &views) {

@@ -1,18 +1,24 @@
 // See ChatData.h.
 #include "runtime/data/ChatData.h"
 
+#include "runtime/base/Checksum.h"
 #include "runtime/data/BatchData.h"
 #include "runtime/data/BatchShape.h"
 #include "runtime/data/SampleOrder.h"
 #include "runtime/data/chat/ChatTemplate.h"
 #include "runtime/data/chat/RenderProcess.h"
+#include "runtime/data/chat/TextCache.h"
 #include "runtime/data/preprocess/LineReader.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 
 namespace mgc {
 
 namespace {
+
+constexpr int kVersionOfTexts = 1; // another one, when equal conversations may have other texts
 
 struct ChatCounts {
   int64_t cut = 0, leftOut = 0;
@@ -130,7 +136,8 @@ public:
   ChatReader(const DataOptions &options, const Tokenizer &tokenizer, ChatTemplate *chatTemplate, ChatData &data)
       : options_(options), tokenizer_(tokenizer), template_(chatTemplate), encoder_(tokenizer.encoder()), data_(data) {}
 
-  Status read(const LineBlock &block) {
+  // Keeps the texts in `kept`, for the cache.
+  Status read(const LineBlock &block, std::vector<LineText> *kept) {
     std::vector<Result<ChatLine>> lines;
     MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t) {
       Result<OrderedJson> json = parseOrderedJson(line);
@@ -138,24 +145,31 @@ public:
       return Status::ok();
     }));
     MGC_ASSIGN(texts, textsOf(lines));
-    for (size_t i = 0; i < lines.size(); ++i)
-      MGC_TRY(
-          add(texts[i], block.begin.line + int64_t(i)).at(fmt::format("line {}", block.begin.line + int64_t(i) + 1)));
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const int64_t line = block.begin.line + int64_t(i);
+      Status added = texts[i].isOk() ? add(*texts[i], line) : texts[i].status();
+      MGC_TRY(std::move(added).at(fmt::format("line {}", line + 1)));
+      if (kept)
+        kept->push_back(texts[i].take());
+    }
+    return Status::ok();
+  }
+
+  Status add(const LineText &text, int64_t line) {
+    MGC_ASSIGN(tokens, tokenize(text.chat, options_.chats.form.learn, *encoder_));
+    if (text.isPair)
+      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+    data_.add(std::move(tokens), line);
     return Status::ok();
   }
 
 private:
-  struct Text {
-    ChatText chat;
-    bool isPair = false;
-  };
-
-  Result<std::vector<Result<Text>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
-    std::vector<Result<Text>> out;
+  Result<std::vector<Result<LineText>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
+    std::vector<Result<LineText>> out;
     std::vector<Conversation> chats;
     std::vector<size_t> places;
     for (Result<ChatLine> &line : lines) {
-      out.push_back(line.isOk() ? Result<Text>(Text()) : line.status());
+      out.push_back(line.isOk() ? Result<LineText>(LineText()) : line.status());
       if (auto *chat = line.isOk() ? std::get_if<Conversation>(&*line) : nullptr)
         places.push_back(out.size() - 1), chats.push_back(std::move(*chat));
       else if (line.isOk())
@@ -170,27 +184,17 @@ private:
     }
     MGC_ASSIGN(texts, template_->texts(chats, options_.chats.form.learn));
     for (size_t i = 0; i < places.size(); ++i)
-      out[places[i]] = texts[i].isOk() ? Result<Text>(Text{texts[i].take()}) : texts[i].status();
+      out[places[i]] = texts[i].isOk() ? Result<LineText>(LineText{texts[i].take()}) : texts[i].status();
     return out;
   }
 
-  Result<Text> textOf(TextPair &pair) const {
+  Result<LineText> textOf(TextPair &pair) const {
     if (!tokenizer_.endToken())
       return errorf("a completion ends with the tokenizer's end token, and the tokenizer names none; expected "
                     "tokenizer_config.json with eos_token beside it, or \"messages\" and --chat-template FILE");
-    Text out{{pair.prompt + pair.completion, {}}, /*isPair=*/true};
+    LineText out{{pair.prompt + pair.completion, {}}, /*isPair=*/true};
     out.chat.learned.push_back({uint32_t(pair.prompt.size()), uint32_t(out.chat.text.size())});
     return out;
-  }
-
-  Status add(const Result<Text> &text, int64_t line) {
-    if (!text.isOk())
-      return text.status();
-    MGC_ASSIGN(tokens, tokenize(text->chat, options_.chats.form.learn, *encoder_));
-    if (text->isPair)
-      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
-    data_.add(std::move(tokens), line);
-    return Status::ok();
   }
 
   const DataOptions &options_;
@@ -217,6 +221,45 @@ Result<OrderedJson> variablesOf(const ChatOptions &options) {
   return json;
 }
 
+Status readAll(const LineReader &lines, ChatReader &reader, std::vector<LineText> *kept, const std::atomic<bool> *stop) {
+  constexpr int64_t kBlock = 1 << 20;
+  LinePosition position;
+  while (true) {
+    MGC_ASSIGN(block, lines.read(position, kBlock));
+    if (!block)
+      return Status::ok();
+    if (stop && *stop)
+      return errorf("a request to end came while its lines were tokenized");
+    position = block->end;
+    MGC_TRY(reader.read(*block, kept));
+  }
+}
+
+// All that the texts are made of.
+Result<uint64_t> keyOf(const LineReader &lines, const ChatTemplate &chat, const ChatOptions &options) {
+  Checksum checksum;
+  for (LinePosition position;;) {
+    MGC_ASSIGN(block, lines.read(position, int64_t(1) << 20));
+    if (!block)
+      break;
+    checksum.add(block->text);
+    position = block->end;
+  }
+  return hashName(fmt::format("{} {} {} {:x} {} {}", checksum.text(), lines.bytes(), kVersionOfTexts, chat.hash(),
+                              kSftLearnNames[size_t(options.form.learn)], fmt::join(options.form.ignored, ",")));
+}
+
+Status readThrough(const TextCache &cache, const LineReader &lines, ChatReader &reader, const std::atomic<bool> *stop) {
+  if (const auto kept = cache.load()) {
+    for (size_t i = 0; i < kept->size(); ++i)
+      MGC_TRY(reader.add((*kept)[i], int64_t(i)).at(fmt::format("line {}", i + 1)));
+    return Status::ok();
+  }
+  std::vector<LineText> texts;
+  MGC_TRY(readAll(lines, reader, &texts, stop));
+  return cache.save(texts).at("--data-cache-path");
+}
+
 } // namespace
 
 Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const plan::Plan &plan, uint64_t seed,
@@ -233,16 +276,11 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
   auto data =
       std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0), chat ? chat->describe() : "");
   ChatReader reader(options, tokenizer, chat.get(), *data);
-  constexpr int64_t kBlock = 1 << 20;
-  LinePosition position;
-  while (true) {
-    MGC_ASSIGN(block, lines.read(position, kBlock));
-    if (!block)
-      break;
-    if (stop && *stop)
-      return stoppedWhileReading(path);
-    position = block->end;
-    MGC_TRY(reader.read(*block).at(path));
+  if (options.chats.cache.empty() || !chat) {
+    MGC_TRY(readAll(lines, reader, nullptr, stop).at(path));
+  } else {
+    MGC_ASSIGN(key, keyOf(lines, *chat, options.chats).at(path));
+    MGC_TRY(readThrough(TextCache(options.chats.cache, key), lines, reader, stop).at(path));
   }
   MGC_TRY(data->pack());
   if (chat)

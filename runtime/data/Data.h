@@ -74,6 +74,7 @@ struct ChatOptions {
   std::string templateFile = {}; // see ChatTemplateOptions
   std::string variables = {};    // variables of the template, in the place of its own: a JSON object; empty: none
   ChatForm form = {};
+  std::string cache = {}; // folder that keeps texts; empty: none
 };
 
 struct DataOptions {

@@ -75,6 +75,10 @@ std::optional<ElementType> elementTypeFromString(std::string_view name) {
   return std::nullopt;
 }
 
+bool areEqual(const TensorView &a, const TensorView &b) {
+  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data);
+}
+
 int64_t TensorView::elements() const { return int64_t(data.size()) / sizeInBytes(type); }
 
 void convertToF32(const TensorView &tensor, int64_t begin, int64_t count, float *out) {

@@ -29,6 +29,9 @@ struct TensorView {
   int64_t elements() const;
 };
 
+// Types, shapes and bits.
+bool areEqual(const TensorView &a, const TensorView &b);
+
 // Elements [begin, begin + count) of a tensor, as f32 (isFloat types) or int64 (isInteger types; a U64 above
 // the greatest int64 reads as negative). The range lies inside, the type is one of those named: asserted.
 void convertToF32(const TensorView &tensor, int64_t begin, int64_t count, float *out);

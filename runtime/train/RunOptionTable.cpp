@@ -61,6 +61,8 @@ const IdleWhen kRates{hasRates, "--lr-list has the rate of each step"},
               "nothing says which steps are bad: --check-for-spiky-loss would"},
     kNoCorpus{[](const T &options) { return !options.hasCorpus(); },
               "there is no --data-path and no --train-data-path"},
+    kNothingCached{[](const T &options) { return !options.hasCorpus() && !options.chats.areRead; },
+                   "there is no --data-path, no --train-data-path and no --sft"},
     kNotCyclic{
         [](const T &options) { return options.hasCorpus() && options.corpus.schedule != SampleOrderKind::cyclic; },
         "it is of --dataloader-type cyclic"},
@@ -189,9 +191,9 @@ Rows dataOptions() {
       rowOfSplit<Split::valid>(evaluation, {"--train-data-path"}, {kNotEvaluated}),
       rowOfSplit<Split::test>(noted, {"--train-data-path"}, {kNotEvaluated}),
       Row("--data-cache-path", at<&T::corpus, &C::cache>, kNotEmpty, no,
-          "Folder that keeps the order of samples of --data-path, so that later runs, and the other "
-          "processes, need not compute it",
-          {.idle = {kNoCorpus}}),
+          "Folder that keeps the order of samples of --data-path, and the texts of --sft, so that later runs, and the other "
+          "processes, need not compute them",
+          {.idle = {kNothingCached}}),
       Row("--pad-token-id", at<&T::corpus, &C::padToken>, whole(0), corpus,
           "Token of --data-path that has no loss and is read as token 0, as Megatron-LM treats a tokenizer's pad",
           {.idle = {kNoCorpus}, .none = "-1"}),

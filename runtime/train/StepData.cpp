@@ -24,8 +24,10 @@ static uint64_t seedOf(const TrainingOptions &options, Split split) {
 static Result<Source> openSource(const TrainingOptions &options, const TrainingStart &start, const plan::Plan &plan,
                                  const StepData::Request &request) {
   const std::string tokenizer = start.weights ? tokenizerIn(*start.weights) : "";
+  ChatOptions chats = options.chats;
+  chats.cache = options.corpus.cache;
   const DataOptions data = {options.binType,   options.textBytes, tokenizer,       options.documents, options.masking,
-                            options.tokenizer, options.chats,     request.samples, request.reading};
+                            options.tokenizer, chats,     request.samples, request.reading};
   if (const std::optional<std::string> file = fileOf(options, request.split))
     return openData(*file, plan, options.seed, data);
   if (options.hasCorpus())

@@ -15,9 +15,9 @@ For users who want to know whether mgc trains their model. This page is printed 
     test/bench/setup-peers
     {command}
 
-`model_type` and `architectures` of a `config.json` decide what a model is; every field of it is understood, or refused by
-its name (`test/e2e/mutate_configs.py` changes all of them one at a time and compares with what transformers computes).
-Fields that are switches are in the second table.
+`model_type` and `architectures` of a `config.json` decide what a model is; every field that transformers' class reads is
+understood, or refused by its name ([how a config.json is read](config-json.md); `test/e2e/mutate_configs.py` changes all of
+them one at a time and compares with what transformers computes). Fields that are switches are in the second table.
 
 ## Families
 """
