@@ -212,6 +212,9 @@ private:
            attention.groups, attention.heads);
     expect(attention.rope.has_value(), "attention.latent without rope, which its rotary_dim is for");
     expect(!attention.rope || attention.rope->queryGrowth == 0, "attention.latent with rope.query_growth");
+    expect(!attention.rope || attention.rope->dim == attention.latent->rotaryDim,
+           "attention.rope.dim = {} with latent.rotary_dim = {}; expected the same, or 0",
+           attention.rope ? attention.rope->dim : 0, attention.latent->rotaryDim);
     check("attention.latent.norm", attention.latent->norm);
     expect(attention.latent->rotaryDim % 2 == 0 && attention.latent->rotaryDim < attention.headDim,
            "attention.latent.rotary_dim = {} of head_dim = {}; expected an even number below it",
