@@ -148,6 +148,9 @@ def test_widths_that_do_not_fit(session):
     for encoded, text in (({"width": 6}, "encoder.embedding.width = 6 and embedding.width = 0"),
                           ({"types": 2}, "encoder.embedding.types = 2")):
         assert_refused(session, written(layer=layer, encoder=encoder | {"embedding": encoded}), text)
+    images = {"layer": encoder["layer"], "layer_count": 2, "image_tokens": {"token": 3},
+              "patches": {"channels": 1, "size": 2, "rows": 2, "columns": 2}}
+    assert_refused(session, wide(6, encoder=images), "embedding.width = 6 with encoder.image_tokens")
 
 
 if __name__ == "__main__":
