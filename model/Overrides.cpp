@@ -326,9 +326,10 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
     problems.add("encoder.hidden = {} without a projector; expected that of the decoder, {}", encoder.hidden,
                  model.hidden);
   if (model.embedding.width > 0)
-    problems.add("embedding.width = {} with encoder.image_tokens; expected 0: features of images, which have the hidden "
-                 "size, stand in the place of embeddings",
-                 model.embedding.width);
+    problems.add(
+        "embedding.width = {} with encoder.image_tokens; expected 0: features of images, which have the hidden "
+        "size, stand in the place of embeddings",
+        model.embedding.width);
   if (encoder.projector && encoder.projector->ffn < 1)
     problems.add("encoder.projector.ffn is missing; expected what its first product makes");
   if (encoder.imageTokens->token >= model.vocabulary)
