@@ -151,9 +151,9 @@ public:
 
   void check(const BlockDescription &block) {
     check(block.attention);
-    for (const BranchDescription *branch : {&block.attentionBranch, &block.crossBranch, &block.mlpBranch})
-      for (const std::optional<Norm> &norm : {branch->before, branch->after, branch->sum})
-        check(norm);
+    check("attention_branch", block.attentionBranch);
+    check("cross_branch", block.crossBranch);
+    check("mlp_branch", block.mlpBranch);
     expectBound("mlp.limit", block.mlp.limit);
     if (block.cross)
       checkCross(*block.cross);
@@ -169,9 +169,11 @@ public:
            "norms of sums in a parallel layer, which has one sum");
   }
 
-  void check(const std::optional<Norm> &norm) {
-    expect(!norm || norm->kind == NormKind::layer || !norm->bias, "an rms norm with a bias");
-    expect(!norm || norm->weight || norm->offset == 0, "a norm with an offset, but without a weight");
+  void check(std::string_view name, const std::optional<Norm> &norm) {
+    expect(!norm || norm->kind == NormKind::layer || !norm->bias,
+           "{}.bias: true with kind rms; expected false, or kind layer", name);
+    expect(!norm || norm->weight || norm->offset == 0, "{}.offset = {} with weight: false; expected 0, or weight: true",
+           name, norm ? norm->offset : 0);
   }
   // 0: there is none.
   void expectBound(std::string_view name, double bound) {
@@ -179,6 +181,12 @@ public:
   }
 
 private:
+  void check(std::string_view name, const BranchDescription &branch) {
+    check(fmt::format("{}.before", name), branch.before);
+    check(fmt::format("{}.after", name), branch.after);
+    check(fmt::format("{}.sum", name), branch.sum);
+  }
+
   void check(const AttentionDescription &attention) {
     expectBound("attention.softcap", attention.softcap);
     expectBound("attention.clip", attention.clip);
@@ -204,14 +212,19 @@ private:
            attention.groups, attention.heads);
     expect(attention.rope.has_value(), "attention.latent without rope, which its rotary_dim is for");
     expect(!attention.rope || attention.rope->queryGrowth == 0, "attention.latent with rope.query_growth");
-    expect(attention.latent->rotaryDim < attention.headDim, "latent.rotary_dim = {} of head_dim = {}",
+    expect(!attention.rope || attention.rope->dim == attention.latent->rotaryDim,
+           "attention.rope.dim = {} with latent.rotary_dim = {}; expected the same, or 0",
+           attention.rope ? attention.rope->dim : 0, attention.latent->rotaryDim);
+    check("attention.latent.norm", attention.latent->norm);
+    expect(attention.latent->rotaryDim % 2 == 0 && attention.latent->rotaryDim < attention.headDim,
+           "attention.latent.rotary_dim = {} of head_dim = {}; expected an even number below it",
            attention.latent->rotaryDim, attention.headDim);
     expect(!attention.qkNorm && attention.clip == 0, "attention.latent with qk_norm or clip");
   }
 
   // Weights of their own for each head are multiplied apart from the norm.
   void check(const HeadNorms &norms) {
-    check(std::optional(norms.norm));
+    check("attention.qk_norm.norm", norms.norm);
     expect(norms.span != NormSpan::allHeads || norms.norm.kind == NormKind::rms,
            "attention.qk_norm of all_heads and kind {}; expected rms", wordOf(norms.norm.kind));
     expect(norms.span == NormSpan::head || norms.norm.offset == 0, "attention.qk_norm of {} with an offset; expected 0",
@@ -293,6 +306,13 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
   const EncoderDescription &encoder = *model.encoder;
   if (encoder.patches.has_value() != encoder.imageTokens.has_value())
     problems.add("encoder.patches without encoder.image_tokens, or the other way; expected both or none");
+  if (encoder.embedding.types > 0)
+    problems.add("encoder.embedding.types = {}; expected 0: data have types of the decoder's tokens alone",
+                 encoder.embedding.types);
+  if (!encoder.patches && encoder.embedding.width != model.embedding.width)
+    problems.add(
+        "encoder.embedding.width = {} and embedding.width = {}; expected the same: both read one table of tokens",
+        encoder.embedding.width, model.embedding.width);
   if (model.attendsToEncoder()) {
     if (!std::ranges::all_of(layers, hasCross))
       problems.add("an encoder, and layers without cross; expected cross in each layer");
@@ -305,10 +325,16 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
   if (!encoder.projector && model.encoderHidden() != model.hidden)
     problems.add("encoder.hidden = {} without a projector; expected that of the decoder, {}", encoder.hidden,
                  model.hidden);
+  if (model.embedding.width > 0)
+    problems.add(
+        "embedding.width = {} with encoder.image_tokens; expected 0: features of images, which have the hidden "
+        "size, stand in the place of embeddings",
+        model.embedding.width);
   if (encoder.projector && encoder.projector->ffn < 1)
     problems.add("encoder.projector.ffn is missing; expected what its first product makes");
   if (encoder.imageTokens->token >= model.vocabulary)
-    problems.add("encoder.image_tokens.token = {} of {} tokens", encoder.imageTokens->token, model.vocabulary);
+    problems.add("encoder.image_tokens.token = {} is not below vocabulary = {}", encoder.imageTokens->token,
+                 model.vocabulary);
   if (const std::optional<Patches> &patches = encoder.patches) {
     if (patches->size < 1 || patches->rows < 1 || patches->columns < 1)
       problems.add("encoder.patches without size, rows or columns");
@@ -317,8 +343,8 @@ static void checkMeeting(const ModelDescription &model, const std::vector<BlockD
     if (encoder.imageTokens->first >= patches->positions())
       problems.add("encoder.image_tokens.first = {} of {} positions", encoder.imageTokens->first, patches->positions());
   }
-  if (encoder.embedding.types > 0 || encoder.embedding.width > 0 || encoder.embedding.scale != 1)
-    problems.add("encoder.embedding with types, width or scale, which patches have not");
+  if (encoder.embedding.width > 0 || encoder.embedding.scale != 1)
+    problems.add("encoder.embedding with width or scale, which patches have not");
 }
 
 static void checkEncoder(const ModelDescription &model, const std::vector<BlockDescription> &layers,
@@ -343,8 +369,8 @@ static void checkEncoder(const ModelDescription &model, const std::vector<BlockD
                  wordOf(model.objective));
   DescriptionChecks checks("encoder: ", problems);
   checks.check(model.encoder->layer);
-  checks.check(model.encoder->embedding.norm);
-  checks.check(model.encoder->finalNorm);
+  checks.check("embedding.norm", model.encoder->embedding.norm);
+  checks.check("final_norm", model.encoder->finalNorm);
 }
 
 void checkDescription(const ModelDescription &model, const std::vector<BlockDescription> &layers, Problems &problems) {
@@ -352,12 +378,20 @@ void checkDescription(const ModelDescription &model, const std::vector<BlockDesc
     problems.add("mgc.model lacks vocabulary, hidden, positions or layer_count");
   checkEncoder(model, layers, problems);
   DescriptionChecks whole("", problems);
-  whole.check(model.finalNorm);
-  whole.check(model.embedding.norm);
+  whole.check("final_norm", model.finalNorm);
+  whole.check("embedding.norm", model.embedding.norm);
+  if (model.head.transform)
+    whole.check("head.transform.norm", model.head.transform->norm);
   whole.expectBound("head.softcap", model.head.softcap);
+  if (const int64_t width = model.embedding.width;
+      model.head.tied && !model.head.transform && width > 0 && width != model.hidden)
+    problems.add(
+        "head.tied: true with embedding.width = {} and hidden = {}: the logits cannot read the table of tokens; "
+        "expected tied: false, or head.transform, whose result has that width",
+        width, model.hidden);
   const auto expectToken = [&](std::string_view field, const std::optional<int64_t> &token) {
     if (token && *token >= model.vocabulary)
-      problems.add("{} = {} of {} tokens", field, *token, model.vocabulary);
+      problems.add("{} = {} is not below vocabulary = {}", field, *token, model.vocabulary);
   };
   expectToken("padding_token", model.paddingToken);
   expectToken("start_token", model.startToken);

@@ -13,14 +13,16 @@ namespace {
 struct Role {
   std::string name;
   plan::InitKind init = plan::InitKind::normal;
+  bool isNarrow = false; // has the width of embeddings, i, where its row has h
 };
 
 class Roles {
 public:
   explicit Roles(std::string_view stack = "") : stack_(stack) {} // stack: the beginning of all names
   void add(const std::string &name, plan::InitKind init = plan::InitKind::normal) {
-    roles_.push_back({stack_ + name, init});
+    roles_.push_back({stack_ + name, init, areNarrow_});
   }
+  void setNarrow(bool areNarrow) { areNarrow_ = areNarrow; } // roles that are added from here on
   void addLinear(const std::string &name, bool bias) {
     add(name + ".weight");
     if (bias)
@@ -38,6 +40,7 @@ public:
 
 private:
   std::string stack_;
+  bool areNarrow_ = false;
   std::vector<Role> roles_;
 };
 
@@ -125,13 +128,15 @@ static std::vector<Role> rolesOf(const BlockDescription &block, std::string_view
   return roles.take();
 }
 
-// But for the table of tokens.
+// But for the table of tokens. The tables and their norm are as wide as embedding.width says.
 static void addEmbedding(Roles &roles, const Embedding &embedding) {
+  roles.setNarrow(embedding.width > 0);
   if (embedding.learnedPositions)
     roles.add("embed.positions");
   if (embedding.types > 0)
     roles.add("embed.types");
   roles.addNorm("embed_norm", embedding.norm);
+  roles.setNarrow(false);
   if (embedding.width > 0)
     roles.addLinear("embed.project", /*bias=*/true);
 }
@@ -156,6 +161,8 @@ static std::vector<Role> rolesOf(const Projector &projector) {
 
 static std::vector<Role> rolesOf(const ModelDescription &model) {
   Roles roles;
+  const bool isNarrow = model.embedding.width > 0;
+  roles.setNarrow(isNarrow);
   roles.add("embed.tokens");
   addEmbedding(roles, model.embedding);
   roles.addNorm("final_norm", model.finalNorm);
@@ -163,6 +170,8 @@ static std::vector<Role> rolesOf(const ModelDescription &model) {
     roles.addLinear("head.transform", model.head.transform->bias);
     roles.addNorm("head.transform_norm", model.head.transform->norm);
   }
+  // The transform's result, which the head's matrix reads, has the width of embeddings.
+  roles.setNarrow(isNarrow && model.head.transform);
   if (!model.head.tied)
     roles.add("head.weight");
   if (model.head.bias)
@@ -422,7 +431,8 @@ static Result<plan::Parameter> parameterOf(const Role &role, const FoundRow &fou
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", parameter.tensor, row.view);
   MGC_ASSIGN(words, wordsOf(row));
   const Sizes sizes(role.name, model, block);
-  setFileView(parameter, words, static_cast<size_t>(row.part), [&](char letter) { return dimOf(letter, sizes); });
+  setFileView(parameter, words, static_cast<size_t>(row.part),
+              [&](char letter) { return dimOf(role.isNarrow && letter == 'h' ? 'i' : letter, sizes); });
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
   if (row.role.starts_with("experts."))

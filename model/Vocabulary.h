@@ -191,7 +191,9 @@ template <typename V> void fields(V &v, Of<BlockDescription>) {
 
 template <typename V> void fields(V &v, Of<Embedding>) {
   v(Field{"scale", "of the embeddings of tokens, rounded to the type of values", 0, kAnyNumber}, &Embedding::scale);
-  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows", 0, kMaxHidden}, &Embedding::width);
+  v(Field{"width", "of the tables; 0: hidden; else a product with a bias follows, and a tied head has a transform", 0,
+          kMaxHidden},
+    &Embedding::width);
   v(Field{"learned_positions", "a table of positions is added"}, &Embedding::learnedPositions);
   v(Field{"position_offset", "rows of that table before the one of position 0", 0, kMaxPositions},
     &Embedding::positionOffset);

@@ -31,7 +31,9 @@ Value BlockBuilder::headNorm(Value x, StringRef role, const HeadNorms &norms) {
 }
 
 Value BlockBuilder::normOfAllHeads(Value x, const Norm &norm) {
-  Value squares = sumTo(multiply(x, x), {"s", "b"});
+  // Keys of an encoder's sequence have t in the place of s.
+  const ArrayRef<StringAttr> names = layoutOf(x).getNames();
+  Value squares = sumTo(multiply(x, x), {names[0].getValue(), names[1].getValue()});
   int64_t count = 1;
   for (int64_t size : tensorOf(x).getShape().drop_front(2))
     count *= size;

@@ -88,6 +88,12 @@ static constexpr TensorRow kDecoderRows[] = {
 static constexpr std::string_view kIgnored[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
 constinit const TensorNames kDecoderTensors = {"model.", kDecoderRows, kIgnored};
 
+static constexpr TensorRow kImageRows[] = {{"encoder.embed.patches.*", "encoder.model.embed_patches.*", "h n o u; h"},
+                                           {"encoder.embed.class", "encoder.model.embed_class", "ah"},
+                                           {"project.up.*", "encoder.model.project.up_proj.*", "f i; f"},
+                                           {"project.down.*", "encoder.model.project.down_proj.*", "h f; h"}};
+constinit const TensorNames kWrittenTensors = {"model.", kDecoderRows, kIgnored, kImageRows};
+
 TensorNames withRows(std::span<const TensorRow> rows) {
   TensorNames names = kDecoderTensors;
   names.ownRows = rows;

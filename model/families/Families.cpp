@@ -10,11 +10,26 @@ namespace mgc::frontend {
 
 // A model that no family describes: all of it stands under "mgc": {"model": {..}} (Overrides.h).
 static Family written() {
-  Family family = {.modelType = "mgc", .isWritten = true};
+  Family family = {.modelType = "mgc", .tensors = kWrittenTensors, .isWritten = true};
   family.tensors.ofEncoder = {"", kOfEncoderRole};
   family.read = [](Reading &reading) {
     if (!reading.config.isSet("mgc"))
       reading.config.report().add("mgc.model is missing, but of model_type mgc it is required");
+    reading.model.names = {.heads = "attention.heads",
+                           .groups = "attention.groups",
+                           .headDim = "attention.head_dim",
+                           .ffn = "mlp.ffn",
+                           .experts = "experts.count",
+                           .expertFfn = "mlp.ffn",
+                           .sharedFfn = "experts.shared.ffn",
+                           .layers = "layer_count",
+                           .positions = "positions",
+                           .hidden = "hidden",
+                           .encoderHeads = "encoder.layer.attention.heads",
+                           .encoderFfn = "encoder.layer.mlp.ffn",
+                           .encoderLayers = "encoder.layer_count",
+                           .encoderHidden = "encoder.hidden",
+                           .image = "encoder.patches"};
   };
   return family;
 }
@@ -169,11 +184,11 @@ static void rename(TensorRow &row, std::string_view tensor, const std::vector<Te
     row.tensor = tensor;
 }
 
-// Rows of the family and, for roles that it has no names for, those of the standard decoder; with the names that a file
+// Rows of the family and, for roles that it has no names for, those of written models; with the names that a file
 // gives.
 static std::vector<TensorRow> renamedRows(std::vector<TensorRow> rows, const NamedTensors &named, Config &overrides) {
-  static const TensorTable kDecoderTable(kDecoderTensors);
-  for (const TensorRow &row : kDecoderTable.rows())
+  static const TensorTable kWrittenTable(kWrittenTensors);
+  for (const TensorRow &row : kWrittenTable.rows())
     if (std::ranges::find(rows, row.role, &TensorRow::role) == rows.end())
       rows.push_back(row);
   for (const auto &[role, tensor] : named) {

@@ -69,6 +69,7 @@ struct NestedDecoder {
 };
 
 extern const TensorNames kDecoderTensors; // Llama's, with every bias and norm that some family has
+extern const TensorNames kWrittenTensors; // the same with all that an encoder of images has: a name for every role
 // Llama's names with others for some roles.
 TensorNames withRows(std::span<const TensorRow> rows);
 

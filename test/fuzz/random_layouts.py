@@ -249,24 +249,34 @@ def tokens_of(run):
     return [record["tokens"] for record in run.log]
 
 
+def moved_weights(binaries, where, plan, unit):
+    """Files of the weights that the plan's run begins with, each moved by up to a unit of its type's last place."""
+    done, wrong = run([binaries / "mgrun", where / plan, "--mock-data", "--train-iters", "0", "--seed", "7", "--save", where / "start",
+                       "--no-save-optim"], where)
+    assert not wrong and done.returncode == 0, wrong or done.stderr
+    start, r = tensor_files.load(where / "start" / "model.safetensors"), numpy.random.default_rng(1)
+    for _ in range(DRAWS):
+        moved = {name: (w * (1 + r.uniform(-unit, unit, w.shape))).astype(numpy.float32) for name, w in start.items()}
+        tensor_files.save(where / "moved.safetensors", moved)
+        yield where / "moved.safetensors"
+
+
 def bf16_differences(binaries, where, single, types, many):
     """Differences of a run in bf16 from one rank with the same weights."""
     exact, message = train(binaries, where, "exact", single)
     if message:
         return [message]
-    weights = where / "start"
-    done, wrong = run([binaries / "mgrun", where / "exact", "--mock-data", "--train-iters", "0", "--seed", "7", "--save", weights, "--no-save-optim"], where)
-    assert not wrong and done.returncode == 0, wrong or done.stderr
-    start, r = tensor_files.load(weights / "model.safetensors"), numpy.random.default_rng(1)
     draws = []
-    for _ in range(DRAWS):
-        moved = {name: (w * (1 + r.uniform(-(2.0**-7), 2.0**-7, w.shape))).astype(numpy.float32) for name, w in start.items()}
-        tensor_files.save(where / "moved.safetensors", moved)
-        pair = [train(binaries, where, name, flags, "--load", where / "moved.safetensors")
-                for name, flags in (("exact", single), ("one", single + types))]
+    for moved in moved_weights(binaries, where, "exact", 2.0**-7):
+        pair = [train(binaries, where, name, flags, "--load", moved) for name, flags in (("exact", single), ("one", single + types))]
         if wrong := [message for _, message in pair if message]:
             return wrong
         draws.append(squares(*(results(one) for one, _ in reversed(pair))))
+    return beyond_draws(exact, many, draws)
+
+
+def beyond_draws(exact, many, draws):
+    """Differences of a run from the exact one that one more draw would exceed once in 10^5."""
     if many.gradients.keys() != exact.gradients.keys():
         return ["the gradients have other names"]
     if tokens_of(many) != tokens_of(exact):

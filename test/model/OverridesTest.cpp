@@ -151,6 +151,13 @@ TEST(Overrides, whatWouldTrainAnotherModelInSilenceIsRefused) {
            "low_frequency_factor = 4 is not below high_frequency_factor = 4");
   contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "layer"}}}}}}), "all_heads and kind layer");
   contains(of({{"qk_norm", {{"span", "all_heads"}, {"norm", {{"kind", "rms"}, {"offset", 1}}}}}}), "with an offset");
+  const json latent = {{"key_rank", 8}, {"rotary_dim", 4}, {"value_dim", 6}};
+  contains(of({{"groups", 4}, {"latent", latent}, {"rope", {{"dim", 2}}}}),
+           "layer 0: attention.rope.dim = 2 with latent.rotary_dim = 4; expected the same, or 0");
+  contains(of({{"groups", 4}, {"latent", with(latent, {{"rotary_dim", 3}})}}),
+           "attention.latent.rotary_dim = 3 of head_dim = 8; expected an even number below it");
+  contains(of({{"groups", 4}, {"latent", with(latent, {{"norm", {{"kind", "rms"}, {"bias", true}}}})}}),
+           "layer 0: attention.latent.norm.bias: true with kind rms; expected false, or kind layer");
   contains(of({{"softcap", 1e-300}}), "attention.softcap = 1e-300");
   contains(of({{"causal", false}}), "attention.causal: false with the objective causal");
   const auto named = [](const char *role, const char *tensor) {

@@ -55,28 +55,50 @@ template <typename M> std::string valuesOf(const Field &field) {
     return rangeOf(field);
 }
 
-// A row for each field, those of a part under its path.
+// A default that its own range leaves out is none: the field must be written.
+template <typename M> std::string defaultOf(const Field &field, const M &value) {
+  if constexpr (Inner<M>::isOptional)
+    return "null";
+  else if constexpr (std::is_enum_v<M>)
+    return std::string(frontend::wordOf(value));
+  else if constexpr (std::is_same_v<M, std::vector<double>>)
+    return Json(value).dump();
+  else if constexpr (std::is_same_v<M, std::string> || std::is_same_v<M, bool>)
+    return fmt::format("{}", value);
+  else
+    return value < M(field.least) ? "required" : fmt::format("{}", value);
+}
+
+// A row for each field, those of a part under its path. Defaults are those of the structs.
 class RowWriter {
 public:
-  template <typename T> void write(const std::string &path) {
+  template <typename T> std::string write(const std::string &path, const T &part = {}) {
     const std::string outer = std::exchange(path_, path);
+    const void *outerPart = std::exchange(part_, &part);
     fields(*this, Of<T>());
-    path_ = outer;
+    path_ = outer, part_ = outerPart;
+    return text_;
   }
-  template <typename T, typename M> void operator()(const Field &field, M T::*) {
+  template <typename T, typename M> void operator()(const Field &field, M T::*member) {
     using Type = typename Inner<M>::Type;
     const std::string path = path_ + std::string(field.key), orNull = Inner<M>::isOptional ? " or null" : "";
+    const M &value = static_cast<const T *>(part_)->*member;
     if constexpr (isStruct<Type>) {
-      text_ += fmt::format("| `{}` | an object{} | {} |\n", path, orNull, field.help);
-      write<Type>(path + ".");
+      text_ += fmt::format("| `{}` | an object{} | {} | {} |\n", path, orNull, Inner<M>::isOptional ? "null" : "",
+                           field.help);
+      if constexpr (Inner<M>::isOptional)
+        write<Type>(path + ".");
+      else
+        write(path + ".", value);
     } else {
-      text_ += fmt::format("| `{}` | {}{} | {} |\n", path, valuesOf<Type>(field), orNull, field.help);
+      text_ += fmt::format("| `{}` | {}{} | {} | {} |\n", path, valuesOf<Type>(field), orNull, defaultOf(field, value),
+                           field.help);
     }
   }
-  std::string take() { return std::move(text_); }
 
 private:
   std::string path_, text_;
+  const void *part_ = nullptr;
 };
 
 class SchemaWriter {
@@ -130,14 +152,26 @@ written in a config.json or model.json under `"mgc": {"model": {..}}`: over what
         "head": {"softcap": 30}}}}
 
 - `layer` holds for all layers; each entry of `layers` for some of them, after it: from layer `from` (0) to layer `to`
-  (the last), each `every`th (1).
+  (the last), each `every`th (1). An entry has the fields of `layer` without that prefix: `attention.rope`.
 - `layer_count` says how many layers there are.
-- A field that is not written stays what the family says. A part that the family lacks begins with its defaults, which
-  have no sizes: write them. null leaves a part out.
+- A field that is not written stays what the family says, and where no family says it, it has its default. A part that
+  the family lacks begins with the defaults of its fields; those that are required have none. null leaves a part out.
 - `tensors` names the tensors of a checkpoint by [role](#roles), where the family has no name for one, or another:
   `{"attn.gate.weight": "model.layers.{}.self_attn.g_proj.weight"}`, `{}` the layer.
 
 A field that is not understood, and values that do not fit each other, are refused by their path.
+
+A whole model, for `mgc compile model.json --seq 512 --gbs 8 --tp 2 --pp 2`:
+
+    {"model_type": "mgc", "mgc": {"model": {
+        "vocabulary": 32000, "hidden": 256, "positions": 2048, "layer_count": 4,
+        "layer": {
+            "attention_branch": {"before": {"kind": "rms"}},
+            "attention": {"heads": 8, "groups": 2, "head_dim": 32, "rope": {"theta": 10000}},
+            "mlp_branch": {"before": {"kind": "rms"}},
+            "mlp": {"ffn": 768, "gated": true, "activation": "silu"}},
+        "final_norm": {"kind": "rms"},
+        "head": {"tied": true}}}}
 
 )";
 
@@ -153,7 +187,7 @@ is that of the decoder behind `encoder.`, and so is its tensor. Letters of shape
 
 std::string roleRows() {
   std::string rows;
-  const frontend::TensorTable table(frontend::kDecoderTensors);
+  const frontend::TensorTable table(frontend::kWrittenTensors);
   for (const frontend::TensorRow &row : table.rows()) {
     std::string shape(row.dims); // "|" would end a cell
     for (size_t at = 0; (at = shape.find('|', at)) != shape.npos; at += 2)
@@ -163,16 +197,16 @@ std::string roleRows() {
   return rows;
 }
 
-std::string table(const std::string &rows) { return "| field | values | meaning |\n|---|---|---|\n" + rows; }
+std::string table(const std::string &rows) {
+  return "| field | values | default | meaning |\n|---|---|---|---|\n" + rows;
+}
 
 } // namespace
 
 std::string vocabularyPage() {
-  RowWriter model, layer;
-  model.write<frontend::ModelDescription>("");
-  layer.write<frontend::BlockDescription>("");
-  return std::string(kHead) + "## The model\n\n" + table(model.take()) + "\n## A layer\n\n" + table(layer.take()) +
-         std::string(kRoles) + roleRows();
+  return std::string(kHead) + "## The model\n\n" + table(RowWriter().write<frontend::ModelDescription>("")) +
+         "\n## A layer\n\n" + table(RowWriter().write<frontend::BlockDescription>("layer.")) + std::string(kRoles) +
+         roleRows();
 }
 
 Json vocabularySchema() {
