@@ -34,7 +34,7 @@ class Renderer:
         import jinja2.meta
         import jinja2.sandbox
 
-        blocks, marks = self.blocks, self.marks = [], []  # what is rendered so far; (begin, text) of what is marked in it
+        blocks, marks = self.blocks, self.marks = [], []  # the text so far; (begin, text) of each marked part
 
         class Generation(jinja2.ext.Extension):
             """{% generation %} .. {% endgeneration %}: the text between them is what the model says."""
