@@ -1,6 +1,7 @@
 // See ProvePlan.h.
 #include "plan/prove/ProvePlan.h"
 
+#include "plan/prove/Carried.h"
 #include "plan/prove/Matching.h"
 #include "plan/prove/Progress.h"
 #include "plan/prove/StageFlow.h"
@@ -20,6 +21,7 @@ Status provePlan(const Plan &plan) {
   Flows flows(plan, problems);
   for (int64_t stage = 0; stage < static_cast<int64_t>(plan.stages.size()); ++stage)
     proveStage(plan, stage, flows, problems);
+  proveCarried(plan, flows, problems);
   verifyCountedRows(plan, flows, problems);
   verifyBucketUse(plan, problems);
   return problems.status();

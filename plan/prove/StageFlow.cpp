@@ -5,6 +5,7 @@
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
+#include "plan/prove/Carried.h"
 #include "plan/prove/RingMemory.h"
 #include "plan/prove/StateWriter.h"
 
@@ -143,11 +144,26 @@ private:
     startAfter(step);
     if (isRun)
       runChunk(step, microbatch);
-    else if (step.kind == Kind::send)
-      read(step.ring, microbatch, {0, stage_.rings[step.ring].bytes});
     else
-      write(step.ring, microbatch, {0, stage_.rings[step.ring].bytes});
+      transfer(step, microbatch);
     ++now_;
+  }
+
+  // A message takes all bytes of its ring: what it carries must be there, and padding is nothing.
+  void transfer(const ScheduleStep &step, int64_t microbatch) {
+    auto carried = carried_.find(step.ring);
+    if (carried == carried_.end())
+      carried = carried_.emplace(step.ring, carriedBytes(plan_, index_, step.ring, flows_)).first;
+    if (step.kind == Kind::recv)
+      write(step.ring, microbatch, {0, stage_.rings[step.ring].bytes});
+    int64_t end = 0;
+    for (ByteInterval range : carried->second.ranges()) {
+      if (step.kind == Kind::send)
+        read(step.ring, microbatch, range);
+      else if (memory_.isTracked(step.ring))
+        memory_.groupOf(step.ring).pieces.set(memory_.at(step.ring, microbatch, {end, range.begin}), {id_, {}});
+      end = range.end;
+    }
   }
 
   // Marks the work that has completed when the step starts: all that had when the step before it on its stream started,
@@ -336,8 +352,8 @@ private:
 
   // A message is received for some step.
   void verifyWasRead(const Piece &piece) {
-    if (piece.writer.step >= 0 && piece.writer.stream == StepStream::message && piece.computeReader < 0 &&
-        piece.gradientsReader < 0 && piece.messageReaders.empty())
+    if (piece.content.ring >= 0 && piece.writer.step >= 0 && piece.writer.stream == StepStream::message &&
+        piece.computeReader < 0 && piece.gradientsReader < 0 && piece.messageReaders.empty())
       problems_.add("stage {} step {}: receives bytes of '{}' for microbatch {} that no step reads", index_,
                     piece.writer.step + skippedSteps_, stage_.rings[piece.content.ring].name,
                     piece.content.microbatch + skippedMicrobatches_);
@@ -460,6 +476,7 @@ private:
   int64_t window_ = 1, phase_ = 0;
   int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;
   std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk; less those passed over
+  std::map<int64_t, ByteSet> carried_;             // by ring that is sent or received
   std::map<int64_t, Started> lastOfStream_;
   std::deque<Started> recent_; // the last window_ + 1
   struct {

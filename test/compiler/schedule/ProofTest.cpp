@@ -175,6 +175,38 @@ TEST(Proof, aSlotIsKeptUntilItIsRead) {
       << plan::provePlan(plan).message();
 }
 
+// Runs of the stage use the ring's value as two: bytes [0, end), and what follows at a multiple of kAlignment.
+void cutValue(Plan &plan, int64_t stage, const std::string &kind, int64_t end) {
+  const int64_t ring = &ringNamed(plan.stages[stage], kind) - plan.stages[stage].rings.data();
+  for (const plan::Chunk &chunk : plan.stages[stage].chunks)
+    for (const plan::Call &call : chunk.calls)
+      for (size_t segment = 0; segment < call.segments.size(); ++segment) {
+        if (call.segments[segment].slot < 0 || chunk.slots[call.segments[segment].slot] != ring)
+          continue;
+        plan::Instruction &instruction = plan.programs[call.program].instructions[0];
+        auto &uses = std::get<plan::RowKernel>(instruction.body).uses;
+        auto rest = uses[segment];
+        rest.bytes -= plan::aligned(end);
+        uses[segment].bytes = end;
+        uses.push_back(rest);
+        instruction.operands.push_back({int64_t(segment), plan::aligned(end)});
+      }
+}
+
+// Padding between two values of a message holds nothing, and is not asked for; a run that reads it is refused.
+TEST(Proof, paddingOfAMessageIsNothing) {
+  const auto refuses = [](int64_t written, int64_t read) {
+    Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
+    cutValue(plan, 0, "output", written);
+    cutValue(plan, 1, "input", read);
+    return plan::provePlan(plan).message();
+  };
+  EXPECT_EQ(refuses(60, 60), "");
+  EXPECT_EQ(refuses(60, 56), "");
+  EXPECT_NE(refuses(60, 64).find("some of which stage 0 does not write"), std::string::npos) << refuses(60, 64);
+  EXPECT_NE(refuses(56, 60).find("some of which stage 0 does not write"), std::string::npos) << refuses(56, 60);
+}
+
 // A run reads all of its slots before it writes any in the proof, and as its calls come when it runs.
 TEST(Proof, slotsOfARunLieApart) {
   Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
