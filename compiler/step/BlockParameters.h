@@ -6,7 +6,7 @@
 
 namespace mgc {
 
-// Those of the block's forward function, in the order of its arguments. An error where mg-grad, mg-shard or mg-local have not been
+// Parameters of the block's forward function, in the order of its arguments. An error where mg-grad, mg-shard or mg-local have not been
 // at the block.
 mlir::FailureOr<std::vector<BlockParameter>> parametersOf(const ModelBlock &block);
 

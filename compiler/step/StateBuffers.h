@@ -21,7 +21,7 @@ public:
   mlir::RankedTensorType whole(mlir::Type element) const; // the same along the data axes
   mlir::RankedTensorType
   slice(mlir::Type element) const; // a slice along these, of a bucket that is sharded; else whole
-  // What blocks add to: pending over reduce, data and the stages of a tie, in this order.
+  // Gradients that blocks add to: pending over reduce, data and the stages of a tie, in this order.
   mlir::RankedTensorType pendingGradient() const;
   mlir::RankedTensorType completeGradient() const;
   // Pending over data and the tie alone.
@@ -33,7 +33,7 @@ private:
   BucketOp bucket_;
   MeshAttr mesh_;
   llvm::SmallVector<mlir::Attribute> parts_, slices_; // axes
-  int64_t rows_ = 0;                                  // of a part
+  int64_t rows_ = 0;                                  // in each part
 };
 
 struct StateBuffer {

@@ -6,13 +6,13 @@
 
 namespace mgc {
 
-// What a rule updates a bucket's slice with.
+// Operands of the op that updates a bucket's slice.
 struct UpdateOperands {
   BucketOp bucket;
   mlir::Value value;    // the masters, or the values where there are none
   mlir::Value gradient; // complete
   llvm::SmallVector<mlir::Value> states;
-  mlir::Value factor, scalars; // of the gradient; plan::kStepScalars
+  mlir::Value factor, scalars; // for the gradient; plan::kStepScalars
 };
 
 struct UpdateRule {

@@ -14,7 +14,7 @@ namespace mgc {
 
 namespace {
 
-// What an argument or result is bound to: mg.buffer; without an index -1.
+// The buffer that an argument or result is bound to, by mg.buffer; without an index -1.
 struct Bound {
   StringRef kind;
   int64_t index = -1;
@@ -315,7 +315,7 @@ private:
 
   // --- step_c5
 
-  // What each rank has of a value that is summed with others over all ranks.
+  // The part that each rank has of a value that is summed with others over all ranks.
   static Value partOf(Value value) {
     auto unpack = value.getDefiningOp<UnpackOp>();
     auto pack = unpack ? beforeReshards(unpack.getValue()).getDefiningOp<PackOp>() : PackOp();
