@@ -95,6 +95,14 @@ int64_t shardElements(const Plan &plan, const Bucket &bucket) {
   return bucket.sharded ? bucket.elements / groupSize(plan.mesh, bucket.dataAxes) : bucket.elements;
 }
 
+int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state) {
+  return state.sliced ? shardElements(plan, bucket) : bucket.elements;
+}
+
+int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state) {
+  return elementsOf(plan, bucket, state) * sizeInBytes(state.type);
+}
+
 int64_t instanceCount(const Parameter &parameter) {
   std::set<int64_t> numbers;
   for (const Parameter::Place &place : parameter.places)

@@ -63,6 +63,9 @@ bool isNumbered(const Parameter &parameter);
 
 // Elements of a bucket that one rank owns: its slice of a sharded one, else all.
 int64_t shardElements(const Plan &plan, const Bucket &bucket);
+// Elements and bytes that a rank has of a state of the bucket.
+int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state);
+int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state);
 
 // A parameter for each instance, with places of one instance each.
 std::vector<Parameter> instancesOf(const Parameter &parameter);

@@ -1,7 +1,10 @@
 // Parameters of a plan and the buckets that hold them.
 #pragma once
 
+#include "plan/Reflection.h"
 #include "plan/Types.h"
+
+#include <array>
 
 namespace mgc::plan {
 
@@ -71,44 +74,73 @@ struct Parameter {
   bool operator==(const Parameter &) const = default;
 };
 
-// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each for
-// values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are bf16, the
-// master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices. Parameters with a meanLoad
-// receive the load of experts, the number of tokens that chose each expert, instead of gradients. Their values and
-// loads are f32, and they have no moments. The load updates the biases of routers. Counters (counts) exist for their
-// load alone: their values are zero, and they are in no file. Frozen parameters are not trained: they have only values,
-// which no task writes.
+// What a flat buffer of a bucket is. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
+// sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
+enum class StateRole { value, gradient, gradientSlice, master, optimizer };
+template <>
+inline constexpr auto enumNames<StateRole> =
+    std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "master", "optimizer"});
+
+// A flat buffer of a bucket in the rank's memory.
+struct State {
+  // Unique in its bucket. Of the role optimizer what checkpoints and PyTorch call it: "exp_avg".
+  std::string name;
+  StateRole role = StateRole::value;
+  DType type = DType::f32;
+  // The rank has one of equal contiguous slices, by its coordinate along dataAxes.
+  bool sliced = false;
+  // Bytes from the beginning of the rank's allocation.
+  int64_t offset = 0;
+  bool operator==(const State &) const = default;
+};
+
+inline bool isGradient(const State &state) {
+  return state.role == StateRole::gradient || state.role == StateRole::gradientSlice;
+}
+
+// What becomes of the parameters of a bucket at the end of a step. trained: gradients update them. routerBias: the load of experts
+// stands in the place of their gradients, and moves them. loadCounter: they exist for their load alone, their values are zero, and
+// they are in no file. frozen: they have only values, which no task writes.
+enum class BucketUse { trained, routerBias, loadCounter, frozen };
+template <>
+inline constexpr auto enumNames<BucketUse> =
+    std::to_array<std::string_view>({"trained", "routerBias", "loadCounter", "frozen"});
+
+// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer for each of its states.
+// ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices of some. Values and loads of parameters with a meanLoad are
+// f32.
 struct Bucket {
   std::string name;
   // Per rank, padded so that it divides over dataAxes and alignment.
   int64_t elements = 0;
+  BucketUse use = BucketUse::trained;
   // The axes that split the parameters. All other axes hold replicas; the norm counts coordinate 0.
   Axes splitAxes;
   // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
   Axes reduceAxes;
   // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered (ZeRO-1) over them.
   Axes dataAxes;
-  // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes| of the bucket.
+  // ZeRO-1: what is kept for the update is 1 / |dataAxes| of the bucket.
   bool sharded = false;
-  // Gradients are summed over these stages before dataAxes. Empty: the parameters are not tied.
+  // Gradients are summed over these stages behind dataAxes. Empty: the parameters are not tied.
   std::vector<int64_t> tiedStages;
-  // Bytes from the beginning of the rank's allocation; -1: none.
-  int64_t valueOffset = 0, gradientOffset = 0;
-  int64_t firstMomentOffset = 0, secondMomentOffset = 0;
-  // ZeRO-1: offset of the reduced slice. ZeRO-0: gradientOffset.
-  int64_t gradientShardOffset = 0;
-  // The f32 weights from which the values are rounded.
-  int64_t masterOffset = -1;
-  // Tokens that choose an expert in a step, on average. 0: AdamW updates the parameters.
+  // Tokens that choose an expert in a step, on average; 0 of what has gradients.
   double meanLoad = 0;
-  bool counts = false;
-  bool frozen = false;
+  std::vector<State> states;
+
   bool hasLoad() const { return meanLoad > 0; }
-  bool isRouterBias() const { return hasLoad() && !counts; }
-  bool receivesLoad() const { return hasLoad() && !frozen; }
-  bool isMovedByLoad() const { return isRouterBias() && !frozen; }
-  bool hasGradients() const { return !frozen; } // or load instead
-  bool hasMoments() const { return !frozen && !hasLoad(); }
+  bool isFrozen() const { return use == BucketUse::frozen; }
+  bool isCounter() const { return use == BucketUse::loadCounter; }
+  bool isRouterBias() const { return hasLoad() && !isCounter(); } // also a frozen one
+  bool isMovedByLoad() const { return use == BucketUse::routerBias; }
+  bool receivesLoad() const { return hasLoad() && !isFrozen(); }
+  bool isReduced() const { return !reduceAxes.empty() || !dataAxes.empty() || !tiedStages.empty(); }
+  // The first state of the role; null: there is none.
+  const State *stateOf(StateRole role) const;
+  int64_t offsetOf(StateRole role) const; // -1: there is none
+  bool has(StateRole role) const { return stateOf(role) != nullptr; }
+  // The rank's part of the gradient once it is complete; null: there is none.
+  const State *completeGradient() const;
   bool operator==(const Bucket &) const = default;
 };
 

@@ -71,14 +71,28 @@ static const Bucket &bucketOf(const Plan &plan, const Parameter &parameter) {
   return plan.stages[place.stage].buckets[place.bucket];
 }
 
-bool isCounter(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).counts; }
+bool isCounter(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).isCounter(); }
 
-bool isFrozen(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).frozen; }
+bool isFrozen(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).isFrozen(); }
+
+const State *Bucket::stateOf(StateRole role) const {
+  const auto found = std::ranges::find(states, role, &State::role);
+  return found == states.end() ? nullptr : &*found;
+}
+
+int64_t Bucket::offsetOf(StateRole role) const {
+  const State *state = stateOf(role);
+  return state ? state->offset : -1;
+}
+
+const State *Bucket::completeGradient() const {
+  return stateOf(sharded ? StateRole::gradientSlice : StateRole::gradient);
+}
 
 DType valueType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.dtype; }
 
 bool hasMasters(const Plan &plan, const Bucket &bucket) {
-  return !bucket.frozen && valueType(plan, bucket) == DType::bf16;
+  return !bucket.isFrozen() && valueType(plan, bucket) == DType::bf16;
 }
 
 DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.gradientType; }

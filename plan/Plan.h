@@ -21,7 +21,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 22;
+inline constexpr int64_t kVersion = 23;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {
@@ -132,9 +132,9 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
-// Whether the parameter only counts load: Bucket::counts. It has a place.
+// Whether the parameter only counts load: BucketUse::loadCounter. It has a place.
 bool isCounter(const Plan &plan, const Parameter &parameter);
-// Whether the parameter is not trained: Bucket::frozen. It has a place.
+// Whether the parameter is not trained: BucketUse::frozen. It has a place.
 bool isFrozen(const Plan &plan, const Parameter &parameter);
 
 // The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.

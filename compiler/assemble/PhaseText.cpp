@@ -103,11 +103,13 @@ private:
   }
 
   void addBuckets(const std::string &region) {
-    auto ops = StageOp(stage_.op).all<BucketOp>();
-    for (const StateBuffer &buffer : stateBuffers())
-      for (auto [op, bucket] : llvm::zip(ops, memory_.buckets))
-        if (buffer.region == region && buffer.isOwnOf(op))
-          add("    {}.{} at {}\n", bucket.name, buffer.name.str(), bucket.*buffer.offset);
+    std::map<int64_t, std::string> lines; // by offset
+    for (const plan::Bucket &bucket : memory_.buckets)
+      for (const plan::State &state : bucket.states)
+        if (regionOf(state.role) == region)
+          lines[state.offset] += fmt::format("    {}.{} at {}\n", bucket.name, state.name, state.offset);
+    for (const auto &[offset, line] : lines)
+      text_ += line;
   }
 
   void addInputs() {

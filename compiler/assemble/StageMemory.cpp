@@ -2,6 +2,7 @@
 #include "compiler/assemble/StageMemory.h"
 
 #include "compiler/step/StateBuffers.h"
+#include "compiler/step/UpdateRules.h"
 #include "runtime/base/Checked.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -17,8 +18,7 @@ namespace {
 plan::Bucket describeBucket(BucketOp op, size_t number) {
   plan::Bucket bucket;
   bucket.meanLoad = op.getMeanLoad().convertToDouble();
-  bucket.counts = op.getCounts();
-  bucket.frozen = op.getFrozen();
+  bucket.use = ruleOf(op).use;
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
@@ -26,6 +26,8 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.dataAxes = axesOf(op.getData());
   bucket.sharded = op.getSharded();
   bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
+  for (const StateBuffer &state : statesOf(op))
+    bucket.states.push_back({state.name.str(), state.role, dtypeOf(state.element), state.sliced});
   return bucket;
 }
 
@@ -109,21 +111,28 @@ private:
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
     for (StringRef region : {"parameters", "gradients", "optimizer"})
-      addRegion(region, [&] {
-        for (const StateBuffer &buffer : stateBuffers())
-          if (buffer.region == region)
-            placeBuffer(buffer);
-      });
+      addRegion(region, [&] { placeStates(region); });
   }
 
-  void placeBuffer(const StateBuffer &buffer) {
-    auto mesh = module_->getAttrOfType<MeshAttr>(kMeshAttr);
-    for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
-      bucket.*buffer.offset =
-          buffer.isOwnOf(op) ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.elementOf(op))))
-          : buffer.isIn(op)  ? bucket.*buffer.unsplit
-                             : -1;
+  // Those of a role lie together: the first of each bucket, then the second.
+  void placeStates(StringRef region) {
+    for (size_t role = 0; role < plan::enumNames<plan::StateRole>.size(); ++role)
+      if (bool isThere = regionOf(plan::StateRole(role)) == region; isThere)
+        for (size_t number = 0; std::exchange(isThere, false); ++number)
+          for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
+            if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
+              const int64_t ranks = state->sliced ? mesh().sizeOf(op.getData()) : 1;
+              state->offset = take(checkedMultiply(bucket.elements / ranks, plan::sizeInBytes(state->type)));
+              isThere = true;
+            }
   }
+  static plan::State *stateOf(plan::Bucket &bucket, plan::StateRole role, size_t number) {
+    for (plan::State &state : bucket.states)
+      if (state.role == role && number-- == 0)
+        return &state;
+    return nullptr;
+  }
+  MeshAttr mesh() { return module_->getAttrOfType<MeshAttr>(kMeshAttr); }
 
   // All microbatches of each kind of data that the stage's functions read; positions are the same for all.
   Status placeInputs() {

@@ -129,9 +129,7 @@ private:
   }
 
   int64_t offsetOf(int64_t bucket, StringRef kind) {
-    const StateBuffer *found =
-        llvm::find_if(stateBuffers(), [&](const StateBuffer &buffer) { return buffer.name == kind; });
-    return memory_.buckets[bucket].*found->offset; // verified: the stage has the buffer
+    return std::ranges::find(memory_.buckets[bucket].states, kind.str(), &plan::State::name)->offset; // verified: it has it
   }
 
   plan::Call stepCall(StringRef functionName) {
@@ -230,8 +228,7 @@ private:
       return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()), caller.chunk),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
-      return {-1, parameterOffset(instanceOf(caller), taken.index, &plan::Bucket::valueOffset,
-                                  elementOf(caller.function.argumentType(argument)))};
+      return {-1, parameterOffset(instanceOf(caller), taken.index, plan::StateRole::value)};
     return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
   }
 
@@ -240,8 +237,7 @@ private:
     if (const std::optional<int64_t> total = result.total())
       return {-1, out_.resultsOffset + 4 * *total};
     if (result.kind == BlockFunction::ResultKind::grad)
-      return {-1, parameterOffset(instanceOf(caller), result.index, &plan::Bucket::gradientOffset,
-                                  elementOf(caller.function.resultType(number)))};
+      return {-1, parameterOffset(instanceOf(caller), result.index, plan::StateRole::gradient)};
     return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
   }
 
@@ -253,12 +249,14 @@ private:
     return {slotOf(ringOf_.at({schedule::BufferKind(at.buffer), int64_t(caller.number)}), caller.chunk), at.offset};
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, int64_t plan::Bucket::*buffer, Type element) {
+  int64_t parameterOffset(const Instance &instance, int64_t argument, plan::StateRole role) {
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
-      if (n >= 0 && n < int64_t(place.getCount()))
-        return memory_.buckets[place.getBucket()].*buffer +
-               bytesOfElement(element) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+      if (n >= 0 && n < int64_t(place.getCount())) {
+        const plan::State &state = *memory_.buckets[place.getBucket()].stateOf(role);
+        return state.offset + plan::sizeInBytes(state.type) *
+                                  (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+      }
     }
     return -1; // verified: every instance of the stage has its places
   }

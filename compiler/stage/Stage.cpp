@@ -133,17 +133,18 @@ private:
   }
 
   // --- Parts
+  static bool isFrozen(const BlockParameter &parameter) { return parameter.key.use == plan::BucketUse::frozen; }
   // Of gradients.
   int64_t elementsOf(const Instance &instance) {
     int64_t elements = 0;
     for (const BlockParameter &parameter : parametersOf(instance))
-      elements += parameter.key.frozen ? 0 : parameter.elements;
+      elements += isFrozen(parameter) ? 0 : parameter.elements;
     return elements;
   }
   // Whether the instance has gradients that no other instance adds to: those of its part.
   bool hasOwnGradients(const Instance &instance) const {
     return llvm::any_of(parametersOf(instance), [&](const BlockParameter &parameter) {
-      return !parameter.key.frozen && uses_.at(nameOf(parameter, instance)) == 1;
+      return !isFrozen(parameter) && uses_.at(nameOf(parameter, instance)) == 1;
     });
   }
 
@@ -258,7 +259,7 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
-                       llvm::APFloat(bucket.key.meanLoad), bucket.key.counts, bucket.key.frozen);
+                       llvm::APFloat(bucket.key.meanLoad), StringRef(nameOf(bucket.key.use)));
       partOf.push_back(bucket.key.part);
     }
     const StepFunctions step = buildStep(op, partOf, parts, totals_);

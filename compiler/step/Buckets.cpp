@@ -176,7 +176,7 @@ private:
       if (isShared(parameters[p], range))
         continue;
       BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)));
-      key.part = key.frozen ? -1 : range.part;
+      key.part = key.use == plan::BucketUse::frozen ? -1 : range.part;
       int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
       stage.places.push_back(

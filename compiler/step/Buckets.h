@@ -2,7 +2,7 @@
 // buckets, and where each parameter lies in them. Pure arithmetic on plain structs.
 #pragma once
 
-#include "plan/Types.h"
+#include "plan/ParameterBuckets.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Status.h"
 
@@ -19,9 +19,8 @@ struct BucketKey {
   plan::Axes reduce, data;   // pending on the gradient: other axes, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
-  double meanLoad = 0; // the load that replaces gradients; 0: AdamW updates the parameters
-  bool counts = false; // nothing updates them
-  bool frozen = false; // they have values alone: neither reduce nor data, and no part
+  double meanLoad = 0; // the load that replaces gradients; 0: they have gradients
+  plan::BucketUse use = plan::BucketUse::trained; // frozen: neither reduce nor data, and no part
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;
   auto operator<=>(const BucketKey &) const = default;

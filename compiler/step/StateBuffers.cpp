@@ -67,42 +67,49 @@ RankedTensorType BucketTypes::pendingGradient() const {
   return typeOf(precisionOf(bucket_).gradients, parts_, pending);
 }
 
-int64_t StateBuffer::elementsOf(BucketOp bucket, MeshAttr mesh) const {
-  int64_t all = bucket.getElements();
-  return ofShard && bucket.getSharded() ? all / mesh.sizeOf(bucket.getData()) : all;
+RankedTensorType BucketTypes::of(const StateBuffer &state) const {
+  return state.sliced ? slice(state.element) : whole(state.element);
 }
 
-Type StateBuffer::elementOf(BucketOp bucket) const {
-  return type ? precisionOf(bucket).*type : Float32Type::get(bucket.getContext());
+SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
+  using plan::StateRole;
+  const UpdateRule &rule = ruleOf(bucket);
+  const Precision precision = precisionOf(bucket);
+  const Type f32 = Float32Type::get(bucket.getContext());
+  const bool isSharded = bucket.getSharded();
+  SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, false, precision.values}};
+  if (rule.hasGradients)
+    states.push_back({"gradient", StateRole::gradient, false, precision.gradients});
+  if (rule.hasGradients && isSharded)
+    states.push_back({"gradient_slice", StateRole::gradientSlice, true, precision.gradients});
+  if (rule.build && precision.hasMasters())
+    states.push_back({"master", StateRole::master, isSharded, f32});
+  for (StringRef name : rule.states)
+    states.push_back({name, StateRole::optimizer, isSharded, f32});
+  return states;
 }
 
-RankedTensorType StateBuffer::typeOf(BucketOp bucket, MeshAttr mesh) const {
-  const BucketTypes types(bucket, mesh);
-  return ofShard ? types.slice(elementOf(bucket)) : types.whole(elementOf(bucket));
+std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
+  for (const StateBuffer &state : statesOf(bucket))
+    if (state.name == name)
+      return state;
+  return std::nullopt;
 }
 
-static bool always(BucketOp) { return true; }
-static bool hasGradients(BucketOp bucket) { return ruleOf(bucket).hasGradients; }
-static bool hasMasters(BucketOp bucket) { return ruleOf(bucket).build && precisionOf(bucket).hasMasters(); }
-static bool hasFirstMoment(BucketOp bucket) { return ruleOf(bucket).has("first_moment"); }
-static bool hasSecondMoment(BucketOp bucket) { return ruleOf(bucket).has("second_moment"); }
+StringRef completeGradient(BucketOp bucket) { return bucket.getSharded() ? "gradient_slice" : "gradient"; }
 
-ArrayRef<StateBuffer> stateBuffers() {
-  using plan::Bucket;
-  static const StateBuffer table[] = {
-      {"value", "parameters", false, &Precision::values, always, &Bucket::valueOffset},
-      {"gradient", "gradients", false, &Precision::gradients, hasGradients, &Bucket::gradientOffset},
-      {"gradient_shard", "gradients", true, &Precision::gradients, hasGradients, &Bucket::gradientShardOffset,
-       &Bucket::gradientOffset},
-      {"master", "optimizer", true, nullptr, hasMasters, &Bucket::masterOffset},
-      {"first_moment", "optimizer", true, nullptr, hasFirstMoment, &Bucket::firstMomentOffset},
-      {"second_moment", "optimizer", true, nullptr, hasSecondMoment, &Bucket::secondMomentOffset}};
-  return table;
-}
-
-const StateBuffer *stateBufferNamed(StringRef name) {
-  const auto *found = llvm::find_if(stateBuffers(), [&](const StateBuffer &buffer) { return buffer.name == name; });
-  return found == stateBuffers().end() ? nullptr : found;
+StringRef regionOf(plan::StateRole role) {
+  switch (role) {
+  case plan::StateRole::value:
+    return "parameters";
+  case plan::StateRole::gradient:
+  case plan::StateRole::gradientSlice:
+    return "gradients";
+  case plan::StateRole::master:
+  case plan::StateRole::optimizer:
+    return "optimizer";
+  }
+  llvm_unreachable("covered switch");
 }
 
 } // namespace mgc

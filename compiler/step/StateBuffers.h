@@ -1,5 +1,5 @@
-// Table of the buffers kept for a bucket, and their types. The builder of the step's functions, their verifier and the memory map
-// read it.
+// The buffers kept for a bucket, and their types: one list, which the builder of the step's functions, their verifier and the memory
+// map read. What the optimizer keeps stands in the row of its rule (UpdateRules.h).
 //
 // A bucket is rows of 16 elements in parts: tensor<P x R x 16 x f32, #mg.layout<part [..], flat, lane>>. Parts lie one rank's after
 // another's: first those of the stages, then those along the axes that split the parameters; where a rank has a slice of the
@@ -15,9 +15,11 @@ namespace mgc {
 Precision precisionOf(BucketOp bucket);
 
 // The sharded types of a bucket's buffers.
+struct StateBuffer;
 class BucketTypes {
 public:
   BucketTypes(BucketOp bucket, MeshAttr mesh);
+  mlir::RankedTensorType of(const StateBuffer &state) const; // of a gradient that is complete
   mlir::RankedTensorType whole(mlir::Type element) const; // the same along the data axes
   mlir::RankedTensorType
   slice(mlir::Type element) const; // a slice along these, of a bucket that is sharded; else whole
@@ -36,28 +38,21 @@ private:
   int64_t rows_ = 0;                                  // in each part
 };
 
+// A buffer of a bucket: plan::State before it has a place.
 struct StateBuffer {
-  llvm::StringRef name;        // in mg.buffer
-  llvm::StringRef region;      // region of the memory map
-  bool ofShard;                // for a sharded bucket a rank has only its part
-  mlir::Type Precision::*type; // element type; null: f32
-  bool (*isIn)(BucketOp);      // whether the bucket has it
-  int64_t plan::Bucket::*offset;
-  // Where the bucket is not sharded: the offset of the buffer that it is then; null: it is a buffer of its own.
-  int64_t plan::Bucket::*unsplit = nullptr;
-
-  bool isOwnOf(BucketOp bucket) const { return isIn(bucket) && (!unsplit || bucket.getSharded()); }
-  int64_t elementsOf(BucketOp bucket, MeshAttr mesh) const;
-  mlir::Type elementOf(BucketOp bucket) const;
-  // Its sharded type; of a gradient that is complete.
-  mlir::RankedTensorType typeOf(BucketOp bucket, MeshAttr mesh) const;
+  llvm::StringRef name; // in mg.buffer
+  plan::StateRole role;
+  bool sliced; // a rank has its slice alone
+  mlir::Type element;
 };
 
-// Where the rank has what it owns of a bucket's reduced gradient.
-inline llvm::StringRef completeGradient(bool isSharded) { return isSharded ? "gradient_shard" : "gradient"; }
-
 // In the order of the map.
-llvm::ArrayRef<StateBuffer> stateBuffers();
-const StateBuffer *stateBufferNamed(llvm::StringRef name); // null: there is none
+llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
+std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
+// Where the rank has what it owns of a bucket's complete gradient.
+llvm::StringRef completeGradient(BucketOp bucket);
+
+// The region of the memory map that has states of the role.
+llvm::StringRef regionOf(plan::StateRole role);
 
 } // namespace mgc

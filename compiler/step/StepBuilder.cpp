@@ -48,7 +48,7 @@ public:
 
   // A buffer of a bucket, by its name.
   Value state(StringRef name, int64_t index) {
-    return argument(stateBufferNamed(name)->typeOf(buckets[index], mesh), name, index);
+    return argument(types(index).of(*stateNamed(buckets[index], name)), name, index);
   }
   Value argument(Type type, StringRef kind, int64_t index = -1) {
     argumentAttrs_.push_back(buffer(kind, index));
@@ -112,7 +112,7 @@ Value reduceBucket(FunctionBuilder &f, int64_t index) {
   const Value ofReplicas = bucket.getSharded() ? f.reshard(gradient, types.gradientOfReplicas()) : gradient;
   const Value complete = f.reshard(ofReplicas, types.completeGradient());
   if (complete != gradient)
-    f.result(complete, completeGradient(bucket.getSharded()), index);
+    f.result(complete, completeGradient(bucket), index);
   return complete;
 }
 
@@ -160,7 +160,7 @@ func::FuncOp buildReduce(StageOp stage, ArrayRef<int64_t> partOf, const TotalAxe
     if (!ruleOf(bucket).hasGradients)
       gradients.push_back(Value());
     else if (partOf[i] >= 0) // complete
-      gradients.push_back(f.state(completeGradient(bucket.getSharded()), i));
+      gradients.push_back(f.state(completeGradient(bucket), i));
     else
       gradients.push_back(reduceBucket(f, i));
   }
@@ -193,7 +193,7 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
   UpdateOperands operands{bucket, {}, {}, {}, factor, scalars};
   operands.value = precision.hasMasters() ? f.state("master", index)
                                           : f.reshard(f.state("value", index), types.slice(precision.values));
-  operands.gradient = f.state(completeGradient(bucket.getSharded()), index);
+  operands.gradient = f.state(completeGradient(bucket), index);
   for (StringRef state : rule.states)
     operands.states.push_back(f.state(state, index));
   Operation *update = rule.build(f.builder, f.loc, operands);

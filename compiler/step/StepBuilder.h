@@ -2,9 +2,8 @@
 // stage's buckets, and over which axes the totals are pending. Out: func.func begin (zeros), gradients (of each part of the stage),
 // reduce (other gradients, norm, clip factor) and update (optimizer) on the stage's buffers. VerifyStepForm.h proves them.
 //
-// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard, master,
-// first_moment, second_moment (StateBuffers.h; index: bucket), result (of plan::kResults), step_scalar (of
-// plan::kStepScalars; without index: all of them), factor.
+// Arguments and results are bound to buffers by mg.buffer = {kind, index}: the name of a state (StateBuffers.h; index: bucket),
+// result (of plan::kResults), step_scalar (of plan::kStepScalars; without index: all of them), factor.
 #pragma once
 
 #include "compiler/program/Blocks.h"

@@ -18,21 +18,19 @@ Operation *buildRouterBias(OpBuilder &builder, Location loc, const UpdateOperand
                                BucketOp(o.bucket).getMeanLoadAttr());
 }
 
-constexpr StringLiteral kMoments[] = {"first_moment", "second_moment"};
+constexpr StringLiteral kMoments[] = {"exp_avg", "exp_avg_sq"};
 
-const UpdateRule kAdamW = {"adamw", /*hasGradients=*/true, /*isInNorm=*/true, kMoments, buildAdamW};
-const UpdateRule kRouterBias = {"router_bias", true, false, {}, buildRouterBias};
-const UpdateRule kLoadCounter = {"load_counter", true, false, {}, nullptr};
-const UpdateRule kFrozen = {"frozen", false, false, {}, nullptr};
+// Rules of trained parameters have the names of --optimizer, others those of their use.
+const UpdateRule kRules[] = {
+    {"adamw", plan::BucketUse::trained, /*hasGradients=*/true, /*isInNorm=*/true, kMoments, buildAdamW},
+    {"router_bias", plan::BucketUse::routerBias, true, false, {}, buildRouterBias},
+    {"load_counter", plan::BucketUse::loadCounter, true, false, {}, nullptr},
+    {"frozen", plan::BucketUse::frozen, false, false, {}, nullptr}};
 
 } // namespace
 
 const UpdateRule &ruleOf(BucketOp bucket) {
-  if (bucket.getFrozen())
-    return kFrozen;
-  if (bucket.getMeanLoad().convertToDouble() > 0)
-    return bucket.getCounts() ? kLoadCounter : kRouterBias;
-  return kAdamW;
+  return *llvm::find_if(kRules, [&](const UpdateRule &rule) { return nameOf(rule.use) == bucket.getUse(); });
 }
 
 } // namespace mgc

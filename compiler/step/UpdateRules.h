@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
+#include "plan/ParameterBuckets.h"
 
 namespace mgc {
 
@@ -17,14 +18,14 @@ struct UpdateOperands {
 
 struct UpdateRule {
   llvm::StringLiteral name;
+  plan::BucketUse use;
   bool hasGradients; // or load in their place
   bool isInNorm;     // the gradients are clipped, with all others
-  // Names of its state buffers, in the order of operands and results of the op.
+  // What it keeps of each parameter, in the order of operands and results of the op: f32, zeros at first. Names are PyTorch's; a
+  // checkpoint has them as state.TENSOR.NAME.
   llvm::ArrayRef<llvm::StringLiteral> states;
   // The op whose results are the new value and states; null: nothing updates the values.
   mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc, const UpdateOperands &operands);
-
-  bool has(llvm::StringRef state) const { return llvm::is_contained(states, state); }
 };
 
 const UpdateRule &ruleOf(BucketOp bucket);

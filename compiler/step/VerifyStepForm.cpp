@@ -107,8 +107,7 @@ private:
          fmt::format("[{}]", fmt::join(key.tied, ", "))},
         {"decay", fmt::format("{}", bucket.getDecay()), fmt::format("{}", key.decay)},
         {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
-        {"counts", fmt::format("{}", bucket.getCounts()), fmt::format("{}", key.counts)},
-        {"frozen", fmt::format("{}", bucket.getFrozen()), fmt::format("{}", key.frozen)},
+        {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
         {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", isSharded_ && !key.data.empty())}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)
@@ -249,10 +248,11 @@ private:
                                                       : RankedTensorType();
     if (bound.kind == "result")
       return typeOfResult(bound.index, task, isArgument);
-    const StateBuffer *buffer = stateBufferNamed(bound.kind);
-    if (!buffer || bound.index < 0 || bound.index >= size(buckets_) || !buffer->isIn(buckets_[bound.index]))
+    const auto state = bound.index >= 0 && bound.index < size(buckets_) ? stateNamed(buckets_[bound.index], bound.kind)
+                                                                        : std::optional<StateBuffer>();
+    if (!state)
       return {};
-    const bool isGradient = buffer->region == "gradients", isUpdate = task == plan::Task::update;
+    const bool isGradient = regionOf(state->role) == "gradients", isUpdate = task == plan::Task::update;
     if (isArgument ? !isUpdate && !isGradient : isUpdate == isGradient)
       return {};
     const bool isCompletedHere = llvm::any_of(function.results, [&](const Bound &result) {
@@ -260,7 +260,7 @@ private:
     });
     if (bound.kind == "gradient" && (task == plan::Task::begin || (isArgument && !isUpdate && isCompletedHere)))
       return BucketTypes(buckets_[bound.index], mesh_).pendingGradient();
-    return buffer->typeOf(buckets_[bound.index], mesh_);
+    return BucketTypes(buckets_[bound.index], mesh_).of(*state);
   }
 
   RankedTensorType typeOfResult(int64_t index, plan::Task task, bool isArgument) {
@@ -422,7 +422,7 @@ private:
     if (!op || op->getNumOperands() == 0 || !own || beforeReshards(op->getOperand(0)) != own)
       return refuse();
     UpdateOperands operands{
-        bucket, op->getOperand(0),           update.argument({completeGradient(bucket.getSharded()), index}),
+        bucket, op->getOperand(0),           update.argument({completeGradient(bucket), index}),
         {},     update.argument({"factor"}), update.argument({"step_scalar"})};
     for (StringRef state : rule.states)
       operands.states.push_back(update.argument({state, index}));

@@ -56,7 +56,8 @@ std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
 
 int64_t addressOf(const Plan &plan, const Parameter::Place &place, int64_t instance) {
   const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  return bucket.valueOffset + (place.elementOffset + instance * place.stride) * sizeInBytes(valueType(plan, bucket));
+  const State &values = *bucket.stateOf(StateRole::value);
+  return values.offset + (place.elementOffset + instance * place.stride) * sizeInBytes(values.type);
 }
 
 bool isSplit(const Mesh &mesh, const Parameter &parameter) {

@@ -69,10 +69,15 @@ template <typename V> constexpr void fields(V &v, Of<Parameter>) {
 
 template <typename V> constexpr void fields(V &v, Of<Bucket>) {
   required<&Bucket::name, &Bucket::elements>(v);
-  optional<&Bucket::splitAxes, &Bucket::reduceAxes, &Bucket::dataAxes, &Bucket::sharded, &Bucket::tiedStages>(v);
-  required<&Bucket::valueOffset, &Bucket::gradientOffset, &Bucket::firstMomentOffset, &Bucket::secondMomentOffset,
-           &Bucket::gradientShardOffset>(v);
-  optional<&Bucket::masterOffset, &Bucket::meanLoad, &Bucket::counts, &Bucket::frozen>(v);
+  optional<&Bucket::use, &Bucket::splitAxes, &Bucket::reduceAxes, &Bucket::dataAxes, &Bucket::sharded,
+           &Bucket::tiedStages, &Bucket::meanLoad>(v);
+  required<&Bucket::states>(v);
+}
+
+template <typename V> constexpr void fields(V &v, Of<State>) {
+  required<&State::name, &State::role, &State::type>(v);
+  optional<&State::sliced>(v);
+  required<&State::offset>(v);
 }
 
 template <typename V> constexpr void fields(V &v, Of<Operand>) {

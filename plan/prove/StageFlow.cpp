@@ -221,34 +221,21 @@ private:
     frameBefore_ = &flow.frame;
   }
 
-  // Every bucket gets new values, moments and masters, but one that only counts. A frozen one keeps its values: no task but
-  // update writes parameters (verifyRegion).
+  // Every bucket that something updates gets new values and states. A frozen one keeps its values: no task but update writes
+  // parameters (verifyRegion).
   void verifyUpdated(const ByteSet &writes) {
-    const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements, DType type) {
-      if (!writes.contains({offset, offset + elements * sizeInBytes(type)}))
-        report("does not write all of the {} of bucket '{}'", what, bucket.name);
-    };
-    for (const Bucket &bucket : stage_.buckets) {
-      if (bucket.frozen) {
+    for (const Bucket &bucket : stage_.buckets)
+      if (bucket.isFrozen())
         verifyKept(bucket, writes);
-        continue;
-      }
-      if (bucket.counts)
-        continue;
-      const int64_t own = shardElements(plan_, bucket);
-      expect(bucket, "values", bucket.valueOffset, bucket.elements, valueType(plan_, bucket));
-      if (bucket.hasMoments()) {
-        expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
-        expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
-      }
-      if (bucket.masterOffset >= 0)
-        expect(bucket, "masters", bucket.masterOffset, own, DType::f32);
-    }
+      else if (!bucket.isCounter())
+        for (const State &state : bucket.states)
+          if (!isGradient(state) && !writes.contains({state.offset, state.offset + bytesOf(plan_, bucket, state)}))
+            report("does not write all of '{}' of bucket '{}'", state.name, bucket.name);
   }
 
   void verifyKept(const Bucket &bucket, const ByteSet &writes) {
-    const int64_t bytes = bucket.elements * sizeInBytes(valueType(plan_, bucket));
-    if (writes.meets({bucket.valueOffset, bucket.valueOffset + bytes}))
+    const State &values = *bucket.stateOf(StateRole::value);
+    if (writes.meets({values.offset, values.offset + bytesOf(plan_, bucket, values)}))
       report("writes some of the values of bucket '{}', which is frozen", bucket.name);
   }
 

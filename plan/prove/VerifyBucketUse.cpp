@@ -31,35 +31,28 @@ std::map<Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
 
 void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map<Task, Places> &bound,
                  Problems &problems) {
-  if (bucket.frozen)
+  if (bucket.isFrozen())
     return;
-  const int64_t all = bucket.elements, shard = shardElements(plan, bucket);
-  auto check = [&](Task task, const char *name, int64_t offset, int64_t elements, DType type) {
-    if (elements > 0 && !bound[task].contains({offset, elements * sizeInBytes(type)}))
-      problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage, bucket.name,
-                   name, offset, elements, nameOf(task));
+  const auto check = [&](Task task, const State &state) {
+    const int64_t bytes = bytesOf(plan, bucket, state);
+    if (bytes > 0 && !bound[task].contains({state.offset, bytes}))
+      problems.add("stage {} bucket {}: '{}' at {} in {} bytes is bound by no call of {}", stage, bucket.name,
+                   state.name, state.offset, bytes, nameOf(task));
   };
-  const DType values = valueType(plan, bucket), gradients = gradientType(plan, bucket);
-  check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
+  check(Task::begin, *bucket.stateOf(StateRole::gradient));
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
   // alone.
-  const bool isPending = !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
-  if (!bucket.hasLoad() || isPending) {
-    check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
-    check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
-  }
-  if (bucket.counts)
+  for (const State &state : bucket.states)
+    if (isGradient(state) && (!bucket.hasLoad() || bucket.isReduced()))
+      check(Task::reduce, state);
+  if (bucket.isCounter())
     return;
-  check(Task::update, "gradientShard", bucket.gradientShardOffset, shard, gradients);
-  check(Task::update, "value", bucket.valueOffset, all, values);
-  if (bucket.hasMoments()) {
-    check(Task::update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
-    check(Task::update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
-  }
-  if (bucket.masterOffset >= 0)
-    check(Task::update, "master", bucket.masterOffset, shard, DType::f32);
+  check(Task::update, *bucket.completeGradient());
+  for (const State &state : bucket.states)
+    if (!isGradient(state))
+      check(Task::update, state);
 }
 
 // --- Collectives -------------------------------------------------------------------------------------------
@@ -73,17 +66,10 @@ struct TypedBuffer {
 
 std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage) {
   std::vector<TypedBuffer> buffers;
-  const auto add = [&](const Bucket &bucket, const char *name, int64_t offset, int64_t elements, DType type) {
-    if (offset >= 0 && elements > 0)
-      buffers.push_back({bucket.name + "." + name, offset, offset + elements * sizeInBytes(type), type});
-  };
-  for (const Bucket &bucket : stage.buckets) {
-    add(bucket, "value", bucket.valueOffset, bucket.elements, valueType(plan, bucket));
-    if (!bucket.hasGradients())
-      continue;
-    add(bucket, "gradient", bucket.gradientOffset, bucket.elements, gradientType(plan, bucket));
-    add(bucket, "gradientShard", bucket.gradientShardOffset, shardElements(plan, bucket), gradientType(plan, bucket));
-  }
+  for (const Bucket &bucket : stage.buckets)
+    for (const State &state : bucket.states)
+      if (const int64_t bytes = bytesOf(plan, bucket, state); bytes > 0)
+        buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type});
   return buffers;
 }
 
@@ -135,13 +121,12 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        const auto add = [&](int64_t base, DType type) {
-          stages[place.stage][base + (place.elementOffset + i * place.stride) * sizeInBytes(type)] = {
-              elements * sizeInBytes(type), isNumbered(parameter) ? place.first + i : -1};
-        };
-        add(bucket.valueOffset, valueType(plan, bucket));
-        if (bucket.hasGradients())
-          add(bucket.gradientOffset, gradientType(plan, bucket));
+        for (const StateRole role : {StateRole::value, StateRole::gradient})
+          if (const State *state = bucket.stateOf(role)) {
+            const int64_t width = sizeInBytes(state->type);
+            stages[place.stage][state->offset + (place.elementOffset + i * place.stride) * width] = {
+                elements * width, isNumbered(parameter) ? place.first + i : -1};
+          }
       }
   }
   return stages;

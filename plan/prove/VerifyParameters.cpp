@@ -256,12 +256,9 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
     verifyBucket(buckets[bucket], place);
     known = known ? known : &buckets[bucket];
     violations_.expect(
-        buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].counts == known->counts, place,
-        "the bucket of '{}' has meanLoad = {} and counts = {}, an earlier one {} and {}; expected the same",
-        parameter_.name, buckets[bucket].meanLoad, buckets[bucket].counts, known->meanLoad, known->counts);
-    violations_.expect(buckets[bucket].frozen == known->frozen, place,
-                       "the bucket of '{}' is {}, an earlier one is not; expected the same", parameter_.name,
-                       buckets[bucket].frozen ? "frozen" : "trained");
+        buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].use == known->use, place,
+        "the bucket of '{}' has meanLoad = {} and use = {}, an earlier one {} and {}; expected the same",
+        parameter_.name, buckets[bucket].meanLoad, nameOf(buckets[bucket].use), known->meanLoad, nameOf(known->use));
     const int64_t begin = parameter_.places.front().elementOffset;
     violations_.expect(offset == begin, place,
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
@@ -284,7 +281,7 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
     violations_.expect(effectiveAxes(mesh, split) == effectiveAxes(mesh, bucket.splitAxes), place,
                        "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name, fmt::join(split, ", "),
                        bucket.name, fmt::join(bucket.splitAxes, ", "));
-  violations_.expect(!bucket.counts || parameter_.init == InitKind::zeros, place,
+  violations_.expect(!bucket.isCounter() || parameter_.init == InitKind::zeros, place,
                      "'{}' counts; expected zeros as its first values, which no step changes", parameter_.name);
   std::set<int64_t> tied(bucket.tiedStages.begin(), bucket.tiedStages.end()), stages;
   for (const Parameter::Place &other : parameter_.places)
@@ -295,12 +292,6 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 }
 
 // --- Buckets -----------------------------------------------------------------------------------------------
-
-struct BucketPart {
-  std::string_view name;
-  int64_t offset, elements;
-  DType type;
-};
 
 // ZeRO-1 gives every rank of dataAxes an equal, aligned slice.
 int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
@@ -313,69 +304,65 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
   return bucket.elements / ranks;
 }
 
-std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_t shard) {
-  const DType gradients = gradientType(plan, bucket);
-  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, valueType(plan, bucket)}};
-  if (bucket.hasGradients()) {
-    buffers.push_back({"gradient", bucket.gradientOffset, bucket.elements, gradients});
-    buffers.push_back({"gradientShard", bucket.gradientShardOffset, shard, gradients});
+// The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
+// masters where values are bf16; states of the optimizer where gradients update it.
+void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
+  const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
+    const State *state = bucket.stateOf(role);
+    const int64_t found = std::ranges::count(bucket.states, role, &State::role);
+    checks.violations.expect(found == isExpected, place, "has {} states of the role {}; expected {}{}", found,
+                             nameOf(role), isExpected ? 1 : 0, why);
+    checks.violations.expect(!state || (state->type == type && state->sliced == isSliced), place,
+                             "'{}' is {}{}; expected {}{}", state ? state->name : "", state ? nameOf(state->type) : "",
+                             state && state->sliced ? " in slices" : "", nameOf(type), isSliced ? " in slices" : "");
+  };
+  const bool isTrained = !bucket.isFrozen();
+  const DType gradients = gradientType(checks.plan, bucket);
+  expect(StateRole::value, true, valueType(checks.plan, bucket), false, "");
+  expect(StateRole::gradient, isTrained, gradients, false, isTrained ? "" : ", as it is frozen");
+  expect(StateRole::gradientSlice, isTrained && bucket.sharded, gradients, true, "");
+  expect(StateRole::master, hasMasters(checks.plan, bucket), DType::f32, bucket.sharded, "");
+  std::set<std::string> names;
+  for (const State &state : bucket.states) {
+    checks.violations.expect(names.insert(state.name).second, place, "has two states '{}'", state.name);
+    checks.violations.expect(state.role != StateRole::optimizer ||
+                                 (bucket.use == BucketUse::trained && state.sliced == bucket.sharded),
+                             place, "'{}' is of the role optimizer{}, but use = {} and sharded = {}", state.name,
+                             state.sliced ? " in slices" : "", nameOf(bucket.use), bucket.sharded);
   }
-  if (bucket.hasMoments()) {
-    buffers.push_back({"firstMoment", bucket.firstMomentOffset, shard, DType::f32});
-    buffers.push_back({"secondMoment", bucket.secondMomentOffset, shard, DType::f32});
-  }
-  if (bucket.masterOffset != -1)
-    buffers.push_back({"master", bucket.masterOffset, shard, DType::f32});
-  return buffers;
 }
 
-// A frozen bucket has values alone, and nothing is reduced.
-void verifyFrozen(Checks &checks, const Bucket &bucket, const Place &place) {
-  checks.violations.expect(!bucket.counts, place, "is frozen and counts; what counts load is not trained anyway");
-  checks.violations.expect(bucket.gradientOffset == -1 && bucket.gradientShardOffset == -1, place,
-                           "is frozen, but gradientOffset = {} and gradientShardOffset = {}; expected -1, no gradients",
-                           bucket.gradientOffset, bucket.gradientShardOffset);
-  checks.violations.expect(bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded, place,
-                           "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no "
-                           "gradient is reduced",
-                           fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
+  checks.violations.expect(std::isfinite(bucket.meanLoad) && bucket.meanLoad >= 0, place,
+                           "meanLoad = {}; expected how many tokens an expert has on average, or 0 for parameters with "
+                           "gradients",
+                           bucket.meanLoad);
+  const bool isOfLoad = bucket.use == BucketUse::routerBias || bucket.isCounter();
+  checks.violations.expect(bucket.isFrozen() || isOfLoad == bucket.hasLoad(), place,
+                           "use = {}, but meanLoad = {}; expected a mean load of router biases and counters alone",
+                           nameOf(bucket.use), bucket.meanLoad);
+  checks.violations.expect(
+      !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded), place,
+      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no gradient is reduced",
+      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
 }
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
   const int64_t shard = verifyShards(checks, bucket, place);
-  const bool hasMasters = bucket.masterOffset != -1;
-  const DType values = valueType(checks.plan, bucket);
-  checks.violations.expect(hasMasters == mgc::plan::hasMasters(checks.plan, bucket), place,
-                           "masterOffset = {}, but {}values are {}; expected {}", bucket.masterOffset,
-                           bucket.frozen ? "is frozen and its " : "", nameOf(values),
-                           hasMasters ? "-1: no masters" : "where the f32 masters lie");
-  if (bucket.frozen)
-    verifyFrozen(checks, bucket, place);
-  checks.violations.expect(std::isfinite(bucket.meanLoad) && bucket.meanLoad >= 0, place,
-                           "meanLoad = {}; expected how many tokens an expert has on average, or 0 for "
-                           "parameters that AdamW updates",
-                           bucket.meanLoad);
-  for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-    checks.violations.expect(bucket.hasMoments() == (offset != -1), place,
-                             "a moment's offset = {}, but meanLoad = {}{}; expected -1, no moments, where there is a "
-                             "mean load{}, and nowhere else",
-                             offset, bucket.meanLoad, bucket.frozen ? " and frozen" : "",
-                             bucket.frozen ? " or nothing is trained" : "");
-  checks.violations.expect(!bucket.counts || bucket.hasLoad(), place,
-                           "counts, but meanLoad = 0; expected how many tokens an expert has on average");
-  checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
-                           "is not sharded, so gradientShardOffset must equal gradientOffset");
-  for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {
-    Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(buffer.type));
-    bool fits = fitsInside(buffer.offset, bytes, stage.bytes);
-    checks.violations.expect(fits && buffer.offset % kAlignment == 0, place,
-                             "{}Offset = {} must be a multiple of {}, and its {} elements lie inside the allocation "
-                             "of {} bytes",
-                             buffer.name, buffer.offset, kAlignment, buffer.elements, stage.bytes);
-    if (fits && buffer.name != "gradientShard") // reused from step to step, so free to share memory
+  verifyUse(checks, bucket, place);
+  verifyRoles(checks, bucket, place);
+  for (const State &state : bucket.states) {
+    const int64_t elements = state.sliced ? shard : bucket.elements;
+    Checked bytes = checkedMultiply(elements, sizeInBytes(state.type));
+    bool fits = fitsInside(state.offset, bytes, stage.bytes);
+    checks.violations.expect(fits && state.offset % kAlignment == 0, place,
+                             "'{}' at {} must be at a multiple of {}, and its {} elements lie inside the allocation of "
+                             "{} bytes",
+                             state.name, state.offset, kAlignment, elements, stage.bytes);
+    if (fits && state.role != StateRole::gradientSlice) // reused from step to step, so free to share memory
       persistent.push_back(
-          {buffer.offset, buffer.offset + *bytes, fmt::format("{} of bucket '{}'", buffer.name, bucket.name)});
+          {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});
   }
 }
 

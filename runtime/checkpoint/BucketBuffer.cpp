@@ -10,31 +10,6 @@ namespace mgc {
 
 namespace {
 
-struct BufferPlace {
-  plan::DType type;
-  int64_t offset;
-  bool isSliced;
-};
-
-BufferPlace placeOf(const plan::Plan &plan, const plan::Bucket &bucket, BucketBuffer::Kind kind) {
-  switch (kind) {
-  case BucketBuffer::Kind::values:
-    break;
-  case BucketBuffer::Kind::masters:
-    if (bucket.masterOffset < 0) // values are f32, or nothing trains them
-      break;
-    return {plan::DType::f32, bucket.masterOffset, bucket.sharded};
-  case BucketBuffer::Kind::gradients:
-    return {gradientType(plan, bucket), bucket.sharded ? bucket.gradientShardOffset : bucket.gradientOffset,
-            bucket.sharded};
-  case BucketBuffer::Kind::firstMoments:
-    return {plan::DType::f32, bucket.firstMomentOffset, bucket.sharded};
-  case BucketBuffer::Kind::secondMoments:
-    return {plan::DType::f32, bucket.secondMomentOffset, bucket.sharded};
-  }
-  return {valueType(plan, bucket), bucket.valueOffset, false};
-}
-
 void load(plan::DType type, const std::byte *from, int64_t count, float *to) {
   if (type == plan::DType::bf16)
     widen(reinterpret_cast<const Bf16 *>(from), count, to);
@@ -51,25 +26,41 @@ void store(plan::DType type, const float *from, int64_t count, std::byte *to) {
 
 } // namespace
 
+const plan::State &valuesOf(const plan::Bucket &bucket) { return *bucket.stateOf(plan::StateRole::value); }
+
+const plan::State &weightsOf(const plan::Bucket &bucket) {
+  const plan::State *masters = bucket.stateOf(plan::StateRole::master);
+  return masters ? *masters : valuesOf(bucket);
+}
+
+const plan::State &gradientsOf(const plan::Bucket &bucket) { return *bucket.completeGradient(); }
+
+StateOf stateNamed(const std::string &name) {
+  return [name](const plan::Bucket &bucket) -> const plan::State & {
+    return *std::ranges::find(bucket.states, name, &plan::State::name);
+  };
+}
+
 // Slice i lies with the rank whose coordinate along the data axes is i.
-BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind, Arenas arenas) {
-  const BufferPlace place = placeOf(plan, bucket, kind);
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, const StateOf &stateOf,
+                           Arenas arenas) {
+  const plan::State &state = stateOf(bucket);
   std::vector<int64_t> ranks = {rank};
-  if (place.isSliced) {
+  if (state.sliced) {
     ranks = plan::groupOf(plan.mesh, rank, bucket.dataAxes);
     mine_ = plan::coordinate(plan.mesh, rank, bucket.dataAxes);
   }
-  type_ = place.type;
+  type_ = state.type;
   elementBytes_ = sizeInBytes(type_);
   slice_ = bucket.elements / int64_t(ranks.size());
   ranks_ = ranks;
   for (int64_t holder : ranks)
-    slices_.push_back(arenas[holder] ? arenas[holder] + place.offset : nullptr);
+    slices_.push_back(arenas[holder] ? arenas[holder] + state.offset : nullptr);
 }
 
-BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of, Kind kind,
-                           Arenas arenas)
-    : BucketBuffer(plan, bucketOf(plan, parameter, of), of.rank, kind, arenas) {}
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
+                           const StateOf &state, Arenas arenas)
+    : BucketBuffer(plan, bucketOf(plan, parameter, of), of.rank, state, arenas) {}
 
 void BucketBuffer::read(BucketRange range, float *out) const {
   for (int64_t done = 0; done < range.count;) {

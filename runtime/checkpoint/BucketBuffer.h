@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/RankMemory.h"
 
+#include <functional>
 #include <span>
 
 namespace mgc {
@@ -16,20 +17,20 @@ struct BucketRange {
   int64_t begin = 0, count = 0;
 };
 
-// A bucket's buffer: that of one rank, or the slices of all ranks that share it where it is sharded.
+// Chooses a state of a bucket, which has it.
+using StateOf = std::function<const plan::State &(const plan::Bucket &)>;
+const plan::State &valuesOf(const plan::Bucket &bucket);
+const plan::State &weightsOf(const plan::Bucket &bucket);   // masters, or values where there are none
+const plan::State &gradientsOf(const plan::Bucket &bucket); // after the chunk "reduce"
+StateOf stateNamed(const std::string &name);
+
+// A state of a bucket: that of one rank, or the slices of all ranks that share it.
 class BucketBuffer {
 public:
-  enum class Kind {
-    values,
-    masters,      // sliced if the bucket is sharded; there if it has them
-    gradients,    // after the chunk "reduce": sliced if the bucket is sharded; there if it has them
-    firstMoments, // as masters
-    secondMoments,
-  };
-  // The buffer of a bucket of the rank's stage.
-  BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, Kind kind, Arenas arenas);
-  // The buffer of the bucket in which the holder has the parameter.
-  BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
+  // Of a bucket of the rank's stage.
+  BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, const StateOf &state, Arenas arenas);
+  // Of the bucket in which the holder has the parameter.
+  BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, const StateOf &state,
                Arenas arenas);
 
   // From whichever ranks have them; they are here.

@@ -1,6 +1,8 @@
 // See CopyWeights.h.
 #include "runtime/checkpoint/CopyWeights.h"
 
+#include "runtime/checkpoint/BucketBuffer.h"
+
 #include "plan/mesh/Mesh.h"
 #include "runtime/checkpoint/ParameterShard.h"
 
@@ -64,8 +66,8 @@ void WeightCopier::copy(int64_t rank, const std::byte *from, std::byte *to) cons
     const plan::Bucket &read = bucketAt(from_, *at), &written = bucketAt(to_, *into);
     const int64_t bytes = sizeInBytes(valueType(to_, written));
     const Shard taken = shardOf(from_.mesh, *source, rank), given = shardOf(to_.mesh, *target, rank);
-    const std::byte *begin = from + read.valueOffset + beginOf(*source, *at) * bytes;
-    std::byte *place = to + written.valueOffset + beginOf(*target, *into) * bytes;
+    const std::byte *begin = from + valuesOf(read).offset + beginOf(*source, *at) * bytes;
+    std::byte *place = to + valuesOf(written).offset + beginOf(*target, *into) * bytes;
     // Rows are of the last dimensions of one block, so that those of one plan divide those of the other.
     const int64_t all = given.rows * given.rowElements, run = std::min(taken.rowElements, given.rowElements);
     for (int64_t i = 0; i < all; i += run)

@@ -15,20 +15,15 @@ using plan::Plan;
 
 namespace {
 
-// Values, masters and moments of all buckets of a rank.
+// All states of the buckets of a rank but gradients.
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
-  for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {
-    const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
-    const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
-    std::memset(arena + bucket.valueOffset, 0, size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
-    if (bucket.hasMoments()) {
-      std::memset(arena + bucket.firstMomentOffset, 0, slice);
-      std::memset(arena + bucket.secondMomentOffset, 0, slice);
-    }
-    if (bucket.masterOffset >= 0)
-      std::memset(arena + bucket.masterOffset, 0, slice);
-  }
+  for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
+    for (const plan::State &state : bucket.states)
+      if (!isGradient(state))
+        std::memset(arena + state.offset, 0, size_t(bytesOf(plan, bucket, state)));
 }
+
+bool hasMasters(const Bucket &bucket) { return bucket.has(plan::StateRole::master); }
 
 // A distinct block of a parameter. One of its holders fills its values, the others copy them. Masters lie where the
 // values do, or in slices, which every holder fills by itself.
@@ -76,11 +71,11 @@ private:
   void fillPiece(const Piece &piece) const;
   static void fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &values, const Fill &fill);
   void fillWithMasters(const Piece &piece, const Fill &fill) const;
-  void fillMomentsOf(int64_t rank, const FillFor &fillFor, BucketBuffer::Kind kind) const;
-  void fillMoments(const Piece &piece, const FillFor &fillFor, BucketBuffer::Kind kind) const;
-  void copyRows(const FillBlock &block, const Holder &to, BucketBuffer::Kind kind) const;
-  BucketBuffer bufferOf(const FillBlock &block, const Holder &holder, BucketBuffer::Kind kind) const {
-    return {plan_, *block.parameter, holder, kind, arenas_};
+  void fillKeptOf(int64_t rank, const FillFor &fillFor, const std::string &name) const;
+  void fillKept(const Piece &piece, const FillFor &fillFor, const std::string &name) const;
+  void copyRows(const FillBlock &block, const Holder &to, const StateOf &state) const;
+  BucketBuffer bufferOf(const FillBlock &block, const Holder &holder, const StateOf &state) const {
+    return {plan_, *block.parameter, holder, state, arenas_};
   }
   Shard shardOf(const FillBlock &block) const { return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank); }
   template <typename Body> void inParallel(size_t tasks, const Body &body) const {
@@ -107,9 +102,9 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
 
 void Filler::fillPiece(const Piece &piece) const {
   const Fill fill = fills_.weights(*piece.block->parameter);
-  if (bucketOf(plan_, *piece.block->parameter, piece.holder).masterOffset >= 0)
+  if (hasMasters(bucketOf(plan_, *piece.block->parameter, piece.holder)))
     return fillWithMasters(piece, fill);
-  const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values);
+  const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, valuesOf);
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   if (buffer.type() != plan::DType::f32)
     return fillRounded(piece.shard, begin, buffer, fill);
@@ -131,8 +126,8 @@ void Filler::fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &
 
 // The block's filler has all values to write, each holder its part of the masters.
 void Filler::fillWithMasters(const Piece &piece, const Fill &fill) const {
-  const BucketBuffer values = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values),
-                     masters = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::masters);
+  const BucketBuffer values = bufferOf(*piece.block, piece.holder, valuesOf),
+                     masters = bufferOf(*piece.block, piece.holder, weightsOf);
   const bool isFiller = piece.holder.rank == piece.block->filler.rank;
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
@@ -153,7 +148,7 @@ void Filler::fillOf(int64_t rank) const {
   for (const FillBlock &block : blocks_) {
     std::vector<Holder> holders = {block.filler};
     if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler);
-        bucket.masterOffset >= 0 && bucket.sharded)
+        hasMasters(bucket) && bucket.sharded)
       holders.insert(holders.end(), block.copiers.begin(), block.copiers.end());
     for (const Holder &holder : holders)
       if (holder.rank == rank)
@@ -163,34 +158,35 @@ void Filler::fillOf(int64_t rank) const {
   inParallel(pieces.size(), [&](int64_t i) { fillPiece(pieces[i]); });
 }
 
-void Filler::fillMoments(const Piece &piece, const FillFor &fillFor, BucketBuffer::Kind kind) const {
+void Filler::fillKept(const Piece &piece, const FillFor &fillFor, const std::string &name) const {
   const Fill fill = fillFor(*piece.block->parameter);
-  const BucketBuffer moments = bufferOf(*piece.block, piece.holder, kind);
+  const BucketBuffer kept = bufferOf(*piece.block, piece.holder, stateNamed(name));
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
-    const BucketRange own = moments.ownPart({begin + local, count});
+    const BucketRange own = kept.ownPart({begin + local, count});
     if (own.count > 0)
-      fill(file + own.begin - begin - local, own.count, reinterpret_cast<float *>(moments.data(own.begin)));
+      fill(file + own.begin - begin - local, own.count, reinterpret_cast<float *>(kept.data(own.begin)));
   });
 }
 
 // Every holder fills its own part.
-void Filler::fillMomentsOf(int64_t rank, const FillFor &fillFor, BucketBuffer::Kind kind) const {
+void Filler::fillKeptOf(int64_t rank, const FillFor &fillFor, const std::string &name) const {
   std::vector<Piece> pieces;
   for (const FillBlock &block : blocks_) {
     std::vector<Holder> holders = block.copiers;
     holders.push_back(block.filler);
     for (const Holder &holder : holders)
-      if (holder.rank == rank && bucketOf(plan_, *block.parameter, holder).hasMoments())
+      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder);
+          holder.rank == rank && std::ranges::find(bucket.states, name, &plan::State::name) != bucket.states.end())
         for (Shard &part : partsOf(shardOf(block), options_.pieceElements))
           pieces.push_back({&block, holder, std::move(part)});
   }
-  inParallel(pieces.size(), [&](int64_t i) { fillMoments(pieces[i], fillFor, kind); });
+  inParallel(pieces.size(), [&](int64_t i) { fillKept(pieces[i], fillFor, name); });
 }
 
-void Filler::copyRows(const FillBlock &block, const Holder &to, BucketBuffer::Kind kind) const {
+void Filler::copyRows(const FillBlock &block, const Holder &to, const StateOf &state) const {
   const Shard shard = shardOf(block);
-  const BucketBuffer source = bufferOf(block, block.filler, kind), destination = bufferOf(block, to, kind);
+  const BucketBuffer source = bufferOf(block, block.filler, state), destination = bufferOf(block, to, state);
   const std::byte *from = source.data(beginOf(*block.parameter, block.filler));
   std::byte *out = destination.data(beginOf(*block.parameter, to));
   const int64_t width = source.elementBytes();
@@ -205,9 +201,9 @@ void Filler::copyOf(int64_t rank) const {
     for (const Holder &holder : block.copiers) {
       if (holder.rank != rank)
         continue;
-      copyRows(block, holder, BucketBuffer::Kind::values);
-      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder); bucket.masterOffset >= 0 && !bucket.sharded)
-        copyRows(block, holder, BucketBuffer::Kind::masters);
+      copyRows(block, holder, valuesOf);
+      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder); hasMasters(bucket) && !bucket.sharded)
+        copyRows(block, holder, weightsOf);
     }
   });
 }
@@ -217,11 +213,8 @@ void Filler::run() {
     onRanks([&](int64_t rank) { clearBuckets(plan_, rank, arenas_[rank]); });
   onRanks([&](int64_t rank) { fillOf(rank); });
   onRanks([&](int64_t rank) { copyOf(rank); });
-  using Kind = BucketBuffer::Kind;
-  for (const auto &[fillFor, kind] :
-       {std::pair(&fills_.firstMoments, Kind::firstMoments), std::pair(&fills_.secondMoments, Kind::secondMoments)})
-    if (*fillFor)
-      onRanks([&](int64_t rank) { fillMomentsOf(rank, *fillFor, kind); });
+  for (const auto &[name, fillFor] : fills_.kept)
+    onRanks([&](int64_t rank) { fillKeptOf(rank, fillFor, name); });
 }
 
 } // namespace

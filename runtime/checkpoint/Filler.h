@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/RankMemory.h"
 
 #include <functional>
+#include <map>
 
 namespace mgc {
 
@@ -23,10 +24,11 @@ using FillFor = std::function<Fill(const plan::Parameter &)>;
 
 struct Fills {
   FillFor weights;
-  FillFor firstMoments = nullptr, secondMoments = nullptr; // for parameters that AdamW updates; null: zero
+  // What the optimizer keeps, by plan::State::name; what is missing becomes zero.
+  std::map<std::string, FillFor> kept = {};
 };
 
-// Values, masters and moments; padding is zero.
+// Values, masters and what the optimizer keeps; padding is zero.
 void fillBuckets(const plan::Plan &plan, Arenas arenas, const FillOptions &options, const Fills &fills);
 
 // The fill of a stack, whose tensors of so many elements each lie one after another; or of one tensor.

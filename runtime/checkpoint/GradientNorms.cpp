@@ -27,7 +27,7 @@ std::string layerOf(const std::string &tensor) {
 static bool hasGradient(const Plan &plan, const Parameter &parameter) {
   const Parameter::Place &place = parameter.places.front();
   const plan::Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  return bucket.hasGradients() && !bucket.hasLoad();
+  return bucket.use == plan::BucketUse::trained;
 }
 
 GradientNorms::GradientNorms(const Plan &plan, Arenas arenas)
@@ -42,7 +42,7 @@ GradientNorms::GradientNorms(const Plan &plan, Arenas arenas)
     for (const std::vector<Holder> &holders : blocksOf(plan, parameter)) {
       const int64_t place = holders[0].place;
       const auto bufferOf = [&](int64_t rank) {
-        return BucketBuffer(plan, parameter, {place, rank}, BucketBuffer::Kind::gradients, arenas_);
+        return BucketBuffer(plan, parameter, {place, rank}, gradientsOf, arenas_);
       };
       const BucketBuffer owner = bufferOf(holders[0].rank);
       for (const int64_t rank : owner.ranks()) {

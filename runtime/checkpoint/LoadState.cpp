@@ -10,11 +10,8 @@ namespace mgc {
 
 using plan::Parameter;
 using plan::Plan;
-using Kind = BucketBuffer::Kind;
 
 namespace {
-
-bool isWeight(const StateTensor &state) { return state.buffer == Kind::masters; }
 
 // Weights that are not trained go on as rounded values where a plan of bf16 wrote them.
 std::string problemWith(const ChunkedTensor *found, const StateTensor &expected, const std::vector<int64_t> &shape,
@@ -36,7 +33,7 @@ Status verifyStateFits(const Plan &plan, const StateReader &checkpoint, StatePar
   for (const FileTensor &tensor : fileTensors(plan))
     for (const StateTensor &state : stateOf(plan, tensor)) {
       known.insert(state.name);
-      if (part == StatePart::weights && !isWeight(state))
+      if (part == StatePart::weights && !state.isWeight)
         continue;
       const bool mayBeRounded = part == StatePart::weights || isFrozen(plan, *tensor.parameters[0]);
       const std::string problem = problemWith(checkpoint.find(state.name), state, tensor.shape, mayBeRounded);
@@ -54,22 +51,26 @@ Status verifyStateFits(const Plan &plan, const StateReader &checkpoint, StatePar
 Status loadState(const Plan &plan, const StateReader &checkpoint, Arenas arenas, StatePart part,
                  const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));
-  const auto from = [&](Kind kind) -> FillFor {
-    return [&checkpoint, kind](const Parameter &parameter) {
+  // kept: the name of what the optimizer keeps; empty: weights.
+  const auto from = [&](const std::string &kept) -> FillFor {
+    return [&checkpoint, kept](const Parameter &parameter) {
       std::vector<Fill> tensors;
       int64_t elements = 0;
       for (const std::string &name : tensorNames(parameter)) {
-        const ChunkedTensor *tensor = checkpoint.find(stateName(name, kind));
+        const ChunkedTensor *tensor = checkpoint.find(kept.empty() ? name : stateName(name, kept));
         elements = checkedProduct(tensor->shape()).value_or(0);
         tensors.push_back([tensor](int64_t file, int64_t count, float *out) { tensor->read(file, count, out); });
       }
       return fillOfStack(std::move(tensors), elements);
     };
   };
-  if (part == StatePart::weights)
-    fillBuckets(plan, arenas, fill, {from(Kind::masters)});
-  else
-    fillBuckets(plan, arenas, fill, {from(Kind::masters), from(Kind::firstMoments), from(Kind::secondMoments)});
+  Fills fills{from("")};
+  for (const plan::StagePlan &stage : plan.stages)
+    for (const plan::Bucket &bucket : stage.buckets)
+      for (const plan::State &state : bucket.states)
+        if (part == StatePart::all && state.role == plan::StateRole::optimizer)
+          fills.kept.try_emplace(state.name, from(state.name));
+  fillBuckets(plan, arenas, fill, fills);
   return Status::ok();
 }
 

@@ -236,11 +236,11 @@ template <typename Wants> static std::vector<FileTensor> tensorsIn(const Plan &p
 }
 
 std::vector<FileTensor> fileTensors(const Plan &plan) {
-  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.counts; });
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.isCounter(); });
 }
 
 std::vector<FileTensor> tensorsWithGradients(const Plan &plan) {
-  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.counts && bucket.hasGradients(); });
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.isCounter() && !bucket.isFrozen(); });
 }
 
 std::vector<FileTensor> tensorsWithLoad(const Plan &plan) {

@@ -32,7 +32,7 @@ Status verifyPresent(Arenas arenas, const Communicator *communicator) {
 
 // The buffer that is written, the type of its tensors in the file, and the factor of its values; counts of tokens have none.
 struct Source {
-  BucketBuffer::Kind kind = BucketBuffer::Kind::values;
+  StateOf state = valuesOf;
   plan::DType type = plan::DType::f32;
   float scale = 1;
 };
@@ -64,7 +64,7 @@ private:
   }
 
   Status gatherPart(const Parameter &parameter, const Holder &holder, const Shard &part, float *whole) {
-    const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
+    const BucketBuffer buffer(plan_, parameter, holder, source_.state, arenas_);
     const int64_t begin = beginOf(parameter, holder);
     if (memory_.areAllHere()) {
       forEachRun(
@@ -198,7 +198,7 @@ Result<std::string> configText(const Plan &plan, plan::DType type) {
 Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
   const plan::DType type = options.type.value_or(plan.dtype);
   const bool takesMasters = plan.dtype == plan::DType::bf16 && type == plan::DType::f32;
-  return {takesMasters ? BucketBuffer::Kind::masters : BucketBuffer::Kind::values, type};
+  return {takesMasters ? weightsOf : valuesOf, type};
 }
 
 } // namespace
@@ -257,7 +257,7 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas, communicator).at(file));
   std::vector<FileTensor> tensors = tensorsWithGradients(plan);
-  const Source source = {BucketBuffer::Kind::gradients, plan::DType::f32, scale};
+  const Source source = {gradientsOf, plan::DType::f32, scale};
   RankMemory memory(arenas, communicator);
   Gatherer gatherer(plan, source, memory, arenas);
   if (!memory.isWriter())
@@ -268,7 +268,7 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
 
 Result<std::vector<ExpertLoad>> expertLoads(const Plan &plan, Arenas arenas, Communicator *communicator) {
   RankMemory memory(arenas, communicator);
-  Gatherer gatherer(plan, {BucketBuffer::Kind::gradients}, memory, arenas);
+  Gatherer gatherer(plan, {gradientsOf}, memory, arenas);
   std::vector<ExpertLoad> loads;
   for (const FileTensor &tensor : tensorsWithLoad(plan)) {
     MGC_ASSIGN(load, gatherer.gather(tensor));

@@ -3,21 +3,17 @@
 
 namespace mgc {
 
-std::string stateName(const std::string &tensor, BucketBuffer::Kind buffer) {
-  using Kind = BucketBuffer::Kind;
-  return buffer == Kind::firstMoments    ? fmt::format("state.{}.exp_avg", tensor)
-         : buffer == Kind::secondMoments ? fmt::format("state.{}.exp_avg_sq", tensor)
-                                         : tensor;
+std::string stateName(const std::string &tensor, const std::string &state) {
+  return fmt::format("state.{}.{}", tensor, state);
 }
 
 std::vector<StateTensor> stateOf(const plan::Plan &plan, const FileTensor &tensor) {
-  using Kind = BucketBuffer::Kind;
   const plan::Bucket &bucket = bucketOf(plan, *tensor.parameters[0], {0, 0});
-  const bool isRounded = bucket.masterOffset < 0 && valueType(plan, bucket) == plan::DType::bf16;
-  std::vector<StateTensor> state = {{tensor.name, Kind::masters, isRounded ? ElementType::BF16 : ElementType::F32}};
-  if (bucket.hasMoments())
-    for (const Kind kind : {Kind::firstMoments, Kind::secondMoments})
-      state.push_back({stateName(tensor.name, kind), kind});
+  std::vector<StateTensor> state = {
+      {tensor.name, weightsOf, weightsOf(bucket).type == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32}};
+  for (const plan::State &kept : bucket.states)
+    if (kept.role == plan::StateRole::optimizer)
+      state.push_back({stateName(tensor.name, kept.name), stateNamed(kept.name), ElementType::F32, /*isWeight=*/false});
   return state;
 }
 

@@ -10,15 +10,16 @@ namespace mgc {
 // Named and typed in the file; `buffer` is where the ranks have it.
 struct StateTensor {
   std::string name;
-  BucketBuffer::Kind buffer = BucketBuffer::Kind::masters;
+  StateOf buffer = weightsOf;
   ElementType type = ElementType::F32;
+  bool isWeight = true; // else something that the optimizer keeps
   int64_t bytes(int64_t elements) const { return elements * sizeInBytes(type); }
 };
 
-// The name in the file of the tensor's state in such a buffer.
-std::string stateName(const std::string &tensor, BucketBuffer::Kind buffer);
+// The name in the file of what the optimizer keeps of the tensor under the name `state`.
+std::string stateName(const std::string &tensor, const std::string &state);
 
-// All of `tensor`, one of fileTensors(plan): its weights, and the moments where AdamW updates it.
+// All of `tensor`, one of fileTensors(plan): its weights, and what the optimizer keeps of it.
 std::vector<StateTensor> stateOf(const plan::Plan &plan, const FileTensor &tensor);
 
 // Bytes of a checkpoint's tensors.

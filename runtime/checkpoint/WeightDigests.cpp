@@ -61,10 +61,9 @@ void lookAtMasters(const BucketBuffer &masters, const DigestRow &row, const std:
 }
 
 Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
-  using Kind = BucketBuffer::Kind;
-  const BucketBuffer values(plan, parameter, holder, Kind::values, arenas),
-      masters(plan, parameter, holder, Kind::masters, arenas);
-  const bool hasMasters = bucketOf(plan, parameter, holder).masterOffset >= 0;
+  const BucketBuffer values(plan, parameter, holder, valuesOf, arenas),
+      masters(plan, parameter, holder, weightsOf, arenas);
+  const bool hasMasters = bucketOf(plan, parameter, holder).has(plan::StateRole::master);
   const Shard shard = shardOf(plan.mesh, parameter, holder.rank);
   std::vector<float> staged;
   Digest digest;

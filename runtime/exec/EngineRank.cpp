@@ -83,7 +83,7 @@ Status EngineRank::upload(Part part) {
   if (options_.isOnHost)
     return Status::ok();
   if (part == Part::weights)
-    for (const ByteRange &range : momentsOf(plan_, *record_.stage))
+    for (const ByteRange &range : keptByOptimizer(plan_, *record_.stage))
       if (range.bytes > 0)
         MGC_TRY(copies_.fill(arena_.address() + static_cast<uint64_t>(range.offset), 0, range.bytes));
   return arena_.upload(copies_, rangesOf(plan_, *record_.stage, part));

@@ -25,31 +25,25 @@ static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
 }
 
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
+  const auto has = [part](const plan::State &state) {
+    if (isGradient(state))
+      return part == Part::gradients;
+    return part == Part::state || (part == Part::weights && state.role != plan::StateRole::optimizer);
+  };
   std::vector<ByteRange> ranges;
-  for (const plan::Bucket &bucket : stage.buckets) {
-    const int64_t shard = shardElements(plan, bucket);
-    if (part != Part::gradients) {
-      ranges.push_back({bucket.valueOffset, bucket.elements * sizeInBytes(valueType(plan, bucket))});
-      if (bucket.masterOffset >= 0)
-        ranges.push_back({bucket.masterOffset, shard * plan::sizeInBytes(plan::DType::f32)});
-    } else if (bucket.hasGradients()) {
-      const int64_t gradientBytes = sizeInBytes(gradientType(plan, bucket));
-      ranges.push_back({bucket.gradientOffset, bucket.elements * gradientBytes});
-      if (bucket.sharded)
-        ranges.push_back({bucket.gradientShardOffset, shard * gradientBytes});
-    }
-  }
-  if (part == Part::state)
-    std::ranges::copy(momentsOf(plan, stage), std::back_inserter(ranges));
+  for (const plan::Bucket &bucket : stage.buckets)
+    for (const plan::State &state : bucket.states)
+      if (has(state))
+        ranges.push_back({state.offset, bytesOf(plan, bucket, state)});
   return ranges;
 }
 
-std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &stage) {
+std::vector<ByteRange> keptByOptimizer(const plan::Plan &plan, const plan::StagePlan &stage) {
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets)
-    for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-      if (bucket.hasMoments())
-        ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
+    for (const plan::State &state : bucket.states)
+      if (state.role == plan::StateRole::optimizer)
+        ranges.push_back({state.offset, bytesOf(plan, bucket, state)});
   return ranges;
 }
 

@@ -12,9 +12,9 @@ namespace mgc {
 struct ByteRange {
   int64_t offset = 0, bytes = 0;
 };
-// The ranges of a stage's memory that the part has; those that the optimizer's moments have.
+// The ranges of a stage's memory that the part has; those of what the optimizer keeps.
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part);
-std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &stage);
+std::vector<ByteRange> keptByOptimizer(const plan::Plan &plan, const plan::StagePlan &stage);
 
 class RankArena {
 public:

@@ -49,11 +49,11 @@ std::string smallerPlan(const plan::Plan &plan) {
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)
     ways += ", --bf16";
-  const auto repeatsMoments = [&](const plan::Bucket &bucket) {
+  const auto repeatsState = [&](const plan::Bucket &bucket) {
     return !bucket.sharded && plan::groupSize(plan.mesh, bucket.dataAxes) > 1;
   };
   if (std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
-        return std::ranges::any_of(stage.buckets, repeatsMoments);
+        return std::ranges::any_of(stage.buckets, repeatsState);
       }))
     ways += ", --zero 1";
   return ways;

@@ -254,5 +254,12 @@ static LogicalResult verifyPacked(Operation *op, Value vector, ValueRange scalar
   return success();
 }
 
+LogicalResult BucketOp::verify() {
+  if (llvm::is_contained(plan::enumNames<plan::BucketUse>, getUse()))
+    return success();
+  return emitOpError() << "use = '" << getUse() << "'; expected one of "
+                       << fmt::format("{}", fmt::join(plan::enumNames<plan::BucketUse>, ", ")) << " (bucket_c1)";
+}
+
 LogicalResult PackOp::verify() { return verifyPacked(*this, getResult(), getValues(), "pack"); }
 LogicalResult UnpackOp::verify() { return verifyPacked(*this, getValue(), getResults(), "unpack"); }

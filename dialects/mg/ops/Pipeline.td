@@ -38,17 +38,17 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded. With `meanLoad` the load of experts stands in the place of their gradients: f32, without
-    moments, and not in the norm. The load moves them, not the optimizer; where they are `counts`, nothing does. `frozen`
-    ones have values alone.
+    `elements` per rank, padded; `use`: plan::BucketUse. With `meanLoad` the load of experts stands in the place of their
+    gradients: f32, and not in the norm.
+
+    1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
-                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, UnitAttr:$counts, UnitAttr:$frozen);
+                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use);
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
-    bool hasLoad() { return getMeanLoad().convertToDouble() > 0; }
-    bool hasGradients() { return !getFrozen(); } // or load in their place
-    bool isReduced() { return hasGradients() && !(getReduce().empty() && getData().empty() && getTied().empty()); }
+    bool isReduced() { return !(getReduce().empty() && getData().empty() && getTied().empty()); }
   }];
   let assemblyFormat = "$elements attr-dict";
 }
