@@ -259,7 +259,7 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
-                       llvm::APFloat(bucket.key.meanLoad), StringRef(nameOf(bucket.key.use)));
+                       llvm::APFloat(bucket.key.meanLoad), StringRef(plan::nameOf(bucket.key.use)));
       partOf.push_back(bucket.key.part);
     }
     const StepFunctions step = buildStep(op, partOf, parts, totals_);

@@ -30,7 +30,7 @@ const UpdateRule kRules[] = {
 } // namespace
 
 const UpdateRule &ruleOf(BucketOp bucket) {
-  return *llvm::find_if(kRules, [&](const UpdateRule &rule) { return nameOf(rule.use) == bucket.getUse(); });
+  return *llvm::find_if(kRules, [&](const UpdateRule &rule) { return StringRef(nameOf(rule.use)) == bucket.getUse(); });
 }
 
 } // namespace mgc

@@ -1,6 +1,7 @@
 // See Filler.h.
 #include "runtime/checkpoint/Filler.h"
 
+#include "plan/Expand.h"
 #include "runtime/checkpoint/BucketBuffer.h"
 #include "runtime/kernels/Parallel.h"
 

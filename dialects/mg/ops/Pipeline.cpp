@@ -1,6 +1,7 @@
 // Stages, tiles, kernels and moves: verifiers.
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/Tiling.h"
+#include "plan/ParameterBuckets.h"
 #include "runtime/base/Checked.h"
 
 using namespace mlir;
