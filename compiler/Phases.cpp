@@ -8,6 +8,7 @@
 #include "compiler/program/VerifyImportForm.h"
 #include "compiler/shard/VerifyShardForm.h"
 #include "compiler/stage/VerifyStageForm.h"
+#include "compiler/step/VerifyStepForm.h"
 #include "dialects/mg/Mg.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -37,8 +38,10 @@ ArrayRef<Phase> mgc::phases() {
          pm.addPass(createOrderRowsPass());
        },
        verifyLocalForm},
-      {"stage", "chunks, buckets and the step's end per pipeline stage",
+      {"stage", "chunks, buckets and the step's functions per pipeline stage",
        [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
+      {"step", "the step's functions: local shapes, explicit collectives",
+       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyStepIsLocal},
       {"tile", "the loss, a part of the tokens at a time", [](OpPassManager &pm) { pm.addPass(createTilePass()); },
        [](ModuleOp) { return success(); }}, // mg.tile's own verifier proves all that there is
       {"fuse", "library calls, row kernels, moves and collectives",

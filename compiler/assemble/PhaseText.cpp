@@ -1,7 +1,7 @@
 // See PhaseText.h.
 #include "compiler/assemble/PhaseText.h"
 
-#include "compiler/stage/StateBuffers.h"
+#include "compiler/step/StateBuffers.h"
 #include "mlir/IR/AsmState.h"
 #include "plan/Expand.h"
 

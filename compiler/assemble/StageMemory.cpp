@@ -1,7 +1,7 @@
 // See StageMemory.h.
 #include "compiler/assemble/StageMemory.h"
 
-#include "compiler/stage/StateBuffers.h"
+#include "compiler/step/StateBuffers.h"
 #include "runtime/base/Checked.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -1,6 +1,6 @@
 // Where everything of a stage lies in a rank's one allocation: regions one after another.
 //
-//   parameters, gradients, optimizer   the buffers of all buckets (compiler/stage/StateBuffers.h)
+//   parameters, gradients, optimizer   the buffers of all buckets (compiler/step/StateBuffers.h)
 //   scalars                            the step's scalars and results, the clip factor
 //   inputs                             of all microbatches; positions once
 //   activations                        the schedule's area

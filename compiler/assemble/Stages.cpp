@@ -2,8 +2,8 @@
 #include "compiler/assemble/Stages.h"
 
 #include "compiler/schedule/FindRepeats.h"
-#include "compiler/stage/StateBuffers.h"
-#include "compiler/stage/StepEnd.h"
+#include "compiler/step/StateBuffers.h"
+#include "compiler/step/StepBuilder.h"
 
 #include <algorithm>
 

@@ -4,7 +4,8 @@
 // #mg.layout<s, b, h>> after:   %1 = mg.all_gather %0 over ["tp"] {dim = 0} : tensor<8x2x32xf32,
 // #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
 //
-// Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type.
+// Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type. Before mg-stage
+// these are the functions of blocks, behind it those of the step: functions that are local already stay as they are.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "compiler/shard/Reshard.h"
@@ -134,8 +135,12 @@ private:
       return ReduceScatterOp::create(builder_, loc, type, value, step.axes, step.dim, kind);
     case ReshardKind::allToAll:
       return AllToAllOp::create(builder_, loc, type, value, step.axes, step.dim, step.from);
-    case ReshardKind::allReduce:
-      return AllReduceOp::create(builder_, loc, type, value, step.axes, kind);
+    case ReshardKind::allReduce: {
+      auto reduce = AllReduceOp::create(builder_, loc, type, value, step.axes, kind);
+      if (step.stages)
+        reduce->setAttr("stages", step.stages);
+      return reduce;
+    }
     case ReshardKind::allGather:
       return AllGatherOp::create(builder_, loc, type, value, step.axes, step.dim);
     case ReshardKind::demote:
@@ -157,9 +162,10 @@ struct LocalPass : mgc::impl::LocalBase<LocalPass> {
     if (failed(mesh))
       return signalPassFailure();
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(kPassAttr) && failed(FunctionLocalizer(function, *mesh).run()))
+      if (function->hasAttr(kPassAttr) && !isLocal(function) && failed(FunctionLocalizer(function, *mesh).run()))
         return signalPassFailure();
-    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "local"));
+    const bool hasStages = !module.getOps<StageOp>().empty();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), hasStages ? "step" : "local"));
   }
 };
 

@@ -21,9 +21,9 @@ bool isPartOf(RankedTensorType local, RankedTensorType global, MeshAttr mesh) {
   return local.getElementType() == global.getElementType();
 }
 
-LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
-  func::FuncOp function = block.function;
-  auto verify = [&](const char *what, unsigned i, RankedTensorType local, Attribute sharded) {
+LogicalResult verifyParts(func::FuncOp function, MeshAttr mesh) {
+  auto verify = [&](const char *what, unsigned i, Type type, Attribute sharded) {
+    auto local = cast<RankedTensorType>(type);
     RankedTensorType global = shardedType(sharded);
     if (global && isPartOf(local, global, mesh))
       return success();
@@ -31,11 +31,11 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
     return LogicalResult(error << (global ? ", which is not one rank's part of " : "; expected ") << kTypeAttr
                                << (sharded ? " = " : "") << sharded);
   };
-  for (unsigned i = 0; i < block.arguments.size(); ++i)
-    if (failed(verify("argument", i, block.argumentType(i), function.getArgAttr(i, kTypeAttr))))
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (failed(verify("argument", i, function.getArgumentTypes()[i], function.getArgAttr(i, kTypeAttr))))
       return failure();
-  for (unsigned i = 0; i < block.results.size(); ++i)
-    if (failed(verify("result", i, block.resultType(i), function.getResultAttr(i, kTypeAttr))))
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (failed(verify("result", i, function.getResultTypes()[i], function.getResultAttr(i, kTypeAttr))))
       return failure();
   return success();
 }
@@ -55,7 +55,7 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
     return failure();
   for (const auto &[name, block] : *blocks)
     for (const BlockFunction *function : block.functions())
-      if (failed(verifyParts(*function, mesh)))
+      if (failed(verifyParts(function->function, mesh)))
         return failure();
   auto verify = [](Operation *op) {
     if (isa<AttentionOp, AttentionGradOp>(op) && op->hasAttr("ring")) {
@@ -72,5 +72,8 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
     op->emitOpError("is split, pending or a reshard; a local program has collectives");
     return WalkResult::interrupt();
   };
-  return failure(module.walk(verify).wasInterrupted());
+  for (auto function : module.getOps<func::FuncOp>())
+    if (isLocal(function) && (failed(verifyParts(function, mesh)) || function.walk(verify).wasInterrupted()))
+      return failure();
+  return success();
 }

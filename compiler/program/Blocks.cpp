@@ -289,6 +289,16 @@ RankedTensorType mgc::shardedType(Attribute typeAttr) {
   return attr ? dyn_cast<RankedTensorType>(attr.getValue()) : RankedTensorType();
 }
 
+bool mgc::isLocal(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (!function.getArgAttr(i, kTypeAttr))
+      return false;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (!function.getResultAttr(i, kTypeAttr))
+      return false;
+  return true;
+}
+
 static Attribute trainingAttr(ModuleOp module, StringRef name) {
   auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
   return training ? training.get(name) : Attribute();

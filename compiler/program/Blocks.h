@@ -108,6 +108,8 @@ private:
 bool isOnlyAdded(mlir::Value value);
 
 mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
+// Whether mg-local has been at the function: all that it takes and gives has its sharded type as mg.type.
+bool isLocal(mlir::func::FuncOp function);
 
 int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);
 std::string trainingString(mlir::ModuleOp module, llvm::StringRef name);

@@ -75,10 +75,10 @@ def OrderRows : Pass<"mg-order-rows", "::mlir::ModuleOp"> {
 }
 
 def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
-  let summary = "Build the chunks of each pipeline stage, gradient buckets, and the step's end";
+  let summary = "Build the chunks of each pipeline stage, gradient buckets, and the step's functions";
   let description = [{
     Cuts the chain into chunks of balanced cost, lays the parameters of each stage out in buckets, and builds the
-    functions that run once per training step.
+    functions that run once per training step, with layouts. mg-local lowers these.
   }];
   let constructor = "::mgc::createStagePass()";
   let dependentDialects = ["::mgc::MgDialect"];

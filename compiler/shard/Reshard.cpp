@@ -22,7 +22,8 @@ public:
   }
 
   SmallVector<ReshardStep> run() {
-    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || allGather() || demote()) {
+    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || addTied() || allGather() ||
+           demote()) {
     }
     return std::move(steps_);
   }
@@ -99,7 +100,7 @@ private:
   bool allReduce() {
     Axes run;
     for (Attribute axis : pending_)
-      if (!has(goalPending_, axis) && !wantedSomewhere(axis))
+      if (isa<StringAttr>(axis) && !has(goalPending_, axis) && !wantedSomewhere(axis))
         run.push_back(axis);
     if (run.empty())
       return false;
@@ -108,7 +109,20 @@ private:
     return true;
   }
 
-  // Rule 5: a dimension whose minor surplus axis is wanted nowhere first; its like neighbours go along.
+  // Rule 5, one tie at a time.
+  bool addTied() {
+    auto tie =
+        llvm::find_if(pending_, [&](Attribute one) { return isa<DenseI64ArrayAttr>(one) && !has(goalPending_, one); });
+    if (tie == pending_.end())
+      return false;
+    auto stages = cast<DenseI64ArrayAttr>(*tie);
+    pending_.erase(tie);
+    step(ReshardKind::allReduce, {});
+    steps_.back().stages = stages;
+    return true;
+  }
+
+  // Rule 6: a dimension whose minor surplus axis is wanted nowhere first; its like neighbours go along.
   bool allGather() {
     for (bool needed : {false, true})
       for (size_t d = 0; d < now_.size(); ++d) {
@@ -126,7 +140,7 @@ private:
     return false;
   }
 
-  // Rule 6.
+  // Rule 7.
   bool demote() {
     Axes run;
     for (Attribute axis : goalPending_)

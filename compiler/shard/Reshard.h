@@ -13,6 +13,7 @@ struct ReshardStep {
   int64_t dim = -1;     // slice, reduceScatter, allGather; allToAll: the dimension that becomes split
   int64_t from = -1;    // allToAll: the dimension that is concatenated
   LayoutAttr result;    // layout after the step
+  mlir::DenseI64ArrayAttr stages = nullptr; // allReduce of a tie, in the place of axes
 };
 
 // Steps that take a value from layout `from` to `to` (equal names). Complete and terminating for two legal
@@ -23,8 +24,9 @@ struct ReshardStep {
 //   2 reduce-scatter  d without surplus, next wanted axes pending
 //   3 all-to-all      d's next k wanted axes = last k surplus axes of e
 //   4 all-reduce      pending axes that B neither keeps nor splits
-//   5 all-gather      the minor surplus axes of a dimension
-//   6 demote          replicated axes that are pending in B
+//   5 all-reduce      over the stages of a tie that B does not keep: of what is left of a value that was divided
+//   6 all-gather      the minor surplus axes of a dimension
+//   7 demote          replicated axes that are pending in B
 // Every step lowers (surplus + wanted + axes to reduce) by at least one; none raises it.
 llvm::SmallVector<ReshardStep> planReshard(LayoutAttr from, LayoutAttr to);
 

@@ -15,8 +15,9 @@
 #include "compiler/program/Passes.h"
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/PipelineShape.h"
-#include "compiler/stage/StepEnd.h"
 #include "compiler/stage/TaskCosts.h"
+#include "compiler/step/BlockParameters.h"
+#include "compiler/step/StepBuilder.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
 
@@ -95,45 +96,7 @@ private:
   }
 
   // --- Parameters
-  plan::Axes inMeshOrder(llvm::function_ref<bool(StringAttr)> wanted) {
-    plan::Axes axes;
-    for (StringAttr axis : mesh_.getNames())
-      if (wanted(axis))
-        axes.push_back(axis.getValue().str());
-    return axes;
-  }
   bool isData(StringAttr axis) { return plan::seesOtherTokens(mesh_.roleOf(axis)); }
-
-  FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argument) {
-    func::FuncOp forward = block.forward.function;
-    auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
-    RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
-    RankedTensorType gradient = block.gradientType(argument);
-    DictionaryAttr first = viewsOf(param).front(); // joined views either all decay or none does
-    auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
-    const bool frozen = isFrozen(param);
-    if (!type || (!gradient && !frozen) || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
-      return errorIn(forward) << "parameter " << argument
-                              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
-    LayoutAttr layout = layoutOf(type), pending = gradient ? layoutOf(gradient) : LayoutAttr();
-    BlockParameter result;
-    result.argument = argument;
-    result.tensor = tensor.str();
-    result.part = part ? part.str() : "";
-    result.elements = block.forward.argumentType(argument).getNumElements();
-    result.key.split = inMeshOrder([&](StringAttr axis) {
-      return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
-    });
-    auto isPending = [&](StringAttr axis) { return pending && llvm::is_contained(pending.getPending(), axis); };
-    result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
-    result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
-    result.key.decay = decays(first);
-    result.key.meanLoad = meanLoadOf(param);
-    result.key.counts = isCounter(param);
-    result.key.frozen = frozen;
-    llvm::raw_string_ostream(result.view) << type << " " << param;
-    return result;
-  }
 
   LogicalResult readParameters() {
     for (const std::vector<Instance> &chunk : chunks_)
@@ -141,16 +104,10 @@ private:
         auto [it, isNew] = blockIndex_.try_emplace(instance.block, parameters_.size());
         if (!isNew)
           continue;
-        std::vector<BlockParameter> &list = parameters_.emplace_back();
-        const BlockFunction &forward = instance.block->forward;
-        for (auto [i, argument] : llvm::enumerate(forward.arguments)) {
-          if (argument.kind != BlockFunction::ArgumentKind::parameter)
-            continue;
-          auto described = describe(*instance.block, i);
-          if (failed(described))
-            return failure();
-          list.push_back(std::move(*described));
-        }
+        auto list = mgc::parametersOf(*instance.block);
+        if (failed(list))
+          return failure();
+        parameters_.push_back(std::move(*list));
       }
     for (const std::vector<Instance> &chunk : chunks_)
       for (const Instance &instance : chunk)
@@ -293,18 +250,24 @@ private:
 
   void emitStage(int64_t stage, int64_t parts, const StageBuckets &buckets) {
     Location loc = module_.getLoc();
-    StepEnd end = buildStepEnd(module_, stage, parts, buckets, totals_);
-    FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
-    SmallVector<FlatSymbolRefAttr> gradients;
-    for (func::FuncOp function : end.gradients)
-      gradients.push_back(unique(function));
     builder_.setInsertionPointToEnd(module_.getBody());
-    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update);
+    const auto none = FlatSymbolRefAttr::get(builder_.getContext(), "none"); // until they are built
+    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), none, none, none);
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
-    for (const PlannedBucket &bucket : buckets.buckets)
+    std::vector<int64_t> partOf;
+    for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
                        llvm::APFloat(bucket.key.meanLoad), bucket.key.counts, bucket.key.frozen);
+      partOf.push_back(bucket.key.part);
+    }
+    const StepFunctions step = buildStep(op, partOf, parts, totals_);
+    op.setBeginAttr(unique(step.begin));
+    op.setReduceAttr(unique(step.reduce));
+    op.setUpdateAttr(unique(step.update));
+    SmallVector<FlatSymbolRefAttr> gradients;
+    for (func::FuncOp function : step.gradients)
+      gradients.push_back(unique(function));
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

@@ -3,7 +3,7 @@
 
 #include "compiler/program/Blocks.h"
 #include "compiler/stage/PipelineShape.h"
-#include "compiler/stage/VerifyStepEnd.h"
+#include "compiler/step/VerifyStepForm.h"
 
 #include <set>
 
@@ -86,13 +86,7 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
                               << ", the extent of the axes of the role stage in " << kMeshAttr;
   auto instances = flow(module, *blocks, stages);
-  if (failed(instances) || failed(verifyFlow(module, *instances)) || failed(verifyBuckets(module, *blocks, stages)))
+  if (failed(instances) || failed(verifyFlow(module, *instances)) || failed(verifyStepForm(module, *blocks, stages)))
     return failure();
-  auto totals = totalAxesOf(module, *blocks);
-  if (failed(totals))
-    return failure();
-  for (StageOp stage : stages)
-    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, *totals)) || failed(verifyUpdate(stage)))
-      return failure();
   return success();
 }

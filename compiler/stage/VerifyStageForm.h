@@ -6,9 +6,8 @@
 namespace mgc {
 
 // One mg.stage per coordinate along pp, each with the same number of chunks. The chunks of all stages in order
-// are a chain: each instance once, each value crosses once, the last instance returns the loss. Buckets say what their
-// parameters' types say, and the functions of the step's end do what the buckets say (VerifyStepEnd.h). Errors are
-// diagnostics.
+// are a chain: each instance once, each value crosses once, the last instance returns the loss. Buckets and the
+// functions of the step have the form that VerifyStepForm.h says. Errors are diagnostics.
 mlir::LogicalResult verifyStageForm(mlir::ModuleOp module);
 
 } // namespace mgc

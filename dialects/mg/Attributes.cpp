@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <fmt/ranges.h>
+
 using namespace mlir;
 using namespace mgc;
 
@@ -19,26 +21,44 @@ void MgDialect::registerAttributes() {
       >();
 }
 
+// `[a, b, stages<0, 3>]`: bare names, and ties of stages.
 static void printAxes(AsmPrinter &printer, ArrayAttr axes) {
   printer << "[";
-  llvm::interleaveComma(axes.getAsRange<StringAttr>(), printer.getStream(),
-                        [&](StringAttr axis) { printer << axis.getValue(); });
+  llvm::interleaveComma(axes, printer.getStream(), [&](Attribute axis) {
+    if (auto stages = dyn_cast<DenseI64ArrayAttr>(axis))
+      printer << "stages<" << fmt::format("{}", fmt::join(stages.asArrayRef(), ", ")) << ">";
+    else
+      printer << cast<StringAttr>(axis).getValue();
+  });
   printer << "]";
 }
 
-// `[a, b]` of bare names.
 static FailureOr<ArrayAttr> parseAxes(AsmParser &parser) {
   SmallVector<Attribute> axes;
   auto element = [&]() -> ParseResult {
     std::string name;
     if (parser.parseKeywordOrString(&name))
       return failure();
-    axes.push_back(StringAttr::get(parser.getContext(), name));
+    if (name != "stages" || failed(parser.parseOptionalLess())) {
+      axes.push_back(StringAttr::get(parser.getContext(), name));
+      return success();
+    }
+    SmallVector<int64_t> stages;
+    if (parser.parseCommaSeparatedList([&] { return parser.parseInteger(stages.emplace_back()); }) ||
+        parser.parseGreater())
+      return failure();
+    axes.push_back(DenseI64ArrayAttr::get(parser.getContext(), stages));
     return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element))
     return failure();
   return ArrayAttr::get(parser.getContext(), axes);
+}
+
+ArrayAttr mgc::namesIn(ArrayAttr pending) {
+  SmallVector<Attribute> names;
+  llvm::copy_if(pending, std::back_inserter(names), llvm::IsaPred<StringAttr>);
+  return ArrayAttr::get(pending.getContext(), names);
 }
 
 // --- layout
@@ -121,7 +141,12 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
   for (ArrayAttr list : axes)
     if (failed(once(list)))
       return failure();
-  return once(pending);
+  for (Attribute entry : pending)
+    if (auto stages = dyn_cast<DenseI64ArrayAttr>(entry);
+        stages && (stages.size() < 2 || !llvm::is_sorted(stages.asArrayRef(), std::less_equal<>())))
+      return emitError() << "a value is pending over stages<" << fmt::format("{}", fmt::join(stages.asArrayRef(), ", "))
+                         << ">; expected two or more, in ascending order (layout_c5)";
+  return once(namesIn(pending));
 }
 
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
@@ -337,5 +362,5 @@ LogicalResult MeshAttr::verifyType(function_ref<InFlightDiagnostic()> emitError,
       error << below << ", ";
     return error << below + extent << " (mesh_c5)";
   }
-  return verifyAxes(emitError, layout.getPending());
+  return verifyAxes(emitError, namesIn(layout.getPending()));
 }

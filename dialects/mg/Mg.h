@@ -56,6 +56,8 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 
 // Lists of axis names, as attributes and in plans.
 plan::Axes axesOf(mlir::ArrayAttr axes);
+mlir::ArrayAttr
+namesIn(mlir::ArrayAttr pending); // the axes among what a value is pending over, which may have ties of stages
 mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const plan::Axes &axes);
 
 // Bytes of scratch memory that the op needs besides its operands and results; 0 for none.
@@ -106,7 +108,7 @@ inline constexpr llvm::StringLiteral kEncoderLength = "encoder_seq_length", kSta
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
                                      kLongestDocument = "longest_document";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
-// Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
+// Dictionary on arguments and results of begin, reduce and update: compiler/step/StepBuilder.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
 
 } // namespace mgc

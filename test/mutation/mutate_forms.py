@@ -3,11 +3,11 @@
 # be refused, or mean the same: its plan trains to the bits of the plan itself. A mutant whose plan trains to others is
 # a fact of the form that its verifiers do not prove.
 #
-#   test/mutation/mutate_forms.py --bin build/release/bin --model gpt2 [--phase stage] [--sample N --seed S]
+#   test/mutation/mutate_forms.py --bin build/release/bin --model gpt2 [--sample N --seed S]
 #
-# Facts: the axes of every collective, slice and demote of begin, gradients, reduce and update; what every op there takes,
-# whether it is there, and what is returned; what arguments and results are bound to; what buckets say; the bucket of every
-# place; the functions of stages and reductions. `--phase fuse` has them where row ops stand in kernels.
+# Facts: the layout of every value of begin, gradients, reduce and update, over which axes and stages it is split or pending; what
+# every op there takes, whether it is there, and what is returned; what arguments and results are bound to; what buckets say; the
+# bucket of every place; the functions of stages and reductions.
 import argparse
 import collections
 import concurrent.futures
@@ -42,7 +42,7 @@ def unwrapped(types):
 
 
 def defined(line):
-    """Name -> type of what a line of a step's end defines; operands and their types."""
+    """Name -> type of what a line of a step's function defines; operands and their types."""
     op = re.match(r"\s*(%[^=]*?) = (mg\.\w+) ?(.*?)(?: \{[^}]*\})? : (.*)$", line)
     if not op:
         return {}, []
@@ -59,8 +59,8 @@ def defined(line):
 
 
 def axes_mutants(line, axes):
-    """Mutants of `over [..]`, `split = [..]` and the like: another one, one less, one twice, one more."""
-    for found in re.finditer(r'(over|split =|reduce =|data =) \[([^\]]*)\]', line):
+    """Mutants of `split = [..]` and the like: another one, one less, one twice, one more."""
+    for found in re.finditer(r'(split =|reduce =|data =) \[([^\]]*)\]', line):
         names = [name.strip('"') for name in split(found[2])]
         lists = [[axis] for axis in axes] + [names[:i] + names[i + 1:] for i in range(len(names))]
         lists += [names + [axis] for axis in axes] + [names[::-1], [*names, *names[:1]]]
@@ -83,6 +83,35 @@ def operand_mutants(line, values):
             signs = ", ".join("1" for _ in names)
             yield f"of {operands}", f"{line[:line.find('=')]}= mg.accumulate {operands} {{signs = array<i64: {signs}>}} : ({types}) -> {taken[0][1]}"
         yield "subtracts", re.sub(r"(signs = array<i64: .*)1>", r"\1-1>", line)
+
+
+def retyped(line, name, old, new):
+    """The line, which reads or returns the value, with its other type."""
+    head, colon, types = line.rpartition(" : ") if line.lstrip().startswith("return") else line.partition(" : ")
+    taken, arrow, made = types.rpartition(" -> ")
+    taken = taken if arrow else types
+    of = [other if read != name else new for read, other in zip(NAMES.findall(head.partition(" = ")[2] or head), unwrapped(taken))]
+    text = ", ".join(of)
+    return head + colon + (f"({text})" if taken.startswith("(") else text) + arrow + made
+
+
+def layout_mutants(lines, at, axes):
+    """Another layout of what the op makes, which its readers take: an entry of a list less, one more, in another order."""
+    made, _ = defined(lines[at])
+    if len(made) != 1:
+        return
+    (name, kind), = made.items()
+    end = lines.index("  }", at)
+    for found in re.finditer(r"(part|, sum|<sum) \[([^\]]*)\]", kind):
+        entries = split(found[2])
+        lists = [entries[:i] + entries[i + 1:] for i in range(len(entries))] + [entries[::-1]]
+        lists += [[*entries, axis] for axis in axes if not re.search(rf"\b{axis}\b", kind)]
+        for other in {tuple(one) for one in lists if one != entries}:
+            list_of = f"{found[1]} [{', '.join(other)}]" if other else {"part": "part", ", sum": "", "<sum": "<"}[found[1]]
+            new = kind[:found.start()] + list_of + kind[found.end():]
+            head, _, tail = lines[at].rpartition(kind)
+            readers = [retyped(line, name, kind, new) if re.search(rf"{name}(?![\w#])", line) else line for line in lines[at + 1:end]]
+            yield f"{name} is {new}", "\n".join([*lines[:at], head + new + tail, *readers, *lines[end:]])
 
 
 def left_out(lines, at):
@@ -134,7 +163,7 @@ def stage_mutants(line, functions, buckets):
 
 
 def mutants(text):
-    """(what, the changed text), of all facts of the step's end."""
+    """(what, the changed text), of all facts of the functions of a step."""
     lines = text.splitlines()
     axes = re.findall(r"(\w+) = \d+", re.search(r"mg\.mesh = #mg\.mesh<([^>]*)>", text)[1])
     functions = collections.defaultdict(list)
@@ -161,7 +190,9 @@ def mutants(text):
         elif line.lstrip().startswith("return"):
             changed += returned_mutants(line)
         else:
-            changed += [*axes_mutants(line, axes), *operand_mutants(line, values)]
+            changed += operand_mutants(line, values)
+            for what, other in layout_mutants(lines, at, axes):
+                yield f"{where}: {what}", other
             if (rest := left_out(lines, at)) is not None:
                 yield f"{where}: left out", "\n".join([*lines[:at], *rest])
             values |= defined(line)[0]
@@ -190,14 +221,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--model", choices=sorted(mutate.MODELS), required=True)
-    parser.add_argument("--phase", choices=("stage", "fuse"), default="stage")
     mutate.add_choice(parser)
     options = parser.parse_args()
     options.bin = options.bin.resolve()
     with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
         folder = pathlib.Path(folder)
         options.plan = mutate.compiled(options.bin, options.model, folder, ["--dump-phases=phases"])
-        (form,) = (folder / "phases").glob(f"??-{options.phase}.mlir")
+        (form,) = (folder / "phases").glob("??-stage.mlir")
         everything = [m for m in mutants(form.read_text()) if options.only in m[0]]
         if options.sample and options.sample < len(everything):
             everything = random.Random(options.seed).sample(everything, options.sample)

@@ -7,13 +7,12 @@ Fault = collections.namedtuple("Fault", "name breaks file text replacement test"
 
 FAULTS = [
     # --- Collectives and layouts
-    Fault("collective-dropped", "replicas drift apart: the gradient of a tied table is not summed over data ranks",
-          "compiler/stage/StepEnd.cpp",
-          "return oneCall ? value : f.allReduce(value, key.data);", "return value;", "composition/d_tied"),
-    Fault("collective-axes", "--clip-grad clips by a norm that counts the slices of ZeRO as if every rank had all",
-          "compiler/stage/StepEnd.cpp",
-          "others(mesh, bucket.sharded ? concat(key.split, key.data) : key.split)", "others(mesh, key.split)",
-          "composition/e_clipping"),
+    Fault("collective-dropped", "stages drift apart: the gradient of a tied table is not summed over them",
+          "compiler/shard/Reshard.cpp",
+          "    steps_.back().stages = stages;\n", "", "composition/d_tied"),
+    Fault("norm-of-ties", "--clip-grad clips by a norm that counts a tied embedding on each of its stages",
+          "compiler/step/StepBuilder.cpp",
+          "(bucket.getTied().empty() || bucket.getTied().front() == stage)", "true", "composition/e_clipping"),
     Fault("reduce-scatter", "--sp fails to compile or sums nothing where a pending sum is to be split",
           "compiler/shard/Reshard.cpp",
           "sliceOrScatter(false) || sliceOrScatter(true) || allToAll()", "sliceOrScatter(false) || allToAll()", "lit"),
@@ -27,11 +26,11 @@ FAULTS = [
           "dialects/mg/AxisRule.cpp",
           "    if (!equal)\n", "    if (!equal && found.empty())\n", "lit"),
     Fault("bucket-verifier", "the compiler no longer refuses a bucket that reduces gradients over other axes",
-          "compiler/stage/VerifyBuckets.cpp",
-          "if (failed(verifyAxes(use)) || failed(verifyTreatment(use)))", "if (failed(verifyTreatment(use)))",
+          "compiler/step/VerifyStepForm.cpp",
+          "if (failed(buckets.verify()) || failed(totals))", "if (failed(totals))",
           "lit"),
     Fault("tied-stages", "an embedding that two stages share gets another gradient on each",
-          "compiler/stage/Buckets.cpp",
+          "compiler/step/Buckets.cpp",
           "    if (uses.stages.size() > 1)\n"
           "      key.tied",
           "    if (uses.stages.size() > 2)\n"
@@ -124,13 +123,8 @@ FAULTS = [
           "runtime/train/OptimizerSchedule.cpp",
           "const double ratio = static_cast<double>(done - options.lrWarmup) /",
           "const double ratio = static_cast<double>(done) /", "unit/train_test"),
-    Fault("gradients-begin", "gradients of ZeRO's buckets go on from those of the step before",
-          "compiler/stage/StepEnd.cpp",
-          "    if (!bucket.key.frozen)\n"
-          "      f.result(ZeroOp",
-          "    if (!bucket.key.frozen && !bucket.sharded)\n"
-          "      f.result(ZeroOp",
-          "composition/b_scaling"),
+    Fault("moments", "AdamW takes the second moments for the first", "compiler/step/UpdateRules.cpp",
+          "o.states[0], o.states[1]", "o.states[1], o.states[0]", "composition/b_scaling"),
     Fault("evaluation-mean", "the validation loss is the mean over batches, not over tokens",
           "runtime/train/Evaluation.cpp",
           "    sum += result.crossEntropy * result.tokens;\n"

@@ -45,7 +45,10 @@ SHOWN = [
     ("local", [(r"func.func @layer.forward", 40)],
      "Shapes are one rank's, reshards are collectives over named axes, and `coordinates` marks ops that read the rank's position."),
     ("stage", [(r"mg.stage 0 ", 30), (r"func.func @reduce.0", 30)],
-     "Each pipeline stage has chunks, buckets of parameters treated alike, and the step's end: here ZeRO-1's reduce-scatter over dp."),
+     "Each pipeline stage has chunks, buckets of parameters treated alike, and the functions of a step, with layouts: a gradient is a "
+     "pending sum, of which --zero 1 gives each data rank a slice."),
+    ("step", [(r"func.func @reduce.0", 30)],
+     "mg-local has made collectives of the changes of type: ZeRO-1's reduce-scatter over dp."),
     ("tile", [(r"func.func @head.backward", 40)],
      "The head's forward function is empty: its backward function computes the loss and all gradients, 8 tokens at a time, so that "
      "the logits never exist as a whole. Collectives over the vocabulary's ranks stand inside `mg.tile`, those over the sequence outside."),

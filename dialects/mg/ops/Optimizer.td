@@ -1,4 +1,4 @@
-// The step's end, on buckets `tensor<PxNx16xf32, #mg.layout<part, flat, lane>>`, of values and gradients maybe bf16.
+// The step's end, on buckets `tensor<PxNx16xf32, #mg.layout<part [pp, tp, dp], flat, lane>>`, of values and gradients maybe bf16.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_SumSquaresOp : Mg_ComputeOp<"sum_squares", [MgRow]> {

@@ -243,14 +243,16 @@ InstructionCall ZeroOp::getCall() {
   return {plan::Move{.kind = plan::Move::Kind::fill, .bytes = bytesOf(getType())}, {getResult()}};
 }
 
-LogicalResult PackOp::verify() {
-  return tensorOf(getResult()).getNumElements() == int64_t(getValues().size())
-             ? success()
-             : emitOpError("as many scalars as elements expected (pack_c1)");
+// Several scalars and the vector of them.
+static LogicalResult verifyPacked(Operation *op, Value vector, ValueRange scalars, StringRef name) {
+  if (tensorOf(vector).getNumElements() != int64_t(scalars.size()))
+    return op->emitOpError() << "as many scalars as elements expected (" << name << "_c1)";
+  for (Value scalar : scalars)
+    if (layoutOf(scalar).getPending() != layoutOf(vector).getPending())
+      return op->emitOpError() << "a scalar is pending over " << layoutOf(scalar).getPending() << ", the vector over "
+                               << layoutOf(vector).getPending() << " (" << name << "_c2)";
+  return success();
 }
 
-LogicalResult UnpackOp::verify() {
-  return tensorOf(getValue()).getNumElements() == int64_t(getResults().size())
-             ? success()
-             : emitOpError("as many scalars as elements expected (unpack_c1)");
-}
+LogicalResult PackOp::verify() { return verifyPacked(*this, getResult(), getValues(), "pack"); }
+LogicalResult UnpackOp::verify() { return verifyPacked(*this, getValue(), getResults(), "unpack"); }

@@ -7,7 +7,8 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
   let summary = "The buckets and chunks that the ranks of one pipeline stage hold and run";
   let description = [{
     Buckets, then the places of parameters in them, then chunks. `begin`, `reduce` and `update` are functions that run
-    once per training step; their arguments and results are bound to the stage's buffers by mg.buffer.
+    once per training step, sharded as those of blocks until mg-local has been at them; their arguments and results are bound
+    to the stage's buffers by mg.buffer.
 
         mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
           mg.bucket 4096 {split = ["tp"], reduce = [], data = ["dp"], tied = array<i64: 0, 3>, decay}
@@ -151,7 +152,10 @@ def Mg_ZeroOp : Mg_Op<"zero", [Pure, Mg_MovesData, MgInstruction]> {
 }
 def Mg_PackOp : Mg_Op<"pack", [Pure, Mg_MovesData]> {
   let summary = "Scalars side by side, so that they travel in one collective";
-  let description = "1. as many scalars as the result has elements (pack_c1)";
+  let description = [{
+    1. as many scalars as the result has elements (pack_c1)
+    2. all are pending over the same axes (pack_c2)
+  }];
   let arguments = (ins Variadic<Mg_F32>:$values);
   let results = (outs Mg_F32:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -159,7 +163,10 @@ def Mg_PackOp : Mg_Op<"pack", [Pure, Mg_MovesData]> {
 }
 def Mg_UnpackOp : Mg_Op<"unpack", [Pure, Mg_MovesData]> {
   let summary = "The elements of a vector as scalars";
-  let description = "1. as many scalars as the operand has elements (unpack_c1)";
+  let description = [{
+    1. as many scalars as the operand has elements (unpack_c1)
+    2. all are pending over the same axes (unpack_c2)
+  }];
   let arguments = (ins Mg_F32:$value);
   let results = (outs Variadic<Mg_F32>:$results);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -1,5 +1,5 @@
 // planBuckets over swept problems: every parameter has one place per stage, places lie apart, inside and aligned.
-#include "compiler/stage/Buckets.h"
+#include "compiler/step/Buckets.h"
 
 #include "dialects/mg/Parameter.h"
 

@@ -1,14 +1,14 @@
 // The step's end where parameters are bf16: the optimizer updates masters in f32, of ZeRO-1 a rank's half of them, of which
 // the values are the rounding; gradients are added up and reduced in f32. Two data ranks hold 256 and 8 elements; a bucket
 // of 2 x 32 elements at least, since 32 of bf16 are an alignment of 64 bytes.
-// RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage | FileCheck %s --check-prefix=REPLICATED
+// RUN: %mg-opt %s --mg-stage --mg-local | FileCheck %s --enable-var-scope
+// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage --mg-local | FileCheck %s --check-prefix=REPLICATED
 // RUN: sed 's/gradient_dtype = f32/gradient_dtype = bf16/; s/!gv = .*/!gv = !v/; s/!gh = .*/!gh = !h/' %s > %t.mlir
 // RUN: sed -i 's/xf32, #mg.layout<v, h, sum/xbf16, #mg.layout<v, h, sum/; s/xf32, #mg.layout<h, sum/xbf16, #mg.layout<h, sum/' %t.mlir
-// RUN: %mg-opt %t.mlir --mg-stage | FileCheck %s --check-prefix=SAME
-// RUN: %mg-opt %s --mg-stage --mg-fuse | FileCheck %s --check-prefix=FUSE
-// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=memory | FileCheck %s --check-prefix=MEMORY
-// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage --mg-fuse -o %t.whole.mlir && %mgc compile %t.whole.mlir --compile-to=memory | FileCheck %s --check-prefix=WHOLE
+// RUN: %mg-opt %t.mlir --mg-stage --mg-local | FileCheck %s --check-prefix=SAME
+// RUN: %mg-opt %s --mg-stage --mg-local --mg-fuse | FileCheck %s --check-prefix=FUSE
+// RUN: %mg-opt %s --mg-stage --mg-local --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=memory | FileCheck %s --check-prefix=MEMORY
+// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage --mg-local --mg-fuse -o %t.whole.mlir && %mgc compile %t.whole.mlir --compile-to=memory | FileCheck %s --check-prefix=WHOLE
 
 !i = tensor<4x2xi32, #mg.layout<s, b>>
 !w = tensor<4x2xf32, #mg.layout<s, b>>
@@ -70,13 +70,13 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 }
 
 // CHECK-LABEL: func.func @begin.0(
-// CHECK-SAME:    tensor<2x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}}
+// CHECK-SAME:    tensor<2x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}
 // CHECK-LABEL: func.func @reduce.0(
 // CHECK:         %[[T:.*]] = mg.reduce_scatter %{{.*}} over ["dp"] {{.*}} : tensor<2x8x16xf32, {{.*}}> -> tensor<1x8x16xf32
 // CHECK:         mg.sum_squares %[[T]] : (tensor<1x8x16xf32, {{.*}}>) -> tensor<1xf32
 // CHECK-LABEL: func.func @update.0(
-// CHECK-SAME:    %[[M:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}}
-// CHECK-SAME:    %[[G:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient_shard"}}
+// CHECK-SAME:    %[[M:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}
+// CHECK-SAME:    %[[G:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient_shard"}
 // CHECK-NOT:     mg.slice
 // CHECK:         %[[NEW:[a-z_A-Z0-9]+]], %{{.*}}, %{{.*}} = mg.adamw %[[M]], %[[G]]
 // CHECK:         %[[V:.*]] = mg.cast %[[NEW]] : (tensor<1x8x16xf32, {{.*}}>) -> tensor<1x8x16xbf16
@@ -88,7 +88,7 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 
 // Without ZeRO-1 a rank has all masters.
 // REPLICATED-LABEL: func.func @update.0(
-// REPLICATED-SAME:    tensor<1x16x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}}
+// REPLICATED-SAME:    tensor<1x16x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}
 // REPLICATED:         mg.cast %{{.*}} -> tensor<1x16x16xbf16
 // REPLICATED-NOT:     mg.all_gather
 

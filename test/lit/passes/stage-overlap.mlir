@@ -1,8 +1,8 @@
 // A chunk in parts, from its end on, each of the fewest instances with bucket_elements elements: the head, which has
 // none, and two layers of 8; two more; the embedding. Each part's gradients have buckets of their own and are completed
 // while the parts before it are computed.
-// RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
+// RUN: %mg-opt %s --mg-stage --mg-local | FileCheck %s --enable-var-scope
+// RUN: %mg-opt %s --mg-stage --mg-local --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
 // RUN: %mgc compile %t.mlir --compile-to=memory | FileCheck %s --check-prefix=FRAME
 
 !i = tensor<2x2xi32, #mg.layout<s, b>>

@@ -1,6 +1,6 @@
 // A bucket is divided into parts of about 2048 rows of 16 by its size alone. A rank's shard of the table, 6144 rows, is three
 // parts, and the whole twice as many; one of the scales is a prime number of rows, hence one part.
-// RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
+// RUN: %mg-opt %s --mg-stage --mg-local | FileCheck %s --enable-var-scope
 
 !i = tensor<2x2xi32, #mg.layout<s, b>>
 !w = tensor<2x2xf32, #mg.layout<s, b>>

@@ -1,7 +1,7 @@
 // Chunks, buckets and the step's end of two stages. Each layer holds one vector of 8 elements, 16 with padding, which does not
 // decay although it is seen as a matrix; its gradient is pending over tp (another axis) and dp (a data axis).
-// RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.fuse.mlir && %mgc compile %t.fuse.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
+// RUN: %mg-opt %s --mg-stage --mg-local | FileCheck %s --enable-var-scope
+// RUN: %mg-opt %s --mg-stage --mg-local --mg-fuse -o %t.fuse.mlir && %mgc compile %t.fuse.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
 
 !i = tensor<2x2xi32, #mg.layout<s, b>>
 !w = tensor<2x2xf32, #mg.layout<s, b>>
@@ -62,7 +62,7 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 
 // The step begins with zeros.
 // CHECK-LABEL: func.func @begin.0()
-// CHECK-SAME:    tensor<2x4x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}}
+// CHECK-SAME:    tensor<2x4x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}
 // CHECK:         mg.zero : tensor<2x4x16xf32
 
 // First the other axes, then the data axes, divided over them by ZeRO-1. The norm counts each element once: the slice

@@ -1,4 +1,4 @@
-# step-end.test.py MGC FOLDER: edits the dumps of phases in FOLDER/zero, bf16 and one, one fault each, and goes on from them.
+# step-form.test.py MGC FOLDER: edits the dumps of phases in FOLDER/zero, bf16 and one, one fault each, and goes on from them.
 # Out: one line per edit, its name and the error.
 import pathlib
 import re
@@ -8,16 +8,16 @@ import sys
 mgc, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 
 
-def edit(name, model, phase, function, *pairs):
-    """Replaces the first match of each pattern in the function, or in mg.stage."""
+def edit(name, model, phase, function, *pairs, count=1):
+    """Replaces the first match of each pattern in the function, or in mg.stage; count=0: all."""
     (dump,) = (folder / model).glob(f"??-{phase}.mlir")
     text = dump.read_text()
     begin = re.search(f"  (func.func @|mg.){function}\\W", text).start()
     end = re.compile("^  }", re.MULTILINE).search(text, begin).end()
     edited = text[begin:end]
     for pattern, replacement in pairs:
-        edited, count = re.subn(pattern, replacement, edited, count=1, flags=re.DOTALL)
-        assert count, f"{name}: {pattern} is not in {function} of {dump}"
+        edited, found = re.subn(pattern, replacement, edited, count=count, flags=re.DOTALL)
+        assert found, f"{name}: {pattern} is not in {function} of {dump}"
     path = folder / f"{name}.mlir"
     path.write_text(text[:begin] + edited + text[end:])
     result = subprocess.run([mgc, "compile", path, "-o", folder / "plan"], capture_output=True, text=True)
@@ -37,42 +37,46 @@ edit("decay", "zero", "stage", "stage 0", (THIRD + r"reduce", r"\1decay, reduce"
 edit("sharded", "zero", "stage", "stage 0", (THIRD + r"sharded, ", r"\1"))
 edit("tied", "zero", "stage", "stage 0", (r"array<i64: 0, 1>", "array<i64>"))
 
-DEMOTED = r"(mg.accumulate %\d+, )(%\d+)"
-edit("replicas", "zero", "stage", "reduce.0", (r"%7 = mg.demote (%\d+) over \[\"tp\"\]", r"%7 = mg.demote \1 over []"))
-edit("parts", "zero", "stage", "reduce.0",
-     (r"(%4) = (mg.sum [^\n]*)", r'%98 = \2\n\1 = mg.demote %98 over ["dp"] : tensor<f32, #mg.layout<>> -> tensor<f32, #mg.layout<>>'))
-edit("replicas-in-kernels", "zero", "fuse", "reduce.0", (r"(mg.sum_squares %arg1 .*?mg.demote %\d+ over) \[\"tp\"\]", r"\1 []"))
-edit("whole", "bf16", "stage", "reduce.0", (r'over \["dp", "tp"\] : tensor<f32', r'over ["dp"] : tensor<f32'))
-edit("twice", "zero", "stage", "reduce.0", (DEMOTED, r"\1%4"))
-FIRST = r"mg.accumulate %\d+, (.*?i64: )1, (.*?)tensor<f32, #mg.layout<>>, "
-edit("never", "zero", "stage", "reduce.0", (FIRST, r"mg.accumulate \1\2"))
+# Sums of gradients: an axis is left out, another one is summed over, a tie is left out, or the order of slices is another.
+edit("less", "zero", "stage", "gradients.0.1", (r"sum \[tp, dp\]", "sum [dp]"), (r"mg.reshard %arg0 .*?%1 = mg.reshard %0", "%1 = mg.reshard %arg0"),
+     ("%0 = %1", "%1"))
+edit("other", "zero", "stage", "reduce.0", (r"sum \[dp, stages<0, 1>\]", "sum [stages<0, 1>]"), count=0)
+edit("untied", "zero", "stage", "reduce.0", (r"sum \[dp, stages<0, 1>\]", "sum [dp]"), count=0)
+edit("parts", "zero", "stage", "reduce.0", (r"part \[pp, tp, dp\]", "part [pp, dp, tp]"), count=0)
+edit("whole", "zero", "stage", "gradients.0.2", (r"part \[pp, dp\]", "part [pp]"), ("%1 = mg.reshard %0 ", "%1 = mg.reshard %0 "), count=0)
+edit("another", "beside", "stage", "gradients.0.1", ("index = 8", "index = 6"))
+edit("twice-reduced", "beside", "stage", "stage 0", ("mg.reduction @gradients.0.1 ", "mg.reduction @gradients.0.0 "))
+edit("wrong-stages", "zero", "stage", "reduce.0", (r"stages<0, 1>", "stages<1>"), count=0)
+
+# The norm.
+edit("dropped", "zero", "stage", "reduce.0", (r"(mg.sum %2 .*?-> tensor<f32, #mg.layout<sum \[pp), tp, dp\]", r"\1, dp]"),
+     (r"(mg.reshard %3 : tensor<f32, #mg.layout<sum \[pp), tp, dp\]", r"\1, dp]"))
+edit("twice", "zero", "stage", "reduce.0", (r"mg.accumulate %4, %7", "mg.accumulate %4, %4"))
+edit("never", "zero", "stage", "reduce.0", (r"mg.accumulate %4, (.*?i64: )1, (.*?)tensor<f32, #mg.layout<sum \[pp, dp, tp\]>>, ", r"mg.accumulate \1\2"))
 edit("both-stages", "zero", "stage", "reduce.1",
-     (r"mg.sum_squares %arg2 : \(tensor<1x\d+x16", "mg.sum_squares %1 : (tensor<1x64x16"))
-edit("early", "zero", "stage", "reduce.0", (r"mg.sum_squares %1 : \(tensor<1x(.*?)tensor<1x", r"mg.sum_squares %arg0 : (tensor<2x\1tensor<2x"),
-     (r"mg.sum %3 : \(tensor<1x", "mg.sum %3 : (tensor<2x"))
-edit("early-in-kernels", "bf16", "fuse", "reduce.0", (r"mg.sum_squares %\d+ :", "mg.sum_squares %arg0 :"))
+     (r"mg.sum_squares %arg2 : \(tensor<\d+x\d+x16xf32, #mg.layout<part [^>]*>>", "mg.sum_squares %0 : (tensor<8x64x16xf32, #mg.layout<part [pp, tp, dp], flat, lane>>"))
+edit("early", "one-tp", "stage", "reduce.0", (r"mg.sum_squares %0 : \((tensor<.*?)>>\) -> (tensor<\w+, #mg.layout<part)>>", r"mg.sum_squares %arg0 : (\1, sum [dp]>>) -> \2, sum [dp]>>"),
+     (r"mg.sum %2 : \((tensor<\w+, #mg.layout<part)>>\)", r"mg.sum %2 : (\1, sum [dp]>>)"))
 edit("subtracted", "zero", "stage", "reduce.0", (r"signs = array<i64: 1, 1", "signs = array<i64: 1, -1"))
-edit("no-squares", "zero", "stage", "reduce.0", (r"mg.accumulate %4", "mg.accumulate %arg8"))
+edit("no-squares", "zero", "stage", "reduce.0", (r"mg.accumulate %4", "mg.accumulate %1"))
 edit("no-sum", "zero", "stage", "reduce.0", (r"(mg.pack %arg\d+, %\d+), %\d+", r"\1, %4"))
-edit("of-a-stage", "zero", "stage", "reduce.0", (r'over \["pp", "dp", "tp"\]', r'over ["dp", "tp"]'))
+edit("norm-before-sum", "zero", "stage", "reduce.0", (r"mg.clip_factor %\d+#2, (.*?) : \(tensor<f32, #mg.layout<>>", r"mg.clip_factor %26, \1 : (tensor<f32, #mg.layout<sum [pp, dp, tp]>>"))
+edit("of-a-stage", "zero", "stage", "reduce.0", (r"scalar, sum \[pp, dp, tp\]", "scalar, sum [dp, tp]"), count=0)
 edit("other-tokens", "zero", "stage", "reduce.0", (r"(mg.clip_factor %\d+#2, %\d+)#1", r"\1#0"))
-edit("doubled-tokens", "zero", "stage", "reduce.0", (r'(mg.demote %arg9 over) \["tp"\]', r"\1 []"))
-edit("doubled-term", "balance", "stage", "reduce.0", (r'(mg.demote %arg5 over) \["tp"\]', r"\1 []"))
-edit("other-loss", "zero", "stage", "reduce.0", (r"mg.pack %arg8", "mg.pack %arg9"))
+edit("doubled-tokens", "zero", "stage", "reduce.0", (r"sum \[pp, dp\]>> {mg.buffer = {index = 1 : i64, kind = \"result\"}}", 'sum [pp, dp, tp]>> {mg.buffer = {index = 1 : i64, kind = "result"}}'),
+     (r"%1 = mg.reshard (%arg\d+)[^\n]*\n", ""), (r"mg.pack %arg8, %1,", "mg.pack %arg8, %arg9,"))
+edit("other-loss", "zero", "stage", "reduce.0", (r"mg.pack %arg8, %1", "mg.pack %1, %1"))
 edit("no-clip", "zero", "stage", "reduce.0", (r"index = 5 : i64, kind = \"step_scalar\"", r'index = 0 : i64, kind = "step_scalar"'))
 edit("other-factor", "zero", "stage", "reduce.0",
      (r"%norm, %factor = (mg.clip_factor [^\n]*)", r"\g<0>\n%again, %other = \1"), (r"(return .*?)%factor", r"\1%other"))
-edit("one-rank", "one", "fuse", "reduce.0", (r"(mg.accumulate (%\d+)), %\d+", r"\1, \2"))
 
-edit("slice", "zero", "stage", "update.0", (r'(mg.slice %arg6 over) \["dp"\]', r'\1 ["tp"]'))
-edit("gather", "zero", "stage", "update.0", (r'(mg.all_gather %newValue_0 over) \["dp"\]', r'\1 ["tp"]'))
-edit("gather-in-kernels", "zero", "fuse", "update.0", (r'(mg.all_gather %\d+#0 over) \["dp"\]', r'\1 ["tp"]'))
-edit("other-gradient", "zero", "stage", "update.0", (r"(mg.adamw %\d+), %arg15", r"\1, %arg16"))
-edit("moments", "bf16", "fuse", "update.0", (r"return (%\d+#0, %\d+#3, )(%\d+#1), (%\d+#2)", r"return \1\3, \2"))
-edit("other-decay", "one", "fuse", "update.0", ("decay = true", "decay = false"))
-edit("other-value", "zero", "stage", "update.0", ("mg.slice %arg14 ", "mg.slice %arg26 "))
-edit("no-update", "bf16", "stage", "update.0", (r"mg.cast %newValue ", "mg.cast %arg2 "))
+# The update: what it takes and gives.
 edit("no-gather", "zero", "stage", "update.0", (r"(return (?:%\w+, ){3})%3", r"\1%arg6"))
+edit("other-gradient", "zero", "stage", "update.0", (r"(mg.adamw %\d+), %arg15", r"\1, %arg16"))
+edit("moments", "bf16", "stage", "update.0", (r"return (%\w+, %\w+, )(%\w+), (%\w+)", r"return \1\3, \2"))
+edit("other-decay", "one", "stage", "update.0", ("decay = true", "decay = false"))
+edit("other-value", "zero", "stage", "update.0", ("mg.reshard %arg14 ", "mg.reshard %arg26 "))
+edit("no-update", "bf16", "stage", "update.0", (r"mg.cast %newValue ", "mg.cast %arg2 "))
 edit("bound-twice", "zero", "stage", "update.0", (r'(-> .*?)kind = "second_moment"', r'\1kind = "first_moment"'))
 edit("more", "one", "stage", "update.0",
      (r"-> \((tensor<.*?>>) {", r'-> (\1 {mg.buffer = {index = 0 : i64, kind = "gradient"}}, \1 {'),
@@ -88,6 +92,10 @@ SUM = r"(%norm, %factor[^\n]*\n    return)"
 edit("writes", "one", "stage", "reduce.0",
      (r"-> \(tensor<f32, #mg.layout<>> {", r'-> (tensor<f32, #mg.layout<>> {mg.buffer = {index = 0 : i64, kind = "result"}}, tensor<f32, #mg.layout<>> {'),
      (SUM + r" (.*?: )", r"\1 %4, \2tensor<f32, #mg.layout<>>, "))
+
+# Local: its types are still those of the buffers.
+edit("local-type", "zero", "fuse", "update.0", (r"mg.type = tensor<8x64x16xf32, #mg.layout<part \[pp, tp\]", "mg.type = tensor<4x64x16xf32, #mg.layout<part [pp]"))
+edit("local-buffer", "bf16", "fuse", "update.0", (r'(-> .*?)kind = "second_moment"', r'\1kind = "first_moment"'))
 
 # Biases that load moves: by another mean, by what is no load, of a bucket that says otherwise.
 edit("mean", "load", "stage", "update.0", (r"(mg.balance_bias .*?)mean = 4.8", r"\1mean = 4.9"))

@@ -1,5 +1,5 @@
 // See Buckets.h.
-#include "compiler/stage/Buckets.h"
+#include "compiler/step/Buckets.h"
 #include "runtime/base/Rounding.h"
 
 #include "plan/mesh/Mesh.h"

@@ -1,6 +1,6 @@
-// The functions that run once per training step. In: a stage's buckets, and over which axes the totals are
-// pending. Out: func.func begin (zeros), gradients (of each part of the stage), reduce (other gradients, norm, clip
-// factor) and update (optimizer) on the stage's buffers.
+// The functions that run once per training step, in sharded form: mg-local makes their collectives, as those of blocks. In: a
+// stage's buckets, and over which axes the totals are pending. Out: func.func begin (zeros), gradients (of each part of the stage),
+// reduce (other gradients, norm, clip factor) and update (optimizer) on the stage's buffers. VerifyStepForm.h proves them.
 //
 // Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard, master,
 // first_moment, second_moment (StateBuffers.h; index: bucket), result (of plan::kResults), step_scalar (of
@@ -8,13 +8,12 @@
 #pragma once
 
 #include "compiler/program/Blocks.h"
-#include "compiler/stage/Buckets.h"
 #include "dialects/mg/Mg.h"
 #include "plan/StepNumbers.h"
 
 namespace mgc {
 
-struct StepEnd {
+struct StepFunctions {
   mlir::func::FuncOp begin, reduce, update;
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
 };
@@ -26,11 +25,16 @@ using TotalAxes = std::map<int64_t, plan::Axes>;
 // An error where a block's types are not sharded, or blocks have a total pending over different axes.
 mlir::FailureOr<TotalAxes> totalAxesOf(mlir::ModuleOp module, const Blocks &blocks);
 
+// The type of a total that a stage's blocks add to: a part of the sum over the stages too.
+mlir::RankedTensorType typeOfTotal(MeshAttr mesh, const plan::Axes &pending);
+
+// Whether the norm has the squares of the bucket's gradient on the stage: of stages that are tied the first has the gradient.
+bool countsInNorm(BucketOp bucket, int64_t stage);
+
 // Where a result of the step lies: its number in plan::kResults.
 int64_t resultIndex(plan::StepTotal total);
 
-// parts: of the stage.
-StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,
-                     const TotalAxes &totals);
+// The stage has its buckets; partOf: the part of the stage that each of them is completed with, -1: with none; parts: how many.
+StepFunctions buildStep(StageOp stage, llvm::ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals);
 
 } // namespace mgc

@@ -1,0 +1,275 @@
+// See StepBuilder.h.
+#include "compiler/step/StepBuilder.h"
+
+#include "compiler/step/StateBuffers.h"
+#include "compiler/step/UpdateRules.h"
+#include "plan/mesh/Mesh.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+// Collects arguments and results of one function while its body is built.
+class FunctionBuilder {
+public:
+  FunctionBuilder(StageOp stage, plan::Task task, const Twine &number)
+      : builder(stage.getContext()), loc(stage->getParentOfType<ModuleOp>().getLoc()), buckets(stage.all<BucketOp>()),
+        stage(int64_t(stage.getNumber())) {
+    auto module = stage->getParentOfType<ModuleOp>();
+    mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    builder.setInsertionPoint(stage);
+    function = func::FuncOp::create(builder, loc, (Twine(StringRef(plan::nameOf(task))) + "." + number).str(),
+                                    builder.getFunctionType({}, {}));
+    function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(task)));
+    builder.setInsertionPointToStart(function.addEntryBlock());
+  }
+
+  BucketTypes types(int64_t index) const { return {buckets[index], mesh}; }
+  RankedTensorType vector(int64_t elements, StringRef name, ArrayRef<Attribute> axes = {}) {
+    return tensor({elements}, {name}, axes, {});
+  }
+  RankedTensorType scalar(ArrayRef<Attribute> pending = {}) { return tensor({}, {}, {}, pending); }
+  RankedTensorType tensor(ArrayRef<int64_t> shape, ArrayRef<StringRef> dims, ArrayRef<Attribute> axes,
+                          ArrayRef<Attribute> pending) {
+    MLIRContext *context = builder.getContext();
+    SmallVector<StringAttr> names;
+    for (StringRef name : dims)
+      names.push_back(builder.getStringAttr(name));
+    return RankedTensorType::get(shape, builder.getF32Type(),
+                                 LayoutAttr::get(context, names,
+                                                 SmallVector<ArrayAttr>(dims.size(), ArrayAttr::get(context, axes)),
+                                                 ArrayAttr::get(context, pending), Reduction::sum));
+  }
+  SmallVector<Attribute> allAxes() const { return SmallVector<Attribute>(llvm::iterator_range(mesh.getNames())); }
+
+  // A buffer of a bucket, by its name.
+  Value state(StringRef name, int64_t index) {
+    return argument(stateBufferNamed(name)->typeOf(buckets[index], mesh), name, index);
+  }
+  Value argument(Type type, StringRef kind, int64_t index = -1) {
+    argumentAttrs_.push_back(buffer(kind, index));
+    return function.getBody().front().addArgument(type, loc);
+  }
+  void result(Value value, StringRef kind, int64_t index = -1) {
+    results_.push_back(value);
+    resultAttrs_.push_back(buffer(kind, index));
+  }
+  Value reshard(Value value, Type type) {
+    return value.getType() == type ? value : ReshardOp::create(builder, loc, type, value);
+  }
+
+  func::FuncOp finish() {
+    func::ReturnOp::create(builder, loc, results_);
+    function.setType(
+        builder.getFunctionType(function.getBody().front().getArgumentTypes(), ValueRange(results_).getTypes()));
+    for (auto [i, attr] : llvm::enumerate(argumentAttrs_))
+      function.setArgAttr(i, kBufferAttr, attr);
+    for (auto [i, attr] : llvm::enumerate(resultAttrs_))
+      function.setResultAttr(i, kBufferAttr, attr);
+    return function;
+  }
+
+  OpBuilder builder;
+  Location loc;
+  func::FuncOp function;
+  MeshAttr mesh;
+  SmallVector<BucketOp> buckets;
+  const int64_t stage;
+
+private:
+  DictionaryAttr buffer(StringRef kind, int64_t index) {
+    NamedAttrList list;
+    list.append("kind", builder.getStringAttr(kind));
+    if (index >= 0)
+      list.append("index", builder.getI64IntegerAttr(index));
+    return list.getDictionary(builder.getContext());
+  }
+  SmallVector<Value> results_;
+  SmallVector<DictionaryAttr> argumentAttrs_, resultAttrs_;
+};
+
+func::FuncOp buildBegin(StageOp stage) {
+  FunctionBuilder f(stage, plan::Task::begin, Twine(stage.getNumber()));
+  for (auto [i, bucket] : llvm::enumerate(f.buckets))
+    if (ruleOf(bucket).hasGradients)
+      f.result(ZeroOp::create(f.builder, f.loc, f.types(i).pendingGradient()), "gradient", i);
+  f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size(), "scalar")), "result", 0);
+  return f.finish();
+}
+
+// --- reduce
+
+// Completes a bucket's gradient. First over the axes that are no data axes, as a whole: sums have their order whether or not data
+// ranks then share it out. One sum where they do not.
+Value reduceBucket(FunctionBuilder &f, int64_t index) {
+  BucketOp bucket = f.buckets[index];
+  const BucketTypes types = f.types(index);
+  const Value gradient = f.argument(types.pendingGradient(), "gradient", index);
+  const Value ofReplicas = bucket.getSharded() ? f.reshard(gradient, types.gradientOfReplicas()) : gradient;
+  const Value complete = f.reshard(ofReplicas, types.completeGradient());
+  if (complete != gradient)
+    f.result(complete, completeGradient(bucket.getSharded()), index);
+  return complete;
+}
+
+// The function that completes the gradients of the buckets of one part of the stage.
+func::FuncOp buildGradients(StageOp stage, int64_t part, ArrayRef<int64_t> partOf) {
+  FunctionBuilder f(stage, plan::Task::gradients, Twine(stage.getNumber()) + "." + Twine(part));
+  for (size_t i = 0; i < f.buckets.size(); ++i)
+    if (ruleOf(f.buckets[i]).hasGradients && partOf[i] == part)
+      reduceBucket(f, int64_t(i));
+  return f.finish();
+}
+
+// Sum of squares of all gradients, pending over all axes.
+Value sumSquares(FunctionBuilder &f, ArrayRef<Value> gradients) {
+  SmallVector<Value> squares;
+  const RankedTensorType ofRank = f.scalar(f.allAxes());
+  for (auto [bucket, gradient] : llvm::zip(f.buckets, gradients)) {
+    if (!countsInNorm(bucket, f.stage))
+      continue;
+    const RankedTensorType type = tensorOf(gradient);
+    const ArrayAttr axes = layoutOf(type).getAxes().front();
+    Value sums =
+        SumSquaresOp::create(f.builder, f.loc, f.vector(type.getDimSize(0), "part", axes.getValue()), gradient);
+    Value sum = SumOp::create(f.builder, f.loc, f.scalar(axes.getValue()), sums);
+    squares.push_back(f.reshard(sum, ofRank));
+  }
+  if (squares.empty())
+    return ZeroOp::create(f.builder, f.loc, ofRank);
+  SmallVector<int64_t> signs(squares.size(), 1);
+  return AccumulateOp::create(f.builder, f.loc, ofRank, squares, f.builder.getDenseI64ArrayAttr(signs));
+}
+
+// The sums over all ranks, in one collective.
+SmallVector<Value> overAllRanks(FunctionBuilder &f, ArrayRef<Value> parts) {
+  const RankedTensorType whole = f.vector(int64_t(parts.size()), "scalar");
+  Value packed = PackOp::create(f.builder, f.loc, f.tensor(whole.getShape(), {"scalar"}, {}, f.allAxes()), parts);
+  SmallVector<Type> scalars(parts.size(), f.scalar());
+  return llvm::to_vector_of<Value>(UnpackOp::create(f.builder, f.loc, scalars, f.reshard(packed, whole)).getResults());
+}
+
+func::FuncOp buildReduce(StageOp stage, ArrayRef<int64_t> partOf, const TotalAxes &totals) {
+  FunctionBuilder f(stage, plan::Task::reduce, Twine(stage.getNumber()));
+  SmallVector<Value> gradients;
+  for (auto [i, bucket] : llvm::enumerate(f.buckets)) {
+    if (!ruleOf(bucket).hasGradients)
+      gradients.push_back(Value());
+    else if (partOf[i] >= 0) // complete
+      gradients.push_back(f.state(completeGradient(bucket.getSharded()), i));
+    else
+      gradients.push_back(reduceBucket(f, i));
+  }
+  SmallVector<Value> sums; // sums of the totals, in their order, then the squares
+  for (const auto &[number, pending] : totals)
+    sums.push_back(f.reshard(f.argument(typeOfTotal(f.mesh, pending), "result", number), f.scalar(f.allAxes())));
+  sums.push_back(sumSquares(f, gradients));
+  if (!f.mesh.getNames().empty()) {
+    sums = overAllRanks(f, sums);
+    for (auto [total, sum] : llvm::zip(totals, sums))
+      f.result(sum, "result", total.first);
+  }
+  Value tokens = sums[std::distance(totals.begin(), totals.find(resultIndex(plan::StepTotal::tokens)))];
+  Value clip = f.argument(f.scalar(), "step_scalar", indexOf(plan::StepScalar::clip));
+  auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), sums.back(), tokens, clip);
+  f.result(factor.getNorm(), "result", resultIndex(plan::StepTotal::gradNorm));
+  f.result(factor.getFactor(), "factor");
+  return f.finish();
+}
+
+// --- update
+
+// The rule updates the masters, or the values themselves, each rank the slice that it has the gradient of; all ranks get the new
+// values.
+void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars) {
+  BucketOp bucket = f.buckets[index];
+  const UpdateRule &rule = ruleOf(bucket);
+  const Precision precision = precisionOf(bucket);
+  const BucketTypes types = f.types(index);
+  UpdateOperands operands{bucket, {}, {}, {}, factor, scalars};
+  operands.value = precision.hasMasters() ? f.state("master", index)
+                                          : f.reshard(f.state("value", index), types.slice(precision.values));
+  operands.gradient = f.state(completeGradient(bucket.getSharded()), index);
+  for (StringRef state : rule.states)
+    operands.states.push_back(f.state(state, index));
+  Operation *update = rule.build(f.builder, f.loc, operands);
+  Value value = update->getResult(0);
+  if (precision.hasMasters()) {
+    f.result(value, "master", index);
+    value = CastOp::create(f.builder, f.loc, types.slice(precision.values), value);
+  }
+  f.result(f.reshard(value, types.whole(precision.values)), "value", index);
+  for (auto [state, result] : llvm::zip(rule.states, update->getResults().drop_front()))
+    f.result(result, state, index);
+}
+
+func::FuncOp buildUpdate(StageOp stage) {
+  FunctionBuilder f(stage, plan::Task::update, Twine(stage.getNumber()));
+  Value factor = f.argument(f.scalar(), "factor");
+  Value scalars = f.argument(f.vector(plan::kStepScalars.size(), "scalar"), "step_scalar");
+  for (auto [i, bucket] : llvm::enumerate(f.buckets))
+    if (ruleOf(bucket).build)
+      updateBucket(f, i, factor, scalars);
+  return f.finish();
+}
+
+} // namespace
+
+bool countsInNorm(BucketOp bucket, int64_t stage) {
+  return ruleOf(bucket).isInNorm && (bucket.getTied().empty() || bucket.getTied().front() == stage);
+}
+
+int64_t resultIndex(plan::StepTotal total) { return static_cast<int64_t>(indexOf(total)); }
+
+FailureOr<TotalAxes> totalAxesOf(ModuleOp module, const Blocks &blocks) {
+  const MeshAttr mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  TotalAxes totals;
+  std::map<int64_t, std::string> from; // the function that was seen first
+  for (const auto &[name, block] : blocks)
+    for (const BlockFunction *function : block.functions())
+      for (auto [i, result] : llvm::enumerate(function->results)) {
+        const std::optional<int64_t> number = result.total();
+        if (!number)
+          continue;
+        func::FuncOp op = function->function;
+        RankedTensorType type = shardedType(op.getResultAttr(i, kTypeAttr));
+        if (!type)
+          return module.emitError() << "block " << name << ": results lack mg.type: run mg-local first";
+        plan::Axes pending;
+        for (StringAttr axis : mesh.getNames())
+          if (llvm::is_contained(layoutOf(type).getPending(), axis))
+            pending.push_back(axis.str());
+        auto [known, isNew] = totals.try_emplace(*number, pending);
+        if (isNew)
+          from[*number] = op.getName().str();
+        else if (known->second != pending)
+          return errorIn(op) << "its " << plan::kResults[*number]
+                             << fmt::format(" is pending over [{}], that of {} over [{}]; expected the same "
+                                            "axes in all blocks, which add to one total",
+                                            fmt::join(pending, ", "), from[*number], fmt::join(known->second, ", "));
+      }
+  return totals;
+}
+
+RankedTensorType typeOfTotal(MeshAttr mesh, const plan::Axes &pending) {
+  SmallVector<Attribute> axes;
+  for (StringAttr axis : mesh.getNames())
+    if (mesh.roleOf(axis) == plan::AxisRole::stage || llvm::is_contained(pending, axis.getValue()))
+      axes.push_back(axis);
+  MLIRContext *context = mesh.getContext();
+  return RankedTensorType::get({}, Float32Type::get(context),
+                               LayoutAttr::get(context, {}, {}, ArrayAttr::get(context, axes), Reduction::sum));
+}
+
+StepFunctions buildStep(StageOp stage, ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals) {
+  StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage), {}};
+  for (int64_t part = 0; part < parts; ++part)
+    step.gradients.push_back(buildGradients(stage, part, partOf));
+  return step;
+}
+
+} // namespace mgc

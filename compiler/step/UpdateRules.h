@@ -1,0 +1,32 @@
+// Table of what becomes of parameters at the end of a step. A rule is a row: the builder of the step, its verifier and the table of
+// state buffers read it. docs/adding-an-optimizer.md says how to add one.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+// Operands of the op that updates a bucket's slice.
+struct UpdateOperands {
+  BucketOp bucket;
+  mlir::Value value;    // the masters, or the values where there are none
+  mlir::Value gradient; // complete
+  llvm::SmallVector<mlir::Value> states;
+  mlir::Value factor, scalars; // for the gradient; plan::kStepScalars
+};
+
+struct UpdateRule {
+  llvm::StringLiteral name;
+  bool hasGradients; // or load in their place
+  bool isInNorm;     // the gradients are clipped, with all others
+  // Names of its state buffers, in the order of operands and results of the op.
+  llvm::ArrayRef<llvm::StringLiteral> states;
+  // The op whose results are the new value and states; null: nothing updates the values.
+  mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc, const UpdateOperands &operands);
+
+  bool has(llvm::StringRef state) const { return llvm::is_contained(states, state); }
+};
+
+const UpdateRule &ruleOf(BucketOp bucket);
+
+} // namespace mgc

@@ -1,0 +1,488 @@
+// See VerifyStepForm.h.
+#include "compiler/step/VerifyStepForm.h"
+
+#include "compiler/step/BlockParameters.h"
+#include "compiler/step/StateBuffers.h"
+#include "compiler/step/UpdateRules.h"
+#include "dialects/mg/Parameter.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+// The buffer that an argument or result is bound to, by mg.buffer; without an index -1.
+struct Bound {
+  StringRef kind;
+  int64_t index = -1;
+  auto operator<=>(const Bound &) const = default;
+  std::string text() const { return index < 0 ? kind.str() : fmt::format("{} {}", kind.str(), index); }
+};
+
+Bound boundIn(Attribute attribute) {
+  auto buffer = dyn_cast_or_null<DictionaryAttr>(attribute);
+  auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
+  auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
+  return {kind ? kind.getValue() : StringRef(), index ? index.getInt() : -1};
+}
+
+// The value before its changes of layout.
+Value beforeReshards(Value value) {
+  while (auto reshard = value.getDefiningOp<ReshardOp>())
+    value = reshard.getValue();
+  return value;
+}
+
+// --- buckets
+
+// A parameter of an instance.
+struct Use {
+  BlockParameter parameter;
+  func::FuncOp forward; // the block's forward function
+  BucketOp bucket;
+  std::string name;
+};
+
+// The bucket that has the parameter (stage_c4: one has).
+BucketOp bucketOf(StageOp stage, const Instance &instance, int64_t argument) {
+  for (PlaceOp place : stage.all<PlaceOp>())
+    if (const int64_t first = place.getFirst(); place.getBlock() == instance.block->name &&
+                                                int64_t(place.getArgument()) == argument && instance.number >= first &&
+                                                instance.number - first < int64_t(place.getCount()))
+      return stage.all<BucketOp>()[place.getBucket()];
+  return {};
+}
+
+class Buckets {
+public:
+  explicit Buckets(ModuleOp module) : isSharded_(trainingInt(module, "zero", 0) > 0) {}
+
+  LogicalResult add(StageOp stage, const Blocks &blocks) {
+    std::map<const ModelBlock *, std::vector<BlockParameter>> known;
+    for (ChunkOp chunk : stage.all<ChunkOp>())
+      for (const Instance &instance : blocks.instancesOf(chunk.getBody())) {
+        auto [it, isNew] = known.try_emplace(instance.block);
+        if (isNew) {
+          auto parameters = parametersOf(*instance.block);
+          if (failed(parameters))
+            return failure();
+          it->second = std::move(*parameters);
+        }
+        for (const BlockParameter &parameter : it->second) {
+          func::FuncOp forward = instance.block->forward.function;
+          auto param = forward.getArgAttrOfType<DictionaryAttr>(parameter.argument, kParamAttr);
+          std::string name = nameForInstance(nameOf(param), instance.number);
+          stages_[name].insert(stage.getNumber());
+          uses_.push_back({parameter, forward, bucketOf(stage, instance, parameter.argument), name});
+        }
+      }
+    return success();
+  }
+
+  LogicalResult verify() {
+    for (Use &use : uses_) {
+      const std::set<int64_t> &stages = stages_.at(use.name);
+      BucketKey &key = use.parameter.key;
+      if (stages.size() > 1)
+        key.tied.assign(stages.begin(), stages.end());
+      if (failed(verify(use)))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  LogicalResult verify(const Use &use) {
+    const BucketKey &key = use.parameter.key;
+    BucketOp bucket = use.bucket;
+    const auto axes = [](const plan::Axes &list) { return fmt::format("[{}]", fmt::join(list, ", ")); };
+    const std::tuple<StringRef, std::string, std::string> rows[] = {
+        {"split", axes(axesOf(bucket.getSplit())), axes(key.split)},
+        {"reduce", axes(axesOf(bucket.getReduce())), axes(key.reduce)},
+        {"data", axes(axesOf(bucket.getData())), axes(key.data)},
+        {"tied", fmt::format("[{}]", fmt::join(bucket.getTied(), ", ")),
+         fmt::format("[{}]", fmt::join(key.tied, ", "))},
+        {"decay", fmt::format("{}", bucket.getDecay()), fmt::format("{}", key.decay)},
+        {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
+        {"counts", fmt::format("{}", bucket.getCounts()), fmt::format("{}", key.counts)},
+        {"frozen", fmt::format("{}", bucket.getFrozen()), fmt::format("{}", key.frozen)},
+        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", isSharded_ && !key.data.empty())}};
+    for (const auto &[field, found, expected] : rows)
+      if (found != expected)
+        return bucket.emitOpError() << "has " << use.name << ", argument " << use.parameter.argument << " of "
+                                    << func::FuncOp(use.forward).getName() << ", but " << field << " = " << found
+                                    << "; expected " << expected << ", as its type and mg.param say (step_c1)";
+    return success();
+  }
+
+  const bool isSharded_;
+  std::vector<Use> uses_;
+  std::map<std::string, std::set<int64_t>> stages_; // by name
+};
+
+// --- functions
+
+// A function of a stage, with what its arguments and results are bound to.
+class StepFunction {
+public:
+  StepFunction(StageOp stage, func::FuncOp function) : stage_(stage.getNumber()), function_(function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      arguments.push_back(boundIn(function.getArgAttr(i, kBufferAttr)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      results.push_back(boundIn(function.getResultAttr(i, kBufferAttr)));
+  }
+  InFlightDiagnostic error() const { return errorIn(function_) << "stage " << stage_ << ": "; }
+  func::FuncOp op() const { return function_; }
+  bool isSharded() const { return !isLocal(function_); }
+
+  RankedTensorType typeOf(const char *what, unsigned i) {
+    const bool isArgument = what == kArgument;
+    Attribute sharded = isArgument ? function_.getArgAttr(i, kTypeAttr) : function_.getResultAttr(i, kTypeAttr);
+    if (sharded)
+      return shardedType(sharded);
+    return cast<RankedTensorType>(isArgument ? function_.getArgumentTypes()[i] : function_.getResultTypes()[i]);
+  }
+  static constexpr const char *kArgument = "argument", *kResult = "result";
+
+  // The argument bound to it, or null.
+  Value argument(const Bound &bound) {
+    const auto found = llvm::find(arguments, bound);
+    return found == arguments.end() ? Value() : function_.getArgument(found - arguments.begin());
+  }
+  Value result(unsigned i) { return function_.getBody().front().getTerminator()->getOperand(i); }
+  // Null where nothing is bound to it.
+  Value result(const Bound &bound) {
+    const auto found = llvm::find(results, bound);
+    return found == results.end() ? Value() : result(found - results.begin());
+  }
+  std::string describe(Value value) {
+    if (auto argument = dyn_cast_or_null<BlockArgument>(value))
+      return fmt::format("argument {}, {}", argument.getArgNumber(), arguments[argument.getArgNumber()].text());
+    return value ? "made by " + value.getDefiningOp()->getName().getStringRef().str() : "missing";
+  }
+
+  SmallVector<Bound> arguments, results;
+
+private:
+  int64_t stage_;
+  func::FuncOp function_;
+};
+
+class StepVerifier {
+public:
+  StepVerifier(StageOp stage, MeshAttr mesh, const TotalAxes &totals)
+      : stage_(stage), mesh_(mesh), totals_(totals), buckets_(stage.all<BucketOp>()), completed_(buckets_.size()) {}
+
+  LogicalResult verify() {
+    if (failed(verifyFunction(stage_.getBegin(), plan::Task::begin)))
+      return failure();
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (failed(verifyFunction(reduction.getFunction(), plan::Task::gradients)))
+        return failure();
+    return success(succeeded(verifyFunction(stage_.getReduce(), plan::Task::reduce)) && succeeded(verifyCompleted()) &&
+                   succeeded(verifyFunction(stage_.getUpdate(), plan::Task::update)));
+  }
+
+private:
+  LogicalResult verifyFunction(StringRef symbol, plan::Task task) {
+    auto op = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
+    if (taskOf(op) != task)
+      return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its " << kPassAttr
+                                  << " is " << op->getAttr(kPassAttr) << " (step_c2)";
+    StepFunction function(stage_, op);
+    if (failed(verifyBindings(function, task)))
+      return failure();
+    switch (task) {
+    case plan::Task::begin:
+      return verifyBegin(function);
+    case plan::Task::gradients:
+      return verifyReductions(function);
+    case plan::Task::reduce:
+      return success(succeeded(verifyReductions(function)) && succeeded(verifyNorm(function)));
+    default:
+      return verifyUpdates(function);
+    }
+  }
+
+  // --- step_c2
+
+  LogicalResult verifyBindings(StepFunction &function, plan::Task task) {
+    for (auto [i, bound] : llvm::enumerate(function.arguments))
+      if (failed(verifyType(function, StepFunction::kArgument, i, typesOf(bound, function, task, true))))
+        return failure();
+    for (auto [i, bound] : llvm::enumerate(function.results)) {
+      if (failed(verifyType(function, StepFunction::kResult, i, typesOf(bound, function, task, false))))
+        return failure();
+      if (llvm::count(function.results, bound) > 1)
+        return function.error() << "two results are bound to " << bound.text() << " (step_c2)";
+    }
+    return success();
+  }
+  static LogicalResult verifyType(StepFunction &function, const char *what, unsigned i, RankedTensorType expected) {
+    const Bound bound = (what == StepFunction::kArgument ? function.arguments : function.results)[i];
+    const RankedTensorType found = function.typeOf(what, i);
+    if (found == expected)
+      return success();
+    auto error = function.error() << what << " " << i << " of type " << found << " is bound to " << bound.text();
+    if (!expected)
+      return error << ", which is no buffer that it may have here (step_c2)";
+    return error << "; expected " << expected << " (step_c2)";
+  }
+
+  RankedTensorType f32(ArrayRef<int64_t> shape, ArrayRef<StringRef> names) {
+    MLIRContext *context = stage_.getContext();
+    return RankedTensorType::get(shape, Float32Type::get(context), LayoutAttr::get(context, names));
+  }
+
+  // The type of the buffer; null: there is none, or a function of the task has nothing to do with it.
+  RankedTensorType typesOf(const Bound &bound, StepFunction &function, plan::Task task, bool isArgument) {
+    const auto size = [](const auto &names) { return int64_t(names.size()); };
+    const bool isReduce = task == plan::Task::reduce;
+    if (bound.kind == "factor")
+      return (isArgument ? task == plan::Task::update : isReduce) ? f32({}, {}) : RankedTensorType();
+    if (bound.kind == "step_scalar" && isArgument)
+      return bound.index < 0                          ? f32({size(plan::kStepScalars)}, {"scalar"})
+             : bound.index < size(plan::kStepScalars) ? f32({}, {})
+                                                      : RankedTensorType();
+    if (bound.kind == "result")
+      return typeOfResult(bound.index, task, isArgument);
+    const StateBuffer *buffer = stateBufferNamed(bound.kind);
+    if (!buffer || bound.index < 0 || bound.index >= size(buckets_) || !buffer->isIn(buckets_[bound.index]))
+      return {};
+    const bool isGradient = buffer->region == "gradients", isUpdate = task == plan::Task::update;
+    if (isArgument ? !isUpdate && !isGradient : isUpdate == isGradient)
+      return {};
+    const bool isCompletedHere = llvm::any_of(function.results, [&](const Bound &result) {
+      return result.index == bound.index && result.kind.starts_with("gradient");
+    });
+    if (bound.kind == "gradient" && (task == plan::Task::begin || (isArgument && !isUpdate && isCompletedHere)))
+      return BucketTypes(buckets_[bound.index], mesh_).pendingGradient();
+    return buffer->typeOf(buckets_[bound.index], mesh_);
+  }
+
+  RankedTensorType typeOfResult(int64_t index, plan::Task task, bool isArgument) {
+    if (task == plan::Task::begin)
+      return index == 0 && !isArgument ? f32({int64_t(plan::kResults.size())}, {"scalar"}) : RankedTensorType();
+    if (task != plan::Task::reduce)
+      return {};
+    const auto total = totals_.find(index);
+    if (isArgument)
+      return total == totals_.end() ? RankedTensorType() : typeOfTotal(mesh_, total->second);
+    const bool isSummed = total != totals_.end() && !mesh_.getNames().empty();
+    return isSummed || index == resultIndex(plan::StepTotal::gradNorm) ? f32({}, {}) : RankedTensorType();
+  }
+
+  // --- step_c3
+
+  LogicalResult verifyBegin(StepFunction &begin) {
+    SmallVector<Bound> expected = {{"result", 0}};
+    for (auto [i, bucket] : llvm::enumerate(buckets_))
+      if (ruleOf(bucket).hasGradients)
+        expected.push_back({"gradient", int64_t(i)});
+    for (const Bound &bound : expected)
+      if (Value zero = begin.result(bound); !zero || !zero.getDefiningOp<ZeroOp>())
+        return begin.error() << bound.text() << " is " << begin.describe(zero) << "; expected "
+                             << ZeroOp::getOperationName() << " (step_c3)";
+    return success();
+  }
+
+  // --- step_c4
+
+  LogicalResult verifyReductions(StepFunction &function) {
+    for (auto [i, bound] : llvm::enumerate(function.results)) {
+      if (!bound.kind.starts_with("gradient"))
+        continue;
+      ++completed_[bound.index];
+      const Value from = function.isSharded() ? beforeReshards(function.result(i)) : Value();
+      if (from && from != function.argument({"gradient", bound.index}))
+        return function.error() << "result " << i << ", " << bound.text() << ", is made of what is "
+                                << function.describe(from) << "; expected gradient " << bound.index << " (step_c4)";
+    }
+    return success();
+  }
+
+  LogicalResult verifyCompleted() {
+    for (auto [bucket, found] : llvm::zip(buckets_, completed_))
+      if (const int64_t expected = ruleOf(bucket).hasGradients && bucket.isReduced(); found != expected)
+        return bucket.emitOpError() << "its gradient is completed " << found
+                                    << " times by reduce and the reductions of stage " << stage_.getNumber()
+                                    << "; expected " << expected << " (step_c4)";
+    return success();
+  }
+
+  // --- step_c5
+
+  // The part that each rank has of a value that is summed with others over all ranks.
+  static Value partOf(Value value) {
+    auto unpack = value.getDefiningOp<UnpackOp>();
+    auto pack = unpack ? beforeReshards(unpack.getValue()).getDefiningOp<PackOp>() : PackOp();
+    return beforeReshards(pack ? pack.getOperand(cast<OpResult>(value).getResultNumber()) : value);
+  }
+
+  LogicalResult verifyNorm(StepFunction &reduce) {
+    if (!reduce.isSharded())
+      return success();
+    const Value norm = reduce.result(Bound{"result", resultIndex(plan::StepTotal::gradNorm)}),
+                factor = reduce.result(Bound{"factor"});
+    auto clip = norm ? norm.getDefiningOp<ClipFactorOp>() : ClipFactorOp();
+    if (!clip || norm != clip.getNorm() || factor != clip.getFactor())
+      return reduce.error() << "the norm is " << reduce.describe(norm) << ", the factor " << reduce.describe(factor)
+                            << "; expected the results of one " << ClipFactorOp::getOperationName() << " (step_c5)";
+    SmallVector<std::pair<Value, Bound>> sums = {
+        {clip.getClip(), {"step_scalar", int64_t(indexOf(plan::StepScalar::clip))}},
+        {clip.getTokens(), {"result", resultIndex(plan::StepTotal::tokens)}}};
+    for (const auto &[number, pending] : totals_)
+      if (!mesh_.getNames().empty())
+        sums.emplace_back(reduce.result(Bound{"result", number}), Bound{"result", number});
+    for (const auto &[sum, bound] : sums)
+      if (!sum || partOf(sum) != reduce.argument(bound))
+        return reduce.error() << "what should be a sum of " << bound.text() << " is one of what is "
+                              << reduce.describe(sum ? partOf(sum) : sum) << " (step_c5)";
+    return verifySquares(reduce, partOf(clip.getSumSquares()));
+  }
+
+  LogicalResult verifySquares(StepFunction &reduce, Value total) {
+    auto sum = total.getDefiningOp<AccumulateOp>();
+    if (!sum && !total.getDefiningOp<ZeroOp>())
+      return reduce.error() << "the sum of squares is of what is " << reduce.describe(total) << "; expected "
+                            << AccumulateOp::getOperationName() << " of those of the buckets (step_c5)";
+    if (sum && llvm::is_contained(sum.getSigns(), -1))
+      return reduce.error() << "squares are subtracted from the sum of squares (step_c5)";
+    std::vector<int64_t> counts(buckets_.size());
+    for (Value part : sum ? sum.getValues() : ValueRange()) {
+      auto ofParts = beforeReshards(part).getDefiningOp<SumOp>();
+      auto squares = ofParts ? ofParts.getValue().getDefiningOp<SumSquaresOp>() : SumSquaresOp();
+      const int64_t index = squares ? completeGradientOf(reduce, squares.getValue()) : -1;
+      if (index < 0)
+        return reduce.error() << "the sum of squares has a part of what is "
+                              << reduce.describe(squares ? squares.getValue() : part)
+                              << "; expected the squares of a complete gradient (step_c5)";
+      ++counts[index];
+    }
+    for (auto [i, bucket] : llvm::enumerate(buckets_))
+      if (const int64_t expected = countsInNorm(bucket, stage_.getNumber()); counts[i] != expected)
+        return reduce.error() << "the norm has the squares of bucket " << i << " " << counts[i] << " times; expected "
+                              << expected << (bucket.getTied().empty() ? "" : ", a tied one's on the first stage")
+                              << " (step_c5)";
+    return success();
+  }
+
+  // The bucket whose complete gradient the value is; -1: none. Its type says that it is complete.
+  int64_t completeGradientOf(StepFunction &reduce, Value value) {
+    for (auto [i, bound] : llvm::enumerate(reduce.results))
+      if (bound.kind.starts_with("gradient") && reduce.result(i) == value)
+        return bound.index;
+    auto argument = dyn_cast<BlockArgument>(value);
+    const Bound bound = argument ? reduce.arguments[argument.getArgNumber()] : Bound();
+    return bound.kind.starts_with("gradient") ? bound.index : -1;
+  }
+
+  // --- step_c6
+
+  LogicalResult verifyUpdates(StepFunction &update) {
+    size_t expected = 0;
+    for (auto [i, bucket] : llvm::enumerate(buckets_)) {
+      if (!ruleOf(bucket).build)
+        continue;
+      SmallVector<Bound> written = {{"value", int64_t(i)}};
+      if (precisionOf(bucket).hasMasters())
+        written.push_back({"master", int64_t(i)});
+      for (StringRef state : ruleOf(bucket).states)
+        written.push_back({state, int64_t(i)});
+      for (const Bound &bound : written)
+        if (!update.result(bound))
+          return update.error() << "nothing is bound to " << bound.text() << "; expected its new value (step_c6)";
+      expected += written.size();
+      if (update.isSharded() && failed(verifyUpdate(update, i)))
+        return failure();
+    }
+    if (update.results.size() != expected)
+      return update.error() << "gives " << update.results.size() << " results; expected " << expected << " of "
+                            << buckets_.size() << " buckets (step_c6)";
+    return success();
+  }
+
+  // The op that the rule builds of the bucket's own buffers, and each of its results where it belongs.
+  LogicalResult verifyUpdate(StepFunction &update, int64_t index) {
+    BucketOp bucket = buckets_[index];
+    const UpdateRule &rule = ruleOf(bucket);
+    const bool hasMasters = precisionOf(bucket).hasMasters();
+    Value made = beforeReshards(update.result(Bound{"value", index}));
+    if (auto cast = made.getDefiningOp<CastOp>(); cast && hasMasters)
+      made = cast.getValue();
+    Operation *op = made.getDefiningOp();
+    const auto refuse = [&] {
+      return update.error() << "bucket " << index << " gets what is " << update.describe(made) << "; expected rule "
+                            << rule.name << " of its own buffers, and each result in its place (step_c6)";
+    };
+    const Value own = update.argument({hasMasters ? "master" : "value", index});
+    if (!op || op->getNumOperands() == 0 || !own || beforeReshards(op->getOperand(0)) != own)
+      return refuse();
+    UpdateOperands operands{
+        bucket, op->getOperand(0),           update.argument({completeGradient(bucket.getSharded()), index}),
+        {},     update.argument({"factor"}), update.argument({"step_scalar"})};
+    for (StringRef state : rule.states)
+      operands.states.push_back(update.argument({state, index}));
+    if (!operands.gradient || !operands.factor || !operands.scalars ||
+        llvm::any_of(operands.states, [](Value state) { return !state; }))
+      return refuse();
+    OpBuilder builder(op);
+    Operation *expected = rule.build(builder, op->getLoc(), operands);
+    const bool isSame =
+        OperationEquivalence::isEquivalentTo(expected, op, OperationEquivalence::exactValueMatch,
+                                             /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
+    expected->erase();
+    bool isPlaced = isSame && op->getResult(0) == made;
+    if (hasMasters)
+      isPlaced = isPlaced && update.result(Bound{"master", index}) == made;
+    for (auto [i, state] : llvm::enumerate(rule.states))
+      isPlaced = isPlaced && update.result(Bound{state, index}) == op->getResult(1 + i);
+    return isPlaced ? success() : LogicalResult(refuse());
+  }
+
+  StageOp stage_;
+  MeshAttr mesh_;
+  const TotalAxes &totals_;
+  SmallVector<BucketOp> buckets_;
+  std::vector<int64_t> completed_; // by bucket: how often
+};
+
+bool areNames(ArrayAttr axes) { return llvm::all_of(axes, llvm::IsaPred<StringAttr>); }
+
+} // namespace
+
+LogicalResult verifyStepForm(ModuleOp module, const Blocks &blocks, ArrayRef<StageOp> stages) {
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
+  Buckets buckets(module);
+  for (StageOp stage : stages) {
+    for (BucketOp bucket : stage.all<BucketOp>())
+      if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
+        return bucket.emitOpError("split, reduce and data are lists of axes' names");
+    if (failed(buckets.add(stage, blocks)))
+      return failure();
+  }
+  auto totals = totalAxesOf(module, blocks);
+  if (failed(buckets.verify()) || failed(totals))
+    return failure();
+  for (StageOp stage : stages)
+    if (failed(StepVerifier(stage, mesh, *totals).verify()))
+      return failure();
+  return success();
+}
+
+LogicalResult verifyStepIsLocal(ModuleOp module) {
+  for (StageOp stage : module.getOps<StageOp>()) {
+    SmallVector<StringRef> symbols = {stage.getBegin(), stage.getReduce(), stage.getUpdate()};
+    for (ReductionOp reduction : stage.all<ReductionOp>())
+      symbols.push_back(reduction.getFunction());
+    for (StringRef symbol : symbols)
+      if (auto function = module.lookupSymbol<func::FuncOp>(symbol); !isLocal(function))
+        return errorIn(function) << "its arguments or results lack " << kTypeAttr << ": run mg-local";
+  }
+  return success();
+}
+
+} // namespace mgc
