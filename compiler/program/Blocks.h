@@ -109,9 +109,4 @@ bool isOnlyAdded(mlir::Value value);
 
 mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
 
-int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);
-std::string trainingString(mlir::ModuleOp module, llvm::StringRef name);
-double trainingNumber(mlir::ModuleOp module, llvm::StringRef name, double otherwise);
-bool trainingFlag(mlir::ModuleOp module, llvm::StringRef name);
-
 } // namespace mgc

@@ -101,11 +101,11 @@ private:
     if (const bool frozen = isFrozen(param); bucket.getFrozen() != frozen)
       return error(use) << (frozen ? "which is frozen" : "which is trained") << "; expected a bucket that is "
                         << (frozen ? "frozen" : "not frozen");
-    const bool sharded = trainingInt(module_, "zero", 0) > 0 && !bucket.getData().empty();
+    const bool sharded = trainingOf(module_).zero > 0 && !bucket.getData().empty();
     if (bucket.getSharded() != sharded)
       return error(use) << "and is " << (sharded ? "not sharded" : "sharded")
-                        << "; expected otherwise, with zero = " << trainingInt(module_, "zero", 0) << " in "
-                        << kTrainingAttr << " and data = " << text(axesOf(bucket.getData()));
+                        << "; expected otherwise, with zero = " << trainingOf(module_).zero << " in " << kTrainingAttr
+                        << " and data = " << text(axesOf(bucket.getData()));
     const std::set<int64_t> &stages = stages_.at(use.name);
     SmallVector<int64_t> tied;
     if (stages.size() > 1)

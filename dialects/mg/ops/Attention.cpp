@@ -245,9 +245,7 @@ template <typename Op> static void setOrder(Op op, plan::Attention &attention) {
   if (!queries || !keys || !keys->axes.empty() || queries->ofEncoder != keys->ofEncoder)
     return;
   auto module = op->template getParentOfType<ModuleOp>();
-  auto training = module ? module->template getAttrOfType<DictionaryAttr>(kTrainingAttr) : DictionaryAttr();
-  auto zigzag = training ? training.template getAs<IntegerAttr>(kZigzag) : IntegerAttr();
-  attention.zigzag = zigzag ? zigzag.getInt() : 1;
+  attention.zigzag = module ? trainingOf(module).zigzag : 1;
   attention.queryAxes = queries->axes;
 }
 
