@@ -324,7 +324,8 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
       attention.relativeBias ? builder.getI64IntegerAttr(attention.relativeBias->maxDistance) : IntegerAttr(),
       builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
-      builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
+      builder.getI64IntegerAttr(attention.heads / attention.groups),
+      layout.zigzag > 1 ? builder.getI64IntegerAttr(layout.zigzag) : IntegerAttr(), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   Value o = op.getO();
   if (attention.gated)
