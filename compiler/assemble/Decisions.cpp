@@ -26,12 +26,12 @@ std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
 
 // Orders that are given as text.
 Status readOrders(ModuleOp module, schedule::Problem &problem) {
-  const std::string text = trainingString(module, "schedule_text");
+  const std::string &text = trainingOf(module).scheduleText;
   if (text.empty())
     return Status::ok();
   MGC_ASSIGN(read, schedule::readScheduleText(text));
   if (read.shape != problem.shape)
-    return errorf("schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
+    return errorf("schedule_text is not for the stages, virtual_stages, microbatches and chunks_in_v of mg.training");
   problem.orders = std::move(read.orders);
   return Status::ok();
 }
@@ -75,15 +75,16 @@ void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
 // The scheduling problem that the chunks of all stages pose.
 Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages,
                                       const ProgramDecisions &programs) {
+  const TrainingSettings &training = trainingOf(module);
   schedule::Problem problem;
-  problem.schedule = trainingString(module, "schedule");
+  problem.schedule = training.schedule;
   problem.shape = shapeOf(module, int64_t(stages.size()));
-  problem.memory = trainingNumber(module, "schedule_memory", 1);
+  problem.memory = training.scheduleMemory.value_or(1);
   MGC_TRY(readOrders(module, problem));
   for (const StageDecisions &stage : stages)
     addChunks(stage, problem);
   MGC_ASSIGN(row, schedule::rowOf(problem));
-  if (row.splitBackward != trainingFlag(module, "split_backward"))
+  if (row.splitBackward != training.splitBackward)
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule, row.splitBackward);
   if (row.byTime)
     MGC_TRY(addTimes(module, stages, programs, problem));

@@ -159,7 +159,7 @@ private:
     plan::Ring &ring = it->second.ring;
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
-    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingInt(module_, "microbatches", 1);
+    const int64_t slots = plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingOf(module_).microbatches;
     ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
     ring.turns = {{0, slots, 0}};
     ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));

@@ -10,7 +10,7 @@ namespace mgc {
 namespace {
 
 Result<cost::Machine> machineNamedIn(ModuleOp module) {
-  const std::string machine = trainingString(module, "machine");
+  const std::string &machine = trainingOf(module).machine;
   if (machine.starts_with('{'))
     return cost::parseMachine(machine);
   if (!machine.empty())

@@ -522,8 +522,6 @@ struct GradPass : mgc::impl::GradBase<GradPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     markFrozenActivations(module);
-    auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
-    auto split = training ? training.getAs<BoolAttr>("split_backward") : BoolAttr();
     SmallVector<func::FuncOp> blocks;
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kBlockAttr))
@@ -534,7 +532,7 @@ struct GradPass : mgc::impl::GradBase<GradPass> {
       forward.setName(functionName(block.getName(), plan::Task::forward));
       forward->setAttr(kBlockAttr, builder.getStringAttr(block.getName()));
       forward->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(plan::Task::forward)));
-      if (failed(BlockCutter(block, forward).run(split && split.getValue())))
+      if (failed(BlockCutter(block, forward).run(trainingOf(module).splitBackward)))
         return signalPassFailure();
       block.erase();
     }

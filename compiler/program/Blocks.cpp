@@ -256,7 +256,7 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
 
 std::vector<plan::Task> mgc::passesOf(ModuleOp module) {
   using plan::Task;
-  if (trainingFlag(module, "split_backward"))
+  if (trainingOf(module).splitBackward)
     return {Task::forward, Task::input, Task::weight};
   return {Task::forward, Task::backward};
 }
@@ -297,25 +297,4 @@ bool mgc::isLocal(func::FuncOp function) {
     if (!function.getResultAttr(i, kTypeAttr))
       return false;
   return true;
-}
-
-static Attribute trainingAttr(ModuleOp module, StringRef name) {
-  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
-  return training ? training.get(name) : Attribute();
-}
-int64_t mgc::trainingInt(ModuleOp module, StringRef name, int64_t otherwise) {
-  auto value = dyn_cast_or_null<IntegerAttr>(trainingAttr(module, name));
-  return value ? value.getInt() : otherwise;
-}
-std::string mgc::trainingString(ModuleOp module, StringRef name) {
-  auto value = dyn_cast_or_null<StringAttr>(trainingAttr(module, name));
-  return value ? value.str() : "";
-}
-double mgc::trainingNumber(ModuleOp module, StringRef name, double otherwise) {
-  auto value = dyn_cast_or_null<FloatAttr>(trainingAttr(module, name));
-  return value ? value.getValueAsDouble() : otherwise;
-}
-bool mgc::trainingFlag(ModuleOp module, StringRef name) {
-  auto value = dyn_cast_or_null<BoolAttr>(trainingAttr(module, name));
-  return value && value.getValue();
 }

@@ -111,9 +111,4 @@ mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
 // Whether mg-local has been at the function: all that it takes and gives has its sharded type as mg.type.
 bool isLocal(mlir::func::FuncOp function);
 
-int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);
-std::string trainingString(mlir::ModuleOp module, llvm::StringRef name);
-double trainingNumber(mlir::ModuleOp module, llvm::StringRef name, double otherwise);
-bool trainingFlag(mlir::ModuleOp module, llvm::StringRef name);
-
 } // namespace mgc

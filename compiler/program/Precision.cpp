@@ -7,15 +7,6 @@
 using namespace mlir;
 using namespace mgc;
 
-LogicalResult mgc::verifyPrecision(ModuleOp module) {
-  auto [values, gradients] = precisionOf(module);
-  auto isKnown = [](Type type) { return type.isF32() || type.isBF16(); };
-  if (isKnown(values) && (gradients.isF32() || gradients == values))
-    return success();
-  return module.emitError() << kTrainingAttr << ": " << kValueType << " = " << values << ", " << kGradientType << " = "
-                            << gradients << "; expected f32 or bf16, and gradients of that type or f32";
-}
-
 LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
   ModuleOp module = function->getParentOfType<ModuleOp>();
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
@@ -25,7 +16,8 @@ LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
     Type expected = precisionOf(module, meanLoadOf(param)).values;
     if (elementOf(type) != expected)
       return errorIn(function) << "argument " << i << ": the parameter has elements of " << elementOf(type)
-                               << "; expected " << expected << ", " << reasonOfType(meanLoadOf(param), kValueType);
+                               << "; expected " << expected << ", "
+                               << reasonOfType(meanLoadOf(param), &TrainingSettings::dtype);
   }
   return success();
 }

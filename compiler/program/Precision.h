@@ -5,9 +5,6 @@
 
 namespace mgc {
 
-// Values are f32 or bf16, gradients of that type or f32.
-mlir::LogicalResult verifyPrecision(mlir::ModuleOp module);
-
 // The parameters of a function have the type of mg.training's values, those that load moves f32.
 mlir::LogicalResult verifyParameterTypes(mlir::func::FuncOp function);
 

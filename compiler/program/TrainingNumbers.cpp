@@ -3,7 +3,6 @@
 
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/DataKind.h"
-#include "dialects/mg/Images.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -12,30 +11,22 @@ namespace {
 
 constexpr llvm::StringLiteral kValidAttr = "valid"; // columns without padding, on ops over the vocabulary
 
-// The numbers of mg.training; -1 for a number that it lacks.
+// The numbers of mg.training and mg.mesh.
 struct Numbers {
-  int64_t sequence, encoderSequence, microBatch, globalBatch, microbatches, vocabulary, replicas;
-  explicit Numbers(ModuleOp module)
-      : sequence(trainingInt(module, "sequence_length", -1)), encoderSequence(trainingInt(module, kEncoderLength, -1)),
-        microBatch(trainingInt(module, "micro_batch_size", -1)),
-        globalBatch(trainingInt(module, "global_batch_size", -1)),
-        microbatches(trainingInt(module, "microbatches", -1)), vocabulary(trainingInt(module, "vocabulary", -1)),
-        replicas(replicasOf(module)) {
-    if (auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
-      images = readImages(training.getAs<DictionaryAttr>(kImages));
-  }
+  const TrainingSettings &training;
+  int64_t replicas;
+  explicit Numbers(ModuleOp module) : training(trainingOf(module)), replicas(replicasOf(module)) {}
 
-  plan::Images images;
-
-  // The size of a dimension of the whole microbatch; -1: any.
-  int64_t sizeOf(StringRef dimension, bool ofEncoder) const {
+  // The size of a dimension of the whole microbatch; nothing: any.
+  std::optional<int64_t> sizeOf(StringRef dimension, bool ofEncoder) const {
+    const auto known = [](int64_t size) { return size > 0 ? std::optional(size) : std::nullopt; };
     if (dimension == "s" || dimension == "t")
-      return ofEncoder ? encoderSequence : sequence;
+      return known(ofEncoder ? training.encoderLength : training.sequenceLength);
     if (dimension == "n")
-      return images.channels;
+      return training.images.channels;
     if (dimension == "o" || dimension == "u")
-      return images.patchSize;
-    return dimension == "b" && microBatch >= 0 ? microBatch * replicas : -1;
+      return training.images.patchSize;
+    return dimension == "b" ? known(training.microBatchSize * replicas) : std::nullopt;
   }
 
 private:
@@ -47,19 +38,20 @@ private:
 
 std::string nameOf(const Numbers &numbers, StringRef dimension, bool ofEncoder) {
   if (dimension == "b")
-    return fmt::format("micro_batch_size {} * dp {}", numbers.microBatch, numbers.replicas);
+    return fmt::format("micro_batch_size {} * dp {}", numbers.training.microBatchSize, numbers.replicas);
   if (dimension == "s" || dimension == "t")
-    return ofEncoder ? kEncoderLength.str() : "sequence_length";
-  return kImages.str() + (dimension == "n" ? ".channels" : ".patch_size");
+    return std::string(nameOf(ofEncoder ? &TrainingSettings::encoderLength : &TrainingSettings::sequenceLength));
+  return dimension == "n" ? "images.channels" : "images.patch_size";
 }
 
 LogicalResult verifyBatch(ModuleOp module, const Numbers &numbers) {
-  if (numbers.globalBatch < 0 || numbers.microbatches < 0 || numbers.microBatch < 0 ||
-      numbers.globalBatch == numbers.microBatch * numbers.replicas * numbers.microbatches)
+  const TrainingSettings &training = numbers.training;
+  if (training.globalBatchSize == 0 || training.microBatchSize == 0 ||
+      training.globalBatchSize == training.microBatchSize * numbers.replicas * training.microbatches)
     return success();
-  return module.emitError() << kTrainingAttr << ": global_batch_size = " << numbers.globalBatch
-                            << "; expected micro_batch_size " << numbers.microBatch << " * dp " << numbers.replicas
-                            << " * microbatches " << numbers.microbatches;
+  return module.emitError() << kTrainingAttr << ": global_batch_size = " << training.globalBatchSize
+                            << "; expected micro_batch_size " << training.microBatchSize << " * dp " << numbers.replicas
+                            << " * microbatches " << training.microbatches;
 }
 
 // The type of the whole microbatch, before and after going local.
@@ -75,10 +67,11 @@ LogicalResult verifyData(func::FuncOp function, unsigned argument, const Numbers
   const bool ofEncoder = data && data.getValue().starts_with(kOfEncoder);
   for (unsigned i = 0; layout && i < layout.getNames().size(); ++i) {
     StringRef name = layout.getNames()[i];
-    const int64_t expected = numbers.sizeOf(name, ofEncoder), found = type.getDimSize(i);
-    if (expected >= 0 && found != expected)
-      return errorIn(function) << "argument " << argument << ": " << name << " = " << found << "; expected " << expected
-                               << ", the " << nameOf(numbers, name, ofEncoder) << " of " << kTrainingAttr;
+    const std::optional<int64_t> expected = numbers.sizeOf(name, ofEncoder);
+    const int64_t found = type.getDimSize(i);
+    if (expected && found != *expected)
+      return errorIn(function) << "argument " << argument << ": " << name << " = " << found << "; expected "
+                               << *expected << ", the " << nameOf(numbers, name, ofEncoder) << " of " << kTrainingAttr;
   }
   return success();
 }
@@ -86,10 +79,11 @@ LogicalResult verifyData(func::FuncOp function, unsigned argument, const Numbers
 LogicalResult verifyColumns(func::FuncOp function, const Numbers &numbers) {
   auto verify = [&](Operation *op) {
     auto valid = op->getAttrOfType<IntegerAttr>(kValidAttr);
-    if (!valid || numbers.vocabulary < 0 || valid.getInt() == numbers.vocabulary)
+    const int64_t vocabulary = numbers.training.vocabulary;
+    if (!valid || vocabulary == 0 || valid.getInt() == vocabulary)
       return WalkResult::advance();
-    op->emitOpError() << "counts " << valid.getInt() << " columns; expected " << numbers.vocabulary
-                      << ", the vocabulary of " << kTrainingAttr;
+    op->emitOpError() << "counts " << valid.getInt() << " columns; expected " << vocabulary << ", the vocabulary of "
+                      << kTrainingAttr;
     return WalkResult::interrupt();
   };
   return failure(function.walk(verify).wasInterrupted());

@@ -51,7 +51,7 @@ LogicalResult verifyParameterViews(func::FuncOp block, ArrayRef<int64_t> instanc
 } // namespace
 
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
-  if (failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
+  if (failed(verifyTrainingNumbers(module)))
     return failure();
   static constexpr int64_t kOutsideChain[] = {0};
   const Instances instances = instancesIn(module);

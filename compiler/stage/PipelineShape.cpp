@@ -4,7 +4,7 @@
 using namespace mgc;
 
 schedule::Shape mgc::shapeOf(mlir::ModuleOp module, int64_t stages) {
-  const bool isV = trainingString(module, "placement") == nameOf(schedule::ChunkPlacement::v);
-  return {stages, trainingInt(module, "virtual_stages", 1), trainingInt(module, "microbatches", 1),
-          isV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
+  const TrainingSettings &training = trainingOf(module);
+  return {stages, training.virtualStages, training.microbatches,
+          training.chunksInV ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
 }

@@ -151,7 +151,7 @@ private:
   // The first instance of a chunk whose part runs something in the task that completes gradients: those of a loss are complete
   // before weight. No part lies wholly before it.
   int64_t firstCompleted(const std::vector<Instance> &chunk) const {
-    const bool isSplit = trainingFlag(module_, "split_backward");
+    const bool isSplit = trainingOf(module_).splitBackward;
     return llvm::find_if(chunk,
                          [&](const Instance &instance) {
                            return hasOwnGradients(instance) &&
@@ -163,7 +163,7 @@ private:
   // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts. Each part has
   // gradients of its own.
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
-    const int64_t least = trainingInt(module_, "bucket_elements", 0);
+    const int64_t least = trainingOf(module_).bucketElements;
     std::vector<int64_t> parts;
     if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
@@ -209,7 +209,7 @@ private:
   LogicalResult emitStages() {
     BucketProblem problem;
     problem.blocks = parameters_;
-    problem.sharded = trainingInt(module_, "zero", 0) > 0;
+    problem.sharded = trainingOf(module_).zero > 0;
     problem.mesh = meshOf(module_);
     Precision precision = precisionOf(module_);
     problem.unit = plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));

@@ -58,7 +58,7 @@ BucketOp bucketOf(StageOp stage, const Instance &instance, int64_t argument) {
 
 class Buckets {
 public:
-  explicit Buckets(ModuleOp module) : isSharded_(trainingInt(module, "zero", 0) > 0) {}
+  explicit Buckets(ModuleOp module) : isSharded_(trainingOf(module).zero > 0) {}
 
   LogicalResult add(StageOp stage, const Blocks &blocks) {
     std::map<const ModelBlock *, std::vector<BlockParameter>> known;

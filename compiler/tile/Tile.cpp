@@ -171,7 +171,7 @@ struct TilePass : mgc::impl::TileBase<TilePass> {
     auto blocks = Blocks::read(module);
     if (failed(blocks))
       return signalPassFailure();
-    int64_t tokens = trainingInt(module, "loss_tile", 0);
+    int64_t tokens = trainingOf(module).lossTile;
     for (const auto &[name, block] : *blocks)
       if (const BlockFunction *loss = block.lossFunction(); loss && tokens > 0)
         LossTiler(loss->function, tokens).run();

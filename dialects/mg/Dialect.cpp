@@ -76,6 +76,9 @@ std::string mgc::functionName(StringRef block, plan::Task task) {
 }
 
 LogicalResult MgDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kTrainingAttr && !isa<TrainingAttr>(attribute.getValue()))
+    return op->emitOpError() << "has " << kTrainingAttr << " = " << attribute.getValue()
+                             << "; expected #mg.training<field = value, ..>";
   if (attribute.getName() != kBlockAttr && attribute.getName() != kPassAttr)
     return success();
   auto function = dyn_cast<func::FuncOp>(op);

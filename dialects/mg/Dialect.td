@@ -121,4 +121,41 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
   }];
 }
 
+def Mg_TrainingParameter : AttrParameter<"::mgc::TrainingSettings", "fields that are not at their defaults"> {
+  let cppAccessorType = "const ::mgc::TrainingSettings &";
+}
+
+def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
+  let summary = "How a program is trained, as far as its ops and its mesh do not say it";
+  let description = [{
+    `#mg.training<sequence_length = 64, micro_batch_size = 2, schedule = "1f1b", dtype = bf16>`. A field that is missing
+    has its default, and a field at its default is not printed. Other names are refused. A field is a whole number of 0
+    or more unless its default here is of another type.
+
+    - sizes, 0 where unknown: `sequence_length`, `micro_batch_size` (of a data rank), `global_batch_size`,
+      `vocabulary` without padding; `encoder_seq_length`: 0 without an encoder. `microbatches`: 1
+    - the pipeline: `schedule`: "", `virtual_stages`: 1, `chunks_in_v`: false, `split_backward`: false; `schedule_text`
+      of a schedule that a file gave, `schedule_memory` (a number) of one that is planned and `machine`, the name or
+      the description of the machine whose times it is planned by (docs/adding-a-schedule.md)
+    - memory and ranks: `zero`: 0, `bucket_elements`: 0, `loss_tile`: 0, `sequence_parallel`: false
+    - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
+      default; `fp32_residual_connection`: false
+    - context parallelism: `context_types`, a list of the `mg.tag` of attention in each layer; `zigzag`: 1, the order of
+      positions (plan/SequenceOrder.h)
+    - data: `objective`: "causal", or "masked" where labels are those of the token itself; `token_types`: 0;
+      `longest_document`, the size of a table of learned positions that only documents must fit; `start_token` and
+      `padding_token` of an encoder-decoder; `images`, whole numbers `{channels, patch_size, rows, columns,
+      class_tokens, token, first_feature}` of a model whose encoder reads images
+    - the model's blocks, from options: `moe_router_load_balancing_type`: "none", `moe_aux_loss_coeff`,
+      `moe_z_loss_coeff`, `moe_expert_capacity_factor` and `mtp_loss_scaling_factor`: 0.0, `moe_token_drop_policy`:
+      "probs", `moe_per_layer_logging`: false, `mtp_num_layers`: 0, `freeze`: ""
+    - `settings`: those of the plan, `["--flag", "value", "refused" or "noted"]` each
+
+    1. gradient_dtype is dtype or f32 (training_c1)
+  }];
+  let parameters = (ins Mg_TrainingParameter:$settings);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 #endif

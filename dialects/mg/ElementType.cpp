@@ -10,11 +10,11 @@ plan::DType mgc::dtypeOf(Type element) {
   return element.isBF16() ? plan::DType::bf16 : plan::DType::f32;
 }
 
+Type mgc::elementType(MLIRContext *context, plan::DType type) {
+  return type == plan::DType::bf16 ? Type(BFloat16Type::get(context)) : Type(Float32Type::get(context));
+}
+
 Precision mgc::precisionOf(ModuleOp module) {
-  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
-  auto element = [&](StringRef name) -> Type {
-    auto type = training ? training.getAs<TypeAttr>(name) : TypeAttr();
-    return type ? type.getValue() : Float32Type::get(module.getContext());
-  };
-  return {element(kValueType), element(kGradientType)};
+  const TrainingSettings &training = trainingOf(module);
+  return {elementType(module.getContext(), training.dtype), elementType(module.getContext(), training.gradientType)};
 }

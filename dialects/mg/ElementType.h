@@ -19,14 +19,15 @@ inline int64_t bytesOf(mlir::Type tensor) {
 
 // The plan's name for an element's type.
 plan::DType dtypeOf(mlir::Type element);
+// Its inverse for f32 and bf16.
+mlir::Type elementType(mlir::MLIRContext *context, plan::DType type);
 
-// Element types that mg.training states; f32 where it states none.
+// Element types that mg.training states.
 struct Precision {
   mlir::Type values;                                  // parameters, activations and the gradients of activations
   mlir::Type gradients;                               // gradients of parameters
   bool hasMasters() const { return !values.isF32(); } // parameters in f32, which the optimizer updates
 };
-inline constexpr llvm::StringLiteral kValueType = "dtype", kGradientType = "gradient_dtype";
 Precision precisionOf(mlir::ModuleOp module);
 
 } // namespace mgc

@@ -6,6 +6,7 @@
 #include "dialects/mg/ElementType.h"
 #include "dialects/mg/InstructionCall.h"
 #include "dialects/mg/RowSpace.h"
+#include "dialects/mg/training/TrainingSettings.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -30,10 +31,13 @@ template <typename ConcreteOp>
 class OfLogits : public mlir::OpTrait::TraitBase<ConcreteOp, OfLogits> {}; // ops/OpBase.td
 } // namespace mgc
 
-// plan::Mesh is the parameter of #mg.mesh.
+// plan::Mesh is the parameter of #mg.mesh, TrainingSettings that of #mg.training.
 namespace mgc::plan {
 llvm::hash_code hash_value(const Mesh &mesh);
 } // namespace mgc::plan
+namespace mgc {
+llvm::hash_code hash_value(const TrainingSettings &settings);
+} // namespace mgc
 
 #include "MgDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -53,6 +57,9 @@ inline LayoutAttr layoutOf(mlir::Value value) { return layoutOf(value.getType())
 inline mlir::RankedTensorType tensorOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
+
+// The fields of the module's mg.training; their defaults where it has none.
+const TrainingSettings &trainingOf(mlir::ModuleOp module);
 
 // Lists of axis names, as attributes and in plans.
 plan::Axes axesOf(mlir::ArrayAttr axes);
@@ -76,7 +83,7 @@ inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mes
 inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // the rule table: docs/sharding.md
 inline constexpr llvm::StringLiteral kModelAttr =
     "mg.model"; // {type, config: #mg.text of config.json verbatim, ignored_tensors}
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/ir.md
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // #mg.training
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
@@ -95,18 +102,6 @@ inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
 inline constexpr llvm::StringLiteral kFrozenAttr = "mg.frozen";
 // Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
-// Keys of mg.training for what is learned: how many token types the model has (plan::Plan::tokenTypes; absent: none), and
-// what a label is (a plan::Objective; absent: causal).
-inline constexpr llvm::StringLiteral kTokenTypes = "token_types", kObjective = "objective";
-// Key of mg.training for plan::Plan::settings: ["--flag", "value", "refused" or "noted"] of each.
-inline constexpr llvm::StringLiteral kSettings = "settings";
-// Keys of mg.training for a model with an encoder: plan::Plan::encoderLength, startToken and paddingToken.
-inline constexpr llvm::StringLiteral kEncoderLength = "encoder_seq_length", kStartToken = "start_token",
-                                     kPaddingToken = "padding_token";
-// Keys of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order
-// the positions of a sequence lie (plan::Plan::zigzag).
-inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
-                                     kLongestDocument = "longest_document";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/step/StepBuilder.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -71,9 +71,9 @@ Precision mgc::precisionOf(ModuleOp module, double meanLoad) {
   return meanLoad > 0 ? Precision{f32, f32} : precisionOf(module);
 }
 
-std::string mgc::reasonOfType(double meanLoad, StringRef attribute) {
+std::string mgc::reasonOfType(double meanLoad, plan::DType TrainingSettings::*field) {
   return meanLoad > 0 ? "as load stands in the place of its gradient"
-                      : ("the " + attribute + " of " + kTrainingAttr).str();
+                      : fmt::format("the {} of {}", nameOf(field), kTrainingAttr.str());
 }
 
 static bool namesTensor(Attribute view) {

@@ -51,8 +51,8 @@ bool isTrained(mlir::DictionaryAttr param);
 // The element types of values and gradients. Where load stands in the place of the gradient both are f32; the module says it of
 // all others.
 Precision precisionOf(mlir::ModuleOp module, double meanLoad);
-// Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
-std::string reasonOfType(double meanLoad, llvm::StringRef attribute);
+// Why one of them is what it is, for errors: what the field of mg.training says, or the load.
+std::string reasonOfType(double meanLoad, plan::DType TrainingSettings::*field);
 
 // Requires that the parameter names its tensors, that joined views differ, that all of them or none decay and all or
 // none are frozen, and that they fill the dimension of the type along which they are joined.

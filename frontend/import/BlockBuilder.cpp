@@ -18,12 +18,8 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescripti
 
 // --- Types -------------------------------------------------------------------------------------------------
 
-Type elementType(Builder &builder, StringRef dtype) {
-  return dtype == "bf16" ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
-}
-
 RankedTensorType BlockBuilder::type(ArrayRef<int64_t> shape, Names names, Type element) {
-  return RankedTensorType::get(shape, element ? element : elementType(builder, layout.dtype),
+  return RankedTensorType::get(shape, element ? element : elementType(builder.getContext(), layout.dtype),
                                LayoutAttr::get(builder.getContext(), names));
 }
 
@@ -81,10 +77,10 @@ Value BlockBuilder::lookup(StringRef name) const {
 Value BlockBuilder::addActivation(bool isResidual) {
   const int64_t hidden = stack == Stack::encoder ? model.encoderHidden() : model.hidden;
   argumentAttributes.push_back(builder.getDictionaryAttr({}));
-  return function.getBody().front().addArgument(type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden},
-                                                     {"s", "b", "h"},
-                                                     elementType(builder, isResidual ? residualType() : layout.dtype)),
-                                                builder.getLoc());
+  return function.getBody().front().addArgument(
+      type({lengthOf(stack), layout.microBatchSize * layout.dp, hidden}, {"s", "b", "h"},
+           elementType(builder.getContext(), isResidual ? residualType() : layout.dtype)),
+      builder.getLoc());
 }
 
 void BlockBuilder::addEncoded() {
@@ -278,8 +274,8 @@ Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t>
                          builder.getI64IntegerAttr(offset), DictionaryAttr());
 }
 
-Value BlockBuilder::inElement(Value x, StringRef dtype) {
-  RankedTensorType found = tensorOf(x), wanted = found.clone(elementType(builder, dtype));
+Value BlockBuilder::inElement(Value x, plan::DType dtype) {
+  RankedTensorType found = tensorOf(x), wanted = found.clone(elementType(builder.getContext(), dtype));
   if (found == wanted)
     return x;
   auto op = CastOp::create(builder, wanted, x);
@@ -328,7 +324,8 @@ BlockBuilder::Branch BlockBuilder::attended(Value x, const Heads &heads, const S
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
       attention.relativeBias ? builder.getI64IntegerAttr(attention.relativeBias->maxDistance) : IntegerAttr(),
       builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? ofStack(names.dropoutSite) : ""),
-      builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
+      builder.getI64IntegerAttr(attention.heads / attention.groups),
+      layout.zigzag > 1 ? builder.getI64IntegerAttr(layout.zigzag) : IntegerAttr(), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   Value o = op.getO();
   if (attention.gated)

@@ -9,8 +9,6 @@ namespace mgc::frontend {
 
 using Names = llvm::ArrayRef<llvm::StringRef>;
 
-// The type that --dtype names.
-mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
 mlir::ArrayAttr namesAttr(mlir::Builder &builder, const std::vector<std::string> &names);
 
 // Data of the token `shift` positions later: "tokens+1".
@@ -201,8 +199,8 @@ private:
                                  mlir::Value weight);            // like, h replaced by the weight's other names
   mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // type of attention's output
   mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: a value kept per row
-  mlir::Value inElement(mlir::Value x, llvm::StringRef dtype);
-  std::string residualType() const { return layout.fp32Residual ? "f32" : layout.dtype; }
+  mlir::Value inElement(mlir::Value x, plan::DType dtype);
+  plan::DType residualType() const { return layout.fp32Residual ? plan::DType::f32 : layout.dtype; }
   std::string ofStack(llvm::StringRef name) const; // "encoder.attn.q.weight"
   mlir::Value lookup(llvm::StringRef name) const;  // the stack's own, or what both have
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);

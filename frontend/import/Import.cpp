@@ -1,5 +1,4 @@
 #include "frontend/import/Import.h"
-#include "dialects/mg/Images.h"
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/import/RuleTable.h"
 #include "frontend/layout/Context.h"
@@ -16,16 +15,6 @@ namespace mgc::frontend {
 
 // --- Module attributes -------------------------------------------------------------------------------------
 
-static Attribute attributeOf(Builder &builder, const Layout &layout, const ResolvedField &resolved) {
-  if (const auto *number = std::get_if<int64_t Layout::*>(&resolved))
-    return builder.getI64IntegerAttr(layout.**number);
-  if (const auto *real = std::get_if<double Layout::*>(&resolved))
-    return builder.getF64FloatAttr(layout.**real);
-  if (const auto *isOn = std::get_if<bool Layout::*>(&resolved))
-    return builder.getBoolAttr(layout.**isOn);
-  return builder.getStringAttr(layout.*std::get<std::string Layout::*>(resolved));
-}
-
 static plan::Images imagesOf(const EncoderDescription &encoder) {
   const Patches &patches = *encoder.patches;
   return {.channels = patches.channels,
@@ -37,75 +26,39 @@ static plan::Images imagesOf(const EncoderDescription &encoder) {
           .firstFeature = encoder.imageTokens->first};
 }
 
-static ArrayAttr settingsAttr(Builder &builder, const Layout &layout) {
-  SmallVector<Attribute> settings;
+static std::vector<plan::Setting> settingsOf(const Layout &layout) {
+  std::vector<plan::Setting> settings;
   for (const LayoutOption &option : layoutOptions()) {
     if (option.onResume == OnResume::free)
       continue;
     const auto resume =
         option.onResume == OnResume::noted ? plan::Setting::Resume::noted : plan::Setting::Resume::refused;
     if (const std::string value = option.valueIn(layout); !value.empty())
-      settings.push_back(builder.getStrArrayAttr({option.flag, value, llvm::StringRef(plan::nameOf(resume))}));
+      settings.push_back({option.flag, value, resume});
   }
-  return builder.getArrayAttr(settings);
+  return settings;
 }
 
-static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &model, const Layout &layout) {
-  auto number = [&](StringRef name, int64_t value) {
-    return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
-  };
-  auto element = [&](StringRef name, const std::string &type) {
-    return builder.getNamedAttr(name, TypeAttr::get(elementType(builder, type)));
-  };
-  SmallVector<NamedAttribute> training(
-      {number("microbatches", layout.microbatches), number("vocabulary", model.vocabulary),
-       builder.getNamedAttr("split_backward", builder.getBoolAttr(layout.splitBackward)),
-       element(kValueType, layout.dtype), element(kGradientType, layout.gradientType),
-       builder.getNamedAttr(kSettings, settingsAttr(builder, layout))});
-  for (const LayoutOption &option : layoutOptions()) {
-    if (!option.training.empty())
-      training.push_back(builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
-    if (std::holds_alternative<std::monostate>(option.ofBlocks))
-      continue;
-    const Attribute value = attributeOf(builder, layout, option.ofBlocks);
-    if (value != attributeOf(builder, Layout(), option.ofBlocks))
-      training.push_back(builder.getNamedAttr(option.key(), value));
-  }
-  if (layout.bucketElements > 0)
-    training.push_back(number("bucket_elements", layout.bucketElements));
-  if (layout.chunksInV)
-    training.push_back(builder.getNamedAttr("placement", builder.getStringAttr("v")));
-  if (!layout.scheduleText.empty())
-    training.push_back(builder.getNamedAttr("schedule_text", builder.getStringAttr(layout.scheduleText)));
-  if (layout.scheduleMemory)
-    training.push_back(builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(*layout.scheduleMemory)));
-  if (!layout.machine.empty())
-    training.push_back(builder.getNamedAttr("machine", builder.getStringAttr(layout.machine)));
-  if (layout.cp > 1)
-    training.push_back(builder.getNamedAttr(
-        kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
-  if (layout.zigzag)
-    training.push_back(number(kZigzag, layout.cp));
-  if (model.objective != Objective::causal)
-    training.push_back(
-        builder.getNamedAttr(kObjective, builder.getStringAttr(llvm::StringRef(wordOf(model.objective)))));
-  if (model.embedding.types > 0)
-    training.push_back(number(kTokenTypes, model.embedding.types));
-  if (model.encoder && model.startToken)
-    training.push_back(number(kStartToken, *model.startToken));
-  if (model.encoder && model.paddingOfLabels)
-    training.push_back(number(kPaddingToken, *model.paddingOfLabels));
+// The fields of the layout, and those that the model decides.
+static TrainingSettings trainingOf(const ModelDescription &model, const Layout &layout) {
+  TrainingSettings training = layout;
+  training.vocabulary = model.vocabulary;
+  training.objective = *plan::valueNamed<plan::Objective>(wordOf(model.objective));
+  training.tokenTypes = model.embedding.types;
+  if (model.encoder)
+    training.startToken = model.startToken, training.paddingToken = model.paddingOfLabels;
   if (model.readsImages())
-    training.push_back(builder.getNamedAttr(kImages, imagesAttr(builder, imagesOf(*model.encoder))));
+    training.images = imagesOf(*model.encoder);
   if (layout.resetPositionIds && model.embedding.learnedPositions)
-    training.push_back(number(kLongestDocument, model.maxPositions));
-  return builder.getDictionaryAttr(training);
+    training.longestDocument = model.maxPositions;
+  training.settings = settingsOf(layout);
+  return training;
 }
 
 static void setAttributes(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   Builder builder(module.getContext());
   module->setAttr(kMeshAttr, MeshAttr::get(builder.getContext(), layout.mesh()));
-  module->setAttr(kTrainingAttr, trainingAttr(builder, model, layout));
+  module->setAttr(kTrainingAttr, TrainingAttr::get(builder.getContext(), trainingOf(model, layout)));
   module->setAttr(
       kModelAttr,
       builder.getDictionaryAttr(
@@ -130,8 +83,8 @@ static void addOutside(BlockBuilder &block, const ModelDescription &model, const
 }
 
 // As a class that keeps the factor in the type of its weights.
-static double roundedTo(StringRef dtype, double factor) {
-  return dtype == "bf16" ? double(toFloat(toBf16(float(factor)))) : factor;
+static double roundedTo(plan::DType dtype, double factor) {
+  return dtype == plan::DType::bf16 ? double(toFloat(toBf16(float(factor)))) : factor;
 }
 
 // Data that the embedding reads. Dropout is drawn by the place in the sequence.

@@ -31,57 +31,22 @@ bool reads(ModuleOp module, StringRef data) {
   return false;
 }
 
-// Reads the fields that blocks were made with (LayoutOption::ofBlocks); an edited module may say anything.
-void readBlockFields(DictionaryAttr training, Layout &layout) {
-  const auto read = [&](const LayoutOption &option, auto Layout::*field, Attribute value) {
-    using Field = std::remove_reference_t<decltype(layout.*field)>;
-    if constexpr (std::is_same_v<Field, double>) {
-      if (auto real = dyn_cast<FloatAttr>(value))
-        layout.*field = real.getValueAsDouble();
-    } else if constexpr (std::is_same_v<Field, std::string>) {
-      if (auto word = dyn_cast<StringAttr>(value))
-        layout.*field = word.str();
-    } else if constexpr (std::is_same_v<Field, bool>) {
-      layout.*field = isa<BoolAttr>(value) && cast<BoolAttr>(value).getValue();
-    } else if (auto number = dyn_cast<IntegerAttr>(value)) {
-      layout.*field = std::clamp(number.getInt(), option.least, option.most);
-    }
-  };
-  for (const LayoutOption &option : layoutOptions())
-    std::visit(
-        [&](const auto &field) {
-          if constexpr (!std::is_same_v<std::decay_t<decltype(field)>, std::monostate>)
-            if (const Attribute value = training.get(option.key()))
-              read(option, field, value);
-        },
-        option.ofBlocks);
-}
-
 // The fields of a layout that importModel reads besides the attributes, which the module has.
 Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   Layout layout;
-  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
-  const auto number = [&](StringRef name) {
-    auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
-    return value ? value.getInt() : 1;
-  };
-  layout.sequenceLength = number("sequence_length");
-  layout.microBatchSize = number("micro_batch_size");
-  layout.globalBatchSize = number("global_batch_size");
-  auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
-  layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
+  static_cast<TrainingSettings &>(layout) = trainingOf(module);
+  // An edited module may say anything.
+  for (auto field : {&Layout::sequenceLength, &Layout::microBatchSize, &Layout::globalBatchSize})
+    layout.*field = std::max<int64_t>(1, layout.*field);
+  for (const LayoutOption &option : layoutOptions())
+    if (const auto *number = std::get_if<int64_t TrainingSettings::*>(&option.ofBlocks))
+      layout.**number = std::clamp(layout.**number, option.least, option.most);
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
     layout.tp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::tensor)),
     layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data)),
     layout.cp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::sequence));
-  layout.hasExperts = model.hasExperts(); // the mesh then has their axes, whatever their sizes
-  if (auto types = training ? training.getAs<ArrayAttr>(kContextTypes) : ArrayAttr())
-    for (auto type : types.getAsRange<StringAttr>())
-      layout.contextTypes.push_back(type.str());
+  layout.hasExperts = model.hasExperts();          // the mesh then has their axes, whatever their sizes
   layout.contextTypes.resize(model.layers.size()); // an edited module may lack some
-  if (training)
-    readBlockFields(training, layout);
-  // An edited module may have other values here.
   layout.encoderLength = model.encoder ? std::max<int64_t>(1, layout.encoderLength) : 0;
   if (model.later.parameters.empty())
     layout.laterTokens = 0;

@@ -19,7 +19,7 @@ using Names = std::set<std::string>;
 struct KnownNames {
   Names dimensions, axes, ops;
   const Names values = {"activation", "parameter"};
-  Names options; // switches of mg.training, for `when`
+  Names options, on; // switches of mg.training, for `when`, and those that are on
 
   explicit KnownNames(ModuleOp module) {
     module.walk([&](func::FuncOp function) {
@@ -33,9 +33,13 @@ struct KnownNames {
     for (RegisteredOperationName op : module.getContext()->getRegisteredOperations())
       if (op.hasInterface<ComputeOpInterface>())
         ops.insert(op.stripDialect().str());
-    for (NamedAttribute entry : module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
-      if (isa<BoolAttr>(entry.getValue()))
-        options.insert(entry.getName().str());
+    forEachTrainingField([&](std::string_view name, auto member) {
+      if constexpr (std::is_same_v<decltype(member), bool TrainingSettings::*>) {
+        options.emplace(name);
+        if (trainingOf(module).*member)
+          on.emplace(name);
+      }
+    });
   }
 
 private:
@@ -51,8 +55,7 @@ private:
 class RowReader {
 public:
   RowReader(ModuleOp module, const KnownNames &known, const std::string &place, Problems &problems)
-      : builder_(module.getContext()), training_(module->getAttrOfType<DictionaryAttr>(kTrainingAttr)), known_(known),
-        place_(place), problems_(problems) {}
+      : builder_(module.getContext()), known_(known), place_(place), problems_(problems) {}
 
   // Nothing where the row's option is off.
   std::optional<DictionaryAttr> read(const nlohmann::json &row) {
@@ -83,7 +86,7 @@ private:
     else if (key == "tag" && value.is_string())
       fields_.append(key, builder_.getStringAttr(value.get<std::string>()));
     else if (key == "when")
-      isOn_ = isOn(name(key, value, known_.options));
+      isOn_ = known_.on.contains(name(key, value, known_.options).str());
     else if (key == "yields" && value.is_boolean())
       value.get<bool>() ? fields_.append(key, builder_.getUnitAttr()) : void();
     else
@@ -109,13 +112,7 @@ private:
     return builder_.getArrayAttr(names);
   }
 
-  bool isOn(StringAttr option) const {
-    auto value = training_.getAs<BoolAttr>(option);
-    return value && value.getValue();
-  }
-
   Builder builder_;
-  DictionaryAttr training_;
   const KnownNames &known_;
   std::string place_;
   Problems &problems_;

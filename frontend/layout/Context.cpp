@@ -89,7 +89,7 @@ std::vector<int64_t> sizesThatFit(const std::function<bool(int64_t)> &fits) {
 
 std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &layout) {
   std::vector<ContextRule> rules;
-  const int64_t chunks = layout.zigzag ? 2 : 1, seq = layout.sequenceLength;
+  const int64_t chunks = layout.zigzag > 1 ? 2 : 1, seq = layout.sequenceLength;
   const int64_t tensor = layout.sequenceParallel ? layout.tp : 1;
   rules.push_back({fmt::format("--seq {}{}{}", seq, chunks > 1 ? " in two chunks a rank (--cp-order zigzag)" : "",
                                tensor > 1 ? fmt::format(", split over tp = {} too (--sp)", tensor) : ""),

@@ -2,8 +2,8 @@
 // rest with reasons, and refuses what cannot work: all violations at once, each with the values that would work.
 #pragma once
 
+#include "dialects/mg/training/TrainingSettings.h"
 #include "model/Description.h"
-
 #include "plan/mesh/MeshViews.h"
 
 #include <functional>
@@ -70,10 +70,8 @@ struct Choice { // for people
   std::string reason; // "given", "given in model.json", "because ..."
 };
 
-struct Layout {
-  int64_t tp = 1, cp = 1, pp = 1, dp = 1, vpp = 1;
-  // How attention of each layer sees the sequence (frontend/layout/Context.h); empty: cp is 1.
-  std::vector<std::string> contextTypes;
+struct Layout : TrainingSettings {
+  int64_t tp = 1, cp = 1, pp = 1, dp = 1;
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
@@ -82,40 +80,10 @@ struct Layout {
   int64_t ep = 1, etp = 1;
   bool hasExperts = false;
   bool exchangesRows = false; // the dispatcher alltoall: tokens' rows travel; else tokens are gathered (allgather)
-  bool zigzag = false;        // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
-  bool sequenceParallel = false;
-  // Length of the encoder's sequences; sequenceLength is then the decoder's. 0: the model has no encoder.
-  int64_t encoderLength = 0;
-  int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
-  int64_t microbatches = 1; // gbs / (mbs * dp)
-  int64_t zero = 0;
-  int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
-  // The least number of parameters whose gradients are completed together; 0: all, at the end.
-  int64_t bucketElements = 0;
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
-  // For models with experts: the terms of the loss in addition to the cross-entropy (frontend/layout/ExpertBalance.h).
-  std::string balanceType = "none";
-  double auxLossCoefficient = 0, zLossCoefficient = 0;
-  // Factor of the room that experts have (docs/experts.md, Capacity); 0: no token is dropped.
-  double capacityFactor = 0;
-  std::string dropPolicy = "probs";
-  // Counts each router's load, also where no bias needs it (docs/experts.md, Routers).
-  bool countsLoad = false;
-  // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
-  int64_t laterTokens = 0;
-  double laterTokensFactor = 0;
-  // The parameters that are not trained: words of --freeze, separated by commas (frontend/layout/Frozen.h).
-  std::string freeze;
-  std::string schedule, scheduleText;   // the text of one that a file gives
-  std::optional<double> scheduleMemory; // cap on live activations in units of 1F1B's; none: the schedule has its own
-  std::string machine; // as the program names it, whose times the schedule plans by; empty: by the target
-  bool chunksInV = false;
   TargetInfo target = {};
-  std::string dtype, gradientType; // types of parameters and activations; of parameters' gradients
-  bool fp32Residual = false;       // where dtype is bf16: the residual stream is f32
-  bool splitBackward = false;
   std::vector<Choice> choices;
   std::vector<std::string> warnings;
 

@@ -222,7 +222,7 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
 
 static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
   const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
-  return row == supported.schedules.end() ? INT64_MAX : row->maxMicrobatches(layout.pp, layout.vpp);
+  return row == supported.schedules.end() ? INT64_MAX : row->maxMicrobatches(layout.pp, layout.virtualStages);
 }
 
 // More microbatches than the schedule takes: the batch is too large for them.
@@ -231,7 +231,7 @@ static void addTooMany(const Layout &layout, int64_t most, Problems &problems) {
   problems.add("--gbs {} with mbs = {}, dp = {} is {} microbatches: --schedule {} with pp = {}, vpp = {} "
                "takes at most {}",
                layout.globalBatchSize, layout.microBatchSize, layout.dp, layout.microbatches, layout.schedule,
-               layout.pp, layout.vpp, most);
+               layout.pp, layout.virtualStages, most);
   if (most == 0) {
     problems.hint("possible --gbs: none with so many stages and chunks");
     return;
@@ -325,25 +325,25 @@ static void checkBytes(const ModelDescription &model, const Layout &layout, Prob
 
 static void checkPipeline(const ModelDescription &model, const Supported &supported, const Layout &layout,
                           Problems &problems) {
-  int64_t chunks = layout.pp * layout.vpp, layers = model.allLayerCount();
+  int64_t chunks = layout.pp * layout.virtualStages, layers = model.allLayerCount();
   if (layers < chunks) {
     problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.allLayersName(), layers, layout.pp,
-                 layout.vpp, chunks);
-    if (layers >= layout.vpp)
-      problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
+                 layout.virtualStages, chunks);
+    if (layers >= layout.virtualStages)
+      problems.hint("possible --pp with --vpp {}: 1 to {}", layout.virtualStages, layers / layout.virtualStages);
     if (layers >= layout.pp)
       problems.hint("possible --vpp with --pp {}: 1 to {}", layout.pp, layers / layout.pp);
-    if (layers < layout.vpp && layers < layout.pp)
+    if (layers < layout.virtualStages && layers < layout.pp)
       problems.hint("possible pp * vpp: 1 to {}", layers);
   }
-  if (layout.vpp == 1 || layout.pp > 1)
+  if (layout.virtualStages == 1 || layout.pp > 1)
     return;
   const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
   if (row != supported.schedules.end() && !row->takes(1) && !row->byDefault) {
     problems.add("--schedule {} needs --pp > 1: one stage has nothing to interleave with", layout.schedule);
     return problems.hint("possible --pp with it: 2 or more");
   }
-  problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);
+  problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.virtualStages);
   problems.hint("possible --vpp with --pp 1: 1");
 }
 
@@ -370,27 +370,27 @@ static void checkNumbersOf(const ScheduleInfo &row, const Layout &layout, Proble
 static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
   std::vector<std::string> others;
   for (const ScheduleInfo &row : supported.schedules)
-    if (row.takes(layout.vpp))
+    if (row.takes(layout.virtualStages))
       others.push_back(row.name);
   for (const ScheduleInfo &row : supported.schedules) {
     if (row.name != layout.schedule)
       continue;
     checkNumbersOf(row, layout, problems);
-    if (row.takes(layout.vpp))
+    if (row.takes(layout.virtualStages))
       continue;
-    problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
+    problems.add("--schedule {} does not take --vpp {}", row.name, layout.virtualStages);
     problems.hint("possible --vpp with it: {}", rangeOf(row.minVirtualStages, row.maxVirtualStages));
-    problems.hint("possible --schedule with --vpp {}: {}", layout.vpp, listOf(others));
+    problems.hint("possible --schedule with --vpp {}: {}", layout.virtualStages, listOf(others));
   }
 }
 
 // In f32 the stream has no wider type to be of.
 static void checkResidual(const Layout &layout, const Supported &supported, Problems &problems) {
-  if (!layout.fp32Residual || layout.dtype != supported.dtypes.front())
+  if (!layout.fp32Residual || plan::nameOf(layout.dtype) != supported.dtypes.front())
     return;
   const LayoutOption &option = optionOf(&LayoutOptions::fp32Residual);
   const std::string &dtype = optionOf(&LayoutOptions::dtype).flag;
-  problems.add("{} with {} {}: the residual stream is f32 without it", option.flag, dtype, layout.dtype);
+  problems.add("{} with {} {}: the residual stream is f32 without it", option.flag, dtype, plan::nameOf(layout.dtype));
   problems.hint("possible: {} {} with it, or {}", dtype, supported.dtypes.back(), option.negation());
 }
 
@@ -427,7 +427,7 @@ static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
 
 static std::string scheduleFor(const Supported &supported, const Layout &layout) {
   const auto isFor = [&](const ScheduleInfo &row) {
-    return row.takes(layout.vpp) && (row.stages == 0 || row.stages == layout.pp) &&
+    return row.takes(layout.virtualStages) && (row.stages == 0 || row.stages == layout.pp) &&
            (row.microbatches == 0 || row.microbatches == layout.microbatches);
   };
   const ScheduleInfo *chosen = nullptr;
@@ -502,7 +502,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   const LayoutOptions asked = either(flags, defaults);
   Layout near = layout;
   near.pp = std::min(near.pp, model.allLayerCount());
-  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.allLayerCount() / near.pp);
+  near.virtualStages = near.pp == 1 ? 1 : std::min(near.virtualStages, model.allLayerCount() / near.pp);
   near.schedule = scheduleFor(supported, near);
   if (model.embedding.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
@@ -538,7 +538,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   setNearestLaterTokens(model, near.sequenceLength, options);
   if (!canFreeze(model, layout))
     options.freeze.reset();
-  options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
+  options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.virtualStages;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.encoderLength.reset();
   if (model.encoder) {

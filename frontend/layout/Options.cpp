@@ -121,8 +121,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Chunks of layers per stage (schedules interleaved, zb-v, v-half, dualpipev, auto)",
        .standard = "the least the schedule takes",
        .reason = "one chunk of layers per stage where it takes one",
-       .training = "virtual_stages",
-       .resolved = &Layout::vpp},
+       .training = &Layout::virtualStages},
       {.flag = "--num-layers-per-virtual-pipeline-stage",
        .field = &Options::layersPerChunk,
        .most = 1 << 20,
@@ -134,8 +133,7 @@ std::vector<LayoutOption> makeOptions() {
        .standard = "on",
        .reason = "when tp > 1",
        .hasNegation = true,
-       .training = "sequence_parallel",
-       .resolved = &Layout::sequenceParallel},
+       .training = &Layout::sequenceParallel},
       {.flag = "--seq",
        .field = &Options::seq,
        .aliases = {"--seq-length", "--decoder-seq-length"},
@@ -143,8 +141,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Tokens per sequence, of the decoder's where there is an encoder",
        .chosen = kStandardSequence,
        .reason = fmt::format("smaller of the model's positions and {}", kStandardSequence),
-       .training = "sequence_length",
-       .resolved = &Layout::sequenceLength,
+       .training = &Layout::sequenceLength,
        .onResume = OnResume::refused},
       {.flag = "--encoder-seq-length",
        .field = &Options::encoderLength,
@@ -161,8 +158,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Sequences per microbatch and data rank",
        .chosen = 1,
        .reason = "least memory",
-       .training = "micro_batch_size",
-       .resolved = &Layout::microBatchSize},
+       .training = &Layout::microBatchSize},
       {.flag = "--gbs",
        .field = &Options::gbs,
        .aliases = {"--global-batch-size"},
@@ -170,8 +166,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Sequences per training step: mbs * accumulation * dp",
        .standard = "mbs * dp * pp",
        .reason = "mbs * dp * pp",
-       .training = "global_batch_size",
-       .resolved = &Layout::globalBatchSize,
+       .training = &Layout::globalBatchSize,
        .onResume = OnResume::refused},
       {.flag = "--zero",
        .field = &Options::zero,
@@ -180,8 +175,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)",
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
-       .training = "zero",
-       .resolved = &Layout::zero},
+       .training = &Layout::zero},
       {.flag = "--schedule",
        .field = &Options::schedule,
        .words = scheduleNames,
@@ -189,8 +183,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Order of a stage's forwards and backwards; a file with one row of tasks per stage, or a name",
        .standard = "the default for --vpp",
        .reason = "",
-       .training = "schedule",
-       .resolved = &Layout::schedule},
+       .training = &Layout::schedule},
       {.flag = "--schedule-memory",
        .field = &Options::scheduleMemory,
        .least = 0,
@@ -322,8 +315,7 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Tokens whose logits exist at once; 0: all of a microbatch",
        .standard = "by target",
        .reason = "memory for 2 to 4 % of the head's time",
-       .training = "loss_tile",
-       .resolved = &Layout::lossTile},
+       .training = &Layout::lossTile},
       {.flag = "--overlap-grad-reduce",
        .field = &Options::overlapGradReduce,
        .help = "Reduce gradients over data ranks while the backward goes on",
@@ -353,18 +345,33 @@ std::string LayoutOption::key() const {
 }
 
 std::string LayoutOption::valueIn(const Layout &layout) const {
-  const ResolvedField &field = std::holds_alternative<std::monostate>(ofBlocks) ? compared : ofBlocks;
+  const auto text = [](const auto &value) -> std::string {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, bool>)
+      return value ? "on" : "off";
+    else if constexpr (std::is_same_v<Value, std::string>)
+      return value.empty() ? "none" : value;
+    else if constexpr (std::is_enum_v<Value>)
+      return std::string(plan::nameOf(value));
+    else
+      return fmt::format("{}", value);
+  };
   return std::visit(
       [&](auto member) -> std::string {
-        using Member = decltype(member);
-        if constexpr (std::is_same_v<Member, std::monostate>)
+        if constexpr (std::is_same_v<decltype(member), std::monostate>)
           return "";
-        else if constexpr (std::is_same_v<Member, bool Layout::*>)
-          return layout.*member ? "on" : "off";
-        else if constexpr (std::is_same_v<Member, std::string Layout::*>)
-          return (layout.*member).empty() ? "none" : layout.*member;
         else
-          return fmt::format("{}", layout.*member);
+          return text(layout.*member);
+      },
+      std::holds_alternative<std::monostate>(ofBlocks) ? compared : ofBlocks);
+}
+
+std::string_view nameOf(const ResolvedField &field) {
+  return std::visit(
+      [](auto member) -> std::string_view {
+        if constexpr (requires { mgc::nameOf(member); })
+          return mgc::nameOf(member);
+        return "";
       },
       field);
 }

@@ -16,9 +16,10 @@ template <typename T> using OptionField = std::optional<T> LayoutOptions::*;
 using AnyOptionField =
     std::variant<OptionField<int64_t>, OptionField<bool>, OptionField<std::string>,
                  OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>, OptionField<double>>;
-// ResolvedField: the member of a resolved layout that goes into the program.
+// A member of a resolved layout, most often a field of mg.training.
 using ResolvedField =
-    std::variant<std::monostate, int64_t Layout::*, bool Layout::*, double Layout::*, std::string Layout::*>;
+    std::variant<std::monostate, int64_t TrainingSettings::*, bool TrainingSettings::*, double TrainingSettings::*,
+                 std::string TrainingSettings::*, plan::DType TrainingSettings::*, bool Layout::*>;
 
 // Whether a run may go on from a checkpoint of a plan with another value of an option.
 enum class OnResume {
@@ -41,13 +42,11 @@ struct LayoutOption {
   std::string standard = {};          // the default otherwise, for people
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // a switch that has --no-.. too
-  std::string training = {};          // field of mg.training (docs/ir.md); empty: none
-  ResolvedField resolved = {};        // the resolved value
-  // A field that blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
-  ResolvedField ofBlocks = {};
+  ResolvedField training = {};        // the field of mg.training
+  ResolvedField ofBlocks = {}; // the same of a field that blocks are made with and no pass reads; its name is key()
 
   OnResume onResume = OnResume::free;
-  ResolvedField compared = {}; // the resolved value that a checkpoint keeps, where `resolved` and `ofBlocks` have none
+  ResolvedField compared = {}; // the resolved value that a checkpoint keeps, where `training` and `ofBlocks` have none
 
   std::string key() const;      // "cp_comm_type", of model.json
   std::string negation() const; // "--no-sp"
@@ -55,6 +54,9 @@ struct LayoutOption {
   // For people and for checkpoints; empty: the row has no resolved value, or mgrun compares it by itself.
   std::string valueIn(const Layout &layout) const;
 };
+
+// The name in mg.training; empty: none.
+std::string_view nameOf(const ResolvedField &field);
 
 // In the order in which people read them.
 const std::vector<LayoutOption> &layoutOptions();

@@ -112,7 +112,7 @@ private:
   void resolveLaterTokens();
   void resolveFrozen();
   void resolveMachine();
-  void resolveGradientType();
+  void resolveTypes();
 
   const ModelDescription &model;
   const LayoutOptions &flags, &defaults;
@@ -308,7 +308,9 @@ void LayoutResolver::resolveContext() {
   const bool gathersKeys = std::ranges::any_of(layout.contextTypes, &mgc::frontend::gathersKeys);
   layout.zigzag = word(&LayoutOptions::contextOrder, gathersKeys ? "zigzag" : "contiguous",
                        gathersKeys ? "a rank with an early chunk has a late one too, so causal work is equal"
-                                   : "each rank has whole sequences in attention") == "zigzag";
+                                   : "each rank has whole sequences in attention") == "zigzag"
+                      ? layout.cp
+                      : 1;
   if (problems.empty())
     splitHeadsOverContext(model, layout);
 }
@@ -340,25 +342,25 @@ void LayoutResolver::resolveSchedule() {
                                                   : nullptr;
   int64_t needed = asked ? asked->minVirtualStages : 1;
   const std::optional<int64_t> chunks = chunksByLayers();
-  layout.vpp = number(&LayoutOptions::vpp, chunks.value_or(needed),
-                      chunks       ? "layers / (pp * layers of a chunk)"
-                      : needed > 1 ? "the least this schedule takes"
-                                   : "one chunk of layers per stage");
-  if (chunks && problems.empty() && layout.vpp != *chunks) {
+  layout.virtualStages = number(&LayoutOptions::vpp, chunks.value_or(needed),
+                                chunks       ? "layers / (pp * layers of a chunk)"
+                                : needed > 1 ? "the least this schedule takes"
+                                             : "one chunk of layers per stage");
+  if (chunks && problems.empty() && layout.virtualStages != *chunks) {
     const std::string &flag = flagOf(&LayoutOptions::vpp), &layers = flagOf(&LayoutOptions::layersPerChunk);
-    problems.add("{} {} is not the {} that {} gives", flag, layout.vpp, *chunks, layers);
+    problems.add("{} {} is not the {} that {} gives", flag, layout.virtualStages, *chunks, layers);
     problems.hint("possible: {} {} with it, or one of the two alone", flag, *chunks);
   }
-  auto chosen = std::ranges::find_if(supported.schedules,
-                                     [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
+  auto chosen = std::ranges::find_if(
+      supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.virtualStages); });
   layout.schedule = word(&LayoutOptions::schedule,
                          chosen == supported.schedules.end() ? supported.schedules.front().name : chosen->name,
-                         fmt::format("the default for --vpp {}", layout.vpp));
+                         fmt::format("the default for --vpp {}", layout.virtualStages));
   const ScheduleInfo *row = rowOf(layout.schedule);
   if (!row)
     return; // has been refused
   layout.splitBackward = row->splitBackward;
-  layout.chunksInV = row->chunksInV && layout.vpp > 1;
+  layout.chunksInV = row->chunksInV && layout.virtualStages > 1;
   layout.scheduleText = row->text;
   if (!row->byTime) {
     if (given(&LayoutOptions::machine))
@@ -391,20 +393,20 @@ void LayoutResolver::resolveLossTile() {
 }
 
 void LayoutResolver::resolveTarget() {
-  layout.dtype = word(&LayoutOptions::dtype);
-  resolveGradientType();
+  resolveTypes();
   layout.fp32Residual = given(&LayoutOptions::fp32Residual).value_or(false);
   const std::string name = word(&LayoutOptions::target);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
   layout.target = row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
 }
 
-void LayoutResolver::resolveGradientType() {
+void LayoutResolver::resolveTypes() {
   const std::string &widest = supported.dtypes.front();
-  layout.gradientType = word(&LayoutOptions::gradientType);
-  if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
-    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters", layout.gradientType,
-                 layout.dtype);
+  const std::string values = word(&LayoutOptions::dtype), gradients = word(&LayoutOptions::gradientType);
+  layout.dtype = plan::valueNamed<plan::DType>(values).value_or(layout.dtype); // an unknown one has been refused
+  layout.gradientType = plan::valueNamed<plan::DType>(gradients).value_or(layout.gradientType);
+  if (values == widest && gradients != widest && problems.empty()) {
+    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters", gradients, values);
     problems.hint("possible --grad-dtype with --dtype {}: {}", widest, widest);
   }
 }

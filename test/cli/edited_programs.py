@@ -74,12 +74,12 @@ class Edited(unittest.TestCase):
     def test_settings_that_a_plan_cannot_have(self):
         edited = self.edited(self.phases("llama")[0], r'"refused"\]', '"forbidden"]')
         self.assertRegex(run(1, "mgc", "compile", edited, "-o", self.folder / "wrong"),
-                         r"mg.training: an entry of settings is \[--.*, forbidden\]; expected a flag, a value and one of refused, noted")
+                         r'mg.training: settings = .*"forbidden"\].*; expected a list, each entry of it a flag, a value and one of "refused", "noted"')
 
     def test_an_objective_that_contradicts_the_program(self):
-        training = "mg.training = {"
+        training = "#mg.training<"
         for added, message in [("token_types = 2", "tokenTypes: found 2, expected 0, for no stage reads token types"),
-                               ('objective = "wild"', "mg.training: objective = 'wild'; expected one of causal, masked")]:
+                               ('objective = "wild"', 'mg.training: objective = "wild"; expected one of "causal", "masked"')]:
             edited = self.edited(self.phases("llama")[0], training, f"{training}{added}, ")
             with self.subTest(added=added):
                 self.assertIn(message, run(1, "mgc", "compile", edited, "-o", self.folder / "wrong"))

@@ -79,7 +79,7 @@ def run_step(held, op, axes, attributes):
 def module_of(pairs):
     size = "x".join(map(str, SHAPE))
     lines = ["module attributes {mg.mesh = #mg.mesh<" + ", ".join(f"{a} = {n}" for a, n in MESH.items())
-             + ">, mg.placement = [], mg.training = {split_backward = false}} {"]
+             + ">, mg.placement = [], mg.training = #mg.training<split_backward = false>} {"]
     for i, (source, target) in enumerate(pairs):
         a, b = (f"tensor<{size}xf32, #mg.layout<{text_of(layout)}>>" for layout in (source, target))
         lines += [f'func.func @f{i}(%x: {a}) -> {b} attributes {{mg.block = "f{i}", mg.pass = "forward"}} {{',

@@ -110,10 +110,9 @@ std::string optionsPage(const frontend::Supported &supported) {
                           : option.valueIn(frontend::Layout()).empty()
                               ? "is refused; `--finetune` begins a new training with the weights"
                               : "is refused; `--ignore-config` goes on with the plan's");
-    if (!option.training.empty())
-      text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
-    if (!std::holds_alternative<std::monostate>(option.ofBlocks))
-      text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
+    for (const frontend::ResolvedField &field : {option.training, option.ofBlocks})
+      if (const std::string_view name = frontend::nameOf(field); !name.empty())
+        text += fmt::format("- in the program: `{}` of `mg.training`\n", name);
     text += "\n";
   }
   text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command line of\n"

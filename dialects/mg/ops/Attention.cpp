@@ -6,6 +6,7 @@
 #include "dialects/mg/View.h"
 #include "plan/Plan.h"
 #include "plan/RelativeBuckets.h"
+#include "plan/SequenceOrder.h"
 #include "plan/targets/AttentionWorkspace.h"
 #include "plan/targets/CudaAttention.h"
 #include "runtime/random/Philox.h"
@@ -182,7 +183,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
                                       getPositions(), getKeyPositions(), getStarts(), getEnds(), getSamples(),
                                       getBias(), getScaleAttr(), getWindowAttr(), getCausalAttr(), getSoftcapAttr(),
                                       getSlopesAttr(), getBiasMaxDistanceAttr(), getDropoutAttr(), getSiteAttr(),
-                                      getQueriesPerGroupAttr(), DictionaryAttr(), ArrayAttr());
+                                      getQueriesPerGroupAttr(), getZigzagAttr(), DictionaryAttr(), ArrayAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
@@ -239,15 +240,15 @@ static std::optional<PartOfSequence> partOfSequence(Value positions) {
   return PartOfSequence{axesOf(ArrayAttr::get(positions.getContext(), axes)), data->ofEncoder};
 }
 
-// The order of the positions, if it is known, of one sequence, and all keys are there.
+// The order of the positions is known of one sequence, where all keys are there.
 template <typename Op> static void setOrder(Op op, plan::Attention &attention) {
   const auto queries = partOfSequence(op.getPositions()), keys = partOfSequence(op.getKeyPositions());
-  if (!queries || !keys || !keys->axes.empty() || queries->ofEncoder != keys->ofEncoder)
+  const int64_t zigzag = op.getZigzag();
+  attention.zigzag = 0;
+  if (!queries || !keys || !keys->axes.empty() || queries->ofEncoder != keys->ofEncoder ||
+      !plan::isOrder(attention.t, zigzag))
     return;
-  auto module = op->template getParentOfType<ModuleOp>();
-  auto training = module ? module->template getAttrOfType<DictionaryAttr>(kTrainingAttr) : DictionaryAttr();
-  auto zigzag = training ? training.template getAs<IntegerAttr>(kZigzag) : IntegerAttr();
-  attention.zigzag = zigzag ? zigzag.getInt() : 1;
+  attention.zigzag = zigzag;
   attention.queryAxes = queries->axes;
 }
 
@@ -282,9 +283,9 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
     attention.w = w;
   attention.type = dtypeOf(elementOf(op.getQ()));
   attention.resultsInF32 = attention.type != plan::DType::f32 && areF32({op->getResult(0)});
-  setOrder(op, attention);
   AttributeReader reader{op, attention};
   fields(reader, plan::Of<plan::Attention>());
+  setOrder(op, attention);
   if (op.getBias())
     attention.biasBuckets = tensorOf(op.getBias()).getDimSize(0);
   attention.documents = bool(op.getStarts());

@@ -45,6 +45,7 @@ defvar MgAttentionAttributes = (ins F64Attr:$scale, DefaultValuedAttr<I64Attr, "
                                 DefaultValuedAttr<I64Attr, "0">:$biasMaxDistance,
                                 DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                                 DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
+                                DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$zigzag,
                                 OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
 defvar MgAttention = [
   DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgInstruction,
@@ -66,7 +67,8 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgStochastic] # MgAt
     keys behind the query apart where attention is not causal (plan/RelativeBuckets.h). Heads of v and o may have a size
     of their own (latent attention). A sink is one more score of its head, whose value is 0: it takes its share of the
     probabilities, o and lse count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox
-    keyed by seed, site, instance, sample, head and positions.
+    keyed by seed, site, instance, sample, head and positions. `zigzag` is the order of the positions of a sequence
+    (plan/SequenceOrder.h): 1 or more; it changes no result, and says how much work a rank has.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be

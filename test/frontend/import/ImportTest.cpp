@@ -304,10 +304,10 @@ TEST(Import, ModuleAttributes) {
             (std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})",
                                       R"({axes = ["tp"], dimension = "s", with = "h", without = "g", yields})"}));
   EXPECT_EQ(generalRows(module, "r"), std::vector<std::string>{R"({axes = ["tpr"], dimension = "r"})"});
-  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
-  EXPECT_EQ(training.getAs<IntegerAttr>("microbatches").getInt(), 2);
-  EXPECT_EQ(training.getAs<StringAttr>("schedule"), "zb-h1");
-  EXPECT_TRUE(training.getAs<BoolAttr>("split_backward").getValue());
+  const TrainingSettings &training = trainingOf(module);
+  EXPECT_EQ(training.microbatches, 2);
+  EXPECT_EQ(training.schedule, "zb-h1");
+  EXPECT_TRUE(training.splitBackward);
   EXPECT_EQ(module->getAttrOfType<DictionaryAttr>("mg.model").getAs<TextAttr>("config").getText(),
             imported->model.text);
   auto whole = import(decoder("llama"), {.tp = 2, .seq = 16, .sp = false});

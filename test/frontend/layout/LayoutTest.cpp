@@ -14,7 +14,7 @@ TEST(LayoutDefaults, OneRank) {
   EXPECT_EQ(one.globalBatchSize, 1);
   EXPECT_EQ(one.microbatches, 1);
   EXPECT_EQ(one.schedule, "1f1b");
-  EXPECT_EQ(one.dtype, "f32");
+  EXPECT_EQ(one.dtype, mgc::plan::DType::f32);
   EXPECT_TRUE(one.mesh().axes.empty());
   EXPECT_EQ(one.mesh().worldSize(), 1);
 }
@@ -35,7 +35,7 @@ TEST(LayoutDefaults, VirtualStagesInterleave) {
   Layout asked = layout(tinyGpt2(), {.pp = 2, .vpp = 2});
   EXPECT_EQ(asked.schedule, "interleaved");
   Layout implied = layout(tinyGpt2(), {.pp = 2, .schedule = "interleaved"});
-  EXPECT_EQ(implied.vpp, 2);
+  EXPECT_EQ(implied.virtualStages, 2);
   EXPECT_TRUE(layout(tinyGpt2(), {.pp = 2, .schedule = "zb-h1"}).splitBackward);
 }
 
@@ -279,7 +279,7 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
   auto resolve = [&](const LayoutOptions &flags) { return resolveLayout(model(tinyGpt2()), flags, {}, supported); };
   Result<Layout> layout = resolve({.pp = 2, .gbs = 4, .schedule = "mine.txt"});
   ASSERT_TRUE(layout.isOk()) << layout.status().message();
-  EXPECT_EQ(layout->vpp, 2);
+  EXPECT_EQ(layout->virtualStages, 2);
   EXPECT_EQ(layout->schedule, "file:mine.txt");
   EXPECT_EQ(layout->scheduleText, "stage 0: ..");
   EXPECT_TRUE(layout->chunksInV && layout->splitBackward);
@@ -327,13 +327,13 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
 TEST(LayoutContext, IsFilledIn) {
   const Layout gathered = layout(tinyGpt2(), {.seq = 64, .cp = 4});
   EXPECT_EQ(gathered.contextTypes, std::vector<std::string>(gathered.contextTypes.size(), "all_gather"));
-  EXPECT_TRUE(gathered.zigzag);
+  EXPECT_EQ(gathered.zigzag, gathered.cp);
   EXPECT_EQ(gathered.world(), 4);
   const Layout exchanged = layout(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a"}}});
-  EXPECT_FALSE(exchanged.zigzag);
+  EXPECT_EQ(exchanged.zigzag, 1);
   EXPECT_EQ(exchanged.cpGroups, 4);
   const Layout both = layout(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{4, 2}}});
-  EXPECT_TRUE(both.zigzag);
+  EXPECT_EQ(both.zigzag, both.cp);
   EXPECT_EQ(both.cpInner, 4);
   EXPECT_EQ(both.mesh().named.at("cpi"), both.mesh().named.at("cpig"));
   EXPECT_EQ(both.mesh().named.at("cp"), (std::vector<std::string>{"cpo", "cpi"})); // neighbours exchange heads

@@ -31,7 +31,7 @@ TEST(LayoutViolation, ALayoutNearTheWorld) {
 }
 
 TEST(LayoutViolation, LayersOfAChunk) {
-  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}).vpp, 2);
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}).virtualStages, 2);
   EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .layersPerChunk = 3}),
             "config.json: --num-layers-per-virtual-pipeline-stage 3: n_layer = 4 are not so many layers for each chunk "
             "of pp = 2 stages\n  possible with this pp: 1, 2");
@@ -43,8 +43,8 @@ TEST(LayoutViolation, LayersOfAChunk) {
 }
 
 TEST(Layout, AFlagSilencesTheFilesOtherNameOfIt) {
-  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .vpp = 1}, {.layersPerChunk = 1}).vpp, 1);
-  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).vpp, 2);
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .vpp = 1}, {.layersPerChunk = 1}).virtualStages, 1);
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).virtualStages, 2);
 }
 
 // Each requested option that causes no conflict stays, in addition to the options of the file.
@@ -148,8 +148,8 @@ TEST(LayoutViolation, GradientTypes) {
             "  possible --grad-dtype with --dtype f32: f32");
   EXPECT_EQ(errorOf(tinyGpt2(), {.dtype = "bf16", .gradientType = "f64"}),
             "config.json: --grad-dtype f64 is not known\n  possible --grad-dtype: f32, bf16");
-  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16", .gradientType = "bf16"}).gradientType, "bf16");
-  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16"}).gradientType, "f32");
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16", .gradientType = "bf16"}).gradientType, mgc::plan::DType::bf16);
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16"}).gradientType, mgc::plan::DType::f32);
 }
 
 // Nearest: what is not wrong stays as it was given, what is wrong becomes the next smaller that fits.

@@ -1,13 +1,17 @@
 // The table of options, and what reads it.
 #include "frontend/layout/Options.h"
+#include "test/Places.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <set>
 
 using namespace mgc::frontend;
 
 TEST(Options, EachNameIsOfOne) {
-  std::set<std::string> names, keys, training;
+  std::set<std::string> names, keys;
+  std::set<std::string_view> training;
   for (const LayoutOption &option : layoutOptions()) {
     EXPECT_TRUE(names.insert(option.flag).second) << option.flag;
     EXPECT_TRUE(keys.insert(option.key()).second) << option.key();
@@ -15,13 +19,23 @@ TEST(Options, EachNameIsOfOne) {
       EXPECT_TRUE(names.insert(alias).second) << alias;
     if (option.hasNegation)
       EXPECT_TRUE(names.insert(option.negation()).second) << option.negation();
-    EXPECT_TRUE(option.training.empty() || training.insert(option.training).second) << option.training;
-    EXPECT_EQ(option.training.empty(), std::holds_alternative<std::monostate>(option.resolved)) << option.flag;
+    for (const ResolvedField &field : {option.training, option.ofBlocks})
+      if (!std::holds_alternative<std::monostate>(field))
+        EXPECT_TRUE(!nameOf(field).empty() && training.insert(nameOf(field)).second) << option.flag;
+    if (!std::holds_alternative<std::monostate>(option.ofBlocks))
+      EXPECT_EQ(nameOf(option.ofBlocks), option.key());
     EXPECT_FALSE(option.help.empty() || option.help.ends_with('.')) << option.flag;
     EXPECT_EQ(&optionOf(option.field), &option);
   }
   for (const OptionShorthand &shorthand : optionShorthands())
     EXPECT_TRUE(names.insert(shorthand.flag).second && names.contains(shorthand.of)) << shorthand.flag;
+}
+
+TEST(Options, FieldsOfProgramsAreDescribed) {
+  std::ifstream file(mgc::testFile("../docs/dialect.md"));
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  mgc::forEachTrainingField(
+      [&](std::string_view name, auto) { EXPECT_NE(page.find(fmt::format("`{}`", name)), std::string::npos) << name; });
 }
 
 TEST(Options, FlagsOfWhatIsGiven) {

@@ -20,9 +20,9 @@
 module attributes {
     mg.mesh = #mg.mesh<dp = 2 : data, pp = []>, mg.phase = "import", mg.placement = [{dimension = "b", axes = ["dp"]}],
     mg.model = {type = "small"},
-    mg.training = {sequence_length = 4, micro_batch_size = 1, global_batch_size = 8, microbatches = 4, vocabulary = 16,
+    mg.training = #mg.training<sequence_length = 4, micro_batch_size = 1, global_batch_size = 8, microbatches = 4, vocabulary = 16,
                    schedule = "1f1b", virtual_stages = 1, zero = 0, loss_tile = 2, sequence_parallel = false,
-                   split_backward = false, dtype = f32, gradient_dtype = f32}} {
+                   split_backward = false, dtype = f32, gradient_dtype = f32>} {
   func.func @embed(%tokens: tensor<4x2xi32, #sb> {mg.data = "tokens"},
                    %w: tensor<16x16xf32, #mg.layout<v, h>> {mg.param = {tensor = "embed", aliases = [], part = "",
                      file_shape = array<i64: 16, 16>, grouping = array<i64: 1, 1>, offset = array<i64: 0, 0>,

@@ -11,7 +11,7 @@
 !experts = tensor<16x4x2xi32, #mg.layout<s, b, k>>
 !scalar = tensor<f32, #mg.layout<>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, cp = 2 : sequence, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, cp = 2 : sequence, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "s", axes = ["cp"]},
                   {dimension = "s", axes = ["tp"], with = "h", yields}, {dimension = "s", axes = ["tp"], with = "e", yields},
                   {dimension = "s", axes = ["tp"], with = "k", yields}]} {

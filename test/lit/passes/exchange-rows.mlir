@@ -10,7 +10,7 @@
 !down = tensor<6x8x6xf32, #mg.layout<e, h, m>>
 !p = tensor<16x4x2xf32, #mg.layout<s, b, k>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "s", axes = ["tp"], without = "m"},
                   {dimension = "m", axes = ["tp"]},
                   {dimension = "e", axes = ["dp"], with = "m", values = ["parameter"]}, {dimension = "e", axes = ["dp"], ops = ["dispatch", "combine", "spread", "collect", "grouped_einsum", "grouped_einsum_grad"]},

@@ -15,7 +15,7 @@
 !downBias = tensor<6x8xf32, #mg.layout<e, y>>
 !p = tensor<16x4x2xf32, #mg.layout<s, b, k>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "s", axes = ["tp"], without = "m"},
                   {dimension = "m", axes = ["tp"]},
                   {dimension = "e", axes = ["dp"], with = "m", values = ["parameter"]}, {dimension = "e", axes = ["dp"], with = "y", values = ["parameter"]},

@@ -4,7 +4,7 @@
 !x = tensor<16x4x8xf32, #mg.layout<s, b, h>>
 !ids = tensor<16x4x2xi32, #mg.layout<s, b, k>>
 !rows = tensor<128x8xf32, #mg.layout<c, h>>
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.training = {split_backward = false}, mg.placement = []} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.training = #mg.training<split_backward = false>, mg.placement = []} {
 func.func @layer.forward(%x: !x, %ids: !ids) -> !x attributes {mg.block = "layer", mg.pass = "forward"} {
   %rows = mg.dispatch %x to %ids {count = 6 : i64} : (!x, !ids) -> !rows
   // expected-error@+1 {{has rows placed by 12 'e', an op of the block before it by 6; expected one number of them}}
@@ -18,7 +18,7 @@ func.func @layer.forward(%x: !x, %ids: !ids) -> !x attributes {mg.block = "layer
 !x = tensor<16x4x8xf32, #mg.layout<s, b, h>>
 !ids = tensor<16x4x2xi32, #mg.layout<s, b, k>>
 !rows = tensor<128x8xf32, #mg.layout<c, h>>
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.training = {split_backward = false}, mg.placement = []} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.training = #mg.training<split_backward = false>, mg.placement = []} {
 func.func @layer.forward(%x: !x, %ids: !ids) -> !x attributes {mg.block = "layer", mg.pass = "forward"} {
   // expected-error@+1 {{has coordinates or exchanges rows; a logical program knows no ranks}}
   %rows = mg.dispatch %x to %ids {count = 6 : i64, coordinates = {e = ["dp"]}} : (!x, !ids) -> !rows
@@ -33,7 +33,7 @@ func.func @layer.forward(%x: !x, %ids: !ids) -> !x attributes {mg.block = "layer
 !x = tensor<16x4x8xf32, #mg.layout<s, b, h>>
 !ids = tensor<16x4x2xi32, #mg.layout<s, b, k>>
 !rows = tensor<128x8xf32, #mg.layout<c, h>>
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "e", axes = ["dp", "tp"], ops = ["dispatch", "combine"]},
                   {dimension = "c", axes = ["dp", "tp"]}]} {
 func.func @layer.forward(%x: !x, %ids: !ids) -> !x attributes {mg.block = "layer", mg.pass = "forward"} {

@@ -6,7 +6,7 @@
 !ids = tensor<16x4x2xi32, #mg.layout<s, b, k>>
 !rows = tensor<128x8xf32, #mg.layout<c, h>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "s", axes = ["tp"]}]} {
 func.func @experts(%x: !x, %ids: !ids) -> !x attributes {mg.block} {
   %rows = mg.dispatch %x to %ids {count = 6 : i64} : (!x, !ids) -> !rows

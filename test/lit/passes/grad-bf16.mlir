@@ -13,7 +13,7 @@
 !s = tensor<4xf32, #mg.layout<s>>
 !ids = tensor<4xi32, #mg.layout<s>>
 
-module attributes {mg.training = {split_backward = false, dtype = bf16, gradient_dtype = f32}} {
+module attributes {mg.training = #mg.training<split_backward = false, dtype = bf16, gradient_dtype = f32>} {
 
 // A matrix product, a sum over rows and a norm's weights: their results alone are f32. Gradients of activations stay bf16.
 // CHECK-LABEL: func.func @layer.backward(

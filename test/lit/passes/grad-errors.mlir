@@ -3,7 +3,7 @@
 !x = tensor<4x2x8xf32, #mg.layout<s, b, d>>
 !w = tensor<8xf32, #mg.layout<d>>
 
-module attributes {mg.training = {split_backward = false}} {
+module attributes {mg.training = #mg.training<split_backward = false>} {
 
 // Angles that are learned would get no gradient.
 func.func @learned_angles(%x: !x, %w: !w {mg.param = {tensor = "w"}}) -> !x attributes {mg.block} {
@@ -21,7 +21,7 @@ func.func @learned_angles(%x: !x, %w: !w {mg.param = {tensor = "w"}}) -> !x attr
 !k = tensor<4x3xf32, #mg.layout<s, k>>
 !i = tensor<4x3xi32, #mg.layout<s, k>>
 
-module attributes {mg.training = {split_backward = false}} {
+module attributes {mg.training = #mg.training<split_backward = false>} {
 
 // The load has one place.
 func.func @two_loads(%x: !l, %b: !e {mg.param = {tensor = "b", mean_load = 4.0 : f64}},

@@ -6,7 +6,7 @@
 !fh = tensor<16x8xf32, #mg.layout<f, h>>
 !f = tensor<16xf32, #mg.layout<f>>
 
-module attributes {mg.training = {split_backward = false}} {
+module attributes {mg.training = #mg.training<split_backward = false>} {
 
 // A frozen weight has no gradient, and nothing is saved for one.
 // CHECK-LABEL: func.func @product.forward(

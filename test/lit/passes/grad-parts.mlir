@@ -7,7 +7,7 @@
 !w = tensor<2x16x8xf32, #mg.layout<j, f, h>>
 !b = tensor<16xf32, #mg.layout<f>>
 
-module attributes {mg.training = {split_backward = false}} {
+module attributes {mg.training = #mg.training<split_backward = false>} {
 
 // Backward needs both parts: the whole is saved, once, and the activation recomputed. Their cotangents are joined.
 // CHECK-LABEL: func.func @gate.forward(

@@ -6,7 +6,7 @@
 !sf = tensor<4x16xf32, #mg.layout<s, f>>
 !hf = tensor<8x16xf32, #mg.layout<h, f>>
 
-module attributes {mg.training = {split_backward = true}} {
+module attributes {mg.training = #mg.training<split_backward = true>} {
 // CHECK-NOT:   @mlp.backward
 // CHECK-LABEL: func.func @mlp.weight(
 // CHECK-SAME:    %[[DZ:[a-z0-9]+]]: tensor<4x16xf32, #mg.layout<s, f>> {mg.arg = "split", mg.index = 0 : i64}

@@ -5,7 +5,7 @@
 !hf = tensor<8x16xf32, #mg.layout<h, f>>
 !f = tensor<16xf32, #mg.layout<f>>
 
-module attributes {mg.training = {split_backward = false}} {
+module attributes {mg.training = #mg.training<split_backward = false>} {
 
 // The gradient of a product is two products; forward saves the operand that the weights' gradient needs.
 // CHECK-LABEL: func.func @product.forward(

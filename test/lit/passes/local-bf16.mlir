@@ -7,7 +7,7 @@
 !d = tensor<64x32xbf16, #mg.layout<f, h>>
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f", axes = ["tp"]}, {dimension = "s", axes = ["tp"], with = "h", yields}],
-                   mg.training = {split_backward = false, dtype = bf16, gradient_dtype = f32}} {
+                   mg.training = #mg.training<split_backward = false, dtype = bf16, gradient_dtype = f32>} {
 // CHECK-LABEL: func.func @mlp.forward(
 // CHECK:         mg.all_gather %{{.*}} : tensor<8x2x32xbf16, {{.*}}> -> tensor<16x2x32xbf16
 // CHECK:         mg.reduce_scatter %{{.*}} : tensor<16x2x32xbf16, {{.*}}> -> tensor<8x2x32xbf16

@@ -1,6 +1,6 @@
 // RUN: %mg-opt %s --mg-local | FileCheck %s --enable-var-scope
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.placement = [], mg.training = {split_backward = false}} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.placement = [], mg.training = #mg.training<split_backward = false>} {
 
 // Arguments have the shape of a rank's block and keep their global type.
 // CHECK-LABEL: func.func @shapes(

@@ -10,7 +10,7 @@
 !weights = tensor<16x4x6xf32, #mg.layout<s, b, k>>
 !experts = tensor<16x4x6xi32, #mg.layout<s, b, k>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "s", axes = ["tp"], with = "h", yields},
                   {dimension = "s", axes = ["tp"], with = "e", yields}]} {
 

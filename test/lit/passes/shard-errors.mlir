@@ -18,7 +18,7 @@ module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{axes = ["tp"]}]}
 
 // -----
 
-module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f", axes = ["tp"]}], mg.training = {split_backward = false}} {
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f", axes = ["tp"]}], mg.training = #mg.training<split_backward = false>} {
 // expected-error@+1 {{dimension 'f' of size 15 does not divide over ["tp"] of extent 2; possible sizes: 14, 16 (mesh_c5)}}
 func.func @gate(%x: tensor<4x15xf32, #mg.layout<s, f>>) -> tensor<4x15xf32, #mg.layout<s, f>> attributes {mg.block = "gate", mg.pass = "forward"} {
   %a = mg.gelu %x {form = "tanh"} : (tensor<4x15xf32, #mg.layout<s, f>>) -> tensor<4x15xf32, #mg.layout<s, f>>
@@ -35,7 +35,7 @@ module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f",
 // -----
 
 // b and p are in no tensor together, but in the op that looks rows up by position.
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "p", axes = ["dp"]}], mg.training = {split_backward = false}} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data>, mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "p", axes = ["dp"]}], mg.training = #mg.training<split_backward = false>} {
 func.func @embed(%ids: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "positions"}, %table: tensor<8x4xf32, #mg.layout<p, h>> {mg.param = {tensor = "p"}})
     -> tensor<4x2x4xf32, #mg.layout<s, b, h>> attributes {mg.block = "embed", mg.pass = "forward"} {
   // expected-error@+1 {{axis 'dp' splits dimension 'b' and dimension 'p'; expected rows of mg.placement without a common axis where their dimensions meet}}

@@ -8,7 +8,7 @@
 !we = tensor<2x8x8xf32, #mg.layout<j, d, e>>
 !sbe = tensor<16x4x8xf32, #mg.layout<s, b, e>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = #mg.training<split_backward = false>,
   mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "f", axes = ["tp"]}, {dimension = "v", axes = ["tp"]},
                   {dimension = "s", axes = ["tp"], with = "h", yields}, {dimension = "s", axes = [], ops = ["relocate"]},
                   {dimension = "s", axes = [], ops = ["add"], tag = "placed"},

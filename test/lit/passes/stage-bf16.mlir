@@ -21,8 +21,8 @@
 #x = #mg.layout<s, b [dp], h>
 
 module attributes {mg.mesh = #mg.mesh<dp = 2 : data>,
-                   mg.training = {sequence_length = 4, micro_batch_size = 2, global_batch_size = 4, microbatches = 1, vocabulary = 32,
-                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, dtype = bf16, gradient_dtype = f32}} {
+                   mg.training = #mg.training<sequence_length = 4, micro_batch_size = 2, global_batch_size = 4, microbatches = 1, vocabulary = 32,
+                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, dtype = bf16, gradient_dtype = f32>} {
 func.func @embed.forward(%ids: !i {mg.data = "tokens", mg.type = tensor<4x4xi32, #mg.layout<s, b [dp]>>},
     %t: !v {mg.param = {tensor = "wte", file_shape = array<i64: 32, 8>}, mg.type = tensor<32x8xbf16, #mg.layout<v, h>>})
     -> (!x {mg.type = tensor<4x4x8xbf16, #x>}) attributes {mg.block = "embed", mg.pass = "forward"} {

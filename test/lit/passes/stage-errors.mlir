@@ -1,13 +1,13 @@
 // RUN: %mg-opt %s --mg-stage -split-input-file -verify-diagnostics
 
 // expected-error@+1 {{mg.training: virtual_stages = 0; expected at least 1}}
-module attributes {mg.mesh = #mg.mesh<>, mg.training = {virtual_stages = 0}} {
+module attributes {mg.mesh = #mg.mesh<>, mg.training = #mg.training<virtual_stages = 0>} {
 }
 
 // -----
 
 // expected-error@+1 {{0 layers do not fill 2 stages x 9223372036854775807 virtual stages; at most 0 chunks}}
-module attributes {mg.mesh = #mg.mesh<pp = 2 : stage>, mg.training = {virtual_stages = 9223372036854775807}} {
+module attributes {mg.mesh = #mg.mesh<pp = 2 : stage>, mg.training = #mg.training<virtual_stages = 9223372036854775807>} {
 func.func @head.forward() -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}, tensor<f32, #mg.layout<>> {mg.result = "tokens"})
     attributes {mg.block = "head", mg.pass = "forward"} {
   %0 = mg.zero : tensor<f32, #mg.layout<>>

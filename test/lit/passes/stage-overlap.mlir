@@ -14,8 +14,8 @@
 #x = #mg.layout<s [tp], b [dp], h>
 
 module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>,
-                   mg.training = {sequence_length = 4, micro_batch_size = 2, global_batch_size = 8, microbatches = 2, vocabulary = 32,
-                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, bucket_elements = 16}} {
+                   mg.training = #mg.training<sequence_length = 4, micro_batch_size = 2, global_batch_size = 8, microbatches = 2, vocabulary = 32,
+                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, bucket_elements = 16>} {
 func.func @embed.forward(%ids: !i {mg.data = "tokens", mg.type = tensor<4x4xi32, #mg.layout<s [tp], b [dp]>>},
     %t: !v {mg.param = {tensor = "wte", file_shape = array<i64: 32, 8>}, mg.type = tensor<32x8xf32, #mg.layout<v [tp], h>>})
     -> (!x {mg.type = tensor<4x4x8xf32, #x>}) attributes {mg.block = "embed", mg.pass = "forward"} {

@@ -11,8 +11,8 @@
 #x = #mg.layout<s, b [dp], h>
 
 module attributes {mg.mesh = #mg.mesh<dp = 2 : data>,
-                   mg.training = {sequence_length = 2, micro_batch_size = 2, global_batch_size = 4, microbatches = 1, vocabulary = 12288,
-                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false}} {
+                   mg.training = #mg.training<sequence_length = 2, micro_batch_size = 2, global_batch_size = 4, microbatches = 1, vocabulary = 12288,
+                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false>} {
 func.func @embed.forward(%ids: !i {mg.data = "tokens", mg.type = tensor<2x4xi32, #mg.layout<s, b [dp]>>},
     %t: !v {mg.param = {tensor = "wte", file_shape = array<i64: 12288, 16>}, mg.type = tensor<12288x16xf32, #mg.layout<v, h>>})
     -> (!x {mg.type = tensor<2x4x16xf32, #x>}) attributes {mg.block = "embed", mg.pass = "forward"} {

@@ -17,7 +17,7 @@
 !w = tensor<128x8xf32, #mg.layout<v, h>>
 !one = tensor<f32, #mg.layout<>>
 
-module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.training = {loss_tile = 4 : i64}} {
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.training = #mg.training<loss_tile = 4>} {
 
 // CHECK-LABEL: func.func @head.forward(
 func.func @head.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %labels: !i {mg.data = "labels"},
