@@ -256,7 +256,7 @@ static LogicalResult verifyPacked(Operation *op, Value vector, ValueRange scalar
 }
 
 LogicalResult BucketOp::verify() {
-  if (llvm::is_contained(plan::enumNames<plan::BucketUse>, getUse()))
+  if (llvm::is_contained(plan::enumNames<plan::BucketUse>, std::string_view(getUse())))
     return success();
   return emitOpError() << "use = '" << getUse() << "'; expected one of "
                        << fmt::format("{}", fmt::join(plan::enumNames<plan::BucketUse>, ", ")) << " (bucket_c1)";
