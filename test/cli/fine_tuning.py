@@ -102,6 +102,17 @@ class FineTuning(unittest.TestCase):
                               (chat("a", "b") | {"chat_template_kwargs": {"x": 1}}, '"x" is not read by')):
             write_lines("bad.jsonl", [line])
             expect(1, ["mgrun: bad.jsonl: ", message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP)
+        known = ("{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<|im_start|>{{ m.content }}"
+                 "{% for t in (m.tool_calls or [])[:1] %}{{ t.function.name }}{% endfor %}\n{% endif %}{% endfor %}Be kind.")
+        pathlib.Path("t.jinja").write_text(known)
+        call = {"function": {"name": "f", "arguments": {}}}
+        for messages, message in (([chat("2+2=4, yes?", "yes", role="Assistant"), chat("sure?", "I am")], 'message 1: its "content" is not in'),
+                                  ([{"messages": [{"role": "developer", "content": "Be kind."}]}, chat("a", "b")],
+                                   'message 0: its "content" is not in'),
+                                  ([chat("a", "b", tool_calls=[call, call])], "message 1: call 1 is not in")):
+            write_lines("bad.jsonl", [{"messages": sum((each["messages"] for each in messages), [])}])
+            expect(1, ["bad.jsonl: line 1: t.jinja: " + message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP,
+                   "--chat-template", "t.jinja")
         pathlib.Path("t.jinja").write_bytes(b"\xff\xfe{{ messages }}")
         expect(1, "t.jinja: byte 0xff at position 0 is not UTF-8", "mgrun", "model", *SFT, *STEP, "--chat-template", "t.jinja")
         for text, message in (("", "t.jinja: is empty, expected a template in Jinja"),

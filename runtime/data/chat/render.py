@@ -97,7 +97,7 @@ class Chat:
         self.text, self.marked = renderer.render(chat, self.messages)
 
     def answer(self):
-        self.verify_contents()
+        self.verify_messages()
         learned = self.chat["learned"]
         if not self.renderer.has_marks:
             parts = [self.part_of(i) for i in learned]
@@ -157,16 +157,33 @@ class Chat:
         except Exception:
             return None
 
-    def has_content(self, i):
-        content = self.messages[i].get("content")
-        return isinstance(content, str) and content.strip() != ""
+    def verify_messages(self):
+        """Each message is in the text: a mark in the place of its content is, for the content itself may stand elsewhere."""
+        marked = [with_marks(i, message) for i, message in enumerate(self.messages)]
+        text = self.rendered([message for message, _ in marked]) or ""
+        for i, (message, marks) in enumerate(marked):
+            if all(mark in text for mark in marks):
+                continue
+            alone = self.rendered([*self.messages[:i], message, *self.messages[i + 1:]])
+            for mark, name in marks.items():
+                if alone is not None and mark not in alone and json.dumps(mark)[1:-1] not in alone:
+                    raise Refused(f"message {i}: {name} is not in the text that the template makes of the conversation")
 
-    def verify_contents(self):
-        for i in range(len(self.messages)):
-            if self.has_content(i) and self.messages[i]["content"].strip() not in self.text:
-                changed = [*self.messages[:i], {**self.messages[i], "content": PROBE}, *self.messages[i + 1:]]
-                if PROBE not in (self.rendered(changed) or PROBE):
-                    raise Refused(f'message {i}: its "content" is not in the text that the template makes of the conversation')
+
+def with_marks(i, message):
+    """The message with marks in the places of its content and of the names of its calls, and what each mark stands for."""
+    marked, marks = dict(message), {}
+    content = message.get("content")
+    if isinstance(content, str) and content.strip() != "":
+        marked["content"] = f"{PROBE}{i}{PROBE}"
+        marks[marked["content"]] = 'its "content"'
+    for k, call in enumerate(message.get("tool_calls") or []):
+        mark = f"{PROBE}{i}.{k}{PROBE}"
+        renamed = {**call.get("function", call), "name": mark}
+        marked["tool_calls"] = [*marked["tool_calls"][:k], {**call, "function": renamed} if "function" in call else renamed,
+                                *marked["tool_calls"][k + 1:]]
+        marks[mark] = f"call {k}"
+    return marked, marks
 
 
 def whole_marks(tail, alone):
