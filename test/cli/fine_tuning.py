@@ -2,12 +2,13 @@
 import gzip
 import json
 import pathlib
+import shlex
 import shutil
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-from tool_runs import CLEAN, GOLDEN, compile_plan, enter_folder, expect, records, run  # noqa: E402
+from tool_runs import BIN, CLEAN, GOLDEN, compile_plan, enter_folder, expect, records, run  # noqa: E402
 
 MODEL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 16, "intermediate_size": 16,
          "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
@@ -67,6 +68,11 @@ class FineTuning(unittest.TestCase):
         vocabulary = json.loads(pathlib.Path("tokenizer/tokenizer.json").read_text())
         names = {id: text for text, id in vocabulary["model"]["vocab"].items()} | {t["id"]: t["content"] for t in vocabulary["added_tokens"]}
         return [names[id].replace("Ġ", " ").replace("Ċ", "\n") for id in ids]
+
+    def test_less_memory_than_templates_may_have(self):
+        show = [BIN / "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--count", 1]
+        for flags in "-v", "-Sv":
+            run("bash", "-c", f"ulimit {flags} 4000000; exec " + shlex.join(map(str, show)))
 
     def test_what_is_learned(self):
         line = chat("a", "b")
@@ -128,6 +134,25 @@ class FineTuning(unittest.TestCase):
         expect(1, "--chat-template-kwargs: is [1], expected a JSON object", "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", "[1]")
         expect(1, '--chat-template-kwargs: "think" is not read by', "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", '{"think": 1}')
         expect(2, "--sft-learn", "mgrun", "model", *SFT, *STEP, "--sft-learn", "some")
+
+    def test_damaged_folders(self):
+        config = json.loads(pathlib.Path("tokenizer/tokenizer_config.json").read_text())
+        expected = 'expected a text, or a list of objects with "name" and "template", one of them with the name "default"'
+        cases = [("tokenizer_config.json", f"is {text}, expected an object", text) for text in ("[1]", "null")]
+        cases += [("tokenizer_config.json", ["chat_template: is " + json.dumps(value, separators=(",", ":")), expected], json.dumps(config | {"chat_template": value}))
+                  for value in (5, "", [], {}, [{"name": "rag", "template": "x"}])]
+        cases += [("chat_template.jinja", "has 4194305 bytes, expected at most 4194304", " " * (4194304 + 1)),
+                  ("tokenizer_config.json", "chat_template: has 4194305 bytes, expected at most 4194304",
+                   json.dumps(config | {"chat_template": " " * (4194304 + 1)}))]
+        cases += [(name, "cannot open", None) for name in ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json")]
+        for name, message, text in cases:
+            shutil.rmtree("damaged", ignore_errors=True)
+            shutil.copytree("tokenizer", "damaged")
+            path = pathlib.Path("damaged") / name
+            path.unlink(missing_ok=True)
+            path.write_text(text) if text is not None else path.symlink_to("missing")
+            parts = [message] if isinstance(message, str) else message
+            expect(1, [f"damaged/{name}: ", *parts], "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "damaged")
 
     def test_saved_folder_is_whole(self):
         run("mgrun", "model", *SFT, *STEP, "--save", "saved")

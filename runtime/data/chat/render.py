@@ -21,7 +21,7 @@ import threading  # noqa: E402
 import time  # noqa: E402
 
 PROBE = "\ufdd0"  # stands for a message's content: a character that Unicode gives to nobody
-MOST_BYTES = 8 << 30  # memory of a process that renders: a template may never end
+MOST_BYTES = 8 << 30  # memory of a process that renders, if it may have as much: a template may never end
 
 
 class Refused(Exception):
@@ -254,7 +254,9 @@ def main():
         request = json.loads(line)
         try:
             if "template" in request:
-                resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+                limits = resource.getrlimit(resource.RLIMIT_AS)
+                resource.setrlimit(resource.RLIMIT_AS, [MOST_BYTES if limit == resource.RLIM_INFINITY else min(limit, MOST_BYTES)
+                                                        for limit in limits])
                 renderer = Renderer(request["template"], request["variables"])
                 answer = {"has_marks": renderer.has_marks, "names": renderer.names, "variables": renderer.read}
             elif "parquet" in request:
