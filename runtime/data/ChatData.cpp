@@ -18,10 +18,10 @@ namespace mgc {
 
 namespace {
 
-constexpr int kVersionOfTexts = 1; // another one, when equal conversations may have other texts
+constexpr int kVersionOfTexts = 2; // another one, when equal conversations may have other texts
 
 struct ChatCounts {
-  int64_t cut = 0, leftOut = 0;
+  int64_t cut = 0, leftOut = 0, shortened = 0;
 };
 
 class ChatData final : public DataSource {
@@ -32,7 +32,7 @@ public:
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
   }
 
-  void add(ChatTokens chat, int64_t line) {
+  void add(ChatTokens chat, const LineText &text) {
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
@@ -41,7 +41,7 @@ public:
                      [](bool b) { return b; }))
       ++counts_.leftOut;
     else
-      chats_.push_back(std::move(chat)), lines_.push_back(line);
+      chats_.push_back(std::move(chat)), lines_.push_back(text.line), counts_.shortened += text.chat.shortened;
   }
 
   // Conversations, in an order of their own, fill a sample as long as the next one fits.
@@ -77,6 +77,8 @@ public:
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
       text += fmt::format("; {} left out, for nothing in them is learned", counts_.leftOut);
+    if (counts_.shortened > 0)
+      text += fmt::format("; {} earlier answers without their thoughts, which the template drops", counts_.shortened);
     return text;
   }
   std::string describeBatch(int64_t first) override {
@@ -165,7 +167,7 @@ public:
     MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
     if (text.isPair)
       tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
-    data_.add(std::move(tokens), text.line);
+    data_.add(std::move(tokens), text);
     return Status::ok();
   }
 

@@ -69,6 +69,19 @@ class FineTuning(unittest.TestCase):
         names = {id: text for text, id in vocabulary["model"]["vocab"].items()} | {t["id"]: t["content"] for t in vocabulary["added_tokens"]}
         return [names[id].replace("Ġ", " ").replace("Ċ", "\n") for id in ids]
 
+    def test_thoughts_that_the_template_drops(self):
+        thought = "<think>\nbecause\n</think>\n\nso it is"
+        pathlib.Path("t.jinja").write_text(TEMPLATE.replace("m.content", "m.content.split('</think>')[-1]"))
+        flags = ["--tokenizer-model", "tokenizer", "--chat-template", "t.jinja"]
+        write_lines("thoughts.jsonl", [chat("why?", thought)])
+        for learn in "answers", "all":
+            expect(1, 'thoughts.jsonl: line 1: t.jinja: message 1: the template drops a part of its "content"', "mgc-data", "show",
+                   "thoughts.jsonl", *flags, "--sft-learn", learn)
+        write_lines("thoughts.jsonl", [{"messages": chat("why?", thought)["messages"] + chat("a", "b")["messages"]}] * 2)
+        for _ in range(2):  # rendered, and kept
+            done = run("mgrun", "model", "--data", "thoughts.jsonl", "--sft", *flags, *STEP, "--data-cache-path", "kept_thoughts")
+            self.assertIn("; 2 earlier answers without their thoughts, which the template drops", done.stderr)
+
     def test_less_memory_than_templates_may_have(self):
         show = [BIN / "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--count", 1]
         for flags in "-v", "-Sv":

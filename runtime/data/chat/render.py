@@ -2,11 +2,11 @@
 # learned. A process that mgrun and mgc-data start (RenderProcess.h); a request and its answer are a line of JSON each.
 #
 #   {"template": TEXT, "variables": {"bos_token": "<s>", ..}}     {"has_marks": BOOL, "names": [..], "variables": [..]}
-#   {"chats": [{"messages": [..], "tools": [..], "variables": {..}, "learned": [1, 3], "is_every_answer": BOOL}, ..]}
-#                                                                 {"texts": [{"text": TEXT, "parts": [[8, 12], ..]}, ..]}
+#   {"chats": [{"messages": [..], "tools": [..], "variables": {..}, "learned": [1, 3], "is_every_answer": BOOL,
+#              "is_all_learned": BOOL}, ..]}                      {"texts": [{"text": TEXT, "parts": [[8, 12], ..], "shortened": 0}, ..]}
 #   {"parquet": FILE, "lines": FILE}                              {"rows": N}
 #
-# Parts are bytes of the text. What is wrong is {"error": TEXT}, in the place of an answer or of one of its texts.
+# Parts are bytes of the text. Shortened: earlier answers of which the text has not all. What is wrong is {"error": TEXT}, in the place of an answer or of one of its texts.
 import sys
 
 sys.path = [folder for folder in sys.path if folder]  # no modules of the working folder
@@ -105,7 +105,26 @@ class Chat:
             parts = self.marked
         else:
             parts = [part for i in learned for part in self.marked_part_of(i)]
-        return {"text": self.text, "parts": in_bytes(self.text, parts)}
+        return {"text": self.text, "parts": in_bytes(self.text, parts), "shortened": self.shortened_answers()}
+
+    def shortened_answers(self):
+        """The learned answers that the template shortens: of earlier ones many templates drop the thoughts. In the last answer
+        they would be missing from what is learned."""
+        answers = [i for i, message in enumerate(self.messages) if message.get("role") == "assistant"]
+        learned = answers if self.chat["is_all_learned"] else self.chat["learned"]
+        text, shortened = without_space(self.text), 0
+        for i in learned:
+            missing = next((name for name in ("content", REASONING[0]) if not self.is_whole(self.messages[i].get(name), text)), None)
+            if missing and i >= answers[-1]:
+                raise Refused(f'message {i}: the template drops a part of its "{missing}" (thoughts?), which would be missing from '
+                              "what is learned; expected a template that keeps it (--chat-template FILE), or the message without it")
+            shortened += missing is not None
+        return shortened
+
+    @staticmethod
+    def is_whole(value, text):
+        """Whether the text has all of a field but for white space."""
+        return not isinstance(value, str) or any(without_space(form) in text for form in (value, to_json(value)[1:-1]))
 
     def marked_part_of(self, i):
         begin, end = self.part_of(i)
@@ -184,6 +203,10 @@ def with_marks(i, message):
                                 *marked["tool_calls"][k + 1:]]
         marks[mark] = f"call {k}"
     return marked, marks
+
+
+def without_space(text):
+    return "".join(text.split())
 
 
 def whole_marks(tail, alone):
