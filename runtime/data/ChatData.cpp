@@ -68,6 +68,10 @@ public:
     return Status::ok();
   }
 
+  // Where the conversation of a line, from 0, stands in the file.
+  std::string placeOf(int64_t line) const {
+    return fmt::format("{} {}", path_.ends_with(".parquet") ? "row" : "line", line + 1);
+  }
   std::string describe() const override {
     std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
                                    samples_.size(), shape_.length);
@@ -85,7 +89,8 @@ public:
     return listSamples(path_, shape_.samples, [&](int64_t i) {
       std::string text;
       for (const int64_t chat : chatsAt(first, i))
-        text += fmt::format("{}{}", text.empty() ? "line " : ", ", lines_[static_cast<size_t>(chat)] + 1);
+        text += text.empty() ? placeOf(lines_[static_cast<size_t>(chat)])
+                             : fmt::format(", {}", lines_[static_cast<size_t>(chat)] + 1);
       return text;
     });
   }
@@ -145,7 +150,7 @@ public:
     MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t number) {
       if (line.find_first_not_of(" \t") == std::string_view::npos)
         return Status::ok();
-      Result<OrderedJson> json = parseOrderedJson(line);
+      Result<OrderedJson> json = parseChatLine(line, options_.chats.form);
       lines.push_back(json.isOk() ? readChatLine(json.take(), options_.chats.form) : json.status());
       numbers.push_back(number);
       return Status::ok();
@@ -153,7 +158,7 @@ public:
     MGC_ASSIGN(texts, textsOf(lines));
     for (size_t i = 0; i < lines.size(); ++i) {
       if (!texts[i].isOk())
-        return Status(texts[i].status()).at(fmt::format("line {}", numbers[i] + 1));
+        return Status(texts[i].status()).at(data_.placeOf(numbers[i]));
       texts[i]->line = numbers[i];
       MGC_TRY(add(*texts[i]));
       if (kept)
@@ -164,7 +169,7 @@ public:
 
   Status add(const LineText &text) {
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
-    MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
+    MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
       tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
     data_.add(std::move(tokens), text);

@@ -112,6 +112,20 @@ class FineTuning(unittest.TestCase):
         self.assertEqual(loss("--data-cache-path", "kept"), plain)
         self.assertNotIn(b"hat", kept.read_bytes())
 
+    def test_rows_of_parquet(self):
+        """By a module in the place of pyarrow."""
+        folder = pathlib.Path("modules/pyarrow")
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        (folder / "parquet.py").write_text(
+            "class ParquetFile:\n    def __init__(self, path): pass\n    def iter_batches(self): return [self]\n"
+            f"    def to_pylist(self): return [{chat('a', 'b')} | {{'score': float(text)}} for text in ('nan', '1')]\n")
+        pathlib.Path("rows.parquet").touch()
+        show = ["mgc-data", "show", "rows.parquet", "--tokenizer-model", "tokenizer"]
+        environment = {"env": CLEAN | {"PYTHONPATH": "modules"}}
+        expect(1, 'rows.parquet: row 1: "score": has NaN or Infinity', *show, **environment)
+        self.assertIn("rows.parquet: row 2; ", run(*show, "--sft-ignore-fields", "score", **environment).stdout)
+
     def test_refusals(self):
         for line, message in ((chat("a", "b", tool_calls=[{"function": {"name": "f", "arguments": {}}}]),
                                'line 1: message 1: "tool_calls" is not read by the chat template of tokenizer'),
