@@ -171,12 +171,28 @@ public:
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
     MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
-      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+      MGC_TRY(putAround(tokens));
     data_.add(std::move(tokens), text);
     return Status::ok();
   }
 
 private:
+  // The tokens that the tokenizer puts before a text, unless the prompt begins with them, and the end token.
+  Status putAround(ChatTokens &tokens) {
+    if (!begin_) {
+      std::vector<int32_t> plain, whole;
+      MGC_TRY(encoder_->encode("a", /*special=*/false, plain));
+      MGC_TRY(encoder_->encode("a", /*special=*/true, whole));
+      begin_.emplace(whole.begin(), std::ranges::search(whole, plain).begin());
+    }
+    if (std::ranges::mismatch(*begin_, tokens.ids).in1 != begin_->end()) {
+      tokens.ids.insert(tokens.ids.begin(), begin_->begin(), begin_->end());
+      tokens.isLearned.insert(tokens.isLearned.begin(), begin_->size(), false);
+    }
+    tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+    return Status::ok();
+  }
+
   Result<std::vector<Result<LineText>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
     std::vector<Result<LineText>> out;
     std::vector<Conversation> chats;
@@ -214,6 +230,7 @@ private:
   const Tokenizer &tokenizer_;
   ChatTemplate *template_; // null: there is none
   std::unique_ptr<Encoder> encoder_;
+  std::optional<std::vector<int32_t>> begin_; // tokens that it puts before a text, once they are known
   ChatData &data_;
 };
 
