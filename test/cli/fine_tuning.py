@@ -82,6 +82,15 @@ class FineTuning(unittest.TestCase):
             done = run("mgrun", "model", "--data", "thoughts.jsonl", "--sft", *flags, *STEP, "--data-cache-path", "kept_thoughts")
             self.assertIn("; 2 earlier answers without their thoughts, which the template drops", done.stderr)
 
+    def test_long_conversations(self):
+        """The time is not the square of the length: that was half a minute."""
+        messages = sum((chat(f"question {i}", f"answer {i * i}")["messages"] for i in range(1500)), [])
+        write_lines("long.jsonl", [{"messages": messages}])
+        shown = run("mgc-data", "show", "long.jsonl", "--tokenizer-model", "tokenizer", "--json", "--seq", 65536, timeout=12).stdout
+        document = json.loads(shown)["documents"][0]
+        learned = [is_learned and not before for is_learned, before in zip(document["learned"], [False, *document["learned"]])]
+        self.assertEqual(sum(learned), 1500)
+
     def test_less_memory_than_templates_may_have(self):
         show = [BIN / "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--count", 1]
         for flags in "-v", "-Sv":

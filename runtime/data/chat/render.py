@@ -20,6 +20,7 @@ import signal  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
+MANY = 8  # learned messages, of which some are alike
 PROBE = "\ufdd0"  # stands for a message's content: a character that Unicode gives to nobody
 MOST_BYTES = 8 << 30  # memory of a process that renders, if it may have as much: a template may never end
 
@@ -95,10 +96,15 @@ class Chat:
     def __init__(self, renderer, chat):
         self.renderer, self.chat, self.messages = renderer, chat, [with_reasoning(m) for m in chat["messages"]]
         self.text, self.marked = renderer.render(chat, self.messages)
+        self.with_marks = [with_marks(i, message) for i, message in enumerate(self.messages)]
+        self.marked_text = self.rendered([message for message, _ in self.with_marks]) or ""
+        self.parts = {}  # by message
 
     def answer(self):
         self.verify_messages()
         learned = self.chat["learned"]
+        if len(learned) >= MANY and not (self.renderer.has_marks and self.chat["is_every_answer"]):
+            self.find_alike(learned)
         if not self.renderer.has_marks:
             parts = [self.part_of(i) for i in learned]
         elif self.chat["is_every_answer"]:
@@ -132,7 +138,52 @@ class Chat:
             return [[begin, end]]
         return [[max(begin, b), min(end, e)] for b, e in self.marked if b < end and e > begin]
 
+    def find_alike(self, learned):
+        """The parts of messages that stand alike: the first and the last of them are found by rendering; those between have the same
+        distances from their contents. So the time of a long conversation is not the square of its length."""
+        places, between = self.places_of_contents()
+        alike = {}
+        for i in learned if places else []:
+            around = tuple(message["role"] for message in self.messages[max(0, i - 1):i + 2])
+            alike.setdefault((around, between[i], between[i + 1]), []).append(i)
+        for group in alike.values():
+            ends = group[0], group[-1]
+            (begin, end), other = [[self.part_of(i)[side] - places[i][side] for side in (0, 1)] for i in ends]
+            at = places[ends[0]][0]
+            prompt = self.rendered(self.messages[:ends[0]], self.messages[ends[0]]["role"] == "assistant") or ""
+            behind = prompt[at:at + 1] or None  # a content that begins so may be longer in common with the prompt
+            like_prompt = {i for i in group if self.text[places[i][0]] == behind}
+            if other == [begin, end] and not like_prompt.intersection(ends):
+                self.parts |= {i: [places[i][0] + begin, places[i][1] + end] for i in group if i not in like_prompt}
+
+    def places_of_contents(self):
+        """Where each content stands, and the texts around them; none where a message has more, or the template changes contents."""
+        if any(message.keys() - {"role", "content"} or list(marks) != [message["content"]] for message, marks in self.with_marks):
+            return None, []
+        between, rest = [], self.marked_text
+        for message, _ in self.with_marks:
+            before, mark, rest = rest.partition(message["content"])
+            if not mark or PROBE in before:
+                return None, []
+            between.append(before)
+        between.append(rest)
+        places, at = [], 0
+        for i, message in enumerate(self.messages):
+            at, content = at + len(between[i]), message["content"]
+            forms = (content, content.strip(), content.lstrip(), content.rstrip())
+            form = next((form for form in forms if self.text.startswith(form + between[i + 1], at)), None)
+            if form is None or not self.text.startswith(between[i], at - len(between[i])):
+                return None, []
+            places.append((at, at + len(form)))
+            at += len(form)
+        return (places, between) if at + len(rest) == len(self.text) and PROBE not in rest else (None, [])
+
     def part_of(self, i):
+        if i not in self.parts:
+            self.parts[i] = self.part_by_rendering(i)
+        return self.parts[i]
+
+    def part_by_rendering(self, i):
         """Where the message stands: what the template makes of the messages up to it is longer by it than of those before it,
         with the prompt of an answer. Where the template changes earlier messages (drops their thoughts), the content is found
         by another in its place."""
@@ -178,10 +229,8 @@ class Chat:
 
     def verify_messages(self):
         """Each message is in the text: a mark in the place of its content is, for the content itself may stand elsewhere."""
-        marked = [with_marks(i, message) for i, message in enumerate(self.messages)]
-        text = self.rendered([message for message, _ in marked]) or ""
-        for i, (message, marks) in enumerate(marked):
-            if all(mark in text for mark in marks):
+        for i, (message, marks) in enumerate(self.with_marks):
+            if all(mark in self.marked_text for mark in marks):
                 continue
             alone = self.rendered([*self.messages[:i], message, *self.messages[i + 1:]])
             for mark, name in marks.items():
@@ -231,7 +280,14 @@ def in_bytes(text, parts):
             merged[-1][1] = max(end, merged[-1][1])
         elif begin < end:
             merged.append([begin, end])
-    return merged if text.isascii() else [[len(text[:at].encode()) for at in part] for part in merged]
+    if text.isascii():
+        return merged
+    at = count = 0
+    for part in merged:
+        for side in (0, 1):
+            count, at = count + len(text[at:part[side]].encode()), part[side]
+            part[side] = count
+    return merged
 
 
 def rendered(renderer, chat, line):
