@@ -75,7 +75,8 @@ class FineTuning(unittest.TestCase):
         flags = ["--tokenizer-model", "tokenizer", "--chat-template", "t.jinja"]
         write_lines("thoughts.jsonl", [chat("why?", thought)])
         for learn in "answers", "all":
-            expect(1, 'thoughts.jsonl: line 1: t.jinja: message 1: the template drops a part of its "content"', "mgc-data", "show",
+            expect(1, 'thoughts.jsonl: line 1: t.jinja: message 1: the template drops a part of its "content" (thoughts?); expected one that keeps it '
+                      "(--chat-template FILE), or the message without it", "mgc-data", "show",
                    "thoughts.jsonl", *flags, "--sft-learn", learn)
         write_lines("thoughts.jsonl", [{"messages": chat("why?", thought)["messages"] + chat("a", "b")["messages"]}] * 2)
         for _ in range(2):  # rendered, and kept

@@ -122,8 +122,8 @@ class Chat:
         for i in learned:
             missing = next((name for name in ("content", REASONING[0]) if not self.is_whole(self.messages[i].get(name), text)), None)
             if missing and i >= answers[-1]:
-                raise Refused(f'message {i}: the template drops a part of its "{missing}" (thoughts?), which would be missing from '
-                              "what is learned; expected a template that keeps it (--chat-template FILE), or the message without it")
+                raise Refused(f'message {i}: the template drops a part of its "{missing}" (thoughts?); expected one that keeps it '
+                              "(--chat-template FILE), or the message without it")
             shortened += missing is not None
         return shortened
 
@@ -235,7 +235,8 @@ class Chat:
             alone = self.rendered([*self.messages[:i], message, *self.messages[i + 1:]])
             for mark, name in marks.items():
                 if alone is not None and mark not in alone and json.dumps(mark)[1:-1] not in alone:
-                    raise Refused(f"message {i}: {name} is not in the text that the template makes of the conversation")
+                    raise Refused(f"message {i}: {name} is not in the text that the template makes (its role is unknown?); "
+                                  "expected --chat-template FILE that writes it, or none")
 
 
 def with_marks(i, message):
