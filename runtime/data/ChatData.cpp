@@ -18,10 +18,10 @@ namespace mgc {
 
 namespace {
 
-constexpr int kVersionOfTexts = 1; // another one, when equal conversations may have other texts
+constexpr int kVersionOfTexts = 2; // another one, when equal conversations may have other texts
 
 struct ChatCounts {
-  int64_t cut = 0, leftOut = 0;
+  int64_t cut = 0, leftOut = 0, shortened = 0;
 };
 
 class ChatData final : public DataSource {
@@ -32,7 +32,7 @@ public:
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
   }
 
-  void add(ChatTokens chat, int64_t line) {
+  void add(ChatTokens chat, const LineText &text) {
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
@@ -41,7 +41,7 @@ public:
                      [](bool b) { return b; }))
       ++counts_.leftOut;
     else
-      chats_.push_back(std::move(chat)), lines_.push_back(line);
+      chats_.push_back(std::move(chat)), lines_.push_back(text.line), counts_.shortened += text.chat.shortened;
   }
 
   // Conversations, in an order of their own, fill a sample as long as the next one fits.
@@ -68,6 +68,10 @@ public:
     return Status::ok();
   }
 
+  // Where the conversation of a line, from 0, stands in the file.
+  std::string placeOf(int64_t line) const {
+    return fmt::format("{} {}", path_.ends_with(".parquet") ? "row" : "line", line + 1);
+  }
   std::string describe() const override {
     std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
                                    samples_.size(), shape_.length);
@@ -77,13 +81,16 @@ public:
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
       text += fmt::format("; {} left out, for nothing in them is learned", counts_.leftOut);
+    if (counts_.shortened > 0)
+      text += fmt::format("; {} earlier answers without their thoughts, which the template drops", counts_.shortened);
     return text;
   }
   std::string describeBatch(int64_t first) override {
     return listSamples(path_, shape_.samples, [&](int64_t i) {
       std::string text;
       for (const int64_t chat : chatsAt(first, i))
-        text += fmt::format("{}{}", text.empty() ? "line " : ", ", lines_[static_cast<size_t>(chat)] + 1);
+        text += text.empty() ? placeOf(lines_[static_cast<size_t>(chat)])
+                             : fmt::format(", {}", lines_[static_cast<size_t>(chat)] + 1);
       return text;
     });
   }
@@ -143,7 +150,7 @@ public:
     MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t number) {
       if (line.find_first_not_of(" \t") == std::string_view::npos)
         return Status::ok();
-      Result<OrderedJson> json = parseOrderedJson(line);
+      Result<OrderedJson> json = parseChatLine(line, options_.chats.form);
       lines.push_back(json.isOk() ? readChatLine(json.take(), options_.chats.form) : json.status());
       numbers.push_back(number);
       return Status::ok();
@@ -151,7 +158,7 @@ public:
     MGC_ASSIGN(texts, textsOf(lines));
     for (size_t i = 0; i < lines.size(); ++i) {
       if (!texts[i].isOk())
-        return Status(texts[i].status()).at(fmt::format("line {}", numbers[i] + 1));
+        return Status(texts[i].status()).at(data_.placeOf(numbers[i]));
       texts[i]->line = numbers[i];
       MGC_TRY(add(*texts[i]));
       if (kept)
@@ -162,14 +169,30 @@ public:
 
   Status add(const LineText &text) {
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
-    MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
+    MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
-      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
-    data_.add(std::move(tokens), text.line);
+      MGC_TRY(putAround(tokens));
+    data_.add(std::move(tokens), text);
     return Status::ok();
   }
 
 private:
+  // The tokens that the tokenizer puts before a text, unless the prompt begins with them, and the end token.
+  Status putAround(ChatTokens &tokens) {
+    if (!begin_) {
+      std::vector<int32_t> plain, whole;
+      MGC_TRY(encoder_->encode("a", /*special=*/false, plain));
+      MGC_TRY(encoder_->encode("a", /*special=*/true, whole));
+      begin_.emplace(whole.begin(), std::ranges::search(whole, plain).begin());
+    }
+    if (std::ranges::mismatch(*begin_, tokens.ids).in1 != begin_->end()) {
+      tokens.ids.insert(tokens.ids.begin(), begin_->begin(), begin_->end());
+      tokens.isLearned.insert(tokens.isLearned.begin(), begin_->size(), false);
+    }
+    tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+    return Status::ok();
+  }
+
   Result<std::vector<Result<LineText>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
     std::vector<Result<LineText>> out;
     std::vector<Conversation> chats;
@@ -207,6 +230,7 @@ private:
   const Tokenizer &tokenizer_;
   ChatTemplate *template_; // null: there is none
   std::unique_ptr<Encoder> encoder_;
+  std::optional<std::vector<int32_t>> begin_; // tokens that it puts before a text, once they are known
   ChatData &data_;
 };
 

@@ -256,6 +256,10 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
     MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options));
     return identified(finished(std::move(chats), plan, seed, options, {.knowsStarts = true}), options);
   }
+  DataOptions reading = options; // the tokenizer's end token is put behind each text
+  if (!reading.documents.endToken && (plan::readsDocuments(plan) || reading.documents.masksEnds))
+    reading.documents.endToken = tokenizer->endToken();
+  MGC_TRY(verifyDocuments(reading.documents, plan, /*saysWhereTheyBegin=*/false));
   TokenizedLines own;
   MGC_ASSIGN(lines, (options.reading.texts ? *options.reading.texts : own)
                         .of(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.reading.stop));
@@ -263,7 +267,7 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
   corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
   corpus.files.opened = std::move(lines);
   const SplitRequest request{Split::train, options.samples > 0 ? std::optional(options.samples) : std::nullopt};
-  return identified(openCorpus(corpus, request, plan, seed, options), options);
+  return identified(openCorpus(corpus, request, plan, seed, reading), options);
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {

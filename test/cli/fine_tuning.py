@@ -2,12 +2,13 @@
 import gzip
 import json
 import pathlib
+import shlex
 import shutil
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-from tool_runs import CLEAN, GOLDEN, compile_plan, enter_folder, expect, records, run  # noqa: E402
+from tool_runs import BIN, CLEAN, GOLDEN, compile_plan, enter_folder, expect, records, run  # noqa: E402
 
 MODEL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 16, "intermediate_size": 16,
          "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
@@ -68,6 +69,34 @@ class FineTuning(unittest.TestCase):
         names = {id: text for text, id in vocabulary["model"]["vocab"].items()} | {t["id"]: t["content"] for t in vocabulary["added_tokens"]}
         return [names[id].replace("Ġ", " ").replace("Ċ", "\n") for id in ids]
 
+    def test_thoughts_that_the_template_drops(self):
+        thought = "<think>\nbecause\n</think>\n\nso it is"
+        pathlib.Path("t.jinja").write_text(TEMPLATE.replace("m.content", "m.content.split('</think>')[-1]"))
+        flags = ["--tokenizer-model", "tokenizer", "--chat-template", "t.jinja"]
+        write_lines("thoughts.jsonl", [chat("why?", thought)])
+        for learn in "answers", "all":
+            expect(1, 'thoughts.jsonl: line 1: t.jinja: message 1: the template drops a part of its "content" (thoughts?); expected one that keeps it '
+                      "(--chat-template FILE), or the message without it", "mgc-data", "show",
+                   "thoughts.jsonl", *flags, "--sft-learn", learn)
+        write_lines("thoughts.jsonl", [{"messages": chat("why?", thought)["messages"] + chat("a", "b")["messages"]}] * 2)
+        for _ in range(2):  # rendered, and kept
+            done = run("mgrun", "model", "--data", "thoughts.jsonl", "--sft", *flags, *STEP, "--data-cache-path", "kept_thoughts")
+            self.assertIn("; 2 earlier answers without their thoughts, which the template drops", done.stderr)
+
+    def test_long_conversations(self):
+        """The time is not the square of the length: that was half a minute."""
+        messages = sum((chat(f"question {i}", f"answer {i * i}")["messages"] for i in range(1500)), [])
+        write_lines("long.jsonl", [{"messages": messages}])
+        shown = run("mgc-data", "show", "long.jsonl", "--tokenizer-model", "tokenizer", "--json", "--seq", 65536, timeout=12).stdout
+        document = json.loads(shown)["documents"][0]
+        learned = [is_learned and not before for is_learned, before in zip(document["learned"], [False, *document["learned"]])]
+        self.assertEqual(sum(learned), 1500)
+
+    def test_less_memory_than_templates_may_have(self):
+        show = [BIN / "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "tokenizer", "--count", 1]
+        for flags in "-v", "-Sv":
+            run("bash", "-c", f"ulimit {flags} 4000000; exec " + shlex.join(map(str, show)))
+
     def test_what_is_learned(self):
         line = chat("a", "b")
         line["messages"] += chat("c", "d d d")["messages"]
@@ -93,6 +122,20 @@ class FineTuning(unittest.TestCase):
         self.assertEqual(loss("--data-cache-path", "kept"), plain)
         self.assertNotIn(b"hat", kept.read_bytes())
 
+    def test_rows_of_parquet(self):
+        """By a module in the place of pyarrow."""
+        folder = pathlib.Path("modules/pyarrow")
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        (folder / "parquet.py").write_text(
+            "class ParquetFile:\n    def __init__(self, path): pass\n    def iter_batches(self): return [self]\n"
+            f"    def to_pylist(self): return [{chat('a', 'b')} | {{'score': float(text)}} for text in ('nan', '1')]\n")
+        pathlib.Path("rows.parquet").touch()
+        show = ["mgc-data", "show", "rows.parquet", "--tokenizer-model", "tokenizer"]
+        environment = {"env": CLEAN | {"PYTHONPATH": "modules"}}
+        expect(1, 'rows.parquet: row 1: "score": has NaN or Infinity', *show, **environment)
+        self.assertIn("rows.parquet: row 2; ", run(*show, "--sft-ignore-fields", "score", **environment).stdout)
+
     def test_refusals(self):
         for line, message in ((chat("a", "b", tool_calls=[{"function": {"name": "f", "arguments": {}}}]),
                                'line 1: message 1: "tool_calls" is not read by the chat template of tokenizer'),
@@ -102,6 +145,17 @@ class FineTuning(unittest.TestCase):
                               (chat("a", "b") | {"chat_template_kwargs": {"x": 1}}, '"x" is not read by')):
             write_lines("bad.jsonl", [line])
             expect(1, ["mgrun: bad.jsonl: ", message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP)
+        known = ("{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<|im_start|>{{ m.content }}"
+                 "{% for t in (m.tool_calls or [])[:1] %}{{ t.function.name }}{% endfor %}\n{% endif %}{% endfor %}Be kind.")
+        pathlib.Path("t.jinja").write_text(known)
+        call = {"function": {"name": "f", "arguments": {}}}
+        for messages, message in (([chat("2+2=4, yes?", "yes", role="Assistant"), chat("sure?", "I am")], 'message 1: its "content" is not in'),
+                                  ([{"messages": [{"role": "developer", "content": "Be kind."}]}, chat("a", "b")],
+                                   'message 0: its "content" is not in'),
+                                  ([chat("a", "b", tool_calls=[call, call])], "message 1: call 1 is not in")):
+            write_lines("bad.jsonl", [{"messages": sum((each["messages"] for each in messages), [])}])
+            expect(1, ["bad.jsonl: line 1: t.jinja: " + message], "mgrun", "model", "--data", "bad.jsonl", *SFT[2:], *STEP,
+                   "--chat-template", "t.jinja")
         pathlib.Path("t.jinja").write_bytes(b"\xff\xfe{{ messages }}")
         expect(1, "t.jinja: byte 0xff at position 0 is not UTF-8", "mgrun", "model", *SFT, *STEP, "--chat-template", "t.jinja")
         for text, message in (("", "t.jinja: is empty, expected a template in Jinja"),
@@ -117,6 +171,25 @@ class FineTuning(unittest.TestCase):
         expect(1, "--chat-template-kwargs: is [1], expected a JSON object", "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", "[1]")
         expect(1, '--chat-template-kwargs: "think" is not read by', "mgrun", "model", *SFT, *STEP, "--chat-template-kwargs", '{"think": 1}')
         expect(2, "--sft-learn", "mgrun", "model", *SFT, *STEP, "--sft-learn", "some")
+
+    def test_damaged_folders(self):
+        config = json.loads(pathlib.Path("tokenizer/tokenizer_config.json").read_text())
+        expected = 'expected a text, or a list of objects with "name" and "template", one of them with the name "default"'
+        cases = [("tokenizer_config.json", f"is {text}, expected an object", text) for text in ("[1]", "null")]
+        cases += [("tokenizer_config.json", ["chat_template: is " + json.dumps(value, separators=(",", ":")), expected], json.dumps(config | {"chat_template": value}))
+                  for value in (5, "", [], {}, [{"name": "rag", "template": "x"}])]
+        cases += [("chat_template.jinja", "has 4194305 bytes, expected at most 4194304", " " * (4194304 + 1)),
+                  ("tokenizer_config.json", "chat_template: has 4194305 bytes, expected at most 4194304",
+                   json.dumps(config | {"chat_template": " " * (4194304 + 1)}))]
+        cases += [(name, "cannot open", None) for name in ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json")]
+        for name, message, text in cases:
+            shutil.rmtree("damaged", ignore_errors=True)
+            shutil.copytree("tokenizer", "damaged")
+            path = pathlib.Path("damaged") / name
+            path.unlink(missing_ok=True)
+            path.write_text(text) if text is not None else path.symlink_to("missing")
+            parts = [message] if isinstance(message, str) else message
+            expect(1, [f"damaged/{name}: ", *parts], "mgc-data", "show", "chats.jsonl", "--tokenizer-model", "damaged")
 
     def test_saved_folder_is_whole(self):
         run("mgrun", "model", *SFT, *STEP, "--save", "saved")

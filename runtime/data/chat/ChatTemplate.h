@@ -16,6 +16,7 @@ namespace mgc {
 struct ChatText {
   std::string text;
   std::vector<TextRange> learned; // in order, apart
+  int64_t shortened = 0; // answers before the last that the template writes without a part of them, as their thoughts
 };
 
 struct ChatTokens {
