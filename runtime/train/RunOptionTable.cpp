@@ -273,7 +273,9 @@ Rows saveOptions() {
           "and generation_config.json",
           {.needs = {"--save"}}),
       Row("--force", at<&T::force>, kAny, no,
-          "Let --save replace what is of another model or training, and other outputs files of another kind",
+          "Let --save replace what is of another model or training, or what --load begins with, and other outputs "
+          "files of "
+          "another kind",
           {.idle = {kWritesNoFile}}),
       Row("--moe-per-layer-logging", at<&T::logsLoads>, kAny, run,
           "In the log: the least, mean and largest number of tokens of an expert, of each router with a "

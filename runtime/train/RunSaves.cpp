@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -21,8 +22,26 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
   return std::filesystem::equivalent(unslashed.parent_path(), folder, ignored);
 }
 
+// The folder and those above it that are not there, from the inside to the outside.
+static std::vector<std::filesystem::path> missingFolders(const std::string &folder) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code ignored;
+  for (auto path = std::filesystem::absolute(folder, ignored); !path.empty() && !std::filesystem::exists(path, ignored);
+       path = path.parent_path())
+    missing.push_back(path);
+  return missing;
+}
+
+void RunSaves::removeEmpty(const std::vector<std::filesystem::path> &folders) {
+  for (const std::filesystem::path &folder : folders)
+    ::rmdir(folder.c_str());
+}
+
 Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
-  SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force, nullptr};
+  made_ = MadeFolders(missingFolders(*options_.save));
+  MGC_TRY(verifySavable(*options_.save).at("--save"));
+  SaveTarget target = {*options_.save, options_.saveType,           options_.savesBetween(),
+                       options_.force, start_.weights.value_or(""), nullptr};
   if (options_.verifyModel)
     target.verifyModel = [this](const std::string &planConfig, const std::string &folder) {
       return options_.verifyModel(planConfig, folder, false);

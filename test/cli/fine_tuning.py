@@ -131,6 +131,34 @@ class FineTuning(unittest.TestCase):
         run("mgrun", "model", *SFT, *STEP, "--save", "bare", "--no-save-tokenizer-assets")
         self.assertFalse(pathlib.Path("bare/tokenizer.json").exists())
 
+    def test_a_save_spares_the_weights_that_it_begins_with(self):
+        run("mgrun", "model", "--mock-data", *STEP, "--save", "base", "--no-save-optim")
+        before = pathlib.Path("base/model.safetensors").read_bytes()
+        pathlib.Path("link").symlink_to("base")
+        for load, save in ("base", "base"), ("link", "base/"), ("base", "link"), ("base/model.safetensors", "../" + pathlib.Path.cwd().name + "/base"):
+            expect(1, ["--save: ", "holds the weights that --load begins with, and the save would replace config.json, model.safetensors; "
+                       "expected another folder; --force"], "mgrun", "model", *SFT, *STEP, "--load", load, "--save", save)
+        self.assertEqual(pathlib.Path("base/model.safetensors").read_bytes(), before)
+        run("mgrun", "model", *SFT, *STEP, "--load", "base", "--save", "base", "--force")
+        self.assertNotEqual(pathlib.Path("base/model.safetensors").read_bytes(), before)
+        run("mgrun", "model", *SFT, *STEP[2:], "--train-iters", 2, "--load", "base", "--save", "base")  # its own checkpoints now
+
+    def test_a_save_is_no_checkpoint(self):
+        run("mgrun", "model", "--mock-data", *STEP, "--save", "kept_in")
+        pathlib.Path("best").symlink_to("kept_in/iter_0000001")
+        for folder in "kept_in/iter_0000001", "best":
+            for flags in [], ["--force"]:
+                expect(1, ["--save: ", "is a checkpoint", "expected another folder"], "mgrun", "model", "--mock-data", "--load", "kept_in",
+                       "--finetune", *STEP, "--save", folder, "--no-save-optim", *flags)
+
+    def test_a_run_that_does_not_begin_leaves_no_empty_folder(self):
+        pathlib.Path("bad_lines.jsonl").write_text("no JSON\n")
+        pathlib.Path("there").mkdir()
+        for folder in "a/b", "there/b":
+            expect(1, "bad_lines.jsonl: line 1", "mgrun", "model", "--data", "bad_lines.jsonl", *SFT[2:], *STEP, "--save", folder)
+        self.assertFalse(pathlib.Path("a").exists())
+        self.assertEqual(list(pathlib.Path("there").iterdir()), [])
+
     def test_another_template_is_no_resume(self):
         run("mgrun", "model", *SFT, *STEP, "--save", "first")
         pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE + " ")
