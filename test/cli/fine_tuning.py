@@ -163,9 +163,28 @@ class FineTuning(unittest.TestCase):
         run("mgrun", "model", *SFT, *STEP, "--save", "first")
         pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE + " ")
         try:
-            expect(1, "a chat template with the hash", "mgrun", "model", *SFT, *STEP[2:], "--load", "first", "--train-iters", 2)
+            expect(1, "contents of the chat template: found the hash", "mgrun", "model", *SFT, *STEP[2:], "--load", "first", "--train-iters", 2)
         finally:
             pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE)
+
+    def test_other_conversations_are_no_resume(self):
+        lines = pathlib.Path("chats.jsonl").read_text().splitlines(keepends=True)[:6]
+        changed = ["--data", "changed.jsonl", *SFT[2:]]
+        more = lambda *flags, data=changed, code=0: run("mgrun", "model", *data, *STEP[2:], "--train-iters", 3, "--load", "before", *flags, code=code)
+        write = lambda lines: pathlib.Path("changed.jsonl").write_text("".join(lines))
+        write(lines)
+        run("mgrun", "model", *changed, *STEP[2:], "--train-iters", 3, "--exit-interval", 1, "--save", "before")
+        for other in [lines[0].replace("cat", "hat"), *lines[1:]], lines[::-1]:
+            write(other)
+            self.assertIn("contents of --data: found conversations with the checksum ", more(code=1).stderr)
+            more("--finetune")
+        write(line.replace('{"messages"', '{ "messages"') for line in lines)  # the same conversations
+        more()
+        shutil.copytree("tokenizer", "moved")
+        more(data=changed[:-1] + ["moved"])
+        pathlib.Path("same.jinja").write_text(TEMPLATE)
+        more("--chat-template", "same.jinja")
+        self.assertIn("--chat-template-kwargs: found {}, expected none, as in the checkpoint", more("--chat-template-kwargs", "{}", code=1).stderr)
 
     def test_own_architecture(self):
         said = run("mgrun", "own", *SFT, *STEP, "--save", "owned")
