@@ -245,10 +245,9 @@ static Opened identified(Opened opened, const DataOptions &options) {
 }
 
 // The source, known by the contents of its file: of a large one a sample, for a training may read a little of it alone.
-static Opened identified(Opened opened, const std::string &path) {
+static Opened identified(Opened opened, const FileReader &file) {
   constexpr int64_t kPiece = 1 << 16, kPieces = 1024;
   MGC_ASSIGN(data, std::move(opened));
-  MGC_ASSIGN(file, FileReader::open(path));
   const int64_t bytes = file.size();
   const bool isWhole = bytes <= kPiece * kPieces;
   Checksum checksum;
@@ -285,7 +284,8 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
   corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
   corpus.files.opened = std::move(lines);
   const SplitRequest request{Split::train, options.samples > 0 ? std::optional(options.samples) : std::nullopt};
-  return identified(identified(openCorpus(corpus, request, plan, seed, options), options), path);
+  return identified(identified(openCorpus(corpus, request, plan, seed, options), options),
+                    corpus.files.opened->tokensFile());
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
@@ -305,7 +305,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   MGC_TRY(verifyFormat(path));
   if (path.ends_with(".safetensors")) {
     MGC_ASSIGN(opened, openBatches(path, plan, options));
-    return identified(finished(std::move(opened.data), plan, seed, options, {.hasLabels = opened.hasLabels}), path);
+    MGC_ASSIGN(file, FileReader::open(path));
+    return identified(finished(std::move(opened.data), plan, seed, options, {.hasLabels = opened.hasLabels}), file);
   }
   MGC_TRY(verifyReadsTokensAlone(path, plan));
   MGC_TRY(verifyDocuments(options.documents, plan, false));
@@ -315,7 +316,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   MGC_ASSIGN(data, path.ends_with(".npy")   ? openNpy(path, stream)
                    : path.ends_with(".bin") ? openBin(path, stream, options)
                                             : openText(path, stream, options));
-  return identified(finished(std::move(data), plan, seed, options, {.hasLabels = isCausal(plan)}), path);
+  MGC_ASSIGN(file, FileReader::open(path));
+  return identified(finished(std::move(data), plan, seed, options, {.hasLabels = isCausal(plan)}), file);
 }
 
 Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, const Plan &plan, uint64_t seed,

@@ -1,6 +1,7 @@
 // See RunSaves.h.
 #include "runtime/train/RunSaves.h"
 
+#include "plan/OwnModelType.h"
 #include "runtime/base/File.h"
 #include "runtime/base/FolderLock.h"
 #include "runtime/base/Json.h"
@@ -59,7 +60,7 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
         fmt::format("--save: no class of transformers computes this architecture (\"mgc\": {{\"model\": ..}} of its "
                     "config.json): the weights are saved with model_type {}, which mgc and mgrun read and transformers "
                     "refuses",
-                    kOwnModelType));
+                    plan::kOwnModelType));
   return options_.savesTokenizer ? readAssets() : Status::ok();
 }
 

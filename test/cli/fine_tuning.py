@@ -196,6 +196,15 @@ class FineTuning(unittest.TestCase):
         before, after = (loss("--load", "owned", "--finetune", plan=plan) for plan in ("own", "again_own"))
         self.assertEqual(before, after)
         expect(1, "softcap", "mgrun", "model", *SFT, *STEP, "--load", "owned", "--finetune")
+        shutil.copytree("owned", "edited", ignore=shutil.ignore_patterns("iter_*", "latest*"))
+        for change, message in ((lambda own: own["mgc"].pop("base"), "mgc.base is missing, expected an object"),
+                                (lambda own: own["mgc"].update(base=5), 'mgc.base: found 5, expected an object {"model_type": .., ..}'),
+                                (lambda own: own.update(model_type="llama"), "mgc.base is of model_type mgc, found")):
+            edited = json.loads(json.dumps(config))
+            change(edited)
+            pathlib.Path("edited/config.json").write_text(json.dumps(edited))
+            expect(1, f"edited/config.json: {message}", "mgc", "compile", "edited", "-o", "edited_plan")
+            expect(1, f"edited/config.json: {message}", "mgrun", "own", *SFT, *STEP, "--load", "edited")
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)
