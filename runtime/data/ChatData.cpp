@@ -166,7 +166,10 @@ public:
     return Status::ok();
   }
 
+  bool hasConversations() const { return hasConversations_; } // else all lines were pairs, which no template writes
+
   Status add(const LineText &text) {
+    hasConversations_ |= !text.isPair;
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
     MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
     if (text.isPair)
@@ -214,6 +217,7 @@ private:
   ChatTemplate *template_; // null: there is none
   std::unique_ptr<Encoder> encoder_;
   ChatData &data_;
+  bool hasConversations_ = false;
 };
 
 Result<LineReader> openLines(const std::string &path, const std::atomic<bool> *stop) {
@@ -297,7 +301,8 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
   }
   MGC_TRY(data->pack());
   if (chat) {
-    data->setChatTemplate(chat->describe());
+    if (reader.hasConversations())
+      data->setChatTemplate(chat->describe(), chat->jinja());
     data->identify("contents of the chat template", fmt::format("the hash {:016x}", chat->hash()));
   }
   return std::unique_ptr<DataSource>(std::move(data));

@@ -60,13 +60,19 @@ public:
   void identify(std::string subject, std::string fact) { identity_.emplace_back(std::move(subject), std::move(fact)); }
   // describe(), and the chat template of conversations: for people alone, since files move.
   std::string summary() const { return describe() + (chatTemplate_.empty() ? "" : "; by " + chatTemplate_); }
-  void setChatTemplate(std::string name) { chatTemplate_ = std::move(name); }
+  void setChatTemplate(std::string name, std::string jinja) {
+    chatTemplate_ = std::move(name), jinja_ = std::move(jinja);
+  }
+  const std::string &jinja() const { return jinja_; } // see ChatTemplate
   // Another source is read through this one.
-  void inherit(const DataSource &source) { identity_ = source.identity_, chatTemplate_ = source.chatTemplate_; }
+  void inherit(const DataSource &source) {
+    identity_ = source.identity_, chatTemplate_ = source.chatTemplate_, jinja_ = source.jinja_;
+  }
 
 private:
   Facts identity_;
   std::string chatTemplate_; // "the chat template of DIR"; empty: there is none
+  std::string jinja_;
 };
 
 // How a .jsonl is read.

@@ -75,12 +75,7 @@ Status RunSaves::readAssets() {
   if (assets_.isEmpty() || options_.chats.templateFile.empty())
     return Status::ok();
   MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));
-  if (parseJson(text).isOk())
-    observer_.noted(
-        fmt::format("{}: is no template in Jinja, so the chat template that is saved with the weights is the "
-                    "tokenizer's own",
-                    options_.chats.templateFile));
-  else
+  if (!parseJson(text).isOk()) // else begin() knows it
     assets_.setChatTemplate(std::move(text));
   return Status::ok();
 }
@@ -112,6 +107,8 @@ Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSi
   sizes_ = &sizes;
   checks_ = &checks;
   data_ = &data;
+  if (!assets_.isEmpty() && !data.jinja().empty())
+    assets_.setChatTemplate(data.jinja());
   if (options_.save && !options_.savesWeightsAlone)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
   return options_.copiesState() ? saver_->reserveCopies() : Status::ok();

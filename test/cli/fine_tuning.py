@@ -2,6 +2,7 @@
 import gzip
 import json
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -130,6 +131,29 @@ class FineTuning(unittest.TestCase):
         self.assertEqual(pathlib.Path("again/tokenizer.json").read_bytes(), pathlib.Path("tokenizer/tokenizer.json").read_bytes())
         run("mgrun", "model", *SFT, *STEP, "--save", "bare", "--no-save-tokenizer-assets")
         self.assertFalse(pathlib.Path("bare/tokenizer.json").exists())
+
+    def test_saved_folder_chats_as_it_was_trained(self):
+        """Of ChatML, and of a template in JSON, the folder has a template in Jinja with the same texts and the same learned tokens."""
+        import jinja2
+        shutil.copytree("tokenizer", "bare_tokenizer", ignore=shutil.ignore_patterns("chat_template.jinja"))
+        roles = {"user": {"before": "<u \"'\\n{{ %}\\\\>\u00e9\n\n", "after": " {# \t"}, "assistant": {"before": "  \n<a>\n", "after": "\n \n", "learn": True},
+                 "critic": {"before": "<no>", "after": "|", "learn": True}, "system": {}}
+        pathlib.Path("t.json").write_text(json.dumps({"begin": "\n{% begin %}", "roles": roles}))
+        line = chat("\nthe cat ", " sat\n")
+        own = {"messages": [{"role": "user", "content": "\n{{ a }}"}, {"role": "assistant", "content": " b\n"}, {"role": "critic", "content": "c"}]}
+        for name, lines, flags, prompt in (("ml", [line], [], "<|im_start|>assistant\n"), ("json", [own], ["--chat-template", "t.json"], roles["assistant"]["before"])):
+            write_lines("one.jsonl", lines * 2)
+            data = ["--data", "one.jsonl", "--sft", "--tokenizer-model", "bare_tokenizer", *flags]
+            run("mgrun", "model", *data, *STEP, "--save", f"by_{name}")
+            show = lambda *given: run("mgc-data", "show", "one.jsonl", "--json", *given).stdout
+            self.assertEqual(show("--tokenizer-model", "bare_tokenizer", *flags), show("--tokenizer-model", f"by_{name}"))
+            text = pathlib.Path(f"by_{name}/chat_template.jinja").read_text()
+            template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(re.sub("{% (end)?generation %}", "", text))
+            whole = json.loads(show("--tokenizer-model", "bare_tokenizer", *flags).splitlines()[0])["documents"][0]["text"]
+            self.assertEqual(template.render(messages=lines[0]["messages"], add_generation_prompt=True), whole + prompt)
+        write_lines("one.jsonl", [{"prompt": "a", "completion": "b"}] * 2)
+        run("mgrun", "model", "--data", "one.jsonl", "--sft", "--tokenizer-model", "bare_tokenizer", *STEP, "--save", "by_none")
+        self.assertFalse(pathlib.Path("by_none/chat_template.jinja").exists())
 
     def test_a_save_spares_the_weights_that_it_begins_with(self):
         run("mgrun", "model", "--mock-data", *STEP, "--save", "base", "--no-save-optim")
