@@ -133,7 +133,7 @@ class FineTuning(unittest.TestCase):
         self.assertFalse(pathlib.Path("bare/tokenizer.json").exists())
 
     def test_saved_folder_chats_as_it_was_trained(self):
-        """Of ChatML, and of a template in JSON, the folder has a template in Jinja with the same texts and the same learned tokens."""
+        """The template in Jinja that stands for ChatML, or for one in JSON, writes the same texts and marks the same tokens as learned."""
         import jinja2
         shutil.copytree("tokenizer", "bare_tokenizer", ignore=shutil.ignore_patterns("chat_template.jinja"))
         roles = {"user": {"before": "<u \"'\\n{{ %}\\\\>\u00e9\n\n", "after": " {# \t"}, "assistant": {"before": "  \n<a>\n", "after": "\n \n", "learn": True},
