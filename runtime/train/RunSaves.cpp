@@ -71,7 +71,10 @@ Status RunSaves::readAssets() {
   for (const std::string &path : {options_.tokenizer.model, start_.path().value_or("")})
     if (!path.empty())
       folders.push_back(path);
-  MGC_SET(assets_, TokenizerAssets::read(folders));
+  std::vector<std::string> notes;
+  MGC_SET(assets_, TokenizerAssets::read(folders, notes));
+  for (const std::string &note : notes)
+    observer_.noted(note);
   if (assets_.isEmpty() || options_.chats.templateFile.empty())
     return Status::ok();
   MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));

@@ -58,6 +58,8 @@ class FineTuning(unittest.TestCase):
         learned = "".join(text for text, is_learned in zip(self.texts(document["ids"]), document["learned"]) if is_learned)
         self.assertRegex(learned, r"^sat on the mat \d<\|im_end\|>\n$")
         self.assertRegex(document["text"], r"^<\|im_start\|>user\nthe cat<\|im_end\|>\n<\|im_start\|>assistant\nsat")
+        self.assertEqual(shown(), shown("--seed", 1234))  # mgrun's
+        self.assertNotEqual(shown(), shown("--seed", 0))
         packed = shown("--packed", "--seq", 128)
         self.assertEqual([len(sample["documents"]) for sample in packed], [len(packed[0]["documents"])] * (len(packed) - 1)
                          + [6 - len(packed[0]["documents"]) * (len(packed) - 1)])
@@ -154,6 +156,23 @@ class FineTuning(unittest.TestCase):
         write_lines("one.jsonl", [{"prompt": "a", "completion": "b"}] * 2)
         run("mgrun", "model", "--data", "one.jsonl", "--sft", "--tokenizer-model", "bare_tokenizer", *STEP, "--save", "by_none")
         self.assertFalse(pathlib.Path("by_none/chat_template.jinja").exists())
+
+    def test_generation_config_that_nobody_can_read(self):
+        shutil.copytree("tokenizer", "generates")
+        for text, why in ("{ no", "is not JSON"), ("[1]", "is none, expected a JSON object"):
+            pathlib.Path("generates/generation_config.json").write_text(text)
+            said = run("mgrun", "model", *SFT[:-1], "generates", *STEP, "--save", "generated").stderr
+            self.assertIn("generates/generation_config.json: ", said)
+            self.assertIn(why, said)
+            self.assertIn("not copied to --save", said)
+            self.assertFalse(pathlib.Path("generated/generation_config.json").exists())
+            self.assertTrue(pathlib.Path("generated/tokenizer.json").exists())
+            shutil.rmtree("generated")
+
+    def test_one_pass_over_validation(self):
+        compile_plan("evaluated", "model.json", "--seq 64 --gbs 4 --evaluation")
+        said = run("mgrun", "evaluated", *SFT, "--valid-data", "chats.jsonl", "--eval-interval", 1, "--eval-iters", 3, *STEP).stderr
+        self.assertRegex(said, r"validation: chats.jsonl: 6 conversations .*; --eval-iters 3 of 4 samples are 2.00 epochs, --eval-iters 2 is one")
 
     def test_a_save_spares_the_weights_that_it_begins_with(self):
         run("mgrun", "model", "--mock-data", *STEP, "--save", "base", "--no-save-optim")
