@@ -158,8 +158,8 @@ int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated) {
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target) {
   std::vector<std::string> notes;
   MGC_TRY(verifyIsNoCheckpoint(target));
-  MGC_TRY(verifyKeepsLoaded(target));
   MGC_TRY(verifyReplaced(plan, target));
+  MGC_TRY(verifyKeepsLoaded(target));
   removeLeftovers(target.folder, notes);
   MGC_TRY(verifyFileSizes(plan, target));
   MGC_TRY(verifyRoom(plan, target));
