@@ -26,9 +26,8 @@ struct ChatCounts {
 
 class ChatData final : public DataSource {
 public:
-  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding, std::string chatTemplate)
-      : path_(std::move(path)), template_(std::move(chatTemplate)), shape_(plan), seed_(seed), padding_(padding),
-        packs_(plan::readsDocuments(plan)),
+  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding)
+      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding), packs_(plan::readsDocuments(plan)),
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
   }
 
@@ -41,11 +40,13 @@ public:
                      [](bool b) { return b; }))
       ++counts_.leftOut;
     else
-      chats_.push_back(std::move(chat)), lines_.push_back(text.line), counts_.shortened += text.chat.shortened;
+      addContents(chat), chats_.push_back(std::move(chat)), lines_.push_back(text.line),
+          counts_.shortened += text.chat.shortened;
   }
 
   // Conversations, in an order of their own, fill a sample as long as the next one fits.
   Status pack() {
+    identify("contents of --data", fmt::format("conversations with the checksum {}", contents_.text()));
     if (chats_.empty())
       return errorf("{}: has no conversation with a token to be learned within {} tokens", path_, longest_);
     constexpr int64_t kOrderOfPacking = -1; // an epoch that no training reaches
@@ -75,8 +76,6 @@ public:
   std::string describe() const override {
     std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
                                    samples_.size(), shape_.length);
-    if (!template_.empty())
-      text += fmt::format(" by {}", template_);
     if (counts_.cut > 0)
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
@@ -97,6 +96,13 @@ public:
   std::optional<double> epochsOf(int64_t samples) const override { return double(samples) / double(samples_.size()); }
 
 private:
+  // Tokens and which of them are learned; what else a line has may change.
+  void addContents(const ChatTokens &chat) {
+    std::vector<int32_t> contents = {static_cast<int32_t>(chat.ids.size())};
+    for (size_t i = 0; i < chat.ids.size(); ++i)
+      contents.push_back(chat.isLearned[i] ? ~chat.ids[i] : chat.ids[i]);
+    contents_.add(std::as_bytes(std::span(contents)));
+  }
   // The conversations of a sample of a batch.
   const std::vector<int64_t> &chatsAt(int64_t first, int64_t i) const {
     const int64_t number = first + i, samples = std::ssize(samples_);
@@ -125,13 +131,14 @@ private:
     }
   }
 
-  std::string path_, template_; // template_: what it is called
+  std::string path_;
   BatchShape shape_;
   uint64_t seed_;
   int32_t padding_;
   bool packs_;
   int64_t longest_;
   ChatCounts counts_;
+  Checksum contents_; // checksum of the conversations, in their order
   std::vector<ChatTokens> chats_;
   std::vector<int64_t> lines_;                // line number of each chat, from 0
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
@@ -167,7 +174,10 @@ public:
     return Status::ok();
   }
 
+  bool hasConversations() const { return hasConversations_; } // else all lines were pairs, which no template writes
+
   Status add(const LineText &text) {
+    hasConversations_ |= !text.isPair;
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
     MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
@@ -232,6 +242,7 @@ private:
   std::unique_ptr<Encoder> encoder_;
   std::optional<std::vector<int32_t>> begin_; // tokens that it puts before a text, once they are known
   ChatData &data_;
+  bool hasConversations_ = false;
 };
 
 Result<LineReader> openLines(const std::string &path, const std::atomic<bool> *stop) {
@@ -305,8 +316,7 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
   MGC_ASSIGN(chat,
              openChatTemplate({options.chats.templateFile, options.tokenizerFiles.model, variables, stop}, tokenizer));
   MGC_ASSIGN(lines, openLines(path, stop));
-  auto data =
-      std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0), chat ? chat->describe() : "");
+  auto data = std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0));
   ChatReader reader(options, tokenizer, chat.get(), *data);
   if (options.chats.cache.empty() || !chat) {
     MGC_TRY(readAll(lines, reader, nullptr, stop).at(path));
@@ -315,8 +325,11 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
     MGC_TRY(readThrough(TextCache(options.chats.cache, key), lines, reader, stop).at(path));
   }
   MGC_TRY(data->pack());
-  if (chat)
-    data->identify(fmt::format("a chat template with the hash {:016x}", chat->hash()));
+  if (chat) {
+    if (reader.hasConversations())
+      data->setChatTemplate(chat->describe(), chat->jinja());
+    data->identify("contents of the chat template", fmt::format("the hash {:016x}", chat->hash()));
+  }
   return std::unique_ptr<DataSource>(std::move(data));
 }
 

@@ -2,6 +2,7 @@
 import gzip
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import sys
@@ -58,6 +59,8 @@ class FineTuning(unittest.TestCase):
         learned = "".join(text for text, is_learned in zip(self.texts(document["ids"]), document["learned"]) if is_learned)
         self.assertRegex(learned, r"^sat on the mat \d<\|im_end\|>\n$")
         self.assertRegex(document["text"], r"^<\|im_start\|>user\nthe cat<\|im_end\|>\n<\|im_start\|>assistant\nsat")
+        self.assertEqual(shown(), shown("--seed", 1234))  # mgrun's
+        self.assertNotEqual(shown(), shown("--seed", 0))
         packed = shown("--packed", "--seq", 128)
         self.assertEqual([len(sample["documents"]) for sample in packed], [len(packed[0]["documents"])] * (len(packed) - 1)
                          + [6 - len(packed[0]["documents"]) * (len(packed) - 1)])
@@ -204,13 +207,100 @@ class FineTuning(unittest.TestCase):
         run("mgrun", "model", *SFT, *STEP, "--save", "bare", "--no-save-tokenizer-assets")
         self.assertFalse(pathlib.Path("bare/tokenizer.json").exists())
 
+    def test_saved_folder_chats_as_it_was_trained(self):
+        """The template in Jinja that stands for ChatML, or for one in JSON, writes the same texts and marks the same tokens as learned."""
+        import jinja2
+        shutil.copytree("tokenizer", "bare_tokenizer", ignore=shutil.ignore_patterns("chat_template.jinja"))
+        roles = {"user": {"before": "<u \"'\\n{{ %}\\\\>\u00e9\n\n", "after": " {# \t"}, "assistant": {"before": "  \n<a>\n", "after": "\n \n", "learn": True},
+                 "critic": {"before": "<no>", "after": "|", "learn": True}, "system": {}}
+        pathlib.Path("t.json").write_text(json.dumps({"begin": "\n{% begin %}", "roles": roles}))
+        line = chat("\nthe cat ", " sat\n")
+        own = {"messages": [{"role": "user", "content": "\n{{ a }}"}, {"role": "assistant", "content": " b\n"}, {"role": "critic", "content": "c"}]}
+        for name, lines, flags, prompt in (("ml", [line], [], "<|im_start|>assistant\n"), ("json", [own], ["--chat-template", "t.json"], roles["assistant"]["before"])):
+            write_lines("one.jsonl", lines * 2)
+            data = ["--data", "one.jsonl", "--sft", "--tokenizer-model", "bare_tokenizer", *flags]
+            run("mgrun", "model", *data, *STEP, "--save", f"by_{name}")
+            show = lambda *given: run("mgc-data", "show", "one.jsonl", "--json", *given).stdout
+            self.assertEqual(show("--tokenizer-model", "bare_tokenizer", *flags), show("--tokenizer-model", f"by_{name}"))
+            text = pathlib.Path(f"by_{name}/chat_template.jinja").read_text()
+            template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(re.sub("{% (end)?generation %}", "", text))
+            whole = json.loads(show("--tokenizer-model", "bare_tokenizer", *flags).splitlines()[0])["documents"][0]["text"]
+            self.assertEqual(template.render(messages=lines[0]["messages"], add_generation_prompt=True), whole + prompt)
+        write_lines("one.jsonl", [{"prompt": "a", "completion": "b"}] * 2)
+        run("mgrun", "model", "--data", "one.jsonl", "--sft", "--tokenizer-model", "bare_tokenizer", *STEP, "--save", "by_none")
+        self.assertFalse(pathlib.Path("by_none/chat_template.jinja").exists())
+
+    def test_generation_config_that_nobody_can_read(self):
+        shutil.copytree("tokenizer", "generates")
+        for text, why in ("{ no", "is not JSON"), ("[1]", "is none, expected a JSON object"):
+            pathlib.Path("generates/generation_config.json").write_text(text)
+            said = run("mgrun", "model", *SFT[:-1], "generates", *STEP, "--save", "generated").stderr
+            self.assertIn("generates/generation_config.json: ", said)
+            self.assertIn(why, said)
+            self.assertIn("not copied to --save", said)
+            self.assertFalse(pathlib.Path("generated/generation_config.json").exists())
+            self.assertTrue(pathlib.Path("generated/tokenizer.json").exists())
+            shutil.rmtree("generated")
+
+    def test_one_pass_over_validation(self):
+        compile_plan("evaluated", "model.json", "--seq 64 --gbs 4 --evaluation")
+        said = run("mgrun", "evaluated", *SFT, "--valid-data", "chats.jsonl", "--eval-interval", 1, "--eval-iters", 3, *STEP).stderr
+        self.assertRegex(said, r"validation: chats.jsonl: 6 conversations .*; --eval-iters 3 of 4 samples are 2.00 epochs, --eval-iters 2 is one")
+
+    def test_a_save_spares_the_weights_that_it_begins_with(self):
+        run("mgrun", "model", "--mock-data", *STEP, "--save", "base", "--no-save-optim")
+        before = pathlib.Path("base/model.safetensors").read_bytes()
+        pathlib.Path("link").symlink_to("base")
+        for load, save in ("base", "base"), ("link", "base/"), ("base", "link"), ("base/model.safetensors", "../" + pathlib.Path.cwd().name + "/base"):
+            expect(1, ["--save: ", "holds the weights that --load begins with, and the save would replace config.json, model.safetensors; "
+                       "expected another folder; --force"], "mgrun", "model", *SFT, *STEP, "--load", load, "--save", save)
+        self.assertEqual(pathlib.Path("base/model.safetensors").read_bytes(), before)
+        run("mgrun", "model", *SFT, *STEP, "--load", "base", "--save", "base", "--force")
+        self.assertNotEqual(pathlib.Path("base/model.safetensors").read_bytes(), before)
+        run("mgrun", "model", *SFT, *STEP[2:], "--train-iters", 2, "--load", "base", "--save", "base")  # its own checkpoints now
+
+    def test_a_save_is_no_checkpoint(self):
+        run("mgrun", "model", "--mock-data", *STEP, "--save", "kept_in")
+        pathlib.Path("best").symlink_to("kept_in/iter_0000001")
+        for folder in "kept_in/iter_0000001", "best":
+            for flags in [], ["--force"]:
+                expect(1, ["--save: ", "is a checkpoint", "expected another folder"], "mgrun", "model", "--mock-data", "--load", "kept_in",
+                       "--finetune", *STEP, "--save", folder, "--no-save-optim", *flags)
+
+    def test_a_run_that_does_not_begin_leaves_no_empty_folder(self):
+        pathlib.Path("bad_lines.jsonl").write_text("no JSON\n")
+        pathlib.Path("there").mkdir()
+        for folder in "a/b", "there/b":
+            expect(1, "bad_lines.jsonl: line 1", "mgrun", "model", "--data", "bad_lines.jsonl", *SFT[2:], *STEP, "--save", folder)
+        self.assertFalse(pathlib.Path("a").exists())
+        self.assertEqual(list(pathlib.Path("there").iterdir()), [])
+
     def test_another_template_is_no_resume(self):
         run("mgrun", "model", *SFT, *STEP, "--save", "first")
         pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE + " ")
         try:
-            expect(1, "a chat template with the hash", "mgrun", "model", *SFT, *STEP[2:], "--load", "first", "--train-iters", 2)
+            expect(1, "contents of the chat template: found the hash", "mgrun", "model", *SFT, *STEP[2:], "--load", "first", "--train-iters", 2)
         finally:
             pathlib.Path("tokenizer/chat_template.jinja").write_text(TEMPLATE)
+
+    def test_other_conversations_are_no_resume(self):
+        lines = pathlib.Path("chats.jsonl").read_text().splitlines(keepends=True)[:6]
+        changed = ["--data", "changed.jsonl", *SFT[2:]]
+        more = lambda *flags, data=changed, code=0: run("mgrun", "model", *data, *STEP[2:], "--train-iters", 3, "--load", "before", *flags, code=code)
+        write = lambda lines: pathlib.Path("changed.jsonl").write_text("".join(lines))
+        write(lines)
+        run("mgrun", "model", *changed, *STEP[2:], "--train-iters", 3, "--exit-interval", 1, "--save", "before")
+        for other in [lines[0].replace("cat", "hat"), *lines[1:]], lines[::-1]:
+            write(other)
+            self.assertIn("contents of --data: found conversations with the checksum ", more(code=1).stderr)
+            more("--finetune")
+        write(line.replace('{"messages"', '{ "messages"') for line in lines)  # the same conversations
+        more()
+        shutil.copytree("tokenizer", "moved")
+        more(data=changed[:-1] + ["moved"])
+        pathlib.Path("same.jinja").write_text(TEMPLATE)
+        more("--chat-template", "same.jinja")
+        self.assertIn("--chat-template-kwargs: found {}, expected none, as in the checkpoint", more("--chat-template-kwargs", "{}", code=1).stderr)
 
     def test_own_architecture(self):
         said = run("mgrun", "own", *SFT, *STEP, "--save", "owned")
@@ -222,6 +312,15 @@ class FineTuning(unittest.TestCase):
         before, after = (loss("--load", "owned", "--finetune", plan=plan) for plan in ("own", "again_own"))
         self.assertEqual(before, after)
         expect(1, "softcap", "mgrun", "model", *SFT, *STEP, "--load", "owned", "--finetune")
+        shutil.copytree("owned", "edited", ignore=shutil.ignore_patterns("iter_*", "latest*"))
+        for change, message in ((lambda own: own["mgc"].pop("base"), "mgc.base is missing, expected an object"),
+                                (lambda own: own["mgc"].update(base=5), 'mgc.base: found 5, expected an object {"model_type": .., ..}'),
+                                (lambda own: own.update(model_type="llama"), "mgc.base is of model_type mgc, found")):
+            edited = json.loads(json.dumps(config))
+            change(edited)
+            pathlib.Path("edited/config.json").write_text(json.dumps(edited))
+            expect(1, f"edited/config.json: {message}", "mgc", "compile", "edited", "-o", "edited_plan")
+            expect(1, f"edited/config.json: {message}", "mgrun", "own", *SFT, *STEP, "--load", "edited")
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)
