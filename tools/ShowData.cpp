@@ -119,7 +119,7 @@ Status showSamples(ShowOptions options) {
   MGC_ASSIGN(source, open(options, plan));
   MGC_ASSIGN(batch, GlobalBatch::create(plan));
   if (!options.isJson)
-    say(stdout, "{}\n", source->describe());
+    say(stdout, "{}\n", source->summary());
   for (int64_t sample = 0; sample < options.samples; ++sample) {
     if (const auto epochs = source->epochsOf(sample); epochs && *epochs >= 1)
       break;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/data/Data.h"
+#include "runtime/random/Seed.h"
 
 namespace mgc::tools {
 
@@ -9,7 +10,7 @@ struct ShowOptions {
   std::string data; // a file of mgrun --data, or the prefix of indexed files
   DataOptions reading;
   int64_t samples = 3, length = 4096; // length: of a sequence, in tokens
-  uint64_t seed = 0;
+  uint64_t seed = kDefaultSeed;
   bool isPacked = false, isJson = false;
 };
 

@@ -2,6 +2,7 @@
 #include "model/Overrides.h"
 #include "model/families/Decoder.h"
 #include "plan/Expand.h"
+#include "plan/OwnModelType.h"
 #include "runtime/base/Json.h"
 #include <algorithm>
 #include <cctype>
@@ -10,7 +11,7 @@ namespace mgc::frontend {
 
 // A model that no family describes: all of it stands under "mgc": {"model": {..}} (Overrides.h).
 static Family written() {
-  Family family = {.modelType = "mgc", .tensors = kWrittenTensors, .isWritten = true};
+  Family family = {.modelType = plan::kOwnModelType, .tensors = kWrittenTensors, .isWritten = true};
   family.tensors.ofEncoder = {"", kOfEncoderRole};
   family.read = [](Reading &reading) {
     if (!reading.config.isSet("mgc"))

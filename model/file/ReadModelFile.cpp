@@ -2,9 +2,12 @@
 #include "model/file/ReadModelFile.h"
 
 #include "model/families/Family.h"
+#include "plan/OwnModelType.h"
 #include "runtime/base/Json.h"
 #include "runtime/io/Safetensors.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,15 +16,35 @@ namespace mgc::frontend {
 
 static constexpr size_t kMaxFileBytes = 16 << 20;
 
+// Whether all of the model is written under "mgc": {"model": {..}}, without a family.
+static bool isWritten(const nlohmann::json &own) {
+  const nlohmann::json model = own.value("model", nlohmann::json());
+  return !model.is_object() || model.empty() ||
+         std::ranges::any_of(std::array{"vocabulary", "hidden", "positions", "layer_count"},
+                             [&](const char *field) { return model.contains(field); });
+}
+
 // A model of the vocabulary, as saveWeights writes it: the family that it was written as stands in "mgc": {"base": {..}}.
-static void restoreBase(nlohmann::json &config) {
-  if (config.value("model_type", nlohmann::json()) != "mgc" || !config.contains("mgc") || !config["mgc"].is_object() ||
-      !config["mgc"].contains("base") || !config["mgc"]["base"].is_object())
-    return;
-  const nlohmann::json base = config["mgc"]["base"];
+static Status restoreBase(nlohmann::json &config) {
+  constexpr std::string_view kExpected =
+      "expected an object {\"model_type\": .., ..}: the family, as the weights were saved with it";
+  const nlohmann::json type = config.value("model_type", nlohmann::json()), own = config.value("mgc", nlohmann::json());
+  if (!own.is_object())
+    return Status::ok();
+  if (!own.contains("base"))
+    return type != plan::kOwnModelType || isWritten(own) ? Status::ok() : errorf("mgc.base is missing, {}", kExpected);
+  const nlohmann::json &base = own["base"];
+  const nlohmann::json family = base.is_object() ? base.value("model_type", nlohmann::json()) : nlohmann::json();
+  if (!family.is_string() || family == plan::kOwnModelType)
+    return errorf("mgc.base: found {}, {}", printable(base.dump()), kExpected);
+  if (type != plan::kOwnModelType)
+    return errorf("mgc.base is of model_type {0}, found {1}; expected model_type {0}, as the weights were saved, or no "
+                  "mgc.base",
+                  plan::kOwnModelType, printable(type.dump()));
   config["mgc"].erase("base");
   config.erase("model_type");
-  config.update(base);
+  config.update(nlohmann::json(base));
+  return Status::ok();
 }
 
 static Result<ModelDescription> read(const std::string &text, const std::string &name, const ReadDefaults &readDefaults,
@@ -32,7 +55,7 @@ static Result<ModelDescription> read(const std::string &text, const std::string 
   if (!parsed->is_object())
     return errorf("{}: holds {} {}, not an object of fields", name, parsed->is_array() ? "an" : "a",
                   parsed->type_name());
-  restoreBase(*parsed);
+  MGC_TRY(restoreBase(*parsed).at(name));
   Problems problems(name);
   Config config(*parsed, "", problems);
   ModelDescription model;

@@ -103,6 +103,11 @@ Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
   return Status::ok();
 }
 
+bool isThere(const std::filesystem::path &path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
 Result<std::string> readFile(const std::string &path, int64_t maxBytes) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // as MappedFile's
   size_t size = 0;

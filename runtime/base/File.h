@@ -51,6 +51,9 @@ private:
   Descriptor descriptor_;
 };
 
+// Whether the path names anything, be it a link to nothing, which is there and cannot be opened.
+bool isThere(const std::filesystem::path &path);
+
 // A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 

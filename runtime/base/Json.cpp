@@ -97,7 +97,7 @@ template <typename Json> Result<Json> parse(std::string_view text) {
 Result<nlohmann::json> parseJson(std::string_view text) { return parse<nlohmann::json>(text); }
 Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text) { return parse<nlohmann::ordered_json>(text); }
 
-std::string withoutSpecialNumbers(std::string_view text) {
+std::string withoutSpecialNumbers(std::string_view text, SpecialNumbers numbers) {
   std::string result;
   bool isInText = false;
   for (size_t at = 0; at < text.size();) {
@@ -109,7 +109,9 @@ std::string withoutSpecialNumbers(std::string_view text) {
       length = 2;
     isInText ^= text[at] == '"';
     const std::string_view piece = text.substr(at, length);
-    result += length > 2 ? fmt::format("\"{}\"", piece) : std::string(piece);
+    result += length <= 2                         ? std::string(piece)
+              : numbers == SpecialNumbers::asNull ? "null"
+                                                  : fmt::format("\"{}\"", piece);
     at += length;
   }
   return result;

@@ -14,8 +14,9 @@ Result<nlohmann::json> parseJson(std::string_view text);
 Result<nlohmann::ordered_json> parseOrderedJson(std::string_view text);
 
 // Python writes NaN, Infinity and -Infinity for numbers that JSON has not. They become texts, which no reader of
-// numbers takes.
-std::string withoutSpecialNumbers(std::string_view text);
+// numbers takes, or null.
+enum class SpecialNumbers { asTexts, asNull };
+std::string withoutSpecialNumbers(std::string_view text, SpecialNumbers numbers = SpecialNumbers::asTexts);
 
 // A JSON integer >= 0 that fits int64_t, else nothing.
 std::optional<int64_t> jsonSize(const nlohmann::json &value);

@@ -4,6 +4,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/MachineMemory.h"
 
+#include "runtime/checkpoint/CheckpointRecord.h"
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
 #include "runtime/checkpoint/StateFiles.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fmt/ranges.h>
 #include <limits>
 #include <regex>
 #include <sys/resource.h>
@@ -66,6 +68,31 @@ int64_t bytesOf(const fs::path &folder) {
     bytes += error ? 0 : size;
   }
   return bytes;
+}
+
+// An export there would go with the checkpoint, when newer ones take its place.
+Status verifyIsNoCheckpoint(const SaveTarget &target) {
+  std::error_code ignored;
+  return fs::exists(fs::path(target.folder) / CheckpointRecord::kFile, ignored)
+             ? errorf("{}: is a checkpoint, which goes with all in it when a newer one takes its place; expected "
+                      "another folder",
+                      target.folder)
+             : Status::ok();
+}
+
+// Weights that the run begins with are the user's, and may be the only copy.
+Status verifyKeepsLoaded(const SaveTarget &target) {
+  std::error_code ignored;
+  const fs::path loaded = fs::absolute(target.loaded, ignored);
+  if (target.force || target.loaded.empty() ||
+      !fs::equivalent(fs::is_directory(loaded, ignored) ? loaded : loaded.parent_path(), target.folder, ignored))
+    return Status::ok();
+  std::set<std::string> files = checkpointFiles(target.folder);
+  files.insert("config.json");
+  return errorf(
+      "{}: holds the weights that --load begins with, and the save would replace {}; expected another folder; "
+      "--force replaces them all the same",
+      target.folder, fmt::join(files, ", "));
 }
 
 Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
@@ -130,7 +157,9 @@ int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated) {
 
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target) {
   std::vector<std::string> notes;
+  MGC_TRY(verifyIsNoCheckpoint(target));
   MGC_TRY(verifyReplaced(plan, target));
+  MGC_TRY(verifyKeepsLoaded(target));
   removeLeftovers(target.folder, notes);
   MGC_TRY(verifyFileSizes(plan, target));
   MGC_TRY(verifyRoom(plan, target));

@@ -16,7 +16,8 @@ struct SaveTarget {
   std::string folder;
   std::optional<plan::DType> type; // see SaveOptions
   bool isRepeated = false;         // saves during the training, too: two checkpoints exist for a while
-  bool force = false;              // replaces also weights of another model
+  bool force = false;              // replaces also weights of another model, and those of `loaded`
+  std::string loaded = {};         // weights of Hugging Face that the run begins with, a file or folder; empty: none
   // Whether a folder's config.json is of the plan's model; null: it is taken to be.
   std::function<Status(const std::string &planConfig, const std::string &folder)> verifyModel;
   int64_t checkpoints = 0; // how many checkpoints of training state the folder may get at once
@@ -29,8 +30,8 @@ int64_t weightBytes(const plan::Plan &plan, plan::DType type);
 // old one, of `old` bytes, goes.
 int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated);
 
-// Removes what killed saves left, and gives notes of it for people. The caller holds the folder's lock. An error: the folder holds
-// a checkpoint of another model, or has no room.
+// Removes what killed saves left, and gives notes of it for people. The caller holds the folder's lock. An error: the folder is a
+// checkpoint, holds one of another model or `loaded`, or has no room.
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target);
 
 } // namespace mgc

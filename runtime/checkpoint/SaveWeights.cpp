@@ -1,4 +1,5 @@
 // saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
+#include "plan/OwnModelType.h"
 #include "runtime/base/Bf16.h"
 #include "runtime/base/Json.h"
 #include "runtime/checkpoint/ParameterShard.h"
@@ -172,7 +173,7 @@ void hideFamily(nlohmann::ordered_json &config) {
       base[name] = config[name];
       config.erase(name);
     }
-  config["model_type"] = kOwnModelType;
+  config["model_type"] = plan::kOwnModelType;
   config["mgc"]["base"] = base;
 }
 
@@ -205,7 +206,7 @@ Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
 
 bool changesFamily(const std::string &modelConfig) {
   const auto config = nlohmann::json::parse(withoutSpecialNumbers(modelConfig), nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object() || config.value("model_type", nlohmann::json()) == kOwnModelType)
+  if (!config.is_object() || config.value("model_type", nlohmann::json()) == plan::kOwnModelType)
     return false;
   const nlohmann::json own = config.value("mgc", nlohmann::json()),
                        model = own.is_object() ? own.value("model", nlohmann::json()) : own;

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/TokenizerAssets.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Json.h"
 
 #include <algorithm>
 #include <array>
@@ -14,12 +15,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostBytes = int64_t(1) << 30;
-constexpr const char *kChatTemplate = "chat_template.jinja";
+constexpr const char *kChatTemplate = "chat_template.jinja", *kGeneration = "generation_config.json";
 // A folder with one of the first has a tokenizer.
 constexpr std::array kTokenizers = {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                     "vocab.json",     "vocab.txt",       "merges.txt"};
 constexpr std::array kOthers = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                kChatTemplate,           "chat_template.json",      "generation_config.json",
+                                kChatTemplate,           "chat_template.json",      kGeneration,
                                 "processor_config.json", "preprocessor_config.json"};
 constexpr const char *kMoreTemplates = "additional_chat_templates";
 
@@ -44,7 +45,8 @@ fs::path folderOf(const std::string &path) {
 
 } // namespace
 
-Result<TokenizerAssets> TokenizerAssets::read(const std::vector<std::string> &folders) {
+Result<TokenizerAssets> TokenizerAssets::read(const std::vector<std::string> &folders,
+                                              std::vector<std::string> &notes) {
   TokenizerAssets assets;
   const auto found = std::ranges::find_if(folders, [](const auto &each) { return hasTokenizer(folderOf(each)); });
   if (found == folders.end())
@@ -60,7 +62,12 @@ Result<TokenizerAssets> TokenizerAssets::read(const std::vector<std::string> &fo
     if (!isFile(folder / name))
       continue;
     MGC_ASSIGN(content, readFile((folder / name).string(), kMostBytes));
-    assets.files_.emplace_back(name, std::move(content));
+    if (const Result<nlohmann::json> json = parseJson(content);
+        name == kGeneration && !(json.isOk() && json->is_object()))
+      notes.push_back(fmt::format("{}: {}, expected a JSON object; not copied to --save", (folder / name).string(),
+                                  json.isOk() ? "is none" : "is " + json.status().message()));
+    else
+      assets.files_.emplace_back(name, std::move(content));
   }
   return assets;
 }

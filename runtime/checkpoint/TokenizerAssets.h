@@ -13,7 +13,8 @@ class TokenizerAssets {
 public:
   // The first of the folders that has a tokenizer; each may be a file in its folder, and an iter_ folder stands for the one that it
   // is in. None of them: there are no assets. The contents are kept, for the folder may change until they are written.
-  static Result<TokenizerAssets> read(const std::vector<std::string> &folders);
+  // Notes for people: files that no program could read, and which are left out.
+  static Result<TokenizerAssets> read(const std::vector<std::string> &folders, std::vector<std::string> &notes);
   // Takes the place of the chat template. `text`: in Jinja.
   void setChatTemplate(std::string text);
   bool isEmpty() const { return files_.empty(); }

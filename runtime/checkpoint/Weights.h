@@ -56,12 +56,10 @@ Status verifyWeights(const plan::Plan &plan, Arenas arenas, Communicator *commun
 
 // Whether a config.json is that of a family with other mathematics: "mgc": {"model": {..}}. No class of transformers computes it.
 bool changesFamily(const std::string &modelConfig);
-inline constexpr const char *kOwnModelType =
-    "mgc"; // the model_type of its weights, whose family stands in "mgc": {"base": {..}}
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and config.json =
 // plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32, and whose model_type becomes
-// kOwnModelType if it changes its family. Weights that verifyWeights refuses are not written. A checkpoint that was in the directory stays whole until the new one is complete on disk.
+// plan::kOwnModelType if it changes its family. Weights that verifyWeights refuses are not written. A checkpoint that was in the directory stays whole until the new one is complete on disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 

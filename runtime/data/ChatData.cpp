@@ -18,21 +18,20 @@ namespace mgc {
 
 namespace {
 
-constexpr int kVersionOfTexts = 1; // another one, when equal conversations may have other texts
+constexpr int kVersionOfTexts = 2; // another one, when equal conversations may have other texts
 
 struct ChatCounts {
-  int64_t cut = 0, leftOut = 0;
+  int64_t cut = 0, leftOut = 0, shortened = 0;
 };
 
 class ChatData final : public DataSource {
 public:
-  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding, std::string chatTemplate)
-      : path_(std::move(path)), template_(std::move(chatTemplate)), shape_(plan), seed_(seed), padding_(padding),
-        packs_(plan::readsDocuments(plan)),
+  ChatData(std::string path, const plan::Plan &plan, uint64_t seed, int32_t padding)
+      : path_(std::move(path)), shape_(plan), seed_(seed), padding_(padding), packs_(plan::readsDocuments(plan)),
         longest_(plan.longestDocument > 0 ? std::min(plan.longestDocument, plan.sequenceLength) : plan.sequenceLength) {
   }
 
-  void add(ChatTokens chat, int64_t line) {
+  void add(ChatTokens chat, const LineText &text) {
     if (std::ssize(chat.ids) > longest_) {
       chat.ids.resize(static_cast<size_t>(longest_)), chat.isLearned.resize(static_cast<size_t>(longest_));
       ++counts_.cut;
@@ -41,11 +40,13 @@ public:
                      [](bool b) { return b; }))
       ++counts_.leftOut;
     else
-      chats_.push_back(std::move(chat)), lines_.push_back(line);
+      addContents(chat), chats_.push_back(std::move(chat)), lines_.push_back(text.line),
+          counts_.shortened += text.chat.shortened;
   }
 
   // Conversations, in an order of their own, fill a sample as long as the next one fits.
   Status pack() {
+    identify("contents of --data", fmt::format("conversations with the checksum {}", contents_.text()));
     if (chats_.empty())
       return errorf("{}: has no conversation with a token to be learned within {} tokens", path_, longest_);
     constexpr int64_t kOrderOfPacking = -1; // an epoch that no training reaches
@@ -68,28 +69,40 @@ public:
     return Status::ok();
   }
 
+  // Where the conversation of a line, from 0, stands in the file.
+  std::string placeOf(int64_t line) const {
+    return fmt::format("{} {}", path_.ends_with(".parquet") ? "row" : "line", line + 1);
+  }
   std::string describe() const override {
     std::string text = fmt::format("{}: {} conversations in {} samples of {} tokens", path_, chats_.size(),
                                    samples_.size(), shape_.length);
-    if (!template_.empty())
-      text += fmt::format(" by {}", template_);
     if (counts_.cut > 0)
       text += fmt::format(", {} of them cut off at {}", counts_.cut, longest_);
     if (counts_.leftOut > 0)
       text += fmt::format("; {} left out, for nothing in them is learned", counts_.leftOut);
+    if (counts_.shortened > 0)
+      text += fmt::format("; {} earlier answers without their thoughts, which the template drops", counts_.shortened);
     return text;
   }
   std::string describeBatch(int64_t first) override {
     return listSamples(path_, shape_.samples, [&](int64_t i) {
       std::string text;
       for (const int64_t chat : chatsAt(first, i))
-        text += fmt::format("{}{}", text.empty() ? "line " : ", ", lines_[static_cast<size_t>(chat)] + 1);
+        text += text.empty() ? placeOf(lines_[static_cast<size_t>(chat)])
+                             : fmt::format(", {}", lines_[static_cast<size_t>(chat)] + 1);
       return text;
     });
   }
   std::optional<double> epochsOf(int64_t samples) const override { return double(samples) / double(samples_.size()); }
 
 private:
+  // Tokens and which of them are learned; what else a line has may change.
+  void addContents(const ChatTokens &chat) {
+    std::vector<int32_t> contents = {static_cast<int32_t>(chat.ids.size())};
+    for (size_t i = 0; i < chat.ids.size(); ++i)
+      contents.push_back(chat.isLearned[i] ? ~chat.ids[i] : chat.ids[i]);
+    contents_.add(std::as_bytes(std::span(contents)));
+  }
   // The conversations of a sample of a batch.
   const std::vector<int64_t> &chatsAt(int64_t first, int64_t i) const {
     const int64_t number = first + i, samples = std::ssize(samples_);
@@ -118,13 +131,14 @@ private:
     }
   }
 
-  std::string path_, template_; // template_: what it is called
+  std::string path_;
   BatchShape shape_;
   uint64_t seed_;
   int32_t padding_;
   bool packs_;
   int64_t longest_;
   ChatCounts counts_;
+  Checksum contents_; // checksum of the conversations, in their order
   std::vector<ChatTokens> chats_;
   std::vector<int64_t> lines_;                // line number of each chat, from 0
   std::vector<std::vector<int64_t>> samples_; // numbers of conversations
@@ -143,7 +157,7 @@ public:
     MGC_TRY(forEachLine(block, [&](std::string_view line, int64_t number) {
       if (line.find_first_not_of(" \t") == std::string_view::npos)
         return Status::ok();
-      Result<OrderedJson> json = parseOrderedJson(line);
+      Result<OrderedJson> json = parseChatLine(line, options_.chats.form);
       lines.push_back(json.isOk() ? readChatLine(json.take(), options_.chats.form) : json.status());
       numbers.push_back(number);
       return Status::ok();
@@ -151,7 +165,7 @@ public:
     MGC_ASSIGN(texts, textsOf(lines));
     for (size_t i = 0; i < lines.size(); ++i) {
       if (!texts[i].isOk())
-        return Status(texts[i].status()).at(fmt::format("line {}", numbers[i] + 1));
+        return Status(texts[i].status()).at(data_.placeOf(numbers[i]));
       texts[i]->line = numbers[i];
       MGC_TRY(add(*texts[i]));
       if (kept)
@@ -160,16 +174,35 @@ public:
     return Status::ok();
   }
 
+  bool hasConversations() const { return hasConversations_; } // else all lines were pairs, which no template writes
+
   Status add(const LineText &text) {
+    hasConversations_ |= !text.isPair;
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
-    MGC_ASSIGN(tokens, std::move(found).at(fmt::format("line {}", text.line + 1)));
+    MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
-      tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
-    data_.add(std::move(tokens), text.line);
+      MGC_TRY(putAround(tokens));
+    data_.add(std::move(tokens), text);
     return Status::ok();
   }
 
 private:
+  // The tokens that the tokenizer puts before a text, unless the prompt begins with them, and the end token.
+  Status putAround(ChatTokens &tokens) {
+    if (!begin_) {
+      std::vector<int32_t> plain, whole;
+      MGC_TRY(encoder_->encode("a", /*special=*/false, plain));
+      MGC_TRY(encoder_->encode("a", /*special=*/true, whole));
+      begin_.emplace(whole.begin(), std::ranges::search(whole, plain).begin());
+    }
+    if (std::ranges::mismatch(*begin_, tokens.ids).in1 != begin_->end()) {
+      tokens.ids.insert(tokens.ids.begin(), begin_->begin(), begin_->end());
+      tokens.isLearned.insert(tokens.isLearned.begin(), begin_->size(), false);
+    }
+    tokens.ids.push_back(*tokenizer_.endToken()), tokens.isLearned.push_back(true);
+    return Status::ok();
+  }
+
   Result<std::vector<Result<LineText>>> textsOf(std::vector<Result<ChatLine>> &lines) const {
     std::vector<Result<LineText>> out;
     std::vector<Conversation> chats;
@@ -207,7 +240,9 @@ private:
   const Tokenizer &tokenizer_;
   ChatTemplate *template_; // null: there is none
   std::unique_ptr<Encoder> encoder_;
+  std::optional<std::vector<int32_t>> begin_; // tokens that it puts before a text, once they are known
   ChatData &data_;
+  bool hasConversations_ = false;
 };
 
 Result<LineReader> openLines(const std::string &path, const std::atomic<bool> *stop) {
@@ -281,8 +316,7 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
   MGC_ASSIGN(chat,
              openChatTemplate({options.chats.templateFile, options.tokenizerFiles.model, variables, stop}, tokenizer));
   MGC_ASSIGN(lines, openLines(path, stop));
-  auto data =
-      std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0), chat ? chat->describe() : "");
+  auto data = std::make_unique<ChatData>(path, plan, seed, tokenizer.endToken().value_or(0));
   ChatReader reader(options, tokenizer, chat.get(), *data);
   if (options.chats.cache.empty() || !chat) {
     MGC_TRY(readAll(lines, reader, nullptr, stop).at(path));
@@ -291,8 +325,11 @@ Result<std::unique_ptr<DataSource>> openChats(const std::string &path, const pla
     MGC_TRY(readThrough(TextCache(options.chats.cache, key), lines, reader, stop).at(path));
   }
   MGC_TRY(data->pack());
-  if (chat)
-    data->identify(fmt::format("a chat template with the hash {:016x}", chat->hash()));
+  if (chat) {
+    if (reader.hasConversations())
+      data->setChatTemplate(chat->describe(), chat->jinja());
+    data->identify("contents of the chat template", fmt::format("the hash {:016x}", chat->hash()));
+  }
   return std::unique_ptr<DataSource>(std::move(data));
 }
 

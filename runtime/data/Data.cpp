@@ -1,5 +1,6 @@
 #include "runtime/data/Data.h"
 
+#include "runtime/base/Checksum.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/data/BatchData.h"
 #include "runtime/data/ChatData.h"
@@ -81,7 +82,9 @@ class PackedData : public DataSource {
 public:
   PackedData(std::unique_ptr<DataSource> tokens, const Plan &plan, const DocumentOptions &documents, bool knowsStarts)
       : tokens_(std::move(tokens)), length_(plan.sequenceLength), knowsStarts_(knowsStarts),
-        areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {}
+        areSeparate_(plan::reads(plan, plan::separatesDocuments)), documents_(documents) {
+    inherit(*tokens_);
+  }
 
   Status batch(int64_t first, GlobalBatch &out) override {
     MGC_TRY(tokens_->batch(first, out));
@@ -112,7 +115,9 @@ private:
 class MaskedData : public DataSource {
 public:
   MaskedData(std::unique_ptr<DataSource> tokens, const BatchShape &shape, TokenMasker masker)
-      : tokens_(std::move(tokens)), shape_(shape), masker_(std::move(masker)) {}
+      : tokens_(std::move(tokens)), shape_(shape), masker_(std::move(masker)) {
+    inherit(*tokens_);
+  }
 
   Status batch(int64_t first, GlobalBatch &out) override {
     MGC_TRY(tokens_->batch(first, out));
@@ -168,15 +173,12 @@ struct SourceFacts {
 static std::unique_ptr<DataSource> finished(std::unique_ptr<DataSource> data, const Plan &plan, uint64_t seed,
                                             const DataOptions &options, const SourceFacts &facts = {}) {
   const DocumentOptions &documents = options.documents;
-  const std::string identity = data->identity();
   if (documents.endToken || documents.masksEnds || plan::reads(plan, plan::isEnd))
     data = std::make_unique<PackedData>(std::move(data), plan, documents, facts.knowsStarts);
   if (!facts.hasLabels) {
     TokenMasker masker(options.masking, documents.endToken, plan.vocabulary, seed);
     data = std::make_unique<MaskedData>(std::move(data), BatchShape(plan), std::move(masker));
   }
-  if (data->identity() != identity)
-    data->identify(identity);
   return data;
 }
 
@@ -238,7 +240,26 @@ static Opened identified(Opened opened, const DataOptions &options) {
   std::string text = options.tokenizerFiles.type;
   for (const TokenizerContent &content : contents)
     text += fmt::format(" {} {}", content.bytes, content.checksum);
-  data->identify(fmt::format("a tokenizer with the hash {:016x}", hashName(text)));
+  data->identify("contents of the tokenizer", fmt::format("the hash {:016x}", hashName(text)));
+  return data;
+}
+
+// The source, known by the contents of its file: of a large one a sample, for a training may read a little of it alone.
+static Opened identified(Opened opened, const FileReader &file) {
+  constexpr int64_t kPiece = 1 << 16, kPieces = 1024;
+  MGC_ASSIGN(data, std::move(opened));
+  const int64_t bytes = file.size();
+  const bool isWhole = bytes <= kPiece * kPieces;
+  Checksum checksum;
+  std::vector<std::byte> piece(kPiece);
+  for (int64_t i = 0; i < (isWhole ? (bytes + kPiece - 1) / kPiece : kPieces); ++i) {
+    const int64_t at = isWhole ? i * kPiece : (bytes - kPiece) / (kPieces - 1) * i;
+    const std::span part = std::span(piece).first(static_cast<size_t>(std::min(kPiece, bytes - at)));
+    MGC_TRY(file.read(at, part));
+    checksum.add(part);
+  }
+  data->identify("contents of --data",
+                 fmt::format("{} bytes with the checksum {}{}", bytes, checksum.text(), isWhole ? "" : " of a sample"));
   return data;
 }
 
@@ -256,6 +277,10 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
     MGC_ASSIGN(chats, openChats(path, plan, seed, *tokenizer, options));
     return identified(finished(std::move(chats), plan, seed, options, {.knowsStarts = true}), options);
   }
+  DataOptions reading = options; // the tokenizer's end token is put behind each text
+  if (!reading.documents.endToken && (plan::readsDocuments(plan) || reading.documents.masksEnds))
+    reading.documents.endToken = tokenizer->endToken();
+  MGC_TRY(verifyDocuments(reading.documents, plan, /*saysWhereTheyBegin=*/false));
   TokenizedLines own;
   MGC_ASSIGN(lines, (options.reading.texts ? *options.reading.texts : own)
                         .of(path, options.tokenizerFiles, tokenizer->endToken().has_value(), options.reading.stop));
@@ -263,7 +288,8 @@ static Opened openLines(const std::string &path, const Plan &plan, uint64_t seed
   corpus.files.perSplit[static_cast<size_t>(Split::train)].prefixes = {path};
   corpus.files.opened = std::move(lines);
   const SplitRequest request{Split::train, options.samples > 0 ? std::optional(options.samples) : std::nullopt};
-  return identified(openCorpus(corpus, request, plan, seed, options), options);
+  return identified(identified(openCorpus(corpus, request, plan, seed, reading), options),
+                    corpus.files.opened->tokensFile());
 }
 
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
@@ -283,7 +309,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   MGC_TRY(verifyFormat(path));
   if (path.ends_with(".safetensors")) {
     MGC_ASSIGN(opened, openBatches(path, plan, options));
-    return finished(std::move(opened.data), plan, seed, options, {.hasLabels = opened.hasLabels});
+    MGC_ASSIGN(file, FileReader::open(path));
+    return identified(finished(std::move(opened.data), plan, seed, options, {.hasLabels = opened.hasLabels}), file);
   }
   MGC_TRY(verifyReadsTokensAlone(path, plan));
   MGC_TRY(verifyDocuments(options.documents, plan, false));
@@ -293,7 +320,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   MGC_ASSIGN(data, path.ends_with(".npy")   ? openNpy(path, stream)
                    : path.ends_with(".bin") ? openBin(path, stream, options)
                                             : openText(path, stream, options));
-  return finished(std::move(data), plan, seed, options, {.hasLabels = isCausal(plan)});
+  MGC_ASSIGN(file, FileReader::open(path));
+  return identified(finished(std::move(data), plan, seed, options, {.hasLabels = isCausal(plan)}), file);
 }
 
 Opened openCorpus(const CorpusOptions &corpus, const SplitRequest &request, const Plan &plan, uint64_t seed,

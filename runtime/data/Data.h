@@ -53,13 +53,26 @@ public:
   virtual std::string describeBatch(int64_t first) = 0;
   // How often so many samples have each of the data's; none: the data have no end.
   virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
-  // Facts and hashes by which a training that goes on knows its data again, whatever their files are called. Empty: describe() is
-  // all there is.
-  const std::string &identity() const { return identity_; }
-  void identify(std::string_view fact) { identity_ += fmt::format("{}{}", identity_.empty() ? "" : ", ", fact); }
+  // Facts and hashes by which a training that goes on knows its data again, whatever their files are called, each with the name of
+  // its subject. Empty: describe() is all there is.
+  using Facts = std::vector<std::pair<std::string, std::string>>;
+  const Facts &identity() const { return identity_; }
+  void identify(std::string subject, std::string fact) { identity_.emplace_back(std::move(subject), std::move(fact)); }
+  // describe(), and the chat template of conversations: for people alone, since files move.
+  std::string summary() const { return describe() + (chatTemplate_.empty() ? "" : "; by " + chatTemplate_); }
+  void setChatTemplate(std::string name, std::string jinja) {
+    chatTemplate_ = std::move(name), jinja_ = std::move(jinja);
+  }
+  const std::string &jinja() const { return jinja_; } // see ChatTemplate
+  // Another source is read through this one.
+  void inherit(const DataSource &source) {
+    identity_ = source.identity_, chatTemplate_ = source.chatTemplate_, jinja_ = source.jinja_;
+  }
 
 private:
-  std::string identity_;
+  Facts identity_;
+  std::string chatTemplate_; // "the chat template of DIR"; empty: there is none
+  std::string jinja_;
 };
 
 // How a .jsonl is read.

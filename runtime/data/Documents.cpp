@@ -23,8 +23,11 @@ Status verifyDocuments(const DocumentOptions &documents, const plan::Plan &plan,
   if (documents.masksEnds && !isKnown)
     return errorf("--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
   if (plan::readsDocuments(plan) && !isKnown)
-    return errorf("the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
-                  "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+    return errorf(
+        "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
+        "says where a document ends; expected --eod-token-id, with --data-path "
+        "--dataloader-inter-document-masking, position_ids in a .safetensors file, or for a .jsonl a tokenizer "
+        "whose tokenizer_config.json has eos_token");
   return Status::ok();
 }
 

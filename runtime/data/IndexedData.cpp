@@ -15,12 +15,13 @@ public:
               const CorpusOptions &corpus)
       : samples_(std::move(samples)), shape_(plan), form_(form), padToken_(corpus.padToken),
         separates_(corpus.separatesSequences), numbers_(static_cast<size_t>(shape_.samples)) {
-    identify(fmt::format("sequences with the hash {:016x}", samples_->digest()));
+    identify("lengths of the sequences", fmt::format("the hash {:016x}", samples_->digest()));
     if (corpus.schedule != SampleOrderKind::cyclic)
       return;
     const BatchCut cut = batchCutOf(plan);
     cyclic_.emplace(samples_->samples(), cut, !corpus.noSharding);
-    identify(fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", cut.microBatch, cut.ranks));
+    identify("order of the samples",
+             fmt::format("cyclic in micro batches of {} on {} data-parallel ranks", cut.microBatch, cut.ranks));
   }
 
   Status batch(int64_t first, GlobalBatch &out) override {

@@ -13,6 +13,8 @@ Result<std::shared_ptr<const IndexedTokens>> tokenizeLines(const std::string &pa
   MGC_ASSIGN(folder, temporaryFolder().at(path));
   PreprocessOptions options;
   options.inputs = {path}, options.outputPrefix = path, options.unnamedIn = folder;
+  options.remedyOfKeys = "--sft reads conversations, and prompts with completions (docs/data.md); mgc-data preprocess "
+                         "--json-keys NAME reads texts of another name";
   options.tokenizer = tokenizer, options.appendsEnd = appendsEnd;
   options.workers = static_cast<int>(availableCores().size());
   const std::atomic<bool> never = false;

@@ -14,6 +14,7 @@
 #include "runtime/exec/Bf16Choice.h"
 #include "runtime/exec/ExecutionPlace.h"
 #include "runtime/exec/Timeline.h"
+#include "runtime/random/Seed.h"
 
 #include <array>
 #include <chrono>
@@ -44,7 +45,7 @@ struct EngineOptions {
   // that share cores another one takes the time that one waits.
   std::optional<bool> isConcurrent = {};
   std::chrono::milliseconds timeout{600'000};                     // limit of each wait for another rank
-  uint64_t seed = 1234;                                           // seed of dropout
+  uint64_t seed = kDefaultSeed;                                   // seed of dropout
   std::function<Status(const ExecutionPlace &)> inject = nullptr; // see StreamExecutorOptions
   bool poison = false; // fill the ranks' memory with 0xFF first: every f32 a NaN, every i32 -1
   TimelineOptions timeline = {};

@@ -290,12 +290,13 @@ struct EndToken {
 Result<std::optional<EndToken>> readEndToken(const std::filesystem::path &folder) {
   for (const char *name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const std::string path = (folder / name).string();
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored))
+    if (!isThere(path))
       continue;
     MGC_ASSIGN(text, readFile(path, kMostBytes));
     MGC_ASSIGN(json, parseJson(text).at(path));
-    const nlohmann::json end = json.is_object() ? json.value("eos_token", nlohmann::json()) : nlohmann::json();
+    if (!json.is_object())
+      return errorf("{}: is {}, expected an object", path, printable(json.dump()));
+    const nlohmann::json end = json.value("eos_token", nlohmann::json());
     if (end.is_null())
       continue;
     const nlohmann::json token = end.is_object() ? end.value("content", nlohmann::json()) : end;

@@ -72,6 +72,16 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(const TrainingOptions &opti
                 options.data ? "--valid-data" : "a second part of --split, or --valid-data-path");
 }
 
+std::string Evaluation::describe() const {
+  const DataSource &data = data_[size_t(Split::valid)]->source();
+  const int64_t size = engine_->plan().globalBatchSize;
+  std::string text = fmt::format("{}: {}; --eval-iters {}", nameOf(Split::valid), data.summary(), options_.evalIters);
+  if (const std::optional<double> epochs = data.epochsOf(options_.evalIters * size))
+    text += fmt::format(" of {} samples are {:.2f} epochs, --eval-iters {:.0f} is one", size, *epochs,
+                        std::ceil(double(options_.evalIters) / *epochs - 1e-6));
+  return text;
+}
+
 // Each evaluation has its own batches, those that Megatron-LM has; a run that goes on from a checkpoint too.
 int64_t Evaluation::firstBatch(Split split, int64_t stepsDone) const {
   return split == Split::valid ? std::max<int64_t>(stepsDone - 1, 0) / options_.evalInterval * options_.evalIters : 0;

@@ -21,6 +21,8 @@ public:
                                                   const Engine &trained, plan::Plan plan, const EngineOptions &engine,
                                                   const DataReading &reading);
 
+  // For people: the data of the split valid, and what part of them one evaluation reads.
+  std::string describe() const;
   Engine &engine() { return *engine_; }
   bool has(Split split) const { return data_[size_t(split)].has_value(); }
   bool isDue(int64_t stepsDone) const { return stepsDone % options_.evalInterval == 0; }

@@ -144,7 +144,7 @@ Rows dataOptions() {
           {.needs = {"--data"}}),
       Row("--tokenizer-type", at<&T::tokenizer, &TokenizerFiles::type>, oneOf(namesOfTokenizers()), data,
           "What reads the texts of a .jsonl; else by the name of --tokenizer-model", {.needs = {"--data"}}),
-      Row("--tokenizer-model", at<&T::tokenizer, &TokenizerFiles::model>, kPath, data,
+      Row("--tokenizer-model", at<&T::tokenizer, &TokenizerFiles::model>, kPath, contents,
           "tokenizer.json, its folder, or a .model of sentencepiece: then --data may be a .jsonl of texts "
           "(\"text\" of each line), or of conversations with --sft",
           {.needs = {"--data"}, .text = [](const T &options) { return nameOfFile(options.tokenizer.model); }}),
@@ -152,7 +152,7 @@ Rows dataOptions() {
           "Lines of the .jsonl are conversations (\"messages\", \"conversations\", \"instruction\" and \"output\", or "
           "\"prompt\" and \"completion\"), and answers alone are learned (docs/data.md)",
           {.needs = {"--data"}}),
-      Row("--chat-template", at<&T::chats, &ChatOptions::templateFile>, kFile, data,
+      Row("--chat-template", at<&T::chats, &ChatOptions::templateFile>, kFile, contents,
           "File of a template in Jinja, or in JSON (docs/data.md); else that of the tokenizer's folder, else ChatML",
           {.needs = {"--sft"}, .none = ""}),
       Row("--chat-template-kwargs", at<&T::chats, &ChatOptions::variables>, kNotEmpty, data,
@@ -273,7 +273,9 @@ Rows saveOptions() {
           "and generation_config.json",
           {.needs = {"--save"}}),
       Row("--force", at<&T::force>, kAny, no,
-          "Let --save replace what is of another model or training, and other outputs files of another kind",
+          "Let --save replace what is of another model or training, or what --load begins with, and other outputs "
+          "files of "
+          "another kind",
           {.idle = {kWritesNoFile}}),
       Row("--moe-per-layer-logging", at<&T::logsLoads>, kAny, run,
           "In the log: the least, mean and largest number of tokens of an expert, of each router with a "

@@ -38,6 +38,7 @@ enum class Agrees {
   noted,      // likewise, and says so: when steps are skipped, what is evaluated, precision
   evaluation, // likewise; and validation losses of different values are not compared
   data,       // yes, and so must the run that goes on from a checkpoint
+  contents,   // likewise, by the hash of its contents (DataSource::identity): the value is the name of a file
   corpus,     // likewise, where there is --data-path
   optimizer   // likewise; --override-opt-param-scheduler allows other values
 };

@@ -1,6 +1,7 @@
 // See RunSaves.h.
 #include "runtime/train/RunSaves.h"
 
+#include "plan/OwnModelType.h"
 #include "runtime/base/File.h"
 #include "runtime/base/FolderLock.h"
 #include "runtime/base/Json.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unistd.h>
 
 namespace mgc {
 
@@ -21,8 +23,26 @@ static bool isFolderOf(const std::string &checkpoint, const std::string &folder)
   return std::filesystem::equivalent(unslashed.parent_path(), folder, ignored);
 }
 
+// The folder and those above it that are not there, from the inside to the outside.
+static std::vector<std::filesystem::path> missingFolders(const std::string &folder) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code ignored;
+  for (auto path = std::filesystem::absolute(folder, ignored); !path.empty() && !std::filesystem::exists(path, ignored);
+       path = path.parent_path())
+    missing.push_back(path);
+  return missing;
+}
+
+void RunSaves::removeEmpty(const std::vector<std::filesystem::path> &folders) {
+  for (const std::filesystem::path &folder : folders)
+    ::rmdir(folder.c_str());
+}
+
 Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
-  SaveTarget target = {*options_.save, options_.saveType, options_.savesBetween(), options_.force, nullptr};
+  made_ = MadeFolders(missingFolders(*options_.save));
+  MGC_TRY(verifySavable(*options_.save).at("--save"));
+  SaveTarget target = {*options_.save, options_.saveType,           options_.savesBetween(),
+                       options_.force, start_.weights.value_or(""), nullptr};
   if (options_.verifyModel)
     target.verifyModel = [this](const std::string &planConfig, const std::string &folder) {
       return options_.verifyModel(planConfig, folder, false);
@@ -40,7 +60,7 @@ Status RunSaves::prepare(const plan::Plan &plan, int64_t changes) {
         fmt::format("--save: no class of transformers computes this architecture (\"mgc\": {{\"model\": ..}} of its "
                     "config.json): the weights are saved with model_type {}, which mgc and mgrun read and transformers "
                     "refuses",
-                    kOwnModelType));
+                    plan::kOwnModelType));
   return options_.savesTokenizer ? readAssets() : Status::ok();
 }
 
@@ -51,16 +71,14 @@ Status RunSaves::readAssets() {
   for (const std::string &path : {options_.tokenizer.model, start_.path().value_or("")})
     if (!path.empty())
       folders.push_back(path);
-  MGC_SET(assets_, TokenizerAssets::read(folders));
+  std::vector<std::string> notes;
+  MGC_SET(assets_, TokenizerAssets::read(folders, notes));
+  for (const std::string &note : notes)
+    observer_.noted(note);
   if (assets_.isEmpty() || options_.chats.templateFile.empty())
     return Status::ok();
   MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));
-  if (parseJson(text).isOk())
-    observer_.noted(
-        fmt::format("{}: is no template in Jinja, so the chat template that is saved with the weights is the "
-                    "tokenizer's own",
-                    options_.chats.templateFile));
-  else
+  if (!parseJson(text).isOk()) // else begin() knows it
     assets_.setChatTemplate(std::move(text));
   return Status::ok();
 }
@@ -92,6 +110,8 @@ Status RunSaves::begin(Engine &engine, Processes *processes, const plan::BatchSi
   sizes_ = &sizes;
   checks_ = &checks;
   data_ = &data;
+  if (!assets_.isEmpty() && !data.jinja().empty())
+    assets_.setChatTemplate(data.jinja());
   if (options_.save && !options_.savesWeightsAlone)
     saver_ = std::make_unique<CheckpointSaver>(engine, processes, *options_.save, std::move(folder_));
   return options_.copiesState() ? saver_->reserveCopies() : Status::ok();

@@ -4,10 +4,13 @@
 #pragma once
 
 #include "runtime/base/Descriptor.h"
+#include "runtime/base/Owned.h"
 #include "runtime/checkpoint/TokenizerAssets.h"
 #include "runtime/train/CheckpointSaver.h"
 #include "runtime/train/EvaluationProgress.h"
 #include "runtime/train/TrainingStart.h"
+
+#include <filesystem>
 
 namespace mgc {
 
@@ -18,8 +21,8 @@ public:
            TrainingObserver &observer)
       : options_(options), start_(start), evaluations_(evaluations), observer_(observer) {}
 
-  // Before there is an engine: whether the folder can hold what will be saved. Locks it. For rank 0 alone. `changes`:
-  // changes of the batch that are still to come, each with a checkpoint.
+  // Before there is an engine: makes the folder and locks it. An error: it cannot hold what will be saved. For rank 0 alone.
+  // `changes`: changes of the batch that are still to come, each with a checkpoint.
   Status prepare(const plan::Plan &plan, int64_t changes);
   // The ranks whose memory is saved, and the data of the checkpoints' records. Null processes: this one has all ranks.
   Status begin(Engine &engine, Processes *processes, const plan::BatchSizes &sizes, const StepChecks &checks,
@@ -52,6 +55,8 @@ private:
   Status placed(Status status, int64_t stepsDone) const;
   Status saveState(int64_t stepsDone, const TrainedSoFar &skipped, bool isLast);
   void note(const Status &saved);
+  static void removeEmpty(const std::vector<std::filesystem::path> &folders);
+  using MadeFolders = Owned<std::vector<std::filesystem::path>, removeEmpty>;
 
   const TrainingOptions &options_;
   const TrainingStart &start_;
@@ -63,6 +68,7 @@ private:
   const StepChecks *checks_ = nullptr;
   const DataSource *data_ = nullptr;
   Descriptor lock_;                        // lock of the folder of --save
+  MadeFolders made_;                       // folders of --save that were not there: empty ones go with the run
   TokenizerAssets assets_;                 // rank 0's
   std::optional<CheckpointFolder> folder_; // rank 0's, until the saver has it
   std::unique_ptr<CheckpointSaver> saver_; // null: weights alone

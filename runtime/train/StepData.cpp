@@ -58,10 +58,10 @@ std::string StepData::describe() const {
   const int64_t samples = request_.samples, size = request_.from.size;
   const std::optional<double> epochs = source_->epochsOf(samples);
   if (!epochs)
-    return source_->describe();
+    return source_->summary();
   const std::string read = request_.steps * size == samples ? fmt::format("{} steps of {}", request_.steps, size)
                                                             : fmt::format("{} samples", samples);
-  return fmt::format("{}; {} are {:.2f} epochs", source_->describe(), read, *epochs);
+  return fmt::format("{}; {} are {:.2f} epochs", source_->summary(), read, *epochs);
 }
 
 std::string StepData::describeUnlabelled(int64_t step) {

@@ -9,6 +9,7 @@
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/measure/StepTimers.h"
+#include "runtime/random/Seed.h"
 #include "runtime/train/OptimizerSchedule.h"
 #include "runtime/train/StepChecks.h"
 #include "runtime/train/Throughput.h"
@@ -119,7 +120,7 @@ struct TrainingOptions {
   bool saveBest = false;               // a checkpoint where the validation loss is the least, which stays
   bool asyncSave = false;              // checkpoints between steps are written while training goes on
   bool savesWeightsAlone = false;      // --save: no checkpoint of all training state beside the weights
-  uint64_t seed = 1234;
+  uint64_t seed = kDefaultSeed;
   CheckOptions checks;
   OptimizerOptions optimizer;
   int threads = 0;                        // per rank; 0: see EngineOptions. Plans for the CPU only

@@ -171,6 +171,8 @@ Status TrainingPart::load() {
   TrainingOptions shown = options_;
   shown.plan = plans_.folderOf(start_.step());
   observer_.began(shown, *engine_, data_->describe());
+  if (evaluation_ && isFirst())
+    observer_.noted(evaluation_->describe());
   return Status::ok();
 }
 

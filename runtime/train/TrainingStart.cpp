@@ -119,8 +119,7 @@ CheckpointRecord recordOf(const TrainingOptions &options, const plan::Plan &plan
   record.data = dataSettings(options);
   if (!options.hasCorpus())
     record.data.emplace_back(options.data ? "--data" : "--mock-data", describeData(options, data));
-  if (!data.identity().empty())
-    record.data.emplace_back("contents of the data", data.identity());
+  std::ranges::copy(data.identity(), std::back_inserter(record.data));
   record.optimizer = optimizerSettings(options, step);
   for (const plan::Setting &setting : plan.settings)
     record.plan.push_back(settingOf(setting));

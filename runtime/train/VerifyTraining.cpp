@@ -200,10 +200,8 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   const bool isWriter = options.launch.rank == 0;
   MGC_TRY(verifyApart(options, plan));
   MGC_TRY(verifyLoggable(options.log));
-  if (options.save && isWriter) {
-    MGC_TRY(verifySavable(*options.save).at("--save"));
+  if (options.save && isWriter)
     MGC_TRY(verifyConfigOfSave(*options.save, plan));
-  }
   if (isWriter)
     MGC_TRY(verifyCreatable(kGradients, options.saveGradients, options.force));
   MGC_TRY(verifyCreatable(kindThatBegins("--trace", "a trace", kTraceBegins), options.trace, options.force));

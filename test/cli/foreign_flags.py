@@ -32,7 +32,8 @@ WORDS = {
         "max_grad_norm": "--clip-grad", "logging_steps": "--log-interval", "save_steps": "--save-interval",
         "save_total_limit": "--save-retain", "eval_steps": "--eval-interval", "adam_epsilon": "--adam-eps", "lora_r": "--freeze",
         "lora_alpha": "--freeze", "use_peft": "--freeze", "fp8": "--dtype bf16", "load_in_4bit": "--dtype bf16",
-        "max_seq_length": "mgc compile --seq", "model_name_or_path": "mgc compile CONFIG.JSON", "dataset_name": "mgrun PLAN --data"},
+        "max_seq_length": "mgc compile --seq", "model_name_or_path": "mgc compile CONFIG.JSON", "dataset_name": "mgrun PLAN --data",
+        "load_best_model_at_end": "--save-best", "early_stopping_patience": "--early-stop", "packing": "--reset-attention-mask"},
     "DeepSpeed": {
         "zero_optimization": "mgc compile --zero 0 or 1", "zero_stage": "mgc compile --zero 0 or 1", "zero_optimization.stage": "--zero",
         "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "no switch for recomputation",
@@ -45,7 +46,8 @@ WORDS = {
         "context_parallel_degree": "mgc compile --cp", "data_parallel_shard_degree": "mgc compile --dp N --zero 1",
         "data_parallel_replicate_degree": "mgc compile --dp", "compile": "always on", "activation_checkpoint.mode": "recomputation",
         "checkpoint.interval": "--save-interval", "max_norm": "--clip-grad"},
-    "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration"},
+    "PyTorch Lightning": {"accumulate_grad_batches": "mgc compile --gbs", "devices": "mgc compile --dp", "max_time": "--exit-duration", "patience": "--early-stop"},
+    "Axolotl": {"train_on_inputs": "--sft-learn", "sample_packing": "--reset-attention-mask", "val_set_size": "--valid-data"},
 }
 TOOLS = {"mgc": ("mgc", "compile", "nothing.json", "-o", "nowhere"), "mgrun": ("mgrun", "nowhere", "--mock-data")}
 LLAMA = GOLDEN / "llama/config.json"

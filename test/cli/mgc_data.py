@@ -260,7 +260,7 @@ class Data(unittest.TestCase):
                 (b'{"text": "\\ud800"}\n', "line 2: byte 16: "),
                 (b'{"text": 1}\n', 'line 2: byte 9: "1}", expected a text, or a list of texts, of "text"'),
                 (b'{"text": ["a", null]}\n', "expected a text, or a list of texts"),
-                (b'{"title": "a"}\n', 'line 2: has no "text"'),
+                (b'{"title": "a"}\n', 'line 2: has no "text", but "title"; --json-keys names what to read'),
                 (b'{"text": "a"\n', "line 2: byte 12: the line ends, expected ,"),
                 (b'{"text": "a"} x\n', "expected nothing behind the object"),
                 (b'{"text": "a\tb"}\n', "without control characters"),

@@ -43,8 +43,8 @@ class Data(unittest.TestCase):
         done = run("mgrun", plan, "--train-iters", steps, "--log", path, *flags)
         return [record["loss"] for record in records(path)], done.stdout + done.stderr
 
-    def expect(self, code, message, *flags):
-        expect(code, message, "mgrun", "plan", "--train-iters", 1, *flags)
+    def expect(self, code, message, *flags, plan="plan"):
+        expect(code, message, "mgrun", plan, "--train-iters", 1, *flags)
 
     def test_one_prefix(self):
         losses, text = self.losses("plan", "--data-path", "a")
@@ -123,6 +123,20 @@ class Data(unittest.TestCase):
         losses, text = self.losses("plan", "--data", "small.jsonl", "--tokenizer-model", "tokenizer.json")
         self.assertIn("small.jsonl: ", text)
         self.assertEqual(losses, self.losses("plan", "--train-data-path", "small_text_document")[0])
+        # Documents of a packed plan, and labels at their ends, are known by the tokenizer's end token.
+        lines = ["--data", "small.jsonl", "--tokenizer-model", "tokenizer.json"]
+        self.expect(1, "for a .jsonl a tokenizer whose tokenizer_config.json has eos_token", *lines, plan="packed")
+        pathlib.Path("tokenizer_config.json").write_text('{"eos_token": "0"}')
+        for plan, flags in ("packed", []), ("plan", ["--eod-mask-loss"]):
+            losses = self.losses(plan, *lines, *flags)[0]
+            self.assertEqual(losses, self.losses(plan, *lines, *flags, "--eod-token-id", 0)[0])
+        pathlib.Path("tokenizer_config.json").unlink()
+
+    def test_lines_without_a_text(self):
+        write_word_level("tokenizer.json", map(str, range(100)), "0")
+        write("chats.jsonl", '{"messages": [{"role": "user", "content": "1"}], "id": 3}\n')
+        self.expect(1, ['chats.jsonl: line 1: has no "text", but "messages", "id"; --sft reads conversations', "--json-keys NAME reads"],
+                    "--data", "chats.jsonl", "--tokenizer-model", "tokenizer.json")
 
     def test_errors(self):
         self.expect(1, "c.idx", "--data-path", "c")
@@ -131,6 +145,7 @@ class Data(unittest.TestCase):
         self.expect(2, "requires", "--valid-data-path", "a")
         self.expect(2, "--data-cache-path: would do nothing", "--mock-data", "--data-cache-path", "x")
         self.expect(2, "--no-data-sharding: would do nothing", "--data-path", "a", "--no-data-sharding")
+        self.expect(1, "--dataloader-inter-document-masking", "--data-path", "a", plan="packed")
         self.expect(1, "split train has no sequences", "--data-path", "a", "--split", "0,1")
         self.expect(1, "4294967295", "--data-path", "a", "--seed", 1 << 32)
         write_indexed("large", [[500] * 400] * 20)

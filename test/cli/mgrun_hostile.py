@@ -265,7 +265,8 @@ class Hostile(unittest.TestCase):
         header["transformer.h.0.attn.bias"] = {"dtype": "F32", "shape": [1], "data_offsets": [end, end + 4]}
         text = json.dumps(header).encode()
         write("older/model.safetensors", struct.pack("<Q", len(text)) + text + raw[8 + size:] + bytes(4))
-        self.expect(0, "", "plan", *MOCK, "--load", "older", "--save", "older")
+        shutil.copytree("older", "replaced")
+        self.expect(0, "", "plan", *MOCK, "--load", "older", "--save", "replaced")
 
     def test_weights(self):
         raw = read("good/model.safetensors")

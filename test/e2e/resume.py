@@ -15,7 +15,10 @@ import sys
 import time
 import unittest
 
+import numpy as np
+
 import samples
+import tensor_files
 import tool_runs
 from tool_runs import (BIN, GOLDEN, TINY_GPT, compile_plan, end, enter_folder, expect, read, records, run, run_in_small_folder, start,
                        timeless, wait_for, wait_for_end, write, write_word_level)
@@ -405,11 +408,11 @@ class Refused(unittest.TestCase):
         for name, data in ("plain", ["--data-path", one]), ("blend", ["--data-path", 0.1, one, 0.9, two]):
             train(self.plan, *data, "--train-iters", 4, "--exit-interval", 2, "--save", name)
         train(self.plan, "--data-path", one, "--train-iters", 4, "--load", "plain")
-        self.expect("contents of the data: found sequences with the hash", data=["--data-path", two], load="plain")
-        self.expect("contents of the data: found sequences", data=["--data-path", 0.1, two, 0.9, one], load="blend")
+        self.expect("lengths of the sequences: found the hash", data=["--data-path", two], load="plain")
+        self.expect("lengths of the sequences: found the hash", data=["--data-path", 0.1, two, 0.9, one], load="blend")
         cyclic = ["--data-path", one, "--dataloader-type", "cyclic"]
         train(self.plan, *cyclic, "--train-iters", 4, "--exit-interval", 2, "--save", "cyclic")
-        self.expect("cyclic in micro batches of 1 on 1 data-parallel ranks, expected", data=cyclic, load="cyclic",
+        self.expect("order of the samples: found cyclic in micro batches of 1 on 1 data-parallel ranks, expected", data=cyclic, load="cyclic",
                     plan=gpt("smaller", "--tp 2 --mbs 1"))
         for folder, words in ("of-one", "ab"), ("of-two", "ba"):
             write_word_level(f"{folder}/tokenizer.json", words + "u", "u")
@@ -417,7 +420,29 @@ class Refused(unittest.TestCase):
         lines = lambda folder: ["--data", "ab.jsonl", "--tokenizer-model", f"{folder}/tokenizer.json"]
         train(self.plan, *lines("of-one"), "--train-iters", 4, "--exit-interval", 2, "--save", "lines")
         train(self.plan, *lines("of-one"), "--train-iters", 4, "--load", "lines")
-        self.expect("a tokenizer with the hash", data=lines("of-two"), load="lines")
+        self.expect("contents of the tokenizer: found the hash", data=lines("of-two"), load="lines")
+        shutil.copytree("of-one", "renamed")
+        train(self.plan, *lines("renamed"), "--train-iters", 4, "--load", "lines")
+        write("ab.jsonl", json.dumps({"text": "b a " * 400}) + "\n")
+        self.expect("contents of --data: found 1600 bytes with the checksum", data=lines("of-one"), load="lines")
+
+    def test_data_that_changed(self):
+        """As many tokens, but others, in a file of the same name."""
+        tokens = np.arange(2000, dtype=np.int32) % 90
+        batches = {name: np.reshape(tokens[:4 * 8 * 32], (4, 8, 32)) for name in ("input_ids", "labels")}
+        writers = {"changed.txt": lambda change: write("changed.txt", "ab" + "c" * change + "b" * (1000 - change)),
+                   "changed.npy": lambda change: np.save("changed.npy", np.roll(tokens, change)),
+                   "changed.safetensors": lambda change: tensor_files.save("changed.safetensors",
+                                                                           {name: np.roll(each, change) for name, each in batches.items()})}
+        for name, write_data in writers.items():
+            write_data(0)
+            data = ["--data", name]
+            train(self.plan, *data, "--train-iters", 4, "--exit-interval", 2, "--save", f"{name}.out")
+            write_data(0)
+            train(self.plan, *data, "--train-iters", 4, "--load", f"{name}.out")
+            write_data(1)
+            self.expect("contents of --data: found ", data=data, load=f"{name}.out")
+            train(self.plan, *data, "--train-iters", 4, "--load", f"{name}.out", "--finetune")
 
     def test_other_sizes(self):
         self.expect("global batch size: found 4 in the plan, expected 8", plan=compiled("small", "gpt", "--seq 32 --gbs 4 --mbs 2"))

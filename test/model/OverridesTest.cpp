@@ -1,4 +1,5 @@
 // "mgc": {"model": {..}}: fields of the vocabulary over what a family says, or without one.
+#include "model/file/ReadModelFile.h"
 #include "model/file/SameModel.h"
 #include "test/frontend/Configs.h"
 #include "test/model/ModelText.h"
@@ -108,6 +109,26 @@ TEST(Overrides, aModelWithoutAFamilyIsAllWritten) {
   EXPECT_EQ(differencesBetween(alone, family),
             std::vector<std::string>({"model_type: mgc in the config.json, llama in the plan"}));
   EXPECT_EQ(describe(alone).substr(3), describe(family).substr(5));
+}
+
+TEST(Overrides, savedWeightsSayTheirFamily) {
+  const json own = {{"model", {{"head", {{"softcap", 5}}}}}};
+  const auto at = [&](const json &type, const json &more) {
+    const json config = with(tinyDecoder("llama"), {{"model_type", type}, {"mgc", with(own, more)}});
+    const Status read = readModelText(config.dump(), "config.json").status();
+    EXPECT_EQ(read.message(), errorOf(config)) << "by mgrun, which reads no flags, and by mgc";
+    return read.message();
+  };
+  const std::string expected =
+      "expected an object {\"model_type\": .., ..}: the family, as the weights were saved with it";
+  EXPECT_EQ(at("mgc", {{"base", {{"model_type", "llama"}}}}), "");
+  EXPECT_EQ(at("mgc", json::object()), "config.json: mgc.base is missing, " + expected);
+  for (const json &base :
+       {json(5), json(nullptr), json("qwen2"), json::array(), json::object(), json({{"model_type", "mgc"}})})
+    EXPECT_EQ(at("mgc", {{"base", base}}), "config.json: mgc.base: found " + base.dump() + ", " + expected);
+  EXPECT_EQ(at("llama", {{"base", {{"model_type", "llama"}}}}),
+            "config.json: mgc.base is of model_type mgc, found \"llama\"; expected model_type mgc, as the weights were "
+            "saved, or no mgc.base");
 }
 
 TEST(Overrides, whatIsWrongIsRefusedByItsPath) {

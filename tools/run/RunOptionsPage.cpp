@@ -38,6 +38,8 @@ std::string_view onResume(Agrees agrees) {
   case Agrees::data:
   case Agrees::corpus:
     return "kept in a checkpoint: another value is refused without --finetune";
+  case Agrees::contents:
+    return "kept in a checkpoint: other contents are refused without --finetune, another name is not";
   case Agrees::optimizer:
     return "kept in a checkpoint: another value is refused without --override-opt-param-scheduler";
   case Agrees::no:

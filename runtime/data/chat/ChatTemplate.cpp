@@ -12,12 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostBytes = int64_t(1) << 30;
-
-bool isThere(const fs::path &path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
+constexpr int64_t kMostBytes = int64_t(1) << 30, kMostBytesOfTemplate = int64_t(1) << 22;
 
 // The file's object; an empty one where it is missing.
 Result<nlohmann::json> readObject(const fs::path &path) {
@@ -25,20 +20,30 @@ Result<nlohmann::json> readObject(const fs::path &path) {
     return nlohmann::json::object();
   MGC_ASSIGN(text, readFile(path.string(), kMostBytes));
   MGC_ASSIGN(json, parseJson(text).at(path.string()));
-  return json.is_object() ? json : nlohmann::json::object();
+  return json.is_object() ? Result<nlohmann::json>(std::move(json))
+                          : errorf("{}: is {}, expected an object", path.string(), printable(json.dump()));
 }
 
-// "chat_template" of a tokenizer_config.json: a text, or [{"name": "default", "template": TEXT}, ..].
+// "chat_template" of a tokenizer_config.json: a text, or [{"name": "default", "template": TEXT}, ..]; null: none.
 Status readTemplates(const nlohmann::json &field, JinjaSource &out) {
+  if (field.is_null())
+    return Status::ok();
+  bool isUnderstood = field.is_string() || field.is_array();
   if (field.is_string())
     out.text = field.get<std::string>();
   for (const nlohmann::json &row : field.is_array() ? field : nlohmann::json::array()) {
-    if (!row.is_object() || !row.value("name", nlohmann::json()).is_string() ||
-        !row.value("template", nlohmann::json()).is_string())
-      return errorf("chat_template: expected a text, or a list of objects with \"name\" and \"template\"");
-    if (row["name"] == "default" || row["name"] == "tool_use")
+    isUnderstood = isUnderstood && row.is_object() && row.value("name", nlohmann::json()).is_string() &&
+                   row.value("template", nlohmann::json()).is_string();
+    if (isUnderstood && (row["name"] == "default" || row["name"] == "tool_use"))
       (row["name"] == "default" ? out.text : out.toolText) = row["template"].get<std::string>();
   }
+  if (!isUnderstood || out.text.empty())
+    return errorf("chat_template: is {}, expected a text, or a list of objects with \"name\" and \"template\", one of "
+                  "them with the name \"default\"",
+                  printable(field.dump()));
+  for (const std::string *text : {&out.text, &out.toolText})
+    if (std::ssize(*text) > kMostBytesOfTemplate)
+      return errorf("chat_template: has {} bytes, expected at most {}", text->size(), kMostBytesOfTemplate);
   return Status::ok();
 }
 
@@ -52,7 +57,7 @@ Result<JinjaSource> templateOfFolder(const fs::path &folder) {
   for (const auto &[path, text] : {std::pair(folder / "chat_template.jinja", &out.text),
                                    {folder / "additional_chat_templates" / "tool_use.jinja", &out.toolText}})
     if (isThere(path)) {
-      MGC_SET(*text, readFile(path.string(), kMostBytes));
+      MGC_SET(*text, readFile(path.string(), kMostBytesOfTemplate));
       out.isThere = true;
     }
   for (const char *name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
@@ -117,7 +122,7 @@ Result<std::unique_ptr<ChatTemplate>> openChatTemplate(const ChatTemplateOptions
   if (!path.empty())
     MGC_SET(source, templateOfFolder(folder.empty() ? fs::path(".") : folder));
   if (!options.file.empty()) {
-    MGC_SET(source.text, readFile(options.file, kMostBytes));
+    MGC_SET(source.text, readFile(options.file, kMostBytesOfTemplate));
     const Result<nlohmann::json> json = parseJson(source.text);
     if (json.isOk() && json->is_object()) {
       MGC_TRY(verifyNoVariables(options));

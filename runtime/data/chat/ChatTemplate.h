@@ -16,6 +16,7 @@ namespace mgc {
 struct ChatText {
   std::string text;
   std::vector<TextRange> learned; // in order, apart
+  int64_t shortened = 0; // answers before the last that the template writes without a part of them, as their thoughts
 };
 
 struct ChatTokens {
@@ -33,6 +34,8 @@ public:
   virtual std::string describe() const = 0; // "the chat template of DIR"
   // By what a training that goes on knows the template again.
   virtual uint64_t hash() const = 0;
+  // A template in Jinja that writes the same, of one that is not in Jinja itself; else empty.
+  virtual std::string jinja() const { return ""; }
 };
 
 struct ChatTemplateOptions {

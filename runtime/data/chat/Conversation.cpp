@@ -129,16 +129,36 @@ private:
     return Status::ok();
   }
 
-  // {"from", "value"} -> {"role", "content"}.
+  static Status readFunctionCall(Json &message) {
+    const Json &content = message["content"];
+    Result<Json> calls = content.is_string() ? parseOrderedJson(content.get<std::string>()) : Result<Json>(content);
+    if (calls.isOk() && calls->is_object())
+      calls = Json::array({calls.take()});
+    const auto isCall = [](const Json &call) {
+      return call.is_object() && call.contains("name") && call["name"].is_string() && call.contains("arguments");
+    };
+    if (!calls.isOk() || !calls->is_array() || calls->empty() || !std::ranges::all_of(*calls, isCall))
+      return errorf(
+          "\"value\": of a function_call is {}, expected {{\"name\": .., \"arguments\": ..}} as JSON, or a list of "
+          "them",
+          printable(content.is_string() ? content.get<std::string>() : content.dump()));
+    message["tool_calls"] = Json::array();
+    for (Json &call : *calls)
+      message["tool_calls"].push_back({{"type", "function"}, {"function", std::move(call)}});
+    message["content"] = "";
+    return Status::ok();
+  }
+
+  // {"from", "value"} -> {"role", "content"}; the value of a function_call is JSON: a call, or a list of calls.
   static Status renameShareGpt(Json &message) {
     if (!message.contains("from") && !message.contains("value"))
       return Status::ok();
     if (message.contains("role") || message.contains("content"))
       return errorf("has \"from\" and \"value\" beside \"role\" and \"content\", expected one of both pairs");
     static constexpr std::pair<std::string_view, const char *> kRoles[] = {
-        {"human", "user"},        {"user", "user"},       {"gpt", "assistant"},   {"assistant", "assistant"},
-        {"chatgpt", "assistant"}, {"bot", "assistant"},   {"model", "assistant"}, {"system", "system"},
-        {"tool", "tool"},         {"observation", "tool"}};
+        {"human", "user"},        {"user", "user"},        {"gpt", "assistant"},          {"assistant", "assistant"},
+        {"chatgpt", "assistant"}, {"bot", "assistant"},    {"model", "assistant"},        {"system", "system"},
+        {"tool", "tool"},         {"observation", "tool"}, {"function_call", "assistant"}};
     MGC_ASSIGN(from, textOf(message, "from"));
     const auto row = std::ranges::find(kRoles, from, &std::pair<std::string_view, const char *>::first);
     if (row == std::end(kRoles))
@@ -146,6 +166,8 @@ private:
     message["role"] = row->second;
     if (message.contains("value"))
       message["content"] = std::move(message["value"]);
+    if (from == "function_call")
+      MGC_TRY(readFunctionCall(message));
     message.erase("from"), message.erase("value");
     return Status::ok();
   }
@@ -239,6 +261,21 @@ const FormRow kForms[] = {
 };
 
 } // namespace
+
+Result<Json> parseChatLine(std::string_view line, const ChatForm &form) {
+  Result<Json> json = parseOrderedJson(line);
+  if (json.isOk())
+    return json;
+  Result<Json> texts = parseOrderedJson(withoutSpecialNumbers(line));
+  Result<Json> nulls = parseOrderedJson(withoutSpecialNumbers(line, SpecialNumbers::asNull));
+  if (!texts.isOk() || !nulls.isOk() || !texts->is_object())
+    return json;
+  for (const auto &entry : texts->items())
+    if (entry.value() != (*nulls)[entry.key()] && std::ranges::find(form.ignored, entry.key()) == form.ignored.end())
+      return errorf("\"{0}\": has NaN or Infinity, expected numbers; --sft-ignore-fields {0} passes over it",
+                    printable(entry.key()));
+  return texts;
+}
 
 Result<ChatLine> readChatLine(Json line, const ChatForm &form) {
   constexpr const char *kExpected =

@@ -43,6 +43,9 @@ struct ChatForm {
   std::vector<std::string> ignored = {}; // fields of a line that are passed over
 };
 
+// A line as Python's json reads it: NaN and Infinity may stand in ignored fields, and are an error with the field's name elsewhere.
+Result<OrderedJson> parseChatLine(std::string_view line, const ChatForm &form);
+
 // An error names the message and the field. Fields "train": true or false and "weight": 0 or 1 of a message say whether it is
 // learned.
 Result<ChatLine> readChatLine(OrderedJson line, const ChatForm &form);

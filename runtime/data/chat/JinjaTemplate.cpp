@@ -102,13 +102,14 @@ private:
             {"tools", chat.tools},
             {"variables", chat.variables},
             {"learned", learned},
-            {"is_every_answer", isEveryAnswer && !learned.empty()}};
+            {"is_every_answer", isEveryAnswer && !learned.empty()},
+            {"is_all_learned", learn == SftLearn::all}};
   }
 
   Result<ChatText> textOf(const Json &answer) const {
     if (answer.contains("error"))
       return errorf("{}: {}", source_.name, printable(answer["error"].get<std::string>()));
-    ChatText out{answer["text"].get<std::string>(), {}};
+    ChatText out{answer["text"].get<std::string>(), {}, answer["shortened"].get<int64_t>()};
     for (const Json &part : answer["parts"])
       out.learned.push_back({part[0].get<uint32_t>(), part[1].get<uint32_t>()});
     return out;

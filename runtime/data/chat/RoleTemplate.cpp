@@ -59,6 +59,27 @@ public:
   std::string describe() const override { return name_; }
   uint64_t hash() const override { return hash_; }
 
+  // A text in quotes is one of JSON: Jinja knows its escapes. Tags stand in one line, for Jinja may remove newlines behind them.
+  std::string jinja() const override {
+    const auto text = [](const std::string &value) { return nlohmann::json(value).dump(); };
+    const auto isLearned = [](const auto &role) { return role.second.isLearned; };
+    std::string out = begin_.empty() ? "" : fmt::format("{{{{ {} }}}}", text(begin_));
+    out += "{% for message in messages %}";
+    for (std::string_view branch = "if"; const auto &[name, role] : roles_) {
+      const std::string written = fmt::format("{{{{ message[\"content\"] + {} }}}}", text(role.after));
+      out += fmt::format("{{% {} message[\"role\"] == {} %}}{{{{ {} }}}}", branch, text(name), text(role.before));
+      out += role.isLearned ? "{% generation %}" + written + "{% endgeneration %}" : written;
+      branch = "elif";
+    }
+    const auto assistant = roles_.find("assistant");
+    const auto answers =
+        assistant != roles_.end() && isLearned(*assistant) ? assistant : std::ranges::find_if(roles_, isLearned);
+    return out + fmt::format("{{% else %}}{{{{ raise_exception(\"the role \" + message[\"role\"] + \" is not in the "
+                             "template\") }}}}{{% endif %}}{{% endfor %}}"
+                             "{{% if add_generation_prompt %}}{{{{ {} }}}}{{% endif %}}\n",
+                             text(answers->second.before));
+  }
+
 private:
   struct Role {
     std::string before, after;

@@ -1,4 +1,4 @@
-// See TextCache.h. A line for each text, [text, is it a pair, its line, begin and end of each learned part ..], and a last one with the
+// See TextCache.h. A line for each text, [text, is it a pair, its line, shortened answers, begin and end of each learned part ..], and a last one with the
 // checksum of those before.
 #include "runtime/data/chat/TextCache.h"
 
@@ -10,12 +10,13 @@ static Result<LineText> lineOf(std::string_view line) {
   MGC_ASSIGN(json, parseJson(line));
   LineText out;
   const bool isText =
-      json.is_array() && json.size() >= 3 && json.size() % 2 == 1 && json[0].is_string() && json[1].is_boolean() &&
+      json.is_array() && json.size() >= 4 && json.size() % 2 == 0 && json[0].is_string() && json[1].is_boolean() &&
       std::all_of(json.begin() + 2, json.end(), [](const auto &number) { return number.is_number_unsigned(); });
   if (!isText)
     return errorf("no text");
   out.chat.text = json[0].get<std::string>(), out.isPair = json[1].get<bool>(), out.line = json[2].get<int64_t>();
-  for (size_t i = 3; i < json.size(); i += 2)
+  out.chat.shortened = json[3].get<int64_t>();
+  for (size_t i = 4; i < json.size(); i += 2)
     out.chat.learned.push_back({json[i].get<uint32_t>(), json[i + 1].get<uint32_t>()});
   return out;
 }
@@ -50,7 +51,7 @@ Status TextCache::save(const std::vector<LineText> &texts) const {
   MGC_ASSIGN(file, AtomicFile::create(path_));
   Checksum checksum;
   for (const LineText &text : texts) {
-    nlohmann::json line = {text.chat.text, text.isPair, text.line};
+    nlohmann::json line = {text.chat.text, text.isPair, text.line, text.chat.shortened};
     for (const TextRange &part : text.chat.learned)
       line.push_back(part.begin), line.push_back(part.end);
     const std::string written = line.dump() + "\n";

@@ -2,11 +2,11 @@
 # learned. A process that mgrun and mgc-data start (RenderProcess.h); a request and its answer are a line of JSON each.
 #
 #   {"template": TEXT, "variables": {"bos_token": "<s>", ..}}     {"has_marks": BOOL, "names": [..], "variables": [..]}
-#   {"chats": [{"messages": [..], "tools": [..], "variables": {..}, "learned": [1, 3], "is_every_answer": BOOL}, ..]}
-#                                                                 {"texts": [{"text": TEXT, "parts": [[8, 12], ..]}, ..]}
+#   {"chats": [{"messages": [..], "tools": [..], "variables": {..}, "learned": [1, 3], "is_every_answer": BOOL,
+#              "is_all_learned": BOOL}, ..]}                      {"texts": [{"text": TEXT, "parts": [[8, 12], ..], "shortened": 0}, ..]}
 #   {"parquet": FILE, "lines": FILE}                              {"rows": N}
 #
-# Parts are bytes of the text. What is wrong is {"error": TEXT}, in the place of an answer or of one of its texts.
+# Parts are bytes of the text. Shortened: earlier answers of which the text has not all. What is wrong is {"error": TEXT}, in the place of an answer or of one of its texts.
 import sys
 
 sys.path = [folder for folder in sys.path if folder]  # no modules of the working folder
@@ -20,8 +20,9 @@ import signal  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
+MANY = 8  # learned messages, of which some are alike
 PROBE = "\ufdd0"  # stands for a message's content: a character that Unicode gives to nobody
-MOST_BYTES = 8 << 30  # memory of a process that renders: a template may never end
+MOST_BYTES = 8 << 30  # memory of a process that renders, if it may have as much: a template may never end
 
 
 class Refused(Exception):
@@ -95,17 +96,41 @@ class Chat:
     def __init__(self, renderer, chat):
         self.renderer, self.chat, self.messages = renderer, chat, [with_reasoning(m) for m in chat["messages"]]
         self.text, self.marked = renderer.render(chat, self.messages)
+        self.with_marks = [with_marks(i, message) for i, message in enumerate(self.messages)]
+        self.marked_text = self.rendered([message for message, _ in self.with_marks]) or ""
+        self.parts = {}  # by message
 
     def answer(self):
-        self.verify_contents()
+        self.verify_messages()
         learned = self.chat["learned"]
+        if len(learned) >= MANY and not (self.renderer.has_marks and self.chat["is_every_answer"]):
+            self.find_alike(learned)
         if not self.renderer.has_marks:
             parts = [self.part_of(i) for i in learned]
         elif self.chat["is_every_answer"]:
             parts = self.marked
         else:
             parts = [part for i in learned for part in self.marked_part_of(i)]
-        return {"text": self.text, "parts": in_bytes(self.text, parts)}
+        return {"text": self.text, "parts": in_bytes(self.text, parts), "shortened": self.shortened_answers()}
+
+    def shortened_answers(self):
+        """The learned answers that the template shortens: of earlier ones many templates drop the thoughts. In the last answer
+        they would be missing from what is learned."""
+        answers = [i for i, message in enumerate(self.messages) if message.get("role") == "assistant"]
+        learned = answers if self.chat["is_all_learned"] else self.chat["learned"]
+        text, shortened = without_space(self.text), 0
+        for i in learned:
+            missing = next((name for name in ("content", REASONING[0]) if not self.is_whole(self.messages[i].get(name), text)), None)
+            if missing and i >= answers[-1]:
+                raise Refused(f'message {i}: the template drops a part of its "{missing}" (thoughts?); expected one that keeps it '
+                              "(--chat-template FILE), or the message without it")
+            shortened += missing is not None
+        return shortened
+
+    @staticmethod
+    def is_whole(value, text):
+        """Whether the text has all of a field but for white space."""
+        return not isinstance(value, str) or any(without_space(form) in text for form in (value, to_json(value)[1:-1]))
 
     def marked_part_of(self, i):
         begin, end = self.part_of(i)
@@ -113,7 +138,52 @@ class Chat:
             return [[begin, end]]
         return [[max(begin, b), min(end, e)] for b, e in self.marked if b < end and e > begin]
 
+    def find_alike(self, learned):
+        """The parts of messages that stand alike: the first and the last of them are found by rendering; those between have the same
+        distances from their contents. So the time of a long conversation is not the square of its length."""
+        places, between = self.places_of_contents()
+        alike = {}
+        for i in learned if places else []:
+            around = tuple(message["role"] for message in self.messages[max(0, i - 1):i + 2])
+            alike.setdefault((around, between[i], between[i + 1]), []).append(i)
+        for group in alike.values():
+            ends = group[0], group[-1]
+            (begin, end), other = [[self.part_of(i)[side] - places[i][side] for side in (0, 1)] for i in ends]
+            at = places[ends[0]][0]
+            prompt = self.rendered(self.messages[:ends[0]], self.messages[ends[0]]["role"] == "assistant") or ""
+            behind = prompt[at:at + 1] or None  # a content that begins so may be longer in common with the prompt
+            like_prompt = {i for i in group if self.text[places[i][0]] == behind}
+            if other == [begin, end] and not like_prompt.intersection(ends):
+                self.parts |= {i: [places[i][0] + begin, places[i][1] + end] for i in group if i not in like_prompt}
+
+    def places_of_contents(self):
+        """Where each content stands, and the texts around them; none where a message has more, or the template changes contents."""
+        if any(message.keys() - {"role", "content"} or list(marks) != [message["content"]] for message, marks in self.with_marks):
+            return None, []
+        between, rest = [], self.marked_text
+        for message, _ in self.with_marks:
+            before, mark, rest = rest.partition(message["content"])
+            if not mark or PROBE in before:
+                return None, []
+            between.append(before)
+        between.append(rest)
+        places, at = [], 0
+        for i, message in enumerate(self.messages):
+            at, content = at + len(between[i]), message["content"]
+            forms = (content, content.strip(), content.lstrip(), content.rstrip())
+            form = next((form for form in forms if self.text.startswith(form + between[i + 1], at)), None)
+            if form is None or not self.text.startswith(between[i], at - len(between[i])):
+                return None, []
+            places.append((at, at + len(form)))
+            at += len(form)
+        return (places, between) if at + len(rest) == len(self.text) and PROBE not in rest else (None, [])
+
     def part_of(self, i):
+        if i not in self.parts:
+            self.parts[i] = self.part_by_rendering(i)
+        return self.parts[i]
+
+    def part_by_rendering(self, i):
         """Where the message stands: what the template makes of the messages up to it is longer by it than of those before it,
         with the prompt of an answer. Where the template changes earlier messages (drops their thoughts), the content is found
         by another in its place."""
@@ -157,16 +227,36 @@ class Chat:
         except Exception:
             return None
 
-    def has_content(self, i):
-        content = self.messages[i].get("content")
-        return isinstance(content, str) and content.strip() != ""
+    def verify_messages(self):
+        """Each message is in the text: a mark in the place of its content is, for the content itself may stand elsewhere."""
+        for i, (message, marks) in enumerate(self.with_marks):
+            if all(mark in self.marked_text for mark in marks):
+                continue
+            alone = self.rendered([*self.messages[:i], message, *self.messages[i + 1:]])
+            for mark, name in marks.items():
+                if alone is not None and mark not in alone and json.dumps(mark)[1:-1] not in alone:
+                    raise Refused(f"message {i}: {name} is not in the text that the template makes (its role is unknown?); "
+                                  "expected --chat-template FILE that writes it, or none")
 
-    def verify_contents(self):
-        for i in range(len(self.messages)):
-            if self.has_content(i) and self.messages[i]["content"].strip() not in self.text:
-                changed = [*self.messages[:i], {**self.messages[i], "content": PROBE}, *self.messages[i + 1:]]
-                if PROBE not in (self.rendered(changed) or PROBE):
-                    raise Refused(f'message {i}: its "content" is not in the text that the template makes of the conversation')
+
+def with_marks(i, message):
+    """The message with marks in the places of its content and of the names of its calls, and what each mark stands for."""
+    marked, marks = dict(message), {}
+    content = message.get("content")
+    if isinstance(content, str) and content.strip() != "":
+        marked["content"] = f"{PROBE}{i}{PROBE}"
+        marks[marked["content"]] = 'its "content"'
+    for k, call in enumerate(message.get("tool_calls") or []):
+        mark = f"{PROBE}{i}.{k}{PROBE}"
+        renamed = {**call.get("function", call), "name": mark}
+        marked["tool_calls"] = [*marked["tool_calls"][:k], {**call, "function": renamed} if "function" in call else renamed,
+                                *marked["tool_calls"][k + 1:]]
+        marks[mark] = f"call {k}"
+    return marked, marks
+
+
+def without_space(text):
+    return "".join(text.split())
 
 
 def whole_marks(tail, alone):
@@ -191,7 +281,14 @@ def in_bytes(text, parts):
             merged[-1][1] = max(end, merged[-1][1])
         elif begin < end:
             merged.append([begin, end])
-    return merged if text.isascii() else [[len(text[:at].encode()) for at in part] for part in merged]
+    if text.isascii():
+        return merged
+    at = count = 0
+    for part in merged:
+        for side in (0, 1):
+            count, at = count + len(text[at:part[side]].encode()), part[side]
+            part[side] = count
+    return merged
 
 
 def rendered(renderer, chat, line):
@@ -237,7 +334,9 @@ def main():
         request = json.loads(line)
         try:
             if "template" in request:
-                resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+                limits = resource.getrlimit(resource.RLIMIT_AS)
+                resource.setrlimit(resource.RLIMIT_AS, [MOST_BYTES if limit == resource.RLIM_INFINITY else min(limit, MOST_BYTES)
+                                                        for limit in limits])
                 renderer = Renderer(request["template"], request["variables"])
                 answer = {"has_marks": renderer.has_marks, "names": renderer.names, "variables": renderer.read}
             elif "parquet" in request:

@@ -14,6 +14,7 @@
 
 #include "runtime/data/indexed/SplitBounds.h"
 #include "runtime/data/indexed/UnalignedArray.h"
+#include "runtime/random/Seed.h"
 
 #include <memory>
 
@@ -23,7 +24,7 @@ struct SampleCut {
   int64_t length = 0;        // tokens of a sample
   bool readsNext = true;     // reads the next token too, to be predicted
   bool keepsPartial = false; // the last sample may have fewer
-  uint32_t seed = 1234;
+  uint32_t seed = kDefaultSeed;
   std::optional<int64_t> samples = {}; // samples that are needed; none: one epoch
 
   int64_t extra() const { return readsNext ? 1 : 0; }

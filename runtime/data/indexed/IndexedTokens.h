@@ -26,6 +26,7 @@ public:
   int64_t documents() const { return std::max<int64_t>(0, header_.documentIndices - 1); }
   int64_t tokens() const { return tokens_; }
   int64_t bytes() const { return bin_.size(); } // size of the .bin
+  const FileReader &tokensFile() const { return bin_; }
   bool hasModes() const { return header_.hasModes; }
 
   const UnalignedArray<int32_t> &lengths() const { return lengths_; }

@@ -11,7 +11,7 @@ Result<EncodedBlock> BlockEncoder::encode(const LineBlock &block, int64_t partit
     const int64_t ofAll = block.begin.lines + number - block.begin.line;
     if (ofAll % options_.partitions != partition)
       return Status::ok();
-    Status read = readJsonLine(line, options_.keys, texts_);
+    Status read = readJsonLine(line, options_.keys, options_.remedyOfKeys, texts_);
     for (size_t key = 0; read.isOk() && key < texts_.size(); ++key)
       read = addDocument(texts_[key], out[key]);
     return std::move(read).at(fmt::format("line {}", number + 1));

@@ -16,13 +16,13 @@ class LineScanner {
 public:
   explicit LineScanner(std::string_view line) : line_(line) {}
 
-  Status readObject(const std::vector<std::string> &keys, std::vector<LineTexts> &texts) {
+  Status readObject(const std::vector<std::string> &keys, std::string_view remedy, std::vector<LineTexts> &texts) {
     texts.assign(keys.size(), {});
     std::vector<bool> found(keys.size());
     skipSpace();
     MGC_TRY(expect('{'));
     skipSpace();
-    std::string name;
+    std::string name, others; // others: names that are no keys
     for (bool isFirst = true; !take('}'); isFirst = false) {
       if (!isFirst)
         MGC_TRY(expect(','));
@@ -33,6 +33,7 @@ public:
       skipSpace();
       const auto key = std::ranges::find(keys, name);
       if (key == keys.end()) {
+        others += fmt::format("{}\"{}\"", others.empty() ? ", but " : ", ", name);
         MGC_TRY(skipValue(1));
       } else {
         found[static_cast<size_t>(key - keys.begin())] = true;
@@ -45,7 +46,7 @@ public:
       return fail("nothing behind the object");
     for (size_t i = 0; i < keys.size(); ++i)
       if (!found[i])
-        return errorf("has no \"{}\"; --json-keys names what to read", keys[i]);
+        return errorf("has no \"{}\"{}; {}", keys[i], printable(others), remedy);
     return Status::ok();
   }
 
@@ -227,14 +228,15 @@ private:
 
 } // namespace
 
-Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::vector<LineTexts> &texts) {
+Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::string_view remedy,
+                    std::vector<LineTexts> &texts) {
   if (const auto at = firstInvalidUtf8(line))
     return errorf("byte {}: {:#04x} is not UTF-8", *at, static_cast<unsigned char>(line[*at]));
   if (line.starts_with("\xEF\xBB\xBF"))
     return errorf("begins with a byte order mark, expected {{");
   if (line.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return errorf("is blank, expected an object");
-  return LineScanner(line).readObject(keys, texts);
+  return LineScanner(line).readObject(keys, remedy, texts);
 }
 
 } // namespace mgc

@@ -13,7 +13,9 @@ namespace mgc {
 // A text, or a list of texts.
 using LineTexts = std::vector<std::string>;
 
-// Texts of a line of JSON, key by key; `line` is an object that has all keys. Errors name the byte.
-Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::vector<LineTexts> &texts);
+// Texts of a line of JSON, key by key; `line` is an object that has all keys. Errors name the byte. `remedy`: what helps where a
+// key is missing.
+Status readJsonLine(std::string_view line, const std::vector<std::string> &keys, std::string_view remedy,
+                    std::vector<LineTexts> &texts);
 
 } // namespace mgc

@@ -22,7 +22,8 @@ struct PreprocessOptions {
   bool splitsSentences = false;        // each a sequence
   int workers = 1;
   int64_t partitions = 1; // line i goes to part i modulo this; the parts follow each other
-  bool restarts = false;  // the output of an earlier run is not continued
+  std::string remedyOfKeys = "--json-keys names what to read"; // for a line without one of the keys
+  bool restarts = false;                                       // the output of an earlier run is not continued
   // Else: files without names on the file system of this folder, which the summary has. Nothing is left of such a run, and
   // outputPrefix is only their name in messages.
   std::optional<std::string> unnamedIn = std::nullopt;

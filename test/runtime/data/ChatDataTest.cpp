@@ -64,6 +64,20 @@ TEST_F(ChatData, pairsNeedNoTemplate) {
   EXPECT_EQ(batch.labels, labels);
 }
 
+// Ids are those of tokenizer("the cat sat") of transformers, and its end token.
+TEST_F(ChatData, pairsBeginAsTextsDo) {
+  DataOptions options = chats();
+  options.tokenizerFiles.model = testFile("golden/tokenizers/llama2");
+  for (const char *prompt : {"the cat", "<s>the cat"}) {
+    const std::string line = fmt::format(R"({{"prompt": "{}", "completion": " sat"}})", prompt);
+    const GlobalBatch batch = batchOf(dir.write("a.jsonl", line), planOf(8, false), options);
+    EXPECT_EQ(std::vector(batch.tokens.begin(), batch.tokens.begin() + 8),
+              (std::vector<int32_t>{1, 382, 409, 406, 384, 406, 2, 2}));
+    EXPECT_EQ(std::vector(batch.labels.begin(), batch.labels.begin() + 8),
+              (std::vector<int32_t>{-100, -100, -100, 384, 406, 2, -100, -100}));
+  }
+}
+
 TEST_F(ChatData, aSearchThatIsGivenUpIsAnError) {
   DataOptions options;
   options.tokenizerFiles.model =

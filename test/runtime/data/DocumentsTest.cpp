@@ -133,9 +133,11 @@ TEST_F(Documents, positionsOfAnotherShape) {
 
 TEST_F(Documents, nothingSaysWhereTheyEnd) {
   const std::string path = dir.write("text.txt", "\1\2\3\4\5\6\7\1\2\3");
-  EXPECT_EQ(errorOfOpening(path, packedPlan()),
-            "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing says where a "
-            "document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+  EXPECT_EQ(
+      errorOfOpening(path, packedPlan()),
+      "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing says where a "
+      "document ends; expected --eod-token-id, with --data-path --dataloader-inter-document-masking, position_ids "
+      "in a .safetensors file, or for a .jsonl a tokenizer whose tokenizer_config.json has eos_token");
   plan::Plan plain = packedPlan();
   plain.stages.clear();
   EXPECT_EQ(errorOfOpening(path, plain, {.masksEnds = true}),

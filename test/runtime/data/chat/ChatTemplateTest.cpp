@@ -79,6 +79,40 @@ TEST_P(ChatGolden, areThoseOfTransformers) {
   }
 }
 
+// Parts that are known by those of others that stand alike are those that {% generation %} marks, and the first ones are those of
+// a short conversation.
+TEST_P(ChatGolden, learnTheSameOfLongConversations) {
+  const nlohmann::json row = nlohmann::json::parse(readText(kGolden + "expected.json"))[GetParam()];
+  Conversation longOne;
+  std::vector<Conversation> chats = conversations();
+  for (size_t i = 0; i < chats.size() && longOne.messages.size() < 40; ++i)
+    if (!row["rows"][i].is_null() && chats[i].tools.is_null() && chats[i].messages[0]["role"] == "user" &&
+        std::ranges::none_of(chats[i].messages, [](const auto &message) { return message.size() > 2; }))
+      for (const auto &message : chats[i].messages)
+        longOne.messages.push_back(message), longOne.saysLearned.emplace_back();
+  longOne.messages.back()["content"] = "the end";
+  const std::string marked = readText(kGolden + "templates/" + GetParam() + ".jinja");
+  std::vector<ChatText> texts;
+  for (const std::string &text : {marked, withoutMarks(marked)}) {
+    JinjaSource source{GetParam(), text, ""};
+    for (const auto &[name, token] : row["special"].items())
+      source.variables[name] = token.get<std::string>();
+    const auto made = makeJinjaTemplate(std::move(source), nullptr);
+    ASSERT_TRUE(isOk(made));
+    auto read = (*made)->texts(std::span(&longOne, 1), SftLearn::answers);
+    ASSERT_TRUE(isOk(read));
+    ASSERT_TRUE(isOk(read->front()));
+    texts.push_back(read->front().take());
+  }
+  EXPECT_EQ(texts[0].text, texts[1].text);
+  const auto tokenizer = tokenizerOf(row["tokenizer"].get<std::string>());
+  const auto encoder = tokenizer->encoder();
+  const auto one = tokenize(texts[0], SftLearn::answers, *encoder),
+             two = tokenize(texts[1], SftLearn::answers, *encoder);
+  ASSERT_TRUE(isOk(one) && isOk(two));
+  EXPECT_EQ(one->isLearned, two->isLearned);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ChatGolden, testing::ValuesIn([] {
                            std::vector<std::string> names;
                            std::ifstream file(testFile("golden/chat/expected.json"));

@@ -9,9 +9,8 @@ using namespace mgc::test;
 namespace {
 
 Result<ChatLine> read(std::string_view line, const ChatForm &form = {}) {
-  auto json = parseOrderedJson(line);
-  EXPECT_TRUE(isOk(json)) << line;
-  return readChatLine(json.take(), form);
+  auto json = parseChatLine(line, form);
+  return json.isOk() ? readChatLine(json.take(), form) : json.status();
 }
 
 // "role: content" of each message, and + or - where the line says that it is learned or not.
@@ -64,6 +63,21 @@ TEST(Conversation, readsWhatMessagesSay) {
   EXPECT_EQ(chat.tools.dump(), R"([{"type":"function"}])");
 }
 
+TEST(Conversation, readsCallsOfShareGpt) {
+  const auto line = read(R"({"conversations": [{"from": "human", "value": "a"},
+      {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"z\": 1, \"a\": 2}}"},
+      {"from": "observation", "value": "b"},
+      {"from": "function_call", "value": "[{\"name\": \"g\", \"arguments\": \"{}\"}, {\"name\": \"h\", \"arguments\": {}}]"},
+      {"from": "tool", "value": "c"}, {"from": "gpt", "value": "d"}]})");
+  EXPECT_EQ(shown(line), "user: a, assistant: , tool: b, assistant: , tool: c, assistant: d");
+  ASSERT_TRUE(isOk(line));
+  const auto &messages = std::get<Conversation>(*line).messages;
+  EXPECT_EQ(messages[1]["tool_calls"].dump(),
+            R"([{"type":"function","function":{"name":"f","arguments":{"z":1,"a":2}}}])");
+  EXPECT_EQ(messages[3]["tool_calls"].dump(), R"([{"type":"function","function":{"name":"g","arguments":{}}},)"
+                                              R"({"type":"function","function":{"name":"h","arguments":{}}}])");
+}
+
 TEST(Conversation, refusesWhatItDoesNotUnderstand) {
   const std::pair<const char *, const char *> rows[] = {
       {R"({"messages": [], "prompt": "a"})", "has both \"messages\" and \"prompt\""},
@@ -76,7 +90,12 @@ TEST(Conversation, refusesWhatItDoesNotUnderstand) {
       {R"({"messages": [{"role": "user", "content": "a", "weight": 0.5}]})", "\"weight\": is 0.5, expected 0 or 1"},
       {R"({"messages": [{"role": "user", "content": "a", "weight": 0, "train": true}]})", "\"weight\": 0 contradicts"},
       {R"({"messages": [{"role": "user", "content": "a"}], "id": 3})", "--sft-ignore-fields id"},
-      {R"({"conversations": [{"from": "function_call", "value": "a"}]})", "\"from\": is function_call, expected human"},
+      {R"({"conversations": [{"from": "function_call", "value": "a"}]})",
+       "message 0: \"value\": of a function_call is a, exp"},
+      {R"({"conversations": [{"from": "function_call", "value": "[]"}]})", "of a function_call is [], expected"},
+      {R"({"conversations": [{"from": "function_call", "value": "{\"name\": \"f\"}"}]})",
+       "expected {\"name\": .., \"arg"},
+      {R"({"conversations": [{"from": "me", "value": "a"}]})", "\"from\": is me, expected human"},
       {R"({"conversations": [{"from": "human", "value": "a", "role": "user"}]})", "expected one of both pairs"},
       {R"({"prompt": "a"})", "\"completion\": expected a text"},
       {R"({"prompt": "a", "completion": [{"role": "user", "content": "a"}]})", "\"completion\": expected a text"},
@@ -86,6 +105,14 @@ TEST(Conversation, refusesWhatItDoesNotUnderstand) {
     EXPECT_TRUE(fails(read(line), {message})) << line;
   EXPECT_EQ(shown(read(R"({"messages": [{"role": "user", "content": "a"}], "id": 3})", {.ignored = {"id"}})),
             "user: a");
+  const char *special =
+      R"({"messages": [{"role": "user", "content": "NaN a"}], "score": -Infinity, "more": [{"x": NaN}]})";
+  EXPECT_EQ(shown(read(special, {.ignored = {"score", "more"}})), "user: NaN a");
+  EXPECT_TRUE(
+      fails(read(special, {.ignored = {"score"}}), {"\"more\": has NaN or Infinity", "--sft-ignore-fields more"}));
+  EXPECT_TRUE(
+      fails(read(R"({"messages": [{"role": "user", "content": NaN}]})"), {"\"messages\": has NaN or Infinity"}));
+  EXPECT_TRUE(fails(read(R"({"messages": NaN)"), {"not JSON"}));
   EXPECT_TRUE(
       fails(read(R"({"messages": [{"role": "user", "content": "a", "train": false}]})", {.learn = SftLearn::all}),
             {"message 0", "--sft-learn all"}));
