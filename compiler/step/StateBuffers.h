@@ -17,7 +17,10 @@ Precision precisionOf(BucketOp bucket);
 // The sharded types of a bucket's buffers.
 class BucketTypes {
 public:
+  // Precondition: the bucket's elements are a multiple of unitOf.
   BucketTypes(BucketOp bucket, MeshAttr mesh);
+  // Elements of a row, for each rank that has a slice.
+  static int64_t unitOf(BucketOp bucket, MeshAttr mesh);
   mlir::RankedTensorType whole(mlir::Type element) const; // the same along the data axes
   mlir::RankedTensorType
   slice(mlir::Type element) const; // a slice along these, of a bucket that is sharded; else whole

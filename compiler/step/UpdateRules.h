@@ -1,5 +1,5 @@
 // Table of what becomes of parameters at the end of a step. A rule is a row: the builder of the step, its verifier and the table of
-// state buffers read it. docs/adding-an-optimizer.md says how to add one.
+// state buffers read it.
 #pragma once
 
 #include "dialects/mg/Mg.h"

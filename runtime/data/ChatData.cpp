@@ -193,7 +193,8 @@ private:
       std::vector<int32_t> plain, whole;
       MGC_TRY(encoder_->encode("a", /*special=*/false, plain));
       MGC_TRY(encoder_->encode("a", /*special=*/true, whole));
-      begin_.emplace(whole.begin(), std::ranges::search(whole, plain).begin());
+      const auto text = std::ranges::search(whole, plain); // nothing: what it puts before a text depends on that
+      begin_.emplace(whole.begin(), text.empty() ? whole.begin() : text.begin());
     }
     if (std::ranges::mismatch(*begin_, tokens.ids).in1 != begin_->end()) {
       tokens.ids.insert(tokens.ids.begin(), begin_->begin(), begin_->end());

@@ -46,9 +46,7 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
                        DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, UnitAttr:$counts, UnitAttr:$frozen);
   let extraClassDeclaration = [{
-    bool hasLoad() { return getMeanLoad().convertToDouble() > 0; }
-    bool hasGradients() { return !getFrozen(); } // or load in their place
-    bool isReduced() { return hasGradients() && !(getReduce().empty() && getData().empty() && getTied().empty()); }
+    bool isReduced() { return !getFrozen() && !(getReduce().empty() && getData().empty() && getTied().empty()); }
   }];
   let assemblyFormat = "$elements attr-dict";
 }
