@@ -509,14 +509,14 @@ LogicalResult verifyStepForm(ModuleOp module, const Blocks &blocks, ArrayRef<Sta
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
   Buckets buckets(module);
   for (StageOp stage : stages) {
-    for (BucketOp bucket : stage.all<BucketOp>())
+    for (BucketOp bucket : stage.all<BucketOp>()) {
       if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
         return bucket.emitOpError("split, reduce and data are lists of axes' names");
-    for (BucketOp bucket : stage.all<BucketOp>())
       if (const int64_t unit = BucketTypes::unitOf(bucket, mesh), elements = bucket.getElements();
           elements <= 0 || elements % unit != 0)
         return bucket.emitOpError() << "has " << elements << " elements; expected a multiple of " << unit
                                     << ", rows of a slice for each rank (step_c1)";
+    }
     if (failed(buckets.add(stage, blocks)))
       return failure();
   }
