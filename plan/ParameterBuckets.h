@@ -74,7 +74,7 @@ struct Parameter {
   bool operator==(const Parameter &) const = default;
 };
 
-// What a flat buffer of a bucket is. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
+// The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
 enum class StateRole { value, gradient, gradientSlice, master, optimizer };
 template <>
@@ -94,11 +94,9 @@ struct State {
   bool operator==(const State &) const = default;
 };
 
-inline bool isGradient(const State &state) {
-  return state.role == StateRole::gradient || state.role == StateRole::gradientSlice;
-}
+inline bool isGradient(StateRole role) { return role == StateRole::gradient || role == StateRole::gradientSlice; }
 
-// What becomes of the parameters of a bucket at the end of a step. trained: gradients update them. routerBias: the load of experts
+// The fate of the parameters of a bucket at the end of a step. trained: gradients update them. routerBias: the load of experts
 // stands in the place of their gradients, and moves them. loadCounter: they exist for their load alone, their values are zero, and
 // they are in no file. frozen: they have only values, which no task writes.
 enum class BucketUse { trained, routerBias, loadCounter, frozen };

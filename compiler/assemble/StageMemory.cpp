@@ -114,7 +114,7 @@ private:
       addRegion(region, [&] { placeStates(region); });
   }
 
-  // Those of a role lie together: the first of each bucket, then the second.
+  // States of a role lie together: the first of each bucket, then the second.
   void placeStates(StringRef region) {
     for (size_t role = 0; role < plan::enumNames<plan::StateRole>.size(); ++role)
       if (bool isThere = regionOf(plan::StateRole(role)) == region; isThere)

@@ -129,7 +129,8 @@ private:
   }
 
   int64_t offsetOf(int64_t bucket, StringRef kind) {
-    return std::ranges::find(memory_.buckets[bucket].states, kind.str(), &plan::State::name)->offset; // verified: it has it
+    return std::ranges::find(memory_.buckets[bucket].states, kind.str(), &plan::State::name)
+        ->offset; // verified: it has it
   }
 
   plan::Call stepCall(StringRef functionName) {
@@ -254,8 +255,8 @@ private:
       int64_t n = instance.number - int64_t(place.getFirst());
       if (n >= 0 && n < int64_t(place.getCount())) {
         const plan::State &state = *memory_.buckets[place.getBucket()].stateOf(role);
-        return state.offset + plan::sizeInBytes(state.type) *
-                                  (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+        return state.offset +
+               plan::sizeInBytes(state.type) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
       }
     }
     return -1; // verified: every instance of the stage has its places

@@ -134,7 +134,7 @@ private:
 
   // --- Parts
   static bool isFrozen(const BlockParameter &parameter) { return parameter.key.use == plan::BucketUse::frozen; }
-  // Of gradients.
+  // Elements of gradients.
   int64_t elementsOf(const Instance &instance) {
     int64_t elements = 0;
     for (const BlockParameter &parameter : parametersOf(instance))

@@ -43,10 +43,10 @@ static FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argum
   result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
   result.key.decay = decays(first);
   result.key.meanLoad = meanLoadOf(param);
-  result.key.use = frozen                     ? plan::BucketUse::frozen
-                   : isCounter(param)         ? plan::BucketUse::loadCounter
+  result.key.use = frozen                    ? plan::BucketUse::frozen
+                   : isCounter(param)        ? plan::BucketUse::loadCounter
                    : result.key.meanLoad > 0 ? plan::BucketUse::routerBias
-                                              : plan::BucketUse::trained;
+                                             : plan::BucketUse::trained;
   llvm::raw_string_ostream(result.view) << type << " " << param;
   return result;
 }

@@ -19,7 +19,7 @@ struct BucketKey {
   plan::Axes reduce, data;   // pending on the gradient: other axes, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
-  double meanLoad = 0; // the load that replaces gradients; 0: they have gradients
+  double meanLoad = 0;                            // the load that replaces gradients; 0: they have gradients
   plan::BucketUse use = plan::BucketUse::trained; // frozen: neither reduce nor data, and no part
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;

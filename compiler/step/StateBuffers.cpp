@@ -30,6 +30,10 @@ Precision precisionOf(BucketOp bucket) {
   return precisionOf(bucket->getParentOfType<ModuleOp>(), bucket.getMeanLoad().convertToDouble());
 }
 
+int64_t BucketTypes::unitOf(BucketOp bucket, MeshAttr mesh) {
+  return kLanes * (bucket.getSharded() ? mesh.sizeOf(bucket.getData()) : 1);
+}
+
 BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh_(mesh) {
   llvm::append_range(parts_, mesh.axesOf(plan::AxisRole::stage));
   llvm::append_range(parts_, bucket.getSplit());

@@ -14,12 +14,16 @@ namespace mgc {
 // Element types of a bucket's values and gradients.
 Precision precisionOf(BucketOp bucket);
 
-// The sharded types of a bucket's buffers.
 struct StateBuffer;
+
+// The sharded types of a bucket's buffers.
 class BucketTypes {
 public:
+  // Precondition: the bucket's elements are a multiple of unitOf.
   BucketTypes(BucketOp bucket, MeshAttr mesh);
-  mlir::RankedTensorType of(const StateBuffer &state) const; // of a gradient that is complete
+  mlir::RankedTensorType of(const StateBuffer &state) const; // a gradient is complete
+  // Elements of a row, for each rank that has a slice.
+  static int64_t unitOf(BucketOp bucket, MeshAttr mesh);
   mlir::RankedTensorType whole(mlir::Type element) const; // the same along the data axes
   mlir::RankedTensorType
   slice(mlir::Type element) const; // a slice along these, of a bucket that is sharded; else whole

@@ -17,8 +17,8 @@ struct StepFunctions {
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
 };
 
-// The totals that blocks add up in a step, by their numbers in plan::kResults: the axes over which it is pending, pp excluded,
-// in mesh order.
+// The totals that blocks add up in a step, by their numbers in plan::kResults: the axes over which it is pending,
+// in mesh order; of stages typeOfTotal knows.
 using TotalAxes = std::map<int64_t, plan::Axes>;
 
 // An error where a block's types are not sharded, or blocks have a total pending over different axes.

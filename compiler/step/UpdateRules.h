@@ -1,5 +1,5 @@
 // Table of what becomes of parameters at the end of a step. A rule is a row: the builder of the step, its verifier and the table of
-// state buffers read it. docs/adding-an-optimizer.md says how to add one.
+// state buffers read it.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -21,7 +21,7 @@ struct UpdateRule {
   plan::BucketUse use;
   bool hasGradients; // or load in their place
   bool isInNorm;     // the gradients are clipped, with all others
-  // What it keeps of each parameter, in the order of operands and results of the op: f32, zeros at first. Names are PyTorch's; a
+  // States that it keeps of each parameter, in the order of operands and results of the op: f32, zeros at first. Names are PyTorch's; a
   // checkpoint has them as state.TENSOR.NAME.
   llvm::ArrayRef<llvm::StringLiteral> states;
   // The op whose results are the new value and states; null: nothing updates the values.

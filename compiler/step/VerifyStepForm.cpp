@@ -19,7 +19,11 @@ struct Bound {
   StringRef kind;
   int64_t index = -1;
   auto operator<=>(const Bound &) const = default;
-  std::string text() const { return index < 0 ? kind.str() : fmt::format("{} {}", kind.str(), index); }
+  std::string text() const {
+    if (kind.empty())
+      return fmt::format("nothing ({})", kBufferAttr.str());
+    return index < 0 ? kind.str() : fmt::format("{} {}", kind.str(), index);
+  }
 };
 
 Bound boundIn(Attribute attribute) {
@@ -29,10 +33,13 @@ Bound boundIn(Attribute attribute) {
   return {kind ? kind.getValue() : StringRef(), index ? index.getInt() : -1};
 }
 
-// The value before its changes of layout.
+// The value before its changes of layout, or what mg-local makes of them.
 Value beforeReshards(Value value) {
-  while (auto reshard = value.getDefiningOp<ReshardOp>())
-    value = reshard.getValue();
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ReshardOp, SliceOp, DemoteOp, AllReduceOp, ReduceScatterOp, AllGatherOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
   return value;
 }
 
@@ -136,11 +143,13 @@ public:
   InFlightDiagnostic error() const { return errorIn(function_) << "stage " << stage_ << ": "; }
   func::FuncOp op() const { return function_; }
   bool isSharded() const { return !isLocal(function_); }
+  // Whether no op stands in a kernel, so that what makes a value can be read.
+  bool isReadable() const { return func::FuncOp(function_).getOps<KernelOp>().empty(); }
 
   RankedTensorType typeOf(const char *what, unsigned i) {
     const bool isArgument = what == kArgument;
     Attribute sharded = isArgument ? function_.getArgAttr(i, kTypeAttr) : function_.getResultAttr(i, kTypeAttr);
-    if (sharded)
+    if (isLocal(function_))
       return shardedType(sharded);
     return cast<RankedTensorType>(isArgument ? function_.getArgumentTypes()[i] : function_.getResultTypes()[i]);
   }
@@ -191,6 +200,10 @@ private:
     if (taskOf(op) != task)
       return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its " << kPassAttr
                                   << " is " << op->getAttr(kPassAttr) << " (step_c2)";
+    const auto phase = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(kPhaseAttr);
+    if (phase && phase == "stage" && isLocal(op))
+      return errorIn(op) << "has " << kTypeAttr << " on its arguments and results, as mg-local writes it; expected a "
+                         << "function in sharded form in the phase stage (step_c2)";
     StepFunction function(stage_, op);
     if (failed(verifyBindings(function, task)))
       return failure();
@@ -223,7 +236,7 @@ private:
   static LogicalResult verifyType(StepFunction &function, const char *what, unsigned i, RankedTensorType expected) {
     const Bound bound = (what == StepFunction::kArgument ? function.arguments : function.results)[i];
     const RankedTensorType found = function.typeOf(what, i);
-    if (found == expected)
+    if (expected && found == expected)
       return success();
     auto error = function.error() << what << " " << i << " of type " << found << " is bound to " << bound.text();
     if (!expected)
@@ -240,27 +253,36 @@ private:
   RankedTensorType typesOf(const Bound &bound, StepFunction &function, plan::Task task, bool isArgument) {
     const auto size = [](const auto &names) { return int64_t(names.size()); };
     const bool isReduce = task == plan::Task::reduce;
-    if (bound.kind == "factor")
+    if (bound.kind == "factor" && bound.index < 0)
       return (isArgument ? task == plan::Task::update : isReduce) ? f32({}, {}) : RankedTensorType();
     if (bound.kind == "step_scalar" && isArgument)
-      return bound.index < 0                          ? f32({size(plan::kStepScalars)}, {"scalar"})
-             : bound.index < size(plan::kStepScalars) ? f32({}, {})
-                                                      : RankedTensorType();
+      return bound.index == -1                                            ? f32({size(plan::kStepScalars)}, {"scalar"})
+             : bound.index >= 0 && bound.index < size(plan::kStepScalars) ? f32({}, {})
+                                                                          : RankedTensorType();
     if (bound.kind == "result")
       return typeOfResult(bound.index, task, isArgument);
-    const auto state = bound.index >= 0 && bound.index < size(buckets_) ? stateNamed(buckets_[bound.index], bound.kind)
-                                                                        : std::optional<StateBuffer>();
+    const bool isBucket = bound.index >= 0 && bound.index < size(buckets_);
+    const auto state = isBucket ? stateNamed(buckets_[bound.index], bound.kind) : std::optional<StateBuffer>();
     if (!state)
       return {};
-    const bool isGradient = regionOf(state->role) == "gradients", isUpdate = task == plan::Task::update;
-    if (isArgument ? !isUpdate && !isGradient : isUpdate == isGradient)
-      return {};
+    const bool isUpdate = task == plan::Task::update;
+    if (plan::isGradient(state->role))
+      return typeOfGradient(bound, function, task, isArgument);
+    return isUpdate ? BucketTypes(buckets_[bound.index], mesh_).of(*state) : RankedTensorType();
+  }
+
+  // Pending in begin and where it is completed; elsewhere the rank's part of the complete one, which update does not write.
+  RankedTensorType typeOfGradient(const Bound &bound, StepFunction &function, plan::Task task, bool isArgument) {
+    BucketOp bucket = buckets_[bound.index];
+    const BucketTypes types(bucket, mesh_);
+    const bool isBegin = task == plan::Task::begin;
     const bool isCompletedHere = llvm::any_of(function.results, [&](const Bound &result) {
       return result.index == bound.index && result.kind.starts_with("gradient");
     });
-    if (bound.kind == "gradient" && (task == plan::Task::begin || (isArgument && !isUpdate && isCompletedHere)))
-      return BucketTypes(buckets_[bound.index], mesh_).pendingGradient();
-    return BucketTypes(buckets_[bound.index], mesh_).of(*state);
+    if (isBegin || (isArgument && isCompletedHere))
+      return bound.kind == "gradient" && isBegin != isArgument ? types.pendingGradient() : RankedTensorType();
+    const bool isComplete = bound.kind == completeGradient(bucket);
+    return isComplete && (isArgument || task != plan::Task::update) ? types.completeGradient() : RankedTensorType();
   }
 
   RankedTensorType typeOfResult(int64_t index, plan::Task task, bool isArgument) {
@@ -296,17 +318,41 @@ private:
       if (!bound.kind.starts_with("gradient"))
         continue;
       ++completed_[bound.index];
-      const Value from = function.isSharded() ? beforeReshards(function.result(i)) : Value();
-      if (from && from != function.argument({"gradient", bound.index}))
+      const Value from = beforeReshards(function.result(i));
+      if (function.isReadable() && from != function.argument({"gradient", bound.index}))
         return function.error() << "result " << i << ", " << bound.text() << ", is made of what is "
                                 << function.describe(from) << "; expected gradient " << bound.index << " (step_c4)";
+      if (function.isSharded() && failed(verifyOrder(function, i, bound.index)))
+        return failure();
     }
     return success();
   }
 
+  // Sums in the order in which StepBuilder.h has them: bits do not depend on who has written the program.
+  LogicalResult verifyOrder(StepFunction &function, unsigned result, int64_t index) {
+    BucketOp bucket = buckets_[index];
+    const BucketTypes types(bucket, mesh_);
+    SmallVector<Type, 3> expected = {types.completeGradient()}, found;
+    for (Type before : {types.gradientOfReplicas(), types.pendingGradient()})
+      if (before != expected.back() && (bucket.getSharded() || before == types.pendingGradient()))
+        expected.push_back(before);
+    for (Value value = function.result(result); value;) {
+      found.push_back(value.getType());
+      auto reshard = value.getDefiningOp<ReshardOp>();
+      value = reshard ? reshard.getValue() : Value();
+    }
+    if (found == expected)
+      return success();
+    auto error = function.error() << "result " << result << ", the gradient of bucket " << index << ", comes from ";
+    llvm::interleaveComma(llvm::reverse(found), error);
+    error << "; expected ";
+    llvm::interleaveComma(llvm::reverse(expected), error);
+    return error << " (step_c4)";
+  }
+
   LogicalResult verifyCompleted() {
     for (auto [bucket, found] : llvm::zip(buckets_, completed_))
-      if (const int64_t expected = ruleOf(bucket).hasGradients && bucket.isReduced(); found != expected)
+      if (const int64_t expected = bucket.isReduced(); found != expected)
         return bucket.emitOpError() << "its gradient is completed " << found
                                     << " times by reduce and the reductions of stage " << stage_.getNumber()
                                     << "; expected " << expected << " (step_c4)";
@@ -323,7 +369,7 @@ private:
   }
 
   LogicalResult verifyNorm(StepFunction &reduce) {
-    if (!reduce.isSharded())
+    if (!reduce.isReadable())
       return success();
     const Value norm = reduce.result(Bound{"result", resultIndex(plan::StepTotal::gradNorm)}),
                 factor = reduce.result(Bound{"factor"});
@@ -370,14 +416,19 @@ private:
     return success();
   }
 
-  // The bucket whose complete gradient the value is; -1: none. Its type says that it is complete.
+  // The bucket whose complete gradient the value is; -1: none.
   int64_t completeGradientOf(StepFunction &reduce, Value value) {
     for (auto [i, bound] : llvm::enumerate(reduce.results))
       if (bound.kind.starts_with("gradient") && reduce.result(i) == value)
         return bound.index;
     auto argument = dyn_cast<BlockArgument>(value);
     const Bound bound = argument ? reduce.arguments[argument.getArgNumber()] : Bound();
-    return bound.kind.starts_with("gradient") ? bound.index : -1;
+    const bool isComplete = bound.kind.starts_with("gradient") &&
+                            bound.kind == completeGradient(buckets_[bound.index]) &&
+                            llvm::none_of(reduce.results, [&](const Bound &result) {
+                              return result.kind.starts_with("gradient") && result.index == bound.index;
+                            });
+    return isComplete ? bound.index : -1;
   }
 
   // --- step_c6
@@ -396,7 +447,7 @@ private:
         if (!update.result(bound))
           return update.error() << "nothing is bound to " << bound.text() << "; expected its new value (step_c6)";
       expected += written.size();
-      if (update.isSharded() && failed(verifyUpdate(update, i)))
+      if (update.isReadable() && failed(verifyUpdate(update, i)))
         return failure();
     }
     if (update.results.size() != expected)
@@ -421,9 +472,8 @@ private:
     const Value own = update.argument({hasMasters ? "master" : "value", index});
     if (!op || op->getNumOperands() == 0 || !own || beforeReshards(op->getOperand(0)) != own)
       return refuse();
-    UpdateOperands operands{
-        bucket, op->getOperand(0),           update.argument({completeGradient(bucket), index}),
-        {},     update.argument({"factor"}), update.argument({"step_scalar"})};
+    UpdateOperands operands{bucket, op->getOperand(0),           update.argument({completeGradient(bucket), index}),
+                            {},     update.argument({"factor"}), update.argument({"step_scalar"})};
     for (StringRef state : rule.states)
       operands.states.push_back(update.argument({state, index}));
     if (!operands.gradient || !operands.factor || !operands.scalars ||
@@ -458,9 +508,14 @@ LogicalResult verifyStepForm(ModuleOp module, const Blocks &blocks, ArrayRef<Sta
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
   Buckets buckets(module);
   for (StageOp stage : stages) {
-    for (BucketOp bucket : stage.all<BucketOp>())
+    for (BucketOp bucket : stage.all<BucketOp>()) {
       if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
         return bucket.emitOpError("split, reduce and data are lists of axes' names");
+      if (const int64_t unit = BucketTypes::unitOf(bucket, mesh), elements = bucket.getElements();
+          elements <= 0 || elements % unit != 0)
+        return bucket.emitOpError() << "has " << elements << " elements; expected a multiple of " << unit
+                                    << ", rows of a slice for each rank (step_c1)";
+    }
     if (failed(buckets.add(stage, blocks)))
       return failure();
   }

@@ -146,6 +146,10 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
         stages && (stages.size() < 2 || !llvm::is_sorted(stages.asArrayRef(), std::less_equal<>())))
       return emitError() << "a value is pending over stages<" << fmt::format("{}", fmt::join(stages.asArrayRef(), ", "))
                          << ">; expected two or more, in ascending order (layout_c5)";
+  llvm::SmallDenseSet<Attribute> ties;
+  for (Attribute entry : pending)
+    if (isa<DenseI64ArrayAttr>(entry) && !ties.insert(entry).second)
+      return emitError() << "a value is pending over one tie twice (layout_c5)";
   return once(namesIn(pending));
 }
 

@@ -56,7 +56,7 @@ def Mg_LayoutAttr : Mg_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<Ver
     2. an axis occurs at most once in the whole layout (layout_c2)
     3. as many entries as the tensor has dimensions (layout_c3)
     4. every size of the tensor is known (layout_c4)
-    5. a tie has two stages or more, in ascending order (layout_c5)
+    5. a tie has two stages or more, in ascending order, and is there once (layout_c5)
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"::mlir::ArrayAttr">:$axes,
                         "::mlir::ArrayAttr":$pending, "::mgc::Reduction":$reduction);

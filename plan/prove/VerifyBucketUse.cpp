@@ -45,13 +45,13 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
   // alone.
   for (const State &state : bucket.states)
-    if (isGradient(state) && (!bucket.hasLoad() || bucket.isReduced()))
+    if (isGradient(state.role) && (!bucket.hasLoad() || bucket.isReduced()))
       check(Task::reduce, state);
   if (bucket.isCounter())
     return;
   check(Task::update, *bucket.completeGradient());
   for (const State &state : bucket.states)
-    if (!isGradient(state))
+    if (!isGradient(state.role))
       check(Task::update, state);
 }
 

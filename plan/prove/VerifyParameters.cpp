@@ -255,10 +255,10 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
       continue;
     verifyBucket(buckets[bucket], place);
     known = known ? known : &buckets[bucket];
-    violations_.expect(
-        buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].use == known->use, place,
-        "the bucket of '{}' has meanLoad = {} and use = {}, an earlier one {} and {}; expected the same",
-        parameter_.name, buckets[bucket].meanLoad, nameOf(buckets[bucket].use), known->meanLoad, nameOf(known->use));
+    violations_.expect(buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].use == known->use, place,
+                       "the bucket of '{}' has meanLoad = {} and use = {}, an earlier one {} and {}; expected the same",
+                       parameter_.name, buckets[bucket].meanLoad, nameOf(buckets[bucket].use), known->meanLoad,
+                       nameOf(known->use));
     const int64_t begin = parameter_.places.front().elementOffset;
     violations_.expect(offset == begin, place,
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "

@@ -27,9 +27,9 @@ StateOf stateNamed(const std::string &name);
 // A state of a bucket: that of one rank, or the slices of all ranks that share it.
 class BucketBuffer {
 public:
-  // Of a bucket of the rank's stage.
+  // The bucket is one of the rank's stage.
   BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, const StateOf &state, Arenas arenas);
-  // Of the bucket in which the holder has the parameter.
+  // The bucket is that in which the holder has the parameter.
   BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, const StateOf &state,
                Arenas arenas);
 

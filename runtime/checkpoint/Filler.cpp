@@ -20,7 +20,7 @@ namespace {
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
     for (const plan::State &state : bucket.states)
-      if (!isGradient(state))
+      if (!isGradient(state.role))
         std::memset(arena + state.offset, 0, size_t(bytesOf(plan, bucket, state)));
 }
 
@@ -148,8 +148,7 @@ void Filler::fillOf(int64_t rank) const {
   std::vector<Piece> pieces;
   for (const FillBlock &block : blocks_) {
     std::vector<Holder> holders = {block.filler};
-    if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler);
-        hasMasters(bucket) && bucket.sharded)
+    if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler); hasMasters(bucket) && bucket.sharded)
       holders.insert(holders.end(), block.copiers.begin(), block.copiers.end());
     for (const Holder &holder : holders)
       if (holder.rank == rank)

@@ -24,7 +24,7 @@ using FillFor = std::function<Fill(const plan::Parameter &)>;
 
 struct Fills {
   FillFor weights;
-  // What the optimizer keeps, by plan::State::name; what is missing becomes zero.
+  // Fills of states that the optimizer keeps, by plan::State::name; others become zero.
   std::map<std::string, FillFor> kept = {};
 };
 

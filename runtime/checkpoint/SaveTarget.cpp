@@ -83,9 +83,12 @@ Status verifyIsNoCheckpoint(const SaveTarget &target) {
 // Weights that the run begins with are the user's, and may be the only copy.
 Status verifyKeepsLoaded(const SaveTarget &target) {
   std::error_code ignored;
-  const fs::path loaded = fs::absolute(target.loaded, ignored);
+  const auto holds = [&](const fs::path &loaded) {
+    return fs::equivalent(fs::is_directory(loaded, ignored) ? loaded : loaded.parent_path(), target.folder, ignored);
+  };
   if (target.force || target.loaded.empty() ||
-      !fs::equivalent(fs::is_directory(loaded, ignored) ? loaded : loaded.parent_path(), target.folder, ignored))
+      (!holds(fs::absolute(target.loaded, ignored)) &&
+       !holds(fs::canonical(target.loaded, ignored)))) // a link to a file
     return Status::ok();
   std::set<std::string> files = checkpointFiles(target.folder);
   files.insert("config.json");

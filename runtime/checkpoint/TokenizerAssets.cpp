@@ -62,8 +62,8 @@ Result<TokenizerAssets> TokenizerAssets::read(const std::vector<std::string> &fo
     if (!isFile(folder / name))
       continue;
     MGC_ASSIGN(content, readFile((folder / name).string(), kMostBytes));
-    if (const Result<nlohmann::json> json = parseJson(content);
-        name == kGeneration && !(json.isOk() && json->is_object()))
+    if (const Result<nlohmann::json> json = name == kGeneration ? parseJson(content) : nlohmann::json::object();
+        !json.isOk() || !json->is_object())
       notes.push_back(fmt::format("{}: {}, expected a JSON object; not copied to --save", (folder / name).string(),
                                   json.isOk() ? "is none" : "is " + json.status().message()));
     else

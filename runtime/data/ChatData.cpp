@@ -181,7 +181,7 @@ public:
     Result<ChatTokens> found = tokenize(text.chat, options_.chats.form.learn, *encoder_);
     MGC_ASSIGN(tokens, std::move(found).at(data_.placeOf(text.line)));
     if (text.isPair)
-      MGC_TRY(putAround(tokens));
+      MGC_TRY(putAround(tokens).at(data_.placeOf(text.line)));
     data_.add(std::move(tokens), text);
     return Status::ok();
   }
@@ -189,11 +189,15 @@ public:
 private:
   // The tokens that the tokenizer puts before a text, unless the prompt begins with them, and the end token.
   Status putAround(ChatTokens &tokens) {
+    if (!tokenizer_.endToken())
+      return errorf("a completion ends with the tokenizer's end token, and the tokenizer names none; expected "
+                    "tokenizer_config.json with eos_token beside it, or \"messages\" and --chat-template FILE");
     if (!begin_) {
       std::vector<int32_t> plain, whole;
       MGC_TRY(encoder_->encode("a", /*special=*/false, plain));
       MGC_TRY(encoder_->encode("a", /*special=*/true, whole));
-      begin_.emplace(whole.begin(), std::ranges::search(whole, plain).begin());
+      const auto text = std::ranges::search(whole, plain); // nothing: what it puts before a text depends on that
+      begin_.emplace(whole.begin(), text.empty() ? whole.begin() : text.begin());
     }
     if (std::ranges::mismatch(*begin_, tokens.ids).in1 != begin_->end()) {
       tokens.ids.insert(tokens.ids.begin(), begin_->begin(), begin_->end());
@@ -227,10 +231,7 @@ private:
     return out;
   }
 
-  Result<LineText> textOf(TextPair &pair) const {
-    if (!tokenizer_.endToken())
-      return errorf("a completion ends with the tokenizer's end token, and the tokenizer names none; expected "
-                    "tokenizer_config.json with eos_token beside it, or \"messages\" and --chat-template FILE");
+  static LineText textOf(TextPair &pair) {
     LineText out{{pair.prompt + pair.completion, {}}, /*isPair=*/true};
     out.chat.learned.push_back({uint32_t(pair.prompt.size()), uint32_t(out.chat.text.size())});
     return out;

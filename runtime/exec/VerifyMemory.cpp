@@ -52,9 +52,8 @@ std::string smallerPlan(const plan::Plan &plan) {
   const auto repeatsState = [&](const plan::Bucket &bucket) {
     return !bucket.sharded && plan::groupSize(plan.mesh, bucket.dataAxes) > 1;
   };
-  if (std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
-        return std::ranges::any_of(stage.buckets, repeatsState);
-      }))
+  if (std::ranges::any_of(
+          plan.stages, [&](const plan::StagePlan &stage) { return std::ranges::any_of(stage.buckets, repeatsState); }))
     ways += ", --zero 1";
   return ways;
 }

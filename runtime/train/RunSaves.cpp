@@ -78,7 +78,7 @@ Status RunSaves::readAssets() {
   if (assets_.isEmpty() || options_.chats.templateFile.empty())
     return Status::ok();
   MGC_ASSIGN(text, readFile(options_.chats.templateFile, int64_t(1) << 30));
-  if (!parseJson(text).isOk()) // else begin() knows it
+  if (const Result<nlohmann::json> json = parseJson(text); !json.isOk() || !json->is_object()) // else begin() knows it
     assets_.setChatTemplate(std::move(text));
   return Status::ok();
 }

@@ -343,6 +343,16 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
         shutil.rmtree(where, ignore_errors=True)
 
 
+def count(judged, counts, what):
+    """Adds up verdicts as they come; prints what is wrong, and every 100 how far it is."""
+    for done, (verdict, text) in enumerate(judged, 1):
+        counts[verdict] += 1
+        if done % 100 == 0:
+            print(f"{done} {what}: {dict(counts)}", flush=True)
+        if text:
+            print(text, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
@@ -356,12 +366,7 @@ def main():
     seeds = range(options.seed * 1_000_000, options.seed * 1_000_000 + options.count)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         judged = pool.map(lambda s: one_pair(options.bin.resolve(), s, options.dtype, options.target), seeds)
-        for done, (verdict, text) in enumerate(judged, 1):
-            counts[verdict] += 1
-            if done % 100 == 0:
-                print(f"{done} pairs: {counts}", flush=True)
-            if text:
-                print(text, flush=True)
+        count(judged, counts, "pairs")
     print(f"{options.count} pairs: {counts['equal']} equal their one-rank run, {counts['refused']} refused with an "
           f"alternative that does, {counts['wrong']} wrong")
     sys.exit(1 if counts["wrong"] or not counts["equal"] else 0)

@@ -222,12 +222,7 @@ def main():
     cases = [("page", []), *samples.sample(cases, options.sample)]
     counts = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for verdict, text in pool.map(lambda case: judge(binaries, *case), cases):
-            counts[verdict] += 1
-            if counts.total() % 100 == 0:
-                print(f"{counts.total()} models: {dict(counts)}", flush=True)
-            if text:
-                print(text, flush=True)
+        random_layouts.count(pool.map(lambda case: judge(binaries, *case), cases), counts, "models")
     print(f"{len(cases)} models: {counts['equal']} equal one rank on tp 2, pp 2, {counts['another layout']} on another layout, "
           f"{counts['refused']} are refused by name, {counts['not finite']} divide 0 by 0, {counts['wrong']} wrong")
     sys.exit(1 if counts["wrong"] or not counts["equal"] else 0)

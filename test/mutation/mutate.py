@@ -450,21 +450,30 @@ def parameter_mutants(parameter, mesh):
         yield "not tied" if "{}" not in parameter["name"] else "a place less", lambda p: p["places"].pop()
 
 
+STATE_ROLES = {"value", "gradient", "gradientSlice", "master", "optimizer"}
+BUCKET_USES = {"trained", "routerBias", "loadCounter", "frozen"}
+
+
 def bucket_mutants(plan, stage, bucket):
     if bucket.get("sharded"):
         yield "not sharded", lambda b: b.pop("sharded")
-        yield "other gradientShardOffset", lambda b: b.update(gradientShardOffset=b["gradientShardOffset"] + 64)
     for name in ("splitAxes", "dataAxes", "tiedStages"):
         if name in bucket:
             yield f"no {name}", lambda b, name=name: b.pop(name)
-    for name in ("valueOffset", "gradientOffset", "firstMomentOffset", "secondMomentOffset"):
-        yield f"other {name}", lambda b, name=name: b.update({name: b[name] + 64})
-    yield "frozen, or not", lambda b: b.update(frozen=not b.get("frozen", False))
+    for n, state in enumerate(bucket["states"]):
+        name = state["name"]
+        yield f"other {name}", lambda b, n=n: add(b["states"][n], "offset", 64)
+        yield f"no {name}", lambda b, n=n: b["states"].pop(n)
+        yield f"{name} of another type", lambda b, n=n: b["states"][n].update(
+            type={"f32": "bf16", "bf16": "f32"}[b["states"][n].get("type", "f32")])
+        yield f"{name} in slices, or whole", lambda b, n=n: b["states"][n].update(sliced=not b["states"][n].get("sliced", False))
+        for role in STATE_ROLES - {state.get("role", "value")}:
+            yield f"{name} as {role}", lambda b, n=n, role=role: b["states"][n].update(role=role)
+    yield "another state", lambda b: b["states"].append(dict(b["states"][-1], name="momentum_buffer", role="optimizer"))
+    for use in BUCKET_USES - {bucket.get("use", "trained")}:
+        yield f"use {use}", lambda b, use=use: b.update(use=use)
     if "meanLoad" in bucket:
         yield "no meanLoad", lambda b: b.pop("meanLoad")
-        yield "counts, or does not", lambda b: b.update(counts=not b.get("counts", False))
-    masters = bucket.get("masterOffset", -1)
-    yield "masters elsewhere", lambda b: b.update(masterOffset=masters + 64 if masters >= 0 else 0)
 
 
 def input_mutants(plan, stage, given):

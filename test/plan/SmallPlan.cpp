@@ -120,18 +120,18 @@ std::vector<Region> makeRegions() {
 std::vector<Bucket> makeBuckets(int64_t stage) {
   Bucket tied{.name = "tied", .elements = 32, .splitAxes = {"tp"}, .dataAxes = {"dp"}, .sharded = true};
   tied.tiedStages = {0, 1};
-  tied.valueOffset = 0;
-  tied.gradientOffset = 256;
-  tied.gradientShardOffset = 512;
-  tied.firstMomentOffset = 576;
-  tied.secondMomentOffset = 640;
+  tied.states = {{"value", StateRole::value, DType::f32, false, 0},
+                 {"gradient", StateRole::gradient, DType::f32, false, 256},
+                 {"gradient_slice", StateRole::gradientSlice, DType::f32, true, 512},
+                 {"exp_avg", StateRole::optimizer, DType::f32, true, 576},
+                 {"exp_avg_sq", StateRole::optimizer, DType::f32, true, 640}};
   Bucket plain{.name = "plain", .elements = 16, .dataAxes = {"dp"}};
   if (stage == 0)
     plain.splitAxes = {"tpg"};
-  plain.valueOffset = 128;
-  plain.gradientOffset = plain.gradientShardOffset = 384;
-  plain.firstMomentOffset = 704;
-  plain.secondMomentOffset = 768;
+  plain.states = {{"value", StateRole::value, DType::f32, false, 128},
+                  {"gradient", StateRole::gradient, DType::f32, false, 384},
+                  {"exp_avg", StateRole::optimizer, DType::f32, false, 704},
+                  {"exp_avg_sq", StateRole::optimizer, DType::f32, false, 768}};
   return {tied, plain};
 }
 

@@ -15,6 +15,8 @@ LogicalResult ReshardOp::verify() {
     return emitOpError("the layouts are equal (reshard_c2)");
   for (Attribute axis : after.getPending()) {
     bool wasPending = llvm::is_contained(before.getPending(), axis);
+    if (!wasPending && isa<DenseI64ArrayAttr>(axis))
+      return emitOpError() << "becomes pending over stages; only a sum that was so is (reshard_c3)";
     if (wasPending ? before.getReduction() != after.getReduction() : after.getReduction() != Reduction::sum)
       return emitOpError() << "axis " << axis << " is pending as another reduction than before; reduce it "
                            << "first (reshard_c3)";

@@ -249,7 +249,9 @@ static LogicalResult verifyPacked(Operation *op, Value vector, ValueRange scalar
   if (tensorOf(vector).getNumElements() != int64_t(scalars.size()))
     return op->emitOpError() << "as many scalars as elements expected (" << name << "_c1)";
   for (Value scalar : scalars)
-    if (layoutOf(scalar).getPending() != layoutOf(vector).getPending())
+    if (!layoutOf(scalar) || !layoutOf(vector))
+      return op->emitOpError() << "scalars and vector have layouts (" << name << "_c2)";
+    else if (layoutOf(scalar).getPending() != layoutOf(vector).getPending())
       return op->emitOpError() << "a scalar is pending over " << layoutOf(scalar).getPending() << ", the vector over "
                                << layoutOf(vector).getPending() << " (" << name << "_c2)";
   return success();

@@ -48,7 +48,7 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
                        DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use);
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    bool isReduced() { return !(getReduce().empty() && getData().empty() && getTied().empty()); }
+    bool isReduced() { return getUse() != "frozen" && !(getReduce().empty() && getData().empty() && getTied().empty()); }
   }];
   let assemblyFormat = "$elements attr-dict";
 }

@@ -117,7 +117,7 @@ class Chat:
         """The learned answers that the template shortens: of earlier ones many templates drop the thoughts. In the last answer
         they would be missing from what is learned."""
         answers = [i for i, message in enumerate(self.messages) if message.get("role") == "assistant"]
-        learned = answers if self.chat["is_all_learned"] else self.chat["learned"]
+        learned = answers if self.chat["is_all_learned"] else [i for i in self.chat["learned"] if i in answers]
         text, shortened = without_space(self.text), 0
         for i in learned:
             missing = next((name for name in ("content", REASONING[0]) if not self.is_whole(self.messages[i].get(name), text)), None)

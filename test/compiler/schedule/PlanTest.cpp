@@ -201,10 +201,11 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       plan::Bucket &bucket = stage.buckets.emplace_back();
       bucket.name = b ? "b" : "a";
       bucket.elements = 16;
-      bucket.valueOffset = offset;
-      bucket.gradientOffset = bucket.gradientShardOffset = offset + 64;
-      bucket.firstMomentOffset = offset + 128;
-      bucket.secondMomentOffset = offset + 192;
+      using plan::StateRole, plan::DType;
+      bucket.states = {{"value", StateRole::value, DType::f32, false, offset},
+                       {"gradient", StateRole::gradient, DType::f32, false, offset + 64},
+                       {"exp_avg", StateRole::optimizer, DType::f32, false, offset + 128},
+                       {"exp_avg_sq", StateRole::optimizer, DType::f32, false, offset + 192}};
       plan.parameters[b].name = b ? "b" : "a";
       plan.parameters[b].places.push_back({s, b, 0});
       begin.calls.push_back({empty, 0, 0, {{-1, offset + 64}}});
@@ -212,7 +213,7 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
         update.calls.push_back({empty, 0, 0, {{-1, offset + buffer}}});
     }
     for (int64_t b : order[s])
-      reduce.calls.push_back({meets, 0, 0, {{-1, stage.buckets[b].gradientOffset}}});
+      reduce.calls.push_back({meets, 0, 0, {{-1, stage.buckets[b].offsetOf(plan::StateRole::gradient)}}});
   }
   return plan;
 }
@@ -239,14 +240,14 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
       [](plan::StagePlan &stage) {
         std::swap(chunkOf(stage, plan::Task::begin).calls, chunkOf(stage, plan::Task::forward).calls);
       },
-      "with 16 elements is bound by no call of begin");
+      "'gradient' at ");
   refuses(
       [](plan::StagePlan &stage) {
         plan::Chunk &update = chunkOf(stage, plan::Task::update);
         chunkOf(stage, plan::Task::forward).calls.push_back(update.calls.back());
         update.calls.pop_back();
       },
-      "secondMomentOffset = ");
+      "'exp_avg_sq' at ");
 }
 
 // Counts of tokens summed as bf16 are right while they are small.

@@ -122,7 +122,7 @@ TEST(Buckets, LargeSlicesAreWholeParts) {
 TEST(Buckets, FrozenParametersHaveValuesAlone) {
   BucketProblem p = problem(4, 1, false, true);
   p.blocks[1][2].key = key({"tp"}, {}, {}, true);
-  p.blocks[1][2].key.frozen = true;
+  p.blocks[1][2].key.use = plan::BucketUse::frozen;
   for (InstanceRange &range : p.stages[0])
     range.part = 0;
   auto planned = planBuckets(p);
@@ -130,9 +130,10 @@ TEST(Buckets, FrozenParametersHaveValuesAlone) {
   checkStage(p, 0, (*planned)[0]);
   int64_t frozen = 0;
   for (const PlannedBucket &bucket : (*planned)[0].buckets) {
-    EXPECT_EQ(bucket.sharded, !bucket.key.frozen);
-    EXPECT_EQ(bucket.key.part, bucket.key.frozen ? -1 : 0);
-    frozen += bucket.key.frozen ? bucket.elements : 0;
+    const bool isFrozen = bucket.key.use == plan::BucketUse::frozen;
+    EXPECT_EQ(bucket.sharded, !isFrozen);
+    EXPECT_EQ(bucket.key.part, isFrozen ? -1 : 0);
+    frozen += isFrozen ? bucket.elements : 0;
   }
   EXPECT_EQ(frozen, 4 * 16); // h.{}.v of 4 layers
 }
@@ -142,15 +143,15 @@ TEST(Buckets, TiedUsesAreFrozenTogether) {
   BucketProblem p = problem(2, 2, true, false);
   for (BlockParameter *use : {&p.blocks[0][0], &p.blocks[2][1]}) {
     use->key = key({"tp"}, {}, {}, true);
-    use->key.frozen = true;
+    use->key.use = plan::BucketUse::frozen;
   }
   auto planned = planBuckets(p);
   ASSERT_TRUE(planned.isOk()) << planned.status().message();
   for (const StageBuckets &stage : *planned) {
-    EXPECT_TRUE(stage.buckets[0].key.frozen);
+    EXPECT_EQ(stage.buckets[0].key.use, plan::BucketUse::frozen);
     EXPECT_EQ(stage.buckets[0].key.tied, (std::vector<int64_t>{0, 1}));
   }
-  p.blocks[2][1].key.frozen = false;
+  p.blocks[2][1].key.use = plan::BucketUse::trained;
   p.blocks[2][1].view = "trained";
   EXPECT_NE(planBuckets(p).status().message().find("another trained"), std::string::npos);
 }

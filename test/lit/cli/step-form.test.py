@@ -47,6 +47,10 @@ edit("whole", "zero", "stage", "gradients.0.2", (r"part \[pp, dp\]", "part [pp]"
 edit("another", "beside", "stage", "gradients.0.1", ("index = 8", "index = 6"))
 edit("twice-reduced", "beside", "stage", "stage 0", ("mg.reduction @gradients.0.1 ", "mg.reduction @gradients.0.0 "))
 edit("wrong-stages", "zero", "stage", "reduce.0", (r"stages<0, 1>", "stages<1>"), count=0)
+edit("raw", "zero", "stage", "reduce.0", (r'index = 1 : i64, kind = "gradient_slice"', 'index = 1 : i64, kind = "gradient"'))
+edit("tie-twice", "zero", "stage", "reduce.0", (r"stages<0, 1>", "stages<0, 1>, stages<0, 1>"), count=0)
+edit("half-a-row", "zero", "stage", "stage 0", ("mg.bucket 2048", "mg.bucket 2056"))
+edit("other-order", "zero", "stage", "gradients.0.1", (r"(%0 = .*?-> tensor<.*?)sum \[dp\]", r"\1sum [dp, tp]"), (r"(%1 = mg.reshard %0 .*?)sum \[dp\]", r"\1sum [dp, tp]"))
 
 # The norm.
 edit("dropped", "zero", "stage", "reduce.0", (r"(mg.sum %2 .*?-> tensor<f32, #mg.layout<sum \[pp), tp, dp\]", r"\1, dp]"),
@@ -77,13 +81,13 @@ edit("moments", "bf16", "stage", "update.0", (r"return (%\w+, %\w+, )(%\w+), (%\
 edit("other-decay", "one", "stage", "update.0", ("decay = true", "decay = false"))
 edit("other-value", "zero", "stage", "update.0", ("mg.reshard %arg14 ", "mg.reshard %arg26 "))
 edit("no-update", "bf16", "stage", "update.0", (r"mg.cast %newValue ", "mg.cast %arg2 "))
-edit("bound-twice", "zero", "stage", "update.0", (r'(-> .*?)kind = "second_moment"', r'\1kind = "first_moment"'))
+edit("bound-twice", "zero", "stage", "update.0", (r'(-> .*?)kind = "exp_avg_sq"', r'\1kind = "exp_avg"'))
 edit("more", "one", "stage", "update.0",
      (r"-> \((tensor<.*?>>) {", r'-> (\1 {mg.buffer = {index = 0 : i64, kind = "gradient"}}, \1 {'),
      (r"return (%[^:]*): (tensor<.*?>>),", r"return %arg3, \1: \2, \2,"))
 edit("begin", "zero", "stage", "begin.0", (r'index = 7 : i64, kind = "gradient"', r'index = 4 : i64, kind = "gradient"'))
 # Extra writes: a moment, one result in place of all, a total that nothing is added to.
-MOMENT = r'{mg.buffer = {index = 0 : i64, kind = "first_moment"}}'
+MOMENT = r'{mg.buffer = {index = 0 : i64, kind = "exp_avg"}}'
 ZERO = r"-> \((tensor<.*?>>) {"
 edit("forgets", "one", "stage", "begin.0", (ZERO, rf"-> (\1 {MOMENT}, \1 {{"), (r"return (%0.*?): (tensor<.*?>>),", r"return %0, \1: \2, \2,"))
 edit("keeps", "one", "stage", "begin.0", (r"tensor<7xf32(, #mg.layout<scalar>> {mg.buffer)", r"tensor<1xf32\1"),
@@ -95,7 +99,7 @@ edit("writes", "one", "stage", "reduce.0",
 
 # Local: its types are still those of the buffers.
 edit("local-type", "zero", "fuse", "update.0", (r"mg.type = tensor<8x64x16xf32, #mg.layout<part \[pp, tp\]", "mg.type = tensor<4x64x16xf32, #mg.layout<part [pp]"))
-edit("local-buffer", "bf16", "fuse", "update.0", (r'(-> .*?)kind = "second_moment"', r'\1kind = "first_moment"'))
+edit("local-buffer", "bf16", "fuse", "update.0", (r'(-> .*?)kind = "exp_avg_sq"', r'\1kind = "exp_avg"'))
 
 # Biases that load moves: by another mean, by what is no load, of a bucket that says otherwise.
 edit("mean", "load", "stage", "update.0", (r"(mg.balance_bias .*?)mean = 4.8", r"\1mean = 4.9"))
@@ -105,6 +109,6 @@ edit("no-mean", "load", "stage", "stage 0", (r"meanLoad = 4.800000e\+01 : f64, "
 
 # Counters: in a bucket of biases, whose values would get the load's update; parameters of a bucket of counters, which would stay;
 # what stands in the place of no gradient.
-edit("no-counter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {)counts, ", r"\1"))
-edit("no-parameter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {)(?!counts)", r"\1counts, "))
+edit("no-counter", "counts", "stage", "stage 0", (r'use = "loadCounter"', 'use = "routerBias"'))
+edit("no-parameter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {[^}\n]*)}", r'\1, use = "loadCounter"}'))
 edit("counts-nothing", "counts", "import", "layer", (r"counts, (file_shape[^}]*?), mean_load = [^,]*", r"counts, \1"))

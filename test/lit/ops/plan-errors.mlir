@@ -127,6 +127,11 @@ mg.stage 0 begin @f reduce @f update @f {
   }
 }
 
+mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{use = 'thawed'; expected one of trained, routerBias, loadCounter, frozen (bucket_c1)}}
+  mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>, use = "thawed"}
+}
+
 func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}

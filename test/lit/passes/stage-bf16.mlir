@@ -76,7 +76,7 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 // CHECK:         mg.sum_squares %[[T]] : (tensor<1x8x16xf32, {{.*}}>) -> tensor<1xf32
 // CHECK-LABEL: func.func @update.0(
 // CHECK-SAME:    %[[M:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}
-// CHECK-SAME:    %[[G:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient_shard"}
+// CHECK-SAME:    %[[G:arg[0-9]+]]: tensor<1x8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient_slice"}
 // CHECK-NOT:     mg.slice
 // CHECK:         %[[NEW:[a-z_A-Z0-9]+]], %{{.*}}, %{{.*}} = mg.adamw %[[M]], %[[G]]
 // CHECK:         %[[V:.*]] = mg.cast %[[NEW]] : (tensor<1x8x16xf32, {{.*}}>) -> tensor<1x8x16xbf16
@@ -114,15 +114,15 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 // MEMORY-NEXT: bucket0.value at 0
 // MEMORY:      gradients: 1920 bytes at 640
 // MEMORY-NEXT: bucket0.gradient at 640
-// MEMORY:      bucket0.gradient_shard at 1920
+// MEMORY:      bucket0.gradient_slice at 1920
 // MEMORY:      optimizer: 1920 bytes at 2560
 // MEMORY-NEXT: bucket0.master at 2560
-// MEMORY:      bucket0.first_moment at 3200
-// MEMORY:      bucket0.second_moment at 3840
+// MEMORY:      bucket0.exp_avg at 3200
+// MEMORY:      bucket0.exp_avg_sq at 3840
 
 // 256 + 32 elements of 2 + 4 + 4 + 4 + 4 = 18 bytes, as Megatron-LM keeps.
 // WHOLE:     stage 0:
 // WHOLE:     parameters: 576 bytes at 0
 // WHOLE:     gradients: 1152 bytes at 576
-// WHOLE-NOT: gradient_shard
+// WHOLE-NOT: gradient_slice
 // WHOLE:     optimizer: 3456 bytes at 1728

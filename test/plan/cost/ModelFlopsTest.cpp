@@ -45,7 +45,7 @@ TEST(ModelFlops, OfTwoMatricesTheHeadCounts) {
   Plan plan = withoutAttention();
   plan.parameters.push_back(plan.parameters[0]);
   plan.parameters[0].places = {{0, 2, 0}};
-  plan.stages[0].buckets.push_back({.name = "frozen", .elements = 32, .frozen = true});
+  plan.stages[0].buckets.push_back({.name = "frozen", .elements = 32, .use = plan::BucketUse::frozen});
   EXPECT_DOUBLE_EQ(modelFlops(plan), 3 * kProducts);
 }
 
@@ -104,7 +104,10 @@ double flopsOfFrozen(int64_t layers, int64_t differentiated) {
   Plan plan = loops(layers, differentiated);
   const double before = modelFlops(plan);
   plan::StagePlan &stage = plan.stages[0];
-  stage.buckets.push_back({.name = "frozen", .elements = 4 * layers, .valueOffset = 1024, .frozen = true});
+  stage.buckets.push_back({.name = "frozen",
+                           .elements = 4 * layers,
+                           .use = plan::BucketUse::frozen,
+                           .states = {{"value", plan::StateRole::value, plan::DType::f32, false, 1024}}});
   plan::Parameter vector = plan.parameters.back();
   vector.name = vector.tensor = "h.{}.norm.weight";
   vector.places = {{0, 2, 0, 0, layers, 4}};

@@ -1,4 +1,5 @@
 // Rules of parameters and of the buckets that hold them, in f32 and in bf16.
+#include "test/plan/States.h"
 #include "test/plan/prove/BrokenPlans.h"
 
 #include <utility>
@@ -209,13 +210,14 @@ const Broken kParameters[] = {
     {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
      "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages []"},
     {"LoadInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].meanLoad = 4; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and counts = false, an earlier one 0 and "
-     "false; expected the same"},
-    {"FrozenInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].frozen = true; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' is frozen, an earlier one is not; expected the same"},
-    {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].counts = true; },
-     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one 0 and "
-     "false; expected the same"},
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and use = trained, an earlier one 0 and "
+     "trained; expected the same"},
+    {"FrozenInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].use = BucketUse::frozen; },
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and use = frozen, an earlier one 0 and "
+     "trained; expected the same"},
+    {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].use = BucketUse::loadCounter; },
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and use = loadCounter, an earlier one 0 and "
+     "trained; expected the same"},
 };
 
 const Broken kBuckets[] = {
@@ -228,25 +230,52 @@ const Broken kBuckets[] = {
     {"ShardDivides", 0, 0, [](Bucket &bucket) { bucket.elements = 31; },
      ": elements = 31 does not divide into aligned slices for 2 ranks; a multiple of 32 would"},
     {"ShardAligned", 0, 0, [](Bucket &bucket) { bucket.elements = 16; }, ": elements = 16 does not"},
-    {"MastersOfF32", 0, 1, [](Bucket &bucket) { bucket.masterOffset = 0; },
-     ": masterOffset = 0, but values are f32; expected -1: no masters"},
-    {"CountsNothing", 0, 1, [](Bucket &bucket) { bucket.counts = true; },
-     ": counts, but meanLoad = 0; expected how many tokens an expert has on average"},
-    {"MomentsOfLoad", 0, 1, [](Bucket &bucket) { bucket.meanLoad = 4; },
-     ": a moment's offset = 704, but meanLoad = 4; expected -1, no moments, where there is"},
+    {"MastersOfF32", 0, 1,
+     [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 0}); },
+     ": has 1 states of the role master; expected 0"},
+    {"CountsNothing", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::loadCounter; },
+     ": use = loadCounter, but meanLoad = 0; expected a mean load of router biases and counters alone"},
+    {"LoadOfGradients", 0, 1, [](Bucket &bucket) { bucket.meanLoad = 4; },
+     ": use = trained, but meanLoad = 4; expected a mean load of router biases and counters alone"},
+    {"MomentsOfLoad", 0, 1,
+     [](Bucket &bucket) {
+       bucket.meanLoad = 4;
+       bucket.use = BucketUse::routerBias;
+     },
+     ": 'exp_avg' is of the role optimizer, but use = routerBias and sharded = false"},
+    {"MomentInSlices", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg").sliced = true; },
+     ": 'exp_avg' is of the role optimizer in slices, but use = trained and sharded = false"},
+    {"StateTwice", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg_sq").name = "exp_avg"; },
+     ": has two states 'exp_avg'"},
+    {"NoValues", 0, 1, [](Bucket &bucket) { removeState(bucket, "value"); },
+     ": has 0 states of the role value; expected 1"},
+    {"NoGradient", 0, 1, [](Bucket &bucket) { removeState(bucket, "gradient"); },
+     ": has 0 states of the role gradient; expected 1"},
+    {"NoSlice", 0, 0, [](Bucket &bucket) { removeState(bucket, "gradient_slice"); },
+     ": has 0 states of the role gradientSlice; expected 1"},
+    {"GradientType", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "gradient").type = DType::bf16; },
+     ": 'gradient' is bf16; expected f32"},
+    {"ValueInSlices", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "value").sliced = true; },
+     ": 'value' is f32 in slices; expected f32"},
+    {"WholeSlice", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "gradient_slice").sliced = false; },
+     ": 'gradient_slice' is f32; expected f32 in slices"},
     {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
      "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
-    {"GradientShard", 0, 1, [](Bucket &bucket) { bucket.gradientShardOffset = 512; },
-     ": is not sharded, so gradientShardOffset must equal gradientOffset"},
-    {"ValueAligned", 0, 0, [](Bucket &bucket) { bucket.valueOffset = 4; }, ": valueOffset = 4 must"},
-    {"GradientInside", 0, 0, [](Bucket &bucket) { bucket.gradientOffset = 3136; },
-     ": gradientOffset = 3136 must be a multiple of 64, and its 32 elements lie inside"},
-    {"ShardInside", 0, 0, [](Bucket &bucket) { bucket.gradientShardOffset = 3200; },
-     ": gradientShardOffset = 3200 must be a multiple of 64, and its 16 elements lie inside"},
-    {"MomentNegative", 0, 1, [](Bucket &bucket) { bucket.firstMomentOffset = -64; }, ": firstMomentOffset = -64 must"},
-    {"MomentHuge", 0, 1, [](Bucket &bucket) { bucket.elements = kMax; }, ": secondMomentOffset = 768"},
-    {"BuffersApart", 0, [](StagePlan &stage) { stage.buckets[1].secondMomentOffset = 640; },
-     ".buckets: secondMoment of bucket 'plain' [640, 704) and secondMoment of bucket 'tied' [640, 704) overlap"},
+    {"SliceOfPlain", 0, 1,
+     [](Bucket &bucket) {
+       bucket.states.push_back({"gradient_slice", StateRole::gradientSlice, DType::f32, true, 512});
+     },
+     ": has 1 states of the role gradientSlice; expected 0"},
+    {"ValueAligned", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "value").offset = 4; }, ": 'value' at 4 must"},
+    {"GradientInside", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "gradient").offset = 3136; },
+     ": 'gradient' at 3136 must be at a multiple of 64, and its 32 elements lie inside"},
+    {"SliceInside", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "gradient_slice").offset = 3200; },
+     ": 'gradient_slice' at 3200 must be at a multiple of 64, and its 16 elements lie inside"},
+    {"MomentNegative", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg").offset = -64; },
+     ": 'exp_avg' at -64 must"},
+    {"MomentHuge", 0, 1, [](Bucket &bucket) { bucket.elements = kMax; }, ": 'exp_avg_sq' at 768"},
+    {"BuffersApart", 0, [](StagePlan &stage) { stateNamed(stage.buckets[1], "exp_avg_sq").offset = 640; },
+     ".buckets: exp_avg_sq of bucket 'plain' [640, 704) and exp_avg_sq of bucket 'tied' [640, 704) overlap"},
 };
 
 // The small plan with values of bf16: a slice of `tied` has 32 of them, so its f32 buffers get larger and lie, with the
@@ -258,13 +287,17 @@ Plan makeBf16Plan() {
     Bucket &tied = stage.buckets[0], &plain = stage.buckets[1];
     tied.elements = 64;
     int64_t end = stage.bytes;
-    const auto place = [&](int64_t &offset, int64_t bytes) { offset = std::exchange(end, end + bytes); };
-    place(plain.masterOffset, 64);
-    place(tied.masterOffset, 128);
-    place(tied.gradientOffset, 256);
-    place(tied.gradientShardOffset, 128);
-    place(tied.firstMomentOffset, 128);
-    place(tied.secondMomentOffset, 128);
+    const auto place = [&](State &state, int64_t bytes) { state.offset = std::exchange(end, end + bytes); };
+    for (Bucket *bucket : {&plain, &tied}) {
+      stateNamed(*bucket, "value").type = DType::bf16;
+      bucket->states.push_back({"master", StateRole::master, DType::f32, bucket == &tied});
+    }
+    place(stateNamed(plain, "master"), 64);
+    place(stateNamed(tied, "master"), 128);
+    place(stateNamed(tied, "gradient"), 256);
+    place(stateNamed(tied, "gradient_slice"), 128);
+    place(stateNamed(tied, "exp_avg"), 128);
+    place(stateNamed(tied, "exp_avg_sq"), 128);
     stage.regions.push_back({"optimizer", stage.bytes, end - stage.bytes});
     stage.bytes = end;
   }
@@ -280,13 +313,15 @@ class VerifyBf16 : public Verify {};
 TEST_P(VerifyBf16, RefusesABrokenRule) { refuses(makeBf16Plan(), GetParam()); }
 
 const Broken kBf16[] = {
-    {"NoMasters", 0, 0, [](Bucket &bucket) { bucket.masterOffset = -1; },
-     ": masterOffset = -1, but values are bf16; expected where the f32 masters lie"},
-    {"MasterAligned", 0, 0, [](Bucket &bucket) { bucket.masterOffset += 4; },
-     ": masterOffset = 3268 must be a multiple of 64, and its 32 elements lie inside"},
-    {"MasterInside", 0, [](StagePlan &stage) { stage.buckets[1].masterOffset = stage.bytes; },
-     ".buckets[1]: masterOffset = 4032 must"},
-    {"MastersApart", 0, [](StagePlan &stage) { stage.buckets[1].masterOffset = 128; },
+    {"NoMasters", 0, 0, [](Bucket &bucket) { removeState(bucket, "master"); },
+     ": has 0 states of the role master; expected 1"},
+    {"MastersOfBf16", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "master").type = DType::bf16; },
+     ": 'master' is bf16 in slices; expected f32 in slices"},
+    {"MasterAligned", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "master").offset += 4; },
+     ": 'master' at 3268 must be at a multiple of 64, and its 32 elements lie inside"},
+    {"MasterInside", 0, [](StagePlan &stage) { stateNamed(stage.buckets[1], "master").offset = stage.bytes; },
+     ".buckets[1]: 'master' at 4032 must"},
+    {"MastersApart", 0, [](StagePlan &stage) { stateNamed(stage.buckets[1], "master").offset = 128; },
      ".buckets: value of bucket 'plain' [128, 160) and master of bucket 'plain' [128, 192) overlap"},
     {"ShardAligned", 0, 0, [](Bucket &bucket) { bucket.elements = 32; },
      ": elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 would"},
@@ -314,10 +349,9 @@ Plan makeCountingPlan() {
   StagePlan &stage = plan.stages[0];
   Bucket &bucket = stage.buckets.emplace_back(Bucket{.name = "counter", .elements = 16, .dataAxes = {"dp"}});
   bucket.meanLoad = 4;
-  bucket.counts = true;
-  bucket.valueOffset = stage.bytes;
-  bucket.gradientOffset = bucket.gradientShardOffset = stage.bytes + 64;
-  bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+  bucket.use = BucketUse::loadCounter;
+  bucket.states = {{"value", StateRole::value, DType::f32, false, stage.bytes},
+                   {"gradient", StateRole::gradient, DType::f32, false, stage.bytes + 64}};
   stage.regions.push_back({"parameters", stage.bytes, 64});
   stage.regions.push_back({"gradients", stage.bytes + 64, 64});
   stage.bytes += 128;
@@ -347,10 +381,10 @@ TEST(VerifyParameters, ACounterHasATensorOfItsOwn) {
 Plan makeFrozenPlan() {
   Plan plan = makeSmallPlan();
   Bucket &bucket = plan.stages[0].buckets[1];
-  bucket.frozen = true;
+  bucket.use = BucketUse::frozen;
   bucket.reduceAxes = bucket.dataAxes = {};
-  bucket.gradientOffset = bucket.gradientShardOffset = -1;
-  bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+  for (const char *name : {"gradient", "exp_avg", "exp_avg_sq"})
+    removeState(bucket, name);
   return plan;
 }
 
@@ -365,21 +399,19 @@ class VerifyFrozen : public Verify {};
 TEST_P(VerifyFrozen, RefusesABrokenRule) { refuses(makeFrozenPlan(), GetParam()); }
 
 const Broken kFrozen[] = {
-    {"Gradients", 0, 1, [](Bucket &bucket) { bucket.gradientOffset = 512; },
-     ": is frozen, but gradientOffset = 512 and gradientShardOffset = -1; expected -1, no gradients"},
-    {"Moments", 0, 1, [](Bucket &bucket) { bucket.secondMomentOffset = 768; },
-     ": a moment's offset = 768, but meanLoad = 0 and frozen; expected -1, no moments"},
-    {"Masters", 0, 1, [](Bucket &bucket) { bucket.masterOffset = 768; },
-     ": masterOffset = 768, but is frozen and its values are f32; expected -1: no masters"},
+    {"Gradients", 0, 1,
+     [](Bucket &bucket) { bucket.states.push_back({"gradient", StateRole::gradient, DType::f32, false, 512}); },
+     ": has 1 states of the role gradient; expected 0, as it is frozen"},
+    {"Moments", 0, 1,
+     [](Bucket &bucket) { bucket.states.push_back({"exp_avg", StateRole::optimizer, DType::f32, false, 768}); },
+     ": 'exp_avg' is of the role optimizer, but use = frozen and sharded = false"},
+    {"Masters", 0, 1,
+     [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 768}); },
+     ": has 1 states of the role master; expected 0"},
     {"Reduced", 0, 1, [](Bucket &bucket) { bucket.dataAxes = {"dp"}; },
      ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
-    {"Counts", 0, 1,
-     [](Bucket &bucket) {
-       bucket.counts = true;
-       bucket.meanLoad = 4;
-     },
-     ": is frozen and counts"},
-    {"Trained", 0, 1, [](Bucket &bucket) { bucket.frozen = false; }, ": a moment's offset = -1, but meanLoad = 0"},
+    {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },
+     ": has 0 states of the role gradient; expected 1"},
 };
 INSTANTIATE_TEST_SUITE_P(Frozen, VerifyFrozen, testing::ValuesIn(kFrozen), ruleName);
 

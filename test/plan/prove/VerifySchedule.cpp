@@ -132,7 +132,8 @@ private:
       return "";
     const plan::Binding &binding = call.segments[instruction.operands[0].segment];
     const std::vector<plan::Bucket> &buckets = plan.stages[stage].buckets;
-    auto bucket = std::ranges::find(buckets, binding.offset, &plan::Bucket::gradientOffset);
+    auto bucket = std::ranges::find_if(
+        buckets, [&](const plan::Bucket &b) { return b.offsetOf(plan::StateRole::gradient) == binding.offset; });
     if (binding.slot >= 0 || instruction.operands[0].offset != 0 || bucket == buckets.end())
       return "";
     std::vector<std::string> names;

@@ -148,7 +148,8 @@ TEST(Bf16Weights, whatDiffersIsNotSaved) {
     {
       // Ranks are [dp, tp]: rank 1 has the same slice as rank 0.
       const Memory memory = initialised(plan, 1);
-      memory.floats(plan, 1, bucket.masterOffset, element + 1)[element] = std::nextafter(1.0f, 2.0f);
+      memory.floats(plan, 1, bucket.offsetOf(plan::StateRole::master), element + 1)[element] =
+          std::nextafter(1.0f, 2.0f);
       EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
                         {"parameter h.0.ln.weight: ranks 1 differ from rank 0: element 2 is 1 on rank 0 and 1.0000001 "
                          "on rank 1"}));
@@ -157,14 +158,14 @@ TEST(Bf16Weights, whatDiffersIsNotSaved) {
       const Memory memory = initialised(plan, 1);
       for (int64_t rank : {0, 1, 2, 3})
         if (rank < 2 || !zero)
-          memory.floats(plan, rank, bucket.masterOffset, element + 1)[element] = 1.25f;
+          memory.floats(plan, rank, bucket.offsetOf(plan::StateRole::master), element + 1)[element] = 1.25f;
       EXPECT_TRUE(
           fails(saveWeights(plan, memory.arenas(), dir.path()),
                 {"parameter h.0.ln.weight: element 2 on rank 0 is 1, expected the rounding of its master 1.25"}));
     }
     {
       const Memory memory = initialised(plan, 1);
-      memory.arenas()[3][bucket.valueOffset + 2 * element] ^= std::byte(1);
+      memory.arenas()[3][bucket.offsetOf(plan::StateRole::value) + 2 * element] ^= std::byte(1);
       EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
                         {"parameter h.0.ln.weight: ranks 3 differ from rank 0: element 2 is 1 on"}));
     }
@@ -184,7 +185,8 @@ TEST(Bf16Weights, gradientsAreWrittenInF32) {
           std::vector<Bf16> rounded(twos.size());
           narrow(twos.data(), count, rounded.data());
           const void *from = type == DType::f32 ? static_cast<const void *>(twos.data()) : rounded.data();
-          std::memcpy(memory.arenas()[rank] + bucket.gradientShardOffset, from, size_t(count * sizeInBytes(type)));
+          std::memcpy(memory.arenas()[rank] + bucket.completeGradient()->offset, from,
+                      size_t(count * sizeInBytes(type)));
         }
       TempDir dir;
       ASSERT_TRUE(isOk(saveGradients(plan, memory.arenas(), 0.5f, dir.path("g.safetensors"))));

@@ -115,11 +115,10 @@ TEST(FileTensors, ofLoads) {
   bucket.meanLoad = 2;
   EXPECT_EQ(namesOf(fileTensors(plan)), all);
   EXPECT_EQ(namesOf(tensorsWithLoad(plan)), norms);
-  bucket.frozen = true; // a bias that load does not move
+  bucket.use = plan::BucketUse::frozen; // a bias that load does not move
   EXPECT_TRUE(tensorsWithLoad(plan).empty());
   EXPECT_EQ(namesOf(fileTensors(plan)), all);
-  bucket.frozen = false;
-  bucket.counts = true;
+  bucket.use = plan::BucketUse::loadCounter;
   std::vector<std::string> others = all;
   std::erase_if(others, [&](const std::string &name) { return std::ranges::count(norms, name) > 0; });
   EXPECT_EQ(namesOf(fileTensors(plan)), others);

@@ -255,9 +255,9 @@ static void writeGradients(const Plan &plan, const Memory &memory) {
           int64_t element = place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i));
           float value = float(indices[i]);
           if (!bucket.sharded)
-            memory.floats(plan, rank, bucket.gradientOffset, bucket.elements)[element] = value;
+            memory.floats(plan, rank, bucket.offsetOf(plan::StateRole::gradient), bucket.elements)[element] = value;
           else if (element / slice == mine)
-            memory.floats(plan, rank, bucket.gradientShardOffset, slice)[element % slice] = value;
+            memory.floats(plan, rank, bucket.completeGradient()->offset, slice)[element % slice] = value;
         }
       }
 }

@@ -3,6 +3,7 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/checkpoint/LoadState.h"
 #include "runtime/random/Philox.h"
+#include "test/plan/States.h"
 #include "test/runtime/checkpoint/TestWeights.h"
 
 #include <bit>
@@ -35,14 +36,15 @@ void forEachElement(const Plan &plan, const std::function<void(int64_t, DType, i
       each(rank, type, offset, int64_t(i), expected[i]);
   };
   forEachBucket(plan, stateValue(0), [&](int64_t rank, const RankBucket &of) {
-    visit(rank, valueType(plan, of.bucket), of.bucket.valueOffset, of.whole);
-    if (of.bucket.masterOffset >= 0)
-      visit(rank, DType::f32, of.bucket.masterOffset, of.own());
+    for (const plan::State &state : of.bucket.states)
+      if (state.role == plan::StateRole::value || state.role == plan::StateRole::master)
+        visit(rank, state.type, state.offset, state.role == plan::StateRole::value ? of.whole : of.own());
   });
   for (int part : {1, 2})
     forEachBucket(plan, stateValue(part), [&](int64_t rank, const RankBucket &of) {
-      if (of.bucket.hasMoments())
-        visit(rank, DType::f32, part == 1 ? of.bucket.firstMomentOffset : of.bucket.secondMomentOffset, of.own());
+      for (const plan::State &state : of.bucket.states)
+        if (state.name == (part == 1 ? "exp_avg" : "exp_avg_sq"))
+          visit(rank, state.type, state.offset, of.own());
     });
 }
 
@@ -202,8 +204,8 @@ TEST(State, weightsAloneLeaveMomentsZero) {
   ASSERT_TRUE(isOk(reader));
   ASSERT_TRUE(isOk(loadState(plan, *reader, other.arenas(), StatePart::weights)));
   const Bucket &bucket = plan.stages[0].buckets[0];
-  for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-    for (float moment : other.floats(plan, 0, offset, bucket.elements / 2))
+  for (const char *name : {"exp_avg", "exp_avg_sq"})
+    for (float moment : other.floats(plan, 0, stateNamed(bucket, name).offset, bucket.elements / 2))
       ASSERT_EQ(std::bit_cast<uint32_t>(moment), 0u);
 }
 
@@ -338,7 +340,7 @@ TEST(StateFiles, haveFiniteNumbersOfBf16Alone) {
   const Memory memory(plan);
   StateFiles files(plan, 0, memory.arenas());
   const auto written = [&](uint16_t value) {
-    std::memcpy(memory.arenas()[0] + plan.stages[0].buckets[0].valueOffset, &value, sizeof value);
+    std::memcpy(memory.arenas()[0] + plan.stages[0].buckets[0].offsetOf(plan::StateRole::value), &value, sizeof value);
     return files.write(dir.path(), StateFiles::Source::memory).status();
   };
   for (const uint16_t finite : {0x7f7f, 0xff7f, 0x0001, 0x8000})

@@ -60,11 +60,6 @@ static void place(Plan &plan, Parameter &parameter, int64_t stage, int64_t bucke
 // Pads the buckets and lays out their buffers one after another.
 static void layOut(Plan &plan, bool zero) {
   for (plan::StagePlan &stage : plan.stages) {
-    auto take = [&](int64_t elements, plan::DType type) {
-      int64_t offset = stage.bytes;
-      stage.bytes += (elements * sizeInBytes(type) + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
-      return offset;
-    };
     stage.bytes = plan::kAlignment;
     for (Bucket &bucket : stage.buckets) {
       bucket.name = "bucket";
@@ -73,14 +68,20 @@ static void layOut(Plan &plan, bool zero) {
       int64_t ranks = plan::groupSize(plan.mesh, bucket.dataAxes),
               unit = plan::kAlignment / leastElementBytes(plan) * ranks;
       bucket.elements = (bucket.elements + 5 + unit - 1) / unit * unit;
-      int64_t slice = zero ? bucket.elements / ranks : bucket.elements;
-      bucket.valueOffset = take(bucket.elements, plan.dtype);
-      bucket.gradientOffset = take(bucket.elements, plan.gradientType);
-      bucket.firstMomentOffset = take(slice, plan::DType::f32);
-      bucket.secondMomentOffset = take(slice, plan::DType::f32);
-      bucket.gradientShardOffset = zero ? take(slice, plan.gradientType) : bucket.gradientOffset;
-      if (plan.dtype == plan::DType::bf16)
-        bucket.masterOffset = take(slice, plan::DType::f32);
+      using plan::StateRole, plan::DType;
+      const auto add = [&](const char *name, StateRole role, DType type, bool isSliced) {
+        bucket.states.push_back({name, role, type, isSliced, stage.bytes});
+        const int64_t bytes = bucket.elements / (isSliced ? ranks : 1) * sizeInBytes(type);
+        stage.bytes += (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+      };
+      add("value", StateRole::value, plan.dtype, false);
+      add("gradient", StateRole::gradient, plan.gradientType, false);
+      add("exp_avg", StateRole::optimizer, DType::f32, zero);
+      add("exp_avg_sq", StateRole::optimizer, DType::f32, zero);
+      if (zero)
+        add("gradient_slice", StateRole::gradientSlice, plan.gradientType, true);
+      if (plan.dtype == DType::bf16)
+        add("master", StateRole::master, DType::f32, zero);
     }
   }
 }
@@ -134,11 +135,10 @@ static void join(const plan::Mesh &mesh, std::span<Parameter> parts, int64_t dim
 void freezeAll(Plan &plan) {
   for (plan::StagePlan &stage : plan.stages)
     for (plan::Bucket &bucket : stage.buckets) {
-      bucket.frozen = true;
+      bucket.use = plan::BucketUse::frozen;
       bucket.sharded = false;
       bucket.reduceAxes = bucket.dataAxes = {};
-      bucket.masterOffset = bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
-      bucket.gradientOffset = bucket.gradientShardOffset = -1;
+      std::erase_if(bucket.states, [](const plan::State &state) { return state.role != plan::StateRole::value; });
     }
 }
 
@@ -270,8 +270,8 @@ void Memory::set(int64_t rank, plan::DType type, int64_t byteOffset, int64_t ele
 
 float *Memory::value(const Plan &plan, int64_t rank, const Parameter &parameter, size_t place) const {
   const Parameter::Place &at = parameter.places[place];
-  int64_t offset =
-      plan.stages[at.stage].buckets[at.bucket].valueOffset + 4 * (at.elementOffset + parameter.rows.offset);
+  int64_t offset = plan.stages[at.stage].buckets[at.bucket].offsetOf(plan::StateRole::value) +
+                   4 * (at.elementOffset + parameter.rows.offset);
   return reinterpret_cast<float *>(pointers_[rank] + offset);
 }
 

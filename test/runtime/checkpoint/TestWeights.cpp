@@ -42,12 +42,13 @@ void expectWeights(const Plan &plan, const Memory &memory, const ExpectedValue &
           << "rank " << rank << " offset " << offset << " element " << i << ", expected " << values[i];
   };
   forEachBucket(plan, expected, [&](int64_t rank, const RankBucket &of) {
-    expectValues(rank, valueType(plan, of.bucket), of.bucket.valueOffset, of.whole);
-    if (of.bucket.masterOffset >= 0)
-      expectValues(rank, DType::f32, of.bucket.masterOffset, of.own());
     const std::vector<float> zeros(size_t(of.slice), 0);
-    for (int64_t offset : {of.bucket.firstMomentOffset, of.bucket.secondMomentOffset})
-      expectValues(rank, DType::f32, offset, zeros);
+    for (const plan::State &state : of.bucket.states)
+      if (!isGradient(state.role))
+        expectValues(rank, state.type, state.offset,
+                     state.role == plan::StateRole::value    ? of.whole
+                     : state.role == plan::StateRole::master ? of.own()
+                                                             : std::span<const float>(zeros));
   });
 }
 

@@ -353,6 +353,6 @@ TEST(InitWeights, leavesZeroMemoryUntouched) {
   Memory memory(plan);
   ASSERT_TRUE(isOk(initWeights(plan, 7, memory.arenas(), {.isZero = true})));
   const plan::Bucket &bucket = plan.stages[0].buckets[0];
-  EXPECT_EQ(bits(memory.floats(plan, 0, bucket.firstMomentOffset, 1)[0]), 0x7f7f7f7fu);
+  EXPECT_EQ(bits(memory.floats(plan, 0, bucket.offsetOf(plan::StateRole::optimizer), 1)[0]), 0x7f7f7f7fu);
   EXPECT_NE(bits(memory.value(plan, 0, plan.parameters[0])[0]), 0x7f7f7f7fu);
 }

@@ -210,11 +210,13 @@ void PipelineBuilder::addParameter(int64_t firstMoment, int64_t secondMoment) {
   bucket.name = "all";
   bucket.elements = plan.sequenceLength;
   bucket.dataAxes = {"dp"};
-  bucket.valueOffset = result.valueOffset;
-  bucket.gradientOffset = bucket.gradientShardOffset = result.gradientOffset;
-  bucket.firstMomentOffset = firstMoment;
-  bucket.secondMomentOffset = secondMoment;
-  bucket.masterOffset = result.masterOffset;
+  using plan::StateRole, plan::DType;
+  bucket.states = {{"value", StateRole::value, plan.dtype, false, result.valueOffset},
+                   {"gradient", StateRole::gradient, plan.gradientType, false, result.gradientOffset},
+                   {"exp_avg", StateRole::optimizer, DType::f32, false, firstMoment},
+                   {"exp_avg_sq", StateRole::optimizer, DType::f32, false, secondMoment}};
+  if (isBf16())
+    bucket.states.push_back({"master", StateRole::master, DType::f32, false, result.masterOffset});
   plan.stages[0].buckets = {bucket};
   plan::Parameter w;
   w.name = w.tensor = "w";

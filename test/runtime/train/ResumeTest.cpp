@@ -95,7 +95,8 @@ TEST_F(ResumeTest, aStateThatIsNotFiniteReplacesNothing) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     for (std::byte *arena : recorder.engine->arenas())
       if (step.step == 2)
-        std::memcpy(arena + recorder.engine->plan().stages[0].buckets[0].valueOffset, &nan, sizeof nan);
+        std::memcpy(arena + recorder.engine->plan().stages[0].buckets[0].offsetOf(plan::StateRole::value), &nan,
+                    sizeof nan);
   };
   EXPECT_TRUE(fails(run(options), {"not fit to be saved"}));
   EXPECT_TRUE(isNoted("has values that are not finite"));

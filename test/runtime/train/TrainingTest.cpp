@@ -257,7 +257,9 @@ TEST_F(Training, weightsThatMustNotBeSavedEndIt) {
   options.save = bundle.path("out");
   options.saveInterval = 2;
   afterStep(1, [&] { // a replica that is not the same any more
-    std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1, 4);
+    std::memset(recorder.engine->arenas()[0] +
+                    recorder.engine->plan().stages[0].buckets[0].offsetOf(plan::StateRole::value),
+                1, 4);
   });
   EXPECT_TRUE(fails(run(), {"parameter w: ranks 1 differ from rank 0"}));
   EXPECT_EQ(recorder.steps.size(), 2u);

@@ -52,6 +52,15 @@ class ChatGolden : public testing::TestWithParam<std::string> {};
 
 } // namespace
 
+// The template of that text, with the special tokens of a row of expected.json.
+Result<std::unique_ptr<ChatTemplate>> goldenTemplate(const std::string &name, const std::string &text,
+                                                     const nlohmann::json &row) {
+  JinjaSource source{name, text, ""};
+  for (const auto &[variable, token] : row["special"].items())
+    source.variables[variable] = token.get<std::string>();
+  return makeJinjaTemplate(std::move(source), nullptr);
+}
+
 TEST_P(ChatGolden, areThoseOfTransformers) {
   const nlohmann::json row = nlohmann::json::parse(readText(kGolden + "expected.json"))[GetParam()];
   const auto tokenizer = tokenizerOf(row["tokenizer"].get<std::string>());
@@ -59,10 +68,7 @@ TEST_P(ChatGolden, areThoseOfTransformers) {
   const std::vector<Conversation> chats = conversations();
   const std::string marked = readText(kGolden + "templates/" + GetParam() + ".jinja");
   for (const std::string &text : {marked, withoutMarks(marked)}) {
-    JinjaSource source{GetParam(), text, ""};
-    for (const auto &[name, token] : row["special"].items())
-      source.variables[name] = token.get<std::string>();
-    const auto made = makeJinjaTemplate(std::move(source), nullptr);
+    const auto made = goldenTemplate(GetParam(), text, row);
     ASSERT_TRUE(isOk(made));
     const auto texts = (*made)->texts(chats, SftLearn::answers);
     ASSERT_TRUE(isOk(texts));
@@ -94,10 +100,7 @@ TEST_P(ChatGolden, learnTheSameOfLongConversations) {
   const std::string marked = readText(kGolden + "templates/" + GetParam() + ".jinja");
   std::vector<ChatText> texts;
   for (const std::string &text : {marked, withoutMarks(marked)}) {
-    JinjaSource source{GetParam(), text, ""};
-    for (const auto &[name, token] : row["special"].items())
-      source.variables[name] = token.get<std::string>();
-    const auto made = makeJinjaTemplate(std::move(source), nullptr);
+    const auto made = goldenTemplate(GetParam(), text, row);
     ASSERT_TRUE(isOk(made));
     auto read = (*made)->texts(std::span(&longOne, 1), SftLearn::answers);
     ASSERT_TRUE(isOk(read));
