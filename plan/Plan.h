@@ -111,6 +111,7 @@ struct Plan {
   // The longest document whose positionIds have a learned embedding; 0: a document may be as long as a sequence.
   int64_t longestDocument = 0;
   int64_t zero = 0;
+  Optimizer optimizer = Optimizer::adamw;
   std::string schedule;
   int64_t virtualStages = 1;
   Target target = Target::cpu;

@@ -2,20 +2,43 @@
 // after. Their order in a rank's memory is that of the enumerations; names are those of the IR and of logs.
 #pragma once
 
-#include "plan/Reflection.h"
+#include "plan/Optimizers.h"
 
 #include <array>
 
 namespace mgc::plan {
 
-// biasCorrection1 is 1 - beta1^t, biasCorrection2 is 1 - beta2^t.
-enum class StepScalar { lr, beta1, beta2, eps, weightDecay, clip, biasCorrection1, biasCorrection2, routerBiasRate };
+// The scalars of all optimizers; behind them, in kStepScalars, those of each, kOptimizerNumbers and their corrections.
+enum class StepScalar { lr, weightDecay, clip, routerBiasRate };
 template <>
 inline constexpr auto enumNames<StepScalar> =
-    std::to_array<std::string_view>({"lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1",
-                                     "bias_correction2", "router_bias_rate"});
-inline constexpr const auto &kStepScalars = enumNames<StepScalar>;
+    std::to_array<std::string_view>({"lr", "weight_decay", "clip", "router_bias_rate"});
 constexpr size_t indexOf(StepScalar scalar) { return static_cast<size_t>(scalar); }
+
+inline constexpr size_t kOptimizerScalars = [] {
+  size_t count = 0;
+  for (const OptimizerNumber &number : kOptimizerNumbers)
+    count += number.correction.empty() ? 1 : 2;
+  return count;
+}();
+inline constexpr auto kStepScalars = [] {
+  std::array<std::string_view, enumNames<StepScalar>.size() + kOptimizerScalars> names;
+  size_t next = 0;
+  for (std::string_view name : enumNames<StepScalar>)
+    names[next++] = name;
+  for (const OptimizerNumber &number : kOptimizerNumbers)
+    for (std::string_view name : {number.name, number.correction})
+      if (!name.empty())
+        names[next++] = name;
+  return names;
+}();
+// Precondition: there is one of the name.
+constexpr size_t scalarNamed(std::string_view name) {
+  size_t index = 0;
+  while (kStepScalars[index] != name)
+    ++index;
+  return index;
+}
 
 // lossSum / tokens is the cross-entropy. From kFirstLossTerm on: the other terms of the loss, each already weighted, 0 where the
 // model has no such term (docs/experts.md, docs/multi-token-prediction.md).

@@ -29,6 +29,7 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.microbatches = training.microbatches;
   plan.vocabulary = training.vocabulary;
   plan.zero = training.zero;
+  plan.optimizer = training.optimizer;
   plan.schedule = training.schedule;
   plan.virtualStages = training.virtualStages;
   plan.dtype = training.dtype;

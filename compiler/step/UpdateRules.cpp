@@ -20,7 +20,7 @@ Operation *buildRouterBias(OpBuilder &builder, Location loc, const UpdateOperand
 
 constexpr StringLiteral kMoments[] = {"exp_avg", "exp_avg_sq"};
 
-// Rules of trained parameters have the names of --optimizer, others those of their use.
+// Rules of trained parameters have the names of plan::Optimizer.
 const UpdateRule kRules[] = {
     {"adamw", plan::BucketUse::trained, /*hasGradients=*/true, /*isInNorm=*/true, kMoments, buildAdamW},
     {"router_bias", plan::BucketUse::routerBias, true, false, {}, buildRouterBias},
@@ -30,7 +30,11 @@ const UpdateRule kRules[] = {
 } // namespace
 
 const UpdateRule &ruleOf(BucketOp bucket) {
-  return *llvm::find_if(kRules, [&](const UpdateRule &rule) { return StringRef(nameOf(rule.use)) == bucket.getUse(); });
+  const auto optimizer = nameOf(trainingOf(bucket->getParentOfType<ModuleOp>()).optimizer);
+  return *llvm::find_if(kRules, [&](const UpdateRule &rule) {
+    return StringRef(nameOf(rule.use)) == bucket.getUse() &&
+           (rule.use != plan::BucketUse::trained || rule.name == StringRef(optimizer));
+  });
 }
 
 } // namespace mgc

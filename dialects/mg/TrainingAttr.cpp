@@ -29,8 +29,10 @@ static Attribute attributeOf(Builder &builder, const std::string &text) { return
 static Attribute attributeOf(Builder &builder, plan::DType type) {
   return TypeAttr::get(elementType(builder.getContext(), type));
 }
-static Attribute attributeOf(Builder &builder, plan::Objective objective) {
-  return builder.getStringAttr(textOf(plan::nameOf(objective)));
+template <typename Word>
+  requires std::is_enum_v<Word>
+static Attribute attributeOf(Builder &builder, Word word) {
+  return builder.getStringAttr(textOf(plan::nameOf(word)));
 }
 static Attribute attributeOf(Builder &builder, const plan::Setting &setting) {
   return builder.getStrArrayAttr({setting.flag, setting.value, textOf(plan::nameOf(setting.resume))});
@@ -78,11 +80,13 @@ static std::string read(Attribute attribute, plan::DType &type) {
   type = dtypeOf(element.getValue());
   return "";
 }
-static std::string read(Attribute attribute, plan::Objective &objective) {
+template <typename Word>
+  requires std::is_enum_v<Word>
+static std::string read(Attribute attribute, Word &word) {
   auto name = dyn_cast<StringAttr>(attribute);
-  const auto found = name ? plan::valueNamed<plan::Objective>(name.getValue()) : std::nullopt;
-  objective = found.value_or(objective);
-  return found ? "" : fmt::format("one of \"{}\"", fmt::join(plan::enumNames<plan::Objective>, "\", \""));
+  const auto found = name ? plan::valueNamed<Word>(name.getValue()) : std::nullopt;
+  word = found.value_or(word);
+  return found ? "" : fmt::format("one of \"{}\"", fmt::join(plan::enumNames<Word>, "\", \""));
 }
 static std::string read(Attribute attribute, plan::Setting &setting);
 template <typename T> static std::string read(Attribute attribute, std::vector<T> &list) {

@@ -18,7 +18,8 @@ struct LayoutOptions { // the options that were given
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {}, countsLoad = {},
                       fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
-  std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
+  std::optional<std::string> schedule = {}, optimizer = {}, dtype = {}, gradientType = {}, target = {},
+                             contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
   std::optional<int64_t> laterTokens = {};
   std::optional<double> laterTokensFactor = {};
@@ -45,6 +46,8 @@ struct ScheduleInfo {
     return minVirtualStages <= virtualStages && virtualStages <= maxVirtualStages;
   }
 };
+
+inline constexpr std::string_view kAdam = "adam"; // adamw, in command lines of Megatron-LM
 
 // A row of the caller's table of machines.
 struct MachineInfo {

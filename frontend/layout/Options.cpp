@@ -35,6 +35,11 @@ std::vector<std::string> machineNames(const Supported &supported) {
   return names;
 }
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
+std::vector<std::string> optimizerNames(const Supported &) {
+  std::vector<std::string> names(plan::enumNames<plan::Optimizer>.begin(), plan::enumNames<plan::Optimizer>.end());
+  names.emplace_back(kAdam);
+  return names;
+}
 std::vector<std::string> targetNames(const Supported &supported) {
   std::vector<std::string> names;
   for (const TargetInfo &target : supported.targets)
@@ -176,6 +181,15 @@ std::vector<LayoutOption> makeOptions() {
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
        .training = &Layout::zero},
+      {.flag = "--optimizer",
+       .field = &Options::optimizer,
+       .words = optimizerNames,
+       .help =
+           fmt::format("Update rule of the parameters (docs/optimizers.md); {} is Megatron-LM's name of adamw", kAdam),
+       .reason = "Megatron-LM's default",
+       .training = &Layout::optimizer,
+       .onResume = OnResume::refused,
+       .compared = &Layout::optimizer},
       {.flag = "--schedule",
        .field = &Options::schedule,
        .words = scheduleNames,

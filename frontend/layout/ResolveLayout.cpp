@@ -394,6 +394,8 @@ void LayoutResolver::resolveLossTile() {
 
 void LayoutResolver::resolveTarget() {
   resolveTypes();
+  const std::string optimizer = word(&LayoutOptions::optimizer);
+  layout.optimizer = plan::valueNamed<plan::Optimizer>(optimizer).value_or(layout.optimizer); // kAdam is adamw
   layout.fp32Residual = given(&LayoutOptions::fp32Residual).value_or(false);
   const std::string name = word(&LayoutOptions::target);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);

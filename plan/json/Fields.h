@@ -176,7 +176,7 @@ template <typename V> constexpr void fields(V &v, Of<Plan>) {
            &Plan::objective, &Plan::zigzag, &Plan::longestDocument>(v);
   required<&Plan::microBatchSize, &Plan::globalBatchSize, &Plan::microbatches, &Plan::vocabulary, &Plan::zero,
            &Plan::schedule, &Plan::virtualStages, &Plan::target, &Plan::dtype, &Plan::gradientType>(v);
-  optional<&Plan::settings>(v);
+  optional<&Plan::optimizer, &Plan::settings>(v);
   required<&Plan::kernels, &Plan::parameters>(v);
   optional<&Plan::ignoredTensors>(v);
   required<&Plan::programs, &Plan::stages>(v);

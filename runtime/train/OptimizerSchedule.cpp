@@ -48,18 +48,22 @@ bool isOneOf(const std::string &value, std::initializer_list<const char *> names
 // The update computes in float: a value counts as what it is there.
 bool isFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
 
-void checkBeta(const char *flag, double beta, Problems &problems) {
-  problems.expect(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float", flag, beta);
-}
-
 // Scores are between 0 and 1: a larger step would order experts by it alone.
 constexpr double kMostRouterBiasRate = 1;
 
-void checkAdam(const OptimizerOptions &options, Problems &problems) {
-  checkBeta("--adam-beta1", options.beta1, problems);
-  checkBeta("--adam-beta2", options.beta2, problems);
-  problems.expect(static_cast<float>(options.eps) > 0 && isFiniteFloat(options.eps),
-                  "--adam-eps = {}: must be above 0 and finite in float", options.eps);
+void checkUpdate(const OptimizerOptions &options, Problems &problems) {
+  for (size_t i = 0; i < options.numbers.size(); ++i) {
+    const plan::OptimizerNumber &number = plan::kOptimizerNumbers[i];
+    const double value = options.numbers[i];
+    if (number.of != options.rule)
+      continue;
+    if (number.isShare)
+      problems.expect(value >= 0 && static_cast<float>(value) < 1, "{} = {}: at least 0 and below 1 in float",
+                      number.flag, value);
+    else
+      problems.expect(static_cast<float>(value) > 0 && isFiniteFloat(value),
+                      "{} = {}: must be above 0 and finite in float", number.flag, value);
+  }
   problems.expect(options.weightDecay >= 0 && isFiniteFloat(options.weightDecay),
                   "--weight-decay = {}: must not be negative, and finite in float", options.weightDecay);
   problems.expect(
@@ -105,7 +109,7 @@ void checkList(const std::vector<double> &rates, int64_t steps, Problems &proble
 
 Status checkOptimizer(const OptimizerOptions &options, int64_t length, int64_t steps) {
   Problems problems;
-  checkAdam(options, problems);
+  checkUpdate(options, problems);
   if (options.lrList.empty())
     checkSchedule(options, decayOf(options, length), problems);
   else
@@ -128,20 +132,21 @@ double learningRate(const OptimizerOptions &options, int64_t length, const Train
 }
 
 StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
-  const auto t = static_cast<double>(step + 1);
-  // The betas as the update has them, in f32: corrections from the doubles would not undo what the update does.
-  const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
   StepScalars scalars{};
   const auto set = [&](plan::StepScalar scalar, double value) { scalars[indexOf(scalar)] = static_cast<float>(value); };
   set(plan::StepScalar::lr, lr);
-  set(plan::StepScalar::beta1, beta1);
-  set(plan::StepScalar::beta2, beta2);
-  set(plan::StepScalar::eps, options.eps);
   set(plan::StepScalar::weightDecay, options.weightDecay);
   set(plan::StepScalar::clip, options.clipGrad);
-  set(plan::StepScalar::biasCorrection1, 1 - std::pow(beta1, t));
-  set(plan::StepScalar::biasCorrection2, 1 - std::pow(beta2, t));
   set(plan::StepScalar::routerBiasRate, options.routerBiasRate);
+  for (size_t i = 0; i < options.numbers.size(); ++i) {
+    const plan::OptimizerNumber &number = plan::kOptimizerNumbers[i];
+    // As the update has it, in f32: the correction of the double would not undo what the update does.
+    const auto value = static_cast<float>(options.numbers[i]);
+    scalars[plan::scalarNamed(number.name)] = value;
+    if (!number.correction.empty())
+      scalars[plan::scalarNamed(number.correction)] =
+          static_cast<float>(1 - std::pow(static_cast<double>(value), static_cast<double>(step + 1)));
+  }
   return scalars;
 }
 

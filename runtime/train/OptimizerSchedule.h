@@ -4,6 +4,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/exec/Engine.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,14 @@ struct OptimizerOptions {
   std::string lrWsdDecayStyle = "exponential"; // linear cosine exponential minus_sqrt
   int64_t lrWsdDecay = 0;
   std::vector<double> lrList; // not empty: the rate of each step, and nothing above counts
-  double weightDecay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weightDecay = 0.01;
+  plan::Optimizer rule = plan::Optimizer::adamw; // the plan's
+  // Values of plan::kOptimizerNumbers; those of other rules do not count.
+  std::array<double, plan::kOptimizerNumbers.size()> numbers = [] {
+    std::array<double, plan::kOptimizerNumbers.size()> standard{};
+    std::ranges::transform(plan::kOptimizerNumbers, standard.begin(), &plan::OptimizerNumber::standard);
+    return standard;
+  }();
   double clipGrad = 1.0;       // 0: no clipping
   double routerBiasRate = 0.0; // by which a step moves the biases of routers towards even load; 0: they stay
 };

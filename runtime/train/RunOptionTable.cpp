@@ -441,6 +441,15 @@ Rows deviceOptions() {
   };
 }
 
+// Options of plan::kOptimizerNumbers.
+template <size_t... I> Rows optimizerNumbers(std::index_sequence<I...>) {
+  return {Row(std::string(plan::kOptimizerNumbers[I].flag),
+              +[](T &options) -> double & { return options.optimizer.numbers[I]; }, number(), optimizer,
+              fmt::format("Of {}", nameOf(plan::kOptimizerNumbers[I].of)),
+              {.optimizer = plan::kOptimizerNumbers[I].of,
+               .absent = [](const T &options) { return options.optimizer.rule != plan::kOptimizerNumbers[I].of; }})...};
+}
+
 Rows optimizerOptions() {
   return {
       Row("--lr", atOptimizer<&O::lr>, number(), optimizer, "Learning rate", {.idle = {kRates}, .absent = hasRates}),
@@ -468,9 +477,6 @@ Rows optimizerOptions() {
           {.text = [](const T &options) { return textOfRates(options, options.trainIters); },
            .absent = [](const T &options) { return !hasRates(options); }}),
       Row("--weight-decay", atOptimizer<&O::weightDecay>, number(), optimizer, "Decoupled, as in AdamW"),
-      Row("--adam-beta1", atOptimizer<&O::beta1>, number(), optimizer, ""),
-      Row("--adam-beta2", atOptimizer<&O::beta2>, number(), optimizer, ""),
-      Row("--adam-eps", atOptimizer<&O::eps>, number(), optimizer, ""),
       Row("--clip-grad", atOptimizer<&O::clipGrad>, number(), optimizer,
           "Greatest norm of the gradient; 0: no clipping"),
       Row("--moe-router-bias-update-rate", atOptimizer<&O::routerBiasRate>, number(), optimizer,
@@ -529,7 +535,8 @@ const std::vector<RunOption> &runOptions() {
           std::pair("Files that are written", saveOptions()), std::pair("Masked language models", maskingOptions()),
           std::pair("Steps", stepOptions()), std::pair("Processes", launchOptions()),
           std::pair("Traces and profiles", profileOptions()), std::pair("Devices", deviceOptions()),
-          std::pair("Optimizer", optimizerOptions())})
+          std::pair("Optimizer", optimizerOptions()),
+          std::pair("Optimizer", optimizerNumbers(std::make_index_sequence<plan::kOptimizerNumbers.size()>()))})
       for (Row &row : rows) {
         row.group = group;
         all.push_back(std::move(row));

@@ -56,7 +56,8 @@ struct OptionDetails {
   std::vector<std::string> needs = {}, excludes = {}; // flags
   std::vector<IdleWhen> idle = {};
   PlanKind plans = PlanKind::any;
-  std::string values = {};              // names of the whole numbers of a list: as many as there are names
+  std::optional<plan::Optimizer> optimizer = {}; // the plans' optimizer that it means something for; none: any
+  std::string values = {};                       // names of the whole numbers of a list: as many as there are names
   std::string none = "none", some = {}; // text of no value; of any value, where the value itself is not compared
   std::string (*text)(const TrainingOptions &options) = nullptr; // writes the value; null: the member's
   bool (*absent)(const TrainingOptions &options) = nullptr; // where the option is no setting of the run; null: nowhere

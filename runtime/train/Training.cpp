@@ -59,6 +59,7 @@ Status WholeRun::open() {
                       start_.by));
   }
   MGC_SET(plans_, RunPlans::open(options_));
+  options_.optimizer.rule = plans_->whole().optimizer;
   MGC_TRY(findIterations());
   MGC_TRY(verifyIterations(options_, start_.step()));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.scheduleLength(), options_.trainIters));
@@ -83,7 +84,7 @@ Status WholeRun::findIterations() {
 
 Status WholeRun::verify() {
   const plan::Plan &plan = plans_->whole();
-  MGC_TRY(verifyDeviceFlags(options_, plan));
+  MGC_TRY(verifyPlanFlags(options_, plan));
   MGC_TRY(verifyModelFlags(options_, plan));
   MGC_TRY(verifyModelOfStart());
   const Launch &launch = options_.launch;

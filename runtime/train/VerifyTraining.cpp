@@ -48,19 +48,24 @@ Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &siz
 }
 
 // A flag that would have no effect is a mistake.
-Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan) {
+Status verifyPlanFlags(const TrainingOptions &options, const plan::Plan &plan) {
   const bool onCpu = plan.target == plan::Target::cpu;
   const auto isFor = [&](PlanKind kind) {
     return kind == PlanKind::device ? !onCpu : onCpu && (kind == PlanKind::cpu || plan.dtype == plan::DType::bf16);
   };
   const TrainingOptions standard;
   Problems problems;
-  for (const RunOption &option : runOptions())
+  for (const RunOption &option : runOptions()) {
+    if (const auto optimizer = option.details.optimizer; optimizer && *optimizer != plan.optimizer)
+      problems.expect(option.valueIn(options) == option.valueIn(standard),
+                      "{}: means nothing for a plan whose optimizer is {}; leave it out", option.flag(),
+                      nameOf(plan.optimizer));
     if (const PlanKind kind = option.details.plans; kind != PlanKind::any && !isFor(kind))
       problems.expect(option.textIn(options) == option.textIn(standard),
                       "{}: means nothing for a plan {}; leave it out", option.flag(),
                       kind == PlanKind::bf16Cpu ? fmt::format("of {} for {}", nameOf(plan.dtype), nameOf(plan.target))
                                                 : fmt::format("whose target is {}", nameOf(plan.target)));
+  }
   return problems.status();
 }
 

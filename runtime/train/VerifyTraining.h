@@ -10,7 +10,7 @@ namespace mgc {
 Status verifyIterations(const TrainingOptions &options, int64_t first);
 // Whether the samples trained and evaluated on can be counted. `evaluation`: null, or the plan that evaluates.
 Status verifySamples(const TrainingOptions &options, const plan::BatchSizes &sizes, const plan::Plan *evaluation);
-Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);
+Status verifyPlanFlags(const TrainingOptions &options, const plan::Plan &plan);
 
 // Flags that mean nothing for the plan's model.
 Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan);

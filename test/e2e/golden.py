@@ -98,17 +98,21 @@ def execute(command, folder, name, timeout):
         return f"{name}: exit code {code}: {output.read()[-1500:].strip()}"
 
 
+OPTIMIZER_FLAGS = {
+    "AdamW": lambda o: {"--adam-beta1": o["betas"][0], "--adam-beta2": o["betas"][1], "--adam-eps": o["eps"]},
+}
+
+
 def training_command(options, golden, plan, folder):
     """mgrun with the reference's data, weights and optimizer; results in the folder."""
     optimizer = golden.expect["optimizer"]
     rates = os.path.join(folder, "lr.json")
     with open(rates, "w", encoding="utf-8") as file:
         json.dump(golden.expect["lr"], file)
-    beta1, beta2 = optimizer["betas"]
+    numbers = [word for flag, value in OPTIMIZER_FLAGS[optimizer["name"]](optimizer).items() for word in (flag, value)]
     command = [os.path.join(options.bin, "mgrun"), plan, "--data", golden.path("batch.safetensors"),
                "--load", golden.path("model.safetensors"), "--train-iters", golden.expect["steps"],
-               "--lr-list", rates, "--adam-beta1", beta1, "--adam-beta2", beta2,
-               "--adam-eps", optimizer["eps"], "--weight-decay", optimizer["weight_decay"],
+               "--lr-list", rates, *numbers, "--weight-decay", optimizer["weight_decay"],
                "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
                "--save", os.path.join(folder, "weights"), "--no-save-optim", "--save-dtype", "f32", "--save-gradients",
                os.path.join(folder, "gradients.safetensors"), "--timeout", options.timeout / 2]

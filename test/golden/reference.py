@@ -158,14 +158,26 @@ def chosen_of(router):
     return numpy.nonzero(router["hot"])[-1].reshape(*router["hot"].shape[:2], -1)
 
 
+def adamw(weight, g, state, rate, decay, t, optimizer):
+    beta1, beta2 = optimizer["betas"]
+    weight *= weight.dtype.type(1 - rate * decay)
+    first = state["exp_avg"] = (beta1 * state.get("exp_avg", 0) + (1 - beta1) * g).astype(weight.dtype)
+    second = state["exp_avg_sq"] = (beta2 * state.get("exp_avg_sq", 0) + (1 - beta2) * g * g).astype(weight.dtype)
+    root = numpy.sqrt(second / (1 - beta2**t)) + optimizer["eps"]
+    weight -= (rate * (first / (1 - beta1**t)) / root).astype(weight.dtype)
+
+
+# By the name of the optimizer in expect.json: changes a weight and its states in place, by the clipped gradient of step t, from 1 on.
+UPDATES = {"AdamW": adamw}
+
+
 def train(start, batches, expect, losses_of, frozen=()):
     """losses_of: from the weights by name, values, and a step's batch to {"cross_entropy": value, ..}, all terms of the loss, and
     what each router did. Weights whose names are `frozen` are not trained: they count in no norm and keep their values."""
     optimizer = expect["optimizer"]
-    beta1, beta2 = optimizer["betas"]
+    update = UPDATES[optimizer["name"]]
     weights = {name: tensor.copy() for name, tensor in start.items()}
-    first = {name: numpy.zeros_like(tensor) for name, tensor in start.items()}
-    second = {name: numpy.zeros_like(tensor) for name, tensor in start.items()}
+    states = {name: {} for name in start}
     run = {"loss": [], "grad_norm": [], "terms": {}, "routes": [], "route_gap": []}
     for step in range(expect["steps"]):
         values = {name: Value(tensor) for name, tensor in weights.items()}
@@ -188,13 +200,8 @@ def train(start, batches, expect, losses_of, frozen=()):
         for name, weight in weights.items():
             if name in frozen:
                 continue
-            g = gradients[name] * weight.dtype.type(clip)
-            if weight.ndim >= 2:
-                weight *= weight.dtype.type(1 - rate * optimizer["weight_decay"])
-            first[name] = (beta1 * first[name] + (1 - beta1) * g).astype(weight.dtype)
-            second[name] = (beta2 * second[name] + (1 - beta2) * g * g).astype(weight.dtype)
-            root = numpy.sqrt(second[name] / (1 - beta2**t)) + optimizer["eps"]
-            weight -= (rate * (first[name] / (1 - beta1**t)) / root).astype(weight.dtype)
+            decay = optimizer["weight_decay"] if weight.ndim >= 2 else 0
+            update(weight, gradients[name] * weight.dtype.type(clip), states[name], rate, decay, t, optimizer)
     return run | {"final": weights}
 
 

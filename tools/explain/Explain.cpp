@@ -57,6 +57,20 @@ std::string precisionText(const plan::Plan &plan) {
   return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
 }
 
+// "adamw keeps master, exp_avg, exp_avg_sq: ZeRO-1, a slice on each data rank".
+std::string optimizerText(const plan::Plan &plan) {
+  std::vector<std::string> kept;
+  for (const plan::StagePlan &stage : plan.stages)
+    for (const plan::Bucket &bucket : stage.buckets)
+      for (const plan::State &state : bucket.states)
+        if ((state.role == plan::StateRole::master || state.role == plan::StateRole::optimizer) &&
+            std::ranges::find(kept, state.name) == kept.end())
+          kept.push_back(state.name);
+  return fmt::format("{} keeps {}: {}", nameOf(plan.optimizer),
+                     kept.empty() ? "nothing" : fmt::to_string(fmt::join(kept, ", ")),
+                     plan.zero ? fmt::format("ZeRO-{}, a slice on each data rank", plan.zero) : "replicated");
+}
+
 void printModel(const plan::Plan &plan) {
   if (const std::vector<std::string_view> terms = termsOf(plan); !terms.empty())
     say(stdout, "loss       cross_entropy + {}\n", fmt::join(terms, " + "));
@@ -82,10 +96,7 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost 
       plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
   say(stdout, "schedule   {}{}, bubble {:.1f} % of the predicted step\n", plan.schedule,
       plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "", 100 * step.bubble());
-  say(stdout, "optimizer  AdamW, {}\n",
-      plan.zero ? fmt::format("ZeRO-1: {}moments split over the data ranks",
-                              plan.dtype == plan::DType::f32 ? "" : "masters and ")
-                : "replicated");
+  say(stdout, "optimizer  {}\n", optimizerText(plan));
   say(stdout, "work       {}FLOP a step on all ranks\n", countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
 

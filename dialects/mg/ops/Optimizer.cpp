@@ -36,10 +36,8 @@ LogicalResult ClipFactorOp::emitRow(RowEmitter &e) {
   return success();
 }
 
-// The step scalar of the name.
 static Node stepScalar(RowEmitter &e, Value scalars, llvm::StringRef name) {
-  const auto it = llvm::find(plan::kStepScalars, std::string_view(name));
-  return e.value(scalars, {layoutOf(scalars).getNames()[0], int64_t(it - plan::kStepScalars.begin())});
+  return e.value(scalars, {layoutOf(scalars).getNames()[0], int64_t(plan::scalarNamed(name))});
 }
 
 LogicalResult AdamWOp::emitRow(RowEmitter &e) {

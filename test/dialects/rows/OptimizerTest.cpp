@@ -1,11 +1,25 @@
 // The step's end: norm, clip factor, AdamW in place.
 #include "OpKernel.h"
 
+#include "plan/StepNumbers.h"
+
 #include <cmath>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <map>
 
 namespace mgc::test {
 namespace {
+
+const std::string kScalars = f32(fmt::format("scalar:{}", plan::kStepScalars.size()));
+
+// plan::kStepScalars, others 1.
+std::vector<float> stepScalars(const std::map<std::string_view, float> &known) {
+  std::vector<float> scalars(plan::kStepScalars.size(), 1);
+  for (const auto &[name, value] : known)
+    scalars[plan::scalarNamed(name)] = value;
+  return scalars;
+}
 
 TEST(Optimizer, SumSquares) {
   Buffer x(randomFloats(1003, 1, -3, 3));
@@ -45,20 +59,26 @@ TEST(Optimizer, ClipFactor) {
 
 TEST(Optimizer, AdamW) {
   constexpr int n = 67;
-  const std::vector<float> scalars = {0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 0.271f, 0.142f, 0};
+  const Buffer scalars(stepScalars({{"lr", 0.01f},
+                                    {"beta1", 0.9f},
+                                    {"beta2", 0.95f},
+                                    {"eps", 1e-8f},
+                                    {"weight_decay", 0.1f},
+                                    {"bias_correction1", 0.271f},
+                                    {"bias_correction2", 0.142f}}));
   Buffer value(randomFloats(n, 1)), gradient(randomFloats(n, 2)), first(randomFloats(n, 3)),
       second(randomFloats(n, 4, 0, 1));
   std::string t = f32("flat:67");
   for (bool decay : {false, true}) {
-    auto y = runRowOps(oneOp("adamw", {t, t, t, t, f32(""), f32("scalar:9")}, {t, t, t},
+    auto y = runRowOps(oneOp("adamw", {t, t, t, t, f32(""), kScalars}, {t, t, t},
                              std::string("{decay = ") + (decay ? "true" : "false") + "}"),
-                       {value, gradient, first, second, Buffer(std::vector<float>{0.5f}), Buffer(scalars)});
+                       {value, gradient, first, second, Buffer(std::vector<float>{0.5f}), scalars});
     std::vector<double> values, firsts, seconds;
     for (int i = 0; i < n; ++i) {
       double g = gradient[i] * 0.5, m = 0.9 * first[i] + 0.1 * g, v = 0.95 * second[i] + 0.05 * g * g;
       double w = value[i] * (decay ? 1 - 0.01 * 0.1 : 1);
       firsts.push_back(m), seconds.push_back(v);
-      values.push_back(w - 0.01 * (m / scalars[6]) / (std::sqrt(v / scalars[7]) + 1e-8));
+      values.push_back(w - 0.01 * (m / 0.271f) / (std::sqrt(v / 0.142f) + 1e-8));
     }
     expectClose(y[0], values, 1e-6, "value");
     expectClose(y[1], firsts, 1e-6, "first moment");
@@ -68,11 +88,10 @@ TEST(Optimizer, AdamW) {
 
 // Above the mean down, below it up, and at the mean nothing: not even a -0 that becomes 0.
 TEST(Optimizer, BalanceBias) {
-  const std::vector<float> scalars = {1, 1, 1, 1, 1, 1, 1, 1, 0.125f};
+  const Buffer scalars(stepScalars({{"router_bias_rate", 0.125f}}));
   Buffer value(std::vector<float>{1, 2, 3, -0.5f, 0}), load(std::vector<float>{0, 5, 2.5f, 3, 2});
   std::string t = f32("e:5");
-  auto y = runRowOps(oneOp("balance_bias", {t, t, f32("scalar:9")}, {t}, "{mean = 2.5 : f64}"),
-                     {value, load, Buffer(scalars)});
+  auto y = runRowOps(oneOp("balance_bias", {t, t, kScalars}, {t}, "{mean = 2.5 : f64}"), {value, load, scalars});
   const std::vector<float> expected = {1.125f, 1.875f, 3, -0.625f, 0.125f};
   for (size_t e = 0; e < expected.size(); ++e)
     EXPECT_EQ(y[0][e], expected[e]) << e;

@@ -70,7 +70,7 @@ edit("other-tokens", "zero", "stage", "reduce.0", (r"(mg.clip_factor %\d+#2, %\d
 edit("doubled-tokens", "zero", "stage", "reduce.0", (r"sum \[pp, dp\]>> {mg.buffer = {index = 1 : i64, kind = \"result\"}}", 'sum [pp, dp, tp]>> {mg.buffer = {index = 1 : i64, kind = "result"}}'),
      (r"%1 = mg.reshard (%arg\d+)[^\n]*\n", ""), (r"mg.pack %arg8, %1,", "mg.pack %arg8, %arg9,"))
 edit("other-loss", "zero", "stage", "reduce.0", (r"mg.pack %arg8, %1", "mg.pack %1, %1"))
-edit("no-clip", "zero", "stage", "reduce.0", (r"index = 5 : i64, kind = \"step_scalar\"", r'index = 0 : i64, kind = "step_scalar"'))
+edit("no-clip", "zero", "stage", "reduce.0", (r"index = 2 : i64, kind = \"step_scalar\"", r'index = 0 : i64, kind = "step_scalar"'))
 edit("other-factor", "zero", "stage", "reduce.0",
      (r"%norm, %factor = (mg.clip_factor [^\n]*)", r"\g<0>\n%again, %other = \1"), (r"(return .*?)%factor", r"\1%other"))
 

@@ -78,7 +78,7 @@ TEST(LearningRate, aListIsTakenAsItIs) {
 TEST(Optimizer, reportsEveryContradiction) {
   OptimizerOptions options = makeOptions("WSD");
   options.minLr = 1, options.lrWarmup = 20, options.lrWsdDecay = 0;
-  options.beta1 = 1, options.eps = 0, options.clipGrad = -1;
+  options.numbers = {1, 0.999, 0}, options.clipGrad = -1;
   EXPECT_TRUE(
       fails(checkOptimizer(options, 30, 30), {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
                                               "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"}));
@@ -93,15 +93,11 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
   options.clipGrad = 0.5;
   options.routerBiasRate = 0.001;
   const StepScalars scalars = stepScalars(options, 0.25, 2);
-  const StepScalars expected = {0.25f,
-                                0.9f,
-                                0.999f,
-                                1e-8f,
-                                0.01f,
-                                0.5f,
-                                float(1 - std::pow(double(0.9f), 3)),
-                                float(1 - std::pow(double(0.999f), 3)),
-                                0.001f};
+  const StepScalars expected = {0.25f,  0.01f,
+                                0.5f,   0.001f,
+                                0.9f,   float(1 - std::pow(double(0.9f), 3)),
+                                0.999f, float(1 - std::pow(double(0.999f), 3)),
+                                1e-8f};
   EXPECT_EQ(scalars, expected);
 }
 
@@ -109,12 +105,13 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
 TEST(Optimizer, theCorrectionUndoesWhatTheUpdateDoes) {
   for (double beta2 : {0.95, 0.999, 1 - 1e-7}) {
     OptimizerOptions options;
-    options.beta2 = beta2;
+    options.numbers[1] = beta2;
     double v = 0;
     for (int64_t step = 0; step < 20; ++step) {
       const StepScalars scalars = stepScalars(options, 0.1, step);
-      v = scalars[2] * v + (1 - double(scalars[2])) * 9;
-      EXPECT_NEAR(v / scalars[7], 9, 1e-5) << beta2 << " step " << step;
+      const double own = scalars[plan::scalarNamed("beta2")];
+      v = own * v + (1 - own) * 9;
+      EXPECT_NEAR(v / scalars[plan::scalarNamed("bias_correction2")], 9, 1e-5) << beta2 << " step " << step;
     }
   }
 }
@@ -125,9 +122,9 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
     change(options);
     EXPECT_TRUE(fails(checkOptimizer(options, 10, 10), {part}));
   };
-  refused("--adam-beta2 = 0.99999999", [](auto &o) { o.beta2 = 0.99999999; });
-  refused("--adam-beta1 = 0.99999999", [](auto &o) { o.beta1 = 0.99999999; });
-  refused("--adam-eps = 1e-50", [](auto &o) { o.eps = 1e-50; });
+  refused("--adam-beta2 = 0.99999999", [](auto &o) { o.numbers[1] = 0.99999999; });
+  refused("--adam-beta1 = 0.99999999", [](auto &o) { o.numbers[0] = 0.99999999; });
+  refused("--adam-eps = 1e-50", [](auto &o) { o.numbers[2] = 1e-50; });
   refused("--lr = 1e+39", [](auto &o) { o.lr = 1e39; });
   refused("--lr-warmup-init = -1", [](auto &o) { o.lrWarmupInit = -1; });
   refused("--lr-decay-iters = -1", [](auto &o) { o.lrDecay = -1; });

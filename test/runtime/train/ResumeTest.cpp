@@ -126,7 +126,7 @@ TEST_F(ResumeTest, otherSettingsAreRefused) {
   ASSERT_TRUE(isOk(run(makeOptions(3, "first"))));
   TrainingOptions other = makeOptions(6, "second");
   other.load = bundle.path("first");
-  other.optimizer.beta1 = 0.8;
+  other.optimizer.numbers[0] = 0.8;
   other.seed = 5;
   EXPECT_TRUE(
       fails(run(other), {"first/iter_0000003: this run would not go on", "--adam-beta1: found 0.8, expected 0.9",

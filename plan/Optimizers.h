@@ -1,0 +1,29 @@
+// The optimizers: their names, and the numbers by which a run steers them. Update rules (compiler/step/UpdateRules.h) have what they
+// compute and keep.
+#pragma once
+
+#include "plan/Reflection.h"
+
+#include <array>
+
+namespace mgc::plan {
+
+enum class Optimizer { adamw };
+template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw"});
+
+struct OptimizerNumber {
+  Optimizer of;
+  std::string_view name; // the step scalar
+  std::string_view flag; // mgrun's
+  double standard;
+  bool isShare;                     // at least 0 and below 1; else above 0
+  std::string_view correction = ""; // the step scalar that is 1 - number^step, the first step being 1; empty: none
+};
+
+// Defaults are Megatron-LM's.
+inline constexpr auto kOptimizerNumbers =
+    std::to_array<OptimizerNumber>({{Optimizer::adamw, "beta1", "--adam-beta1", 0.9, true, "bias_correction1"},
+                                    {Optimizer::adamw, "beta2", "--adam-beta2", 0.999, true, "bias_correction2"},
+                                    {Optimizer::adamw, "eps", "--adam-eps", 1e-8, false}});
+
+} // namespace mgc::plan
