@@ -5,10 +5,11 @@
 #include "plan/Reflection.h"
 
 #include <array>
+#include <cstdint>
 
 namespace mgc::plan {
 
-enum class Optimizer { adamw };
+enum class Optimizer : uint8_t { adamw }; // 0: the default
 template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw"});
 
 struct OptimizerNumber {

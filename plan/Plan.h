@@ -17,9 +17,11 @@
 #include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepTotals.h"
 
 namespace mgc::plan {
+
+enum class Optimizer : uint8_t; // plan/Optimizers.h
 
 inline constexpr int64_t kVersion = 23;
 
@@ -111,7 +113,7 @@ struct Plan {
   // The longest document whose positionIds have a learned embedding; 0: a document may be as long as a sequence.
   int64_t longestDocument = 0;
   int64_t zero = 0;
-  Optimizer optimizer = Optimizer::adamw;
+  Optimizer optimizer{};
   std::string schedule;
   int64_t virtualStages = 1;
   Target target = Target::cpu;

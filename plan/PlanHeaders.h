@@ -7,4 +7,4 @@
 #include "plan/PlanInputs.h"
 #include "plan/PlanPrograms.h"
 #include "plan/PlanSchedule.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepTotals.h"

@@ -3,6 +3,7 @@
 
 #include "compiler/step/StateBuffers.h"
 #include "compiler/step/UpdateRules.h"
+#include "plan/StepScalars.h"
 #include "runtime/base/Checked.h"
 
 #include "llvm/Support/raw_ostream.h"

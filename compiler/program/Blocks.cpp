@@ -3,7 +3,7 @@
 
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepTotals.h"
 
 using namespace mlir;
 using namespace mgc;

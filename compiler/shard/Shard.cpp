@@ -12,7 +12,7 @@
 #include "compiler/shard/Coalesce.h"
 #include "compiler/shard/Placement.h"
 #include "compiler/shard/Reshard.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepTotals.h"
 
 #include "llvm/ADT/SetVector.h"
 

@@ -8,7 +8,7 @@
 
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/Mg.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepTotals.h"
 
 namespace mgc {
 

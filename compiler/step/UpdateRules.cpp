@@ -1,6 +1,8 @@
 // See UpdateRules.h.
 #include "compiler/step/UpdateRules.h"
 
+#include "plan/Optimizers.h"
+
 using namespace mlir;
 
 namespace mgc {

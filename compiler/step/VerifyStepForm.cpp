@@ -5,6 +5,7 @@
 #include "compiler/step/StateBuffers.h"
 #include "compiler/step/UpdateRules.h"
 #include "dialects/mg/Parameter.h"
+#include "plan/StepScalars.h"
 
 #include <set>
 

@@ -2,6 +2,7 @@
 #include "dialects/mg/Mg.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "plan/Optimizers.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <fmt/ranges.h>

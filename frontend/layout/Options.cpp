@@ -3,6 +3,7 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/LaterTokens.h"
+#include "plan/Optimizers.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>

@@ -6,6 +6,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
+#include "plan/Optimizers.h"
 #include "runtime/base/Rounding.h"
 #include <algorithm>
 #include <bit>

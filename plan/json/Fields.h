@@ -4,6 +4,7 @@
 // is optional and missing has the default of its struct.
 #pragma once
 
+#include "plan/Optimizers.h"
 #include "plan/Plan.h"
 
 #include <array>

@@ -5,6 +5,7 @@
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
+#include "plan/StepScalars.h"
 #include "plan/prove/Carried.h"
 #include "plan/prove/RingMemory.h"
 #include "plan/prove/StateWriter.h"

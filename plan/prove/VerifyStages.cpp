@@ -1,5 +1,6 @@
 // The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs to it.
 #include "plan/Expand.h"
+#include "plan/StepScalars.h"
 #include "plan/prove/VerifyParts.h"
 
 #include <array>

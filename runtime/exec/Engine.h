@@ -8,6 +8,7 @@
 // each thread).
 #pragma once
 
+#include "plan/StepScalars.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/nccl/NcclRank.h"
 #include "runtime/data/Data.h"

@@ -1,6 +1,7 @@
 // The optimizer's numbers for each step: Megatron-LM's learning rate schedules and the scalars the update reads.
 #pragma once
 
+#include "plan/Optimizers.h"
 #include "runtime/base/Status.h"
 #include "runtime/exec/Engine.h"
 

@@ -1,6 +1,7 @@
 // The table of the options of a run: see RunOptions.h.
 #include "runtime/train/RunOptions.h"
 
+#include "plan/Optimizers.h"
 #include "runtime/exec/Bf16Choice.h"
 #include "runtime/random/Philox.h"
 

@@ -1,6 +1,7 @@
 // See VerifyTraining.h.
 #include "runtime/train/VerifyTraining.h"
 
+#include "plan/Optimizers.h"
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/base/OutputFile.h"

@@ -2,6 +2,7 @@
 #include "tools/explain/Explain.h"
 
 #include "compiler/schedule/Text.h"
+#include "plan/Optimizers.h"
 #include "plan/Plan.h"
 #include "plan/cost/PlanFacts.h"
 #include "plan/cost/PlanOrders.h"

@@ -1,6 +1,6 @@
 // The step's end: row bodies.
 #include "dialects/mg/RowEmitter.h"
-#include "plan/StepNumbers.h"
+#include "plan/StepScalars.h"
 
 using namespace mlir;
 using namespace mgc;

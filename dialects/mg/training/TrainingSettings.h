@@ -22,7 +22,7 @@ struct TrainingSettings {
   bool chunksInV = false; // chunk 1 of the first stage is the last chunk
   bool splitBackward = false;
   int64_t zero = 0;
-  plan::Optimizer optimizer = plan::Optimizer::adamw;
+  plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch

@@ -1,7 +1,7 @@
 // The step's end: norm, clip factor, AdamW in place.
 #include "OpKernel.h"
 
-#include "plan/StepNumbers.h"
+#include "plan/StepScalars.h"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -1,10 +1,8 @@
-// The f32 numbers that a step exchanges with the runtime: scalars that the runtime writes before the step, and results that it reads
-// after. Their order in a rank's memory is that of the enumerations; names are those of the IR and of logs.
+// The f32 numbers that the runtime writes before a step. Their order in a rank's memory is that of kStepScalars; names are those of the
+// IR.
 #pragma once
 
 #include "plan/Optimizers.h"
-
-#include <array>
 
 namespace mgc::plan {
 
@@ -39,15 +37,5 @@ constexpr size_t scalarNamed(std::string_view name) {
     ++index;
   return index;
 }
-
-// lossSum / tokens is the cross-entropy. From kFirstLossTerm on: the other terms of the loss, each already weighted, 0 where the
-// model has no such term (docs/experts.md, docs/multi-token-prediction.md).
-enum class StepTotal { lossSum, tokens, gradNorm, seqAuxLoss, zLoss, auxLoss, mtpLoss };
-template <>
-inline constexpr auto enumNames<StepTotal> = std::to_array<std::string_view>(
-    {"loss_sum", "tokens", "grad_norm", "seq_aux_loss", "z_loss", "aux_loss", "mtp_loss"});
-inline constexpr const auto &kResults = enumNames<StepTotal>;
-constexpr size_t indexOf(StepTotal total) { return static_cast<size_t>(total); }
-inline constexpr size_t kFirstLossTerm = indexOf(StepTotal::seqAuxLoss);
 
 } // namespace mgc::plan
