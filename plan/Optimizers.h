@@ -9,8 +9,8 @@
 
 namespace mgc::plan {
 
-enum class Optimizer : uint8_t { adamw }; // 0: the default
-template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw"});
+enum class Optimizer : uint8_t { adamw, sgd }; // 0: the default
+template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw", "sgd"});
 
 struct OptimizerNumber {
   Optimizer of;
@@ -25,6 +25,7 @@ struct OptimizerNumber {
 inline constexpr auto kOptimizerNumbers =
     std::to_array<OptimizerNumber>({{Optimizer::adamw, "beta1", "--adam-beta1", 0.9, true, "bias_correction1"},
                                     {Optimizer::adamw, "beta2", "--adam-beta2", 0.999, true, "bias_correction2"},
-                                    {Optimizer::adamw, "eps", "--adam-eps", 1e-8, false}});
+                                    {Optimizer::adamw, "eps", "--adam-eps", 1e-8, false},
+                                    {Optimizer::sgd, "momentum", "--sgd-momentum", 0.9, true}});
 
 } // namespace mgc::plan

@@ -167,8 +167,14 @@ def adamw(weight, g, state, rate, decay, t, optimizer):
     weight -= (rate * (first / (1 - beta1**t)) / root).astype(weight.dtype)
 
 
+def sgd(weight, g, state, rate, decay, _, optimizer):
+    momentum = optimizer["momentum"]
+    buffer = state["momentum_buffer"] = (momentum * state.get("momentum_buffer", 0) + g + decay * weight).astype(weight.dtype)
+    weight -= (rate * buffer).astype(weight.dtype)
+
+
 # By the name of the optimizer in expect.json: changes a weight and its states in place, by the clipped gradient of step t, from 1 on.
-UPDATES = {"AdamW": adamw}
+UPDATES = {"AdamW": adamw, "SGD": sgd}
 
 
 def train(start, batches, expect, losses_of, frozen=()):

@@ -59,6 +59,18 @@ LogicalResult AdamWOp::emitRow(RowEmitter &e) {
   return success();
 }
 
+LogicalResult SgdOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node value = e.value(getValue()), gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
+  if (getDecay())
+    gradient = add(g, gradient, mul(g, stepScalar(e, getScalars(), "weight_decay"), value));
+  Node old = mul(g, stepScalar(e, getScalars(), "momentum"), e.value(getMomentumBuffer()));
+  Node buffer = add(g, old, gradient);
+  e.define(getNewMomentumBuffer(), buffer);
+  e.define(getNewValue(), sub(g, value, mul(g, stepScalar(e, getScalars(), "lr"), buffer)));
+  return success();
+}
+
 LogicalResult BalanceBiasOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
   Node value = e.value(getValue()), load = e.value(getLoad());

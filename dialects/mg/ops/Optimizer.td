@@ -32,6 +32,17 @@ def Mg_AdamWOp : Mg_ComputeOp<"adamw", [MgRow]> {
   let results = (outs Mg_F32:$newValue, Mg_F32:$newFirstMoment, Mg_F32:$newSecondMoment);
   let rule = "*, *, *, *, , n -> *, *, *";
 }
+def Mg_SgdOp : Mg_ComputeOp<"sgd", [MgRow]> {
+  let summary = "One update of gradient descent with momentum in place: gradient * factor, with decay when `decay`";
+  let description = [{
+    As PyTorch's SGD, without dampening and Nesterov: g += weight_decay * value (when decay); b = momentum b + g;
+    value -= lr * b. `scalars` and `value` are those of mg.adamw.
+  }];
+  let arguments = (ins Mg_F32:$value, Mg_Float:$gradient, Mg_F32:$momentumBuffer, Mg_F32:$factor, Mg_F32:$scalars,
+                       BoolAttr:$decay);
+  let results = (outs Mg_F32:$newValue, Mg_F32:$newMomentumBuffer);
+  let rule = "*, *, *, , n -> *, *";
+}
 def Mg_BalanceBiasOp : Mg_ComputeOp<"balance_bias", [MgRow]> {
   let summary = "Moves biases of routers in place towards even load";
   let description = [{

@@ -86,6 +86,25 @@ TEST(Optimizer, AdamW) {
   }
 }
 
+TEST(Optimizer, Sgd) {
+  constexpr int n = 67;
+  const Buffer scalars(stepScalars({{"lr", 0.01f}, {"momentum", 0.9f}, {"weight_decay", 0.1f}}));
+  Buffer value(randomFloats(n, 1)), gradient(randomFloats(n, 2)), buffer(randomFloats(n, 3));
+  std::string t = f32("flat:67");
+  for (bool decay : {false, true}) {
+    auto y = runRowOps(
+        oneOp("sgd", {t, t, t, f32(""), kScalars}, {t, t}, std::string("{decay = ") + (decay ? "true" : "false") + "}"),
+        {value, gradient, buffer, Buffer(std::vector<float>{0.5f}), scalars});
+    std::vector<double> values, buffers;
+    for (int i = 0; i < n; ++i) {
+      buffers.push_back(0.9 * buffer[i] + gradient[i] * 0.5 + (decay ? 0.1 * value[i] : 0));
+      values.push_back(value[i] - 0.01 * buffers.back());
+    }
+    expectClose(y[0], values, 1e-6, "value");
+    expectClose(y[1], buffers, 1e-6, "buffer");
+  }
+}
+
 // Above the mean down, below it up, and at the mean nothing: not even a -0 that becomes 0.
 TEST(Optimizer, BalanceBias) {
   const Buffer scalars(stepScalars({{"router_bias_rate", 0.125f}}));
