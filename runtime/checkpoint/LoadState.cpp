@@ -43,8 +43,8 @@ Status verifyStateFits(const Plan &plan, const StateReader &checkpoint, StatePar
     problems.expect(known.contains(entry.first) || (part == StatePart::weights && entry.first.starts_with("state.")),
                     "  {}: not in the plan", entry.first);
   return problems.empty() ? Status::ok()
-                          : errorf("{}: {} tensors do not fit the plan; expected a checkpoint of the same model, with "
-                                   "the same parts frozen\n{}",
+                          : errorf("{}: {} tensors do not fit the plan; expected a checkpoint of the same model and "
+                                   "optimizer, with the same parts frozen\n{}",
                                    checkpoint.path(), problems.count(), problems.text());
 }
 

@@ -45,7 +45,10 @@ TEST(ModelFlops, OfTwoMatricesTheHeadCounts) {
   Plan plan = withoutAttention();
   plan.parameters.push_back(plan.parameters[0]);
   plan.parameters[0].places = {{0, 2, 0}};
-  plan.stages[0].buckets.push_back({.name = "frozen", .elements = 32, .use = plan::BucketUse::frozen});
+  plan.stages[0].buckets.push_back({.name = "frozen",
+                                    .elements = 32,
+                                    .use = plan::BucketUse::frozen,
+                                    .states = {{"value", plan::StateRole::value, plan::DType::f32, false, 0}}});
   EXPECT_DOUBLE_EQ(modelFlops(plan), 3 * kProducts);
 }
 
