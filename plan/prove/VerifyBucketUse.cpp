@@ -14,6 +14,15 @@ namespace {
 
 using Places = std::set<std::pair<int64_t, int64_t>>; // offset, bytes
 
+// The regions that hold states.
+ByteSet ownedBytes(const StagePlan &stage) {
+  ByteSet owned;
+  for (const Region &region : stage.regions)
+    if (region.kind == "parameters" || region.kind == "gradients" || region.kind == "optimizer")
+      owned.add({region.offset, region.offset + region.bytes});
+  return owned;
+}
+
 // The places in the allocation itself that the calls of each task bind.
 std::map<Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
   std::map<Task, Places> bound;
@@ -53,6 +62,21 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   for (const State &state : bucket.states)
     if (!isGradient(state.role))
       check(Task::update, state);
+}
+
+// What a step's end binds in the regions of state is a state: of other bytes no checkpoint and no copy of a device knows.
+void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &bound, Problems &problems) {
+  const StagePlan &stage = plan.stages[index];
+  Places states;
+  for (const Bucket &bucket : stage.buckets)
+    for (const State &state : bucket.states)
+      states.insert({state.offset, bytesOf(plan, bucket, state)});
+  const ByteSet owned = ownedBytes(stage);
+  for (const auto &[task, places] : bound)
+    for (const auto &[offset, bytes] : places)
+      if (bytes > 0 && owned.meets({offset, offset + bytes}) && !states.contains({offset, bytes}))
+        problems.add("stage {}: {} binds bytes [{}, {}), which are no state of a bucket", index, nameOf(task), offset,
+                     offset + bytes);
 }
 
 // --- Collectives -------------------------------------------------------------------------------------------
@@ -135,10 +159,7 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
 // A call of a microbatch binds whole parameters and gradients, those of its instance.
 void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
-  ByteSet owned;
-  for (const Region &region : stage.regions)
-    if (region.kind == "parameters" || region.kind == "gradients")
-      owned.add({region.offset, region.offset + region.bytes});
+  const ByteSet owned = ownedBytes(stage);
   const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
     const int64_t begin = call.segments[segment].offset, bytes = plan.programs[call.program].segmentBytes[segment];
     if (call.segments[segment].slot >= 0 || bytes == 0 || !owned.meets({begin, begin + bytes}))
@@ -168,6 +189,7 @@ void verifyBucketUse(const Plan &plan, Problems &problems) {
     checkCalls(plan, s, blocks[s], problems);
     checkCollectives(plan, s, problems);
     std::map<Task, Places> bound = boundPlaces(plan, plan.stages[s]);
+    checkBound(plan, s, bound, problems);
     for (const Bucket &bucket : plan.stages[s].buckets)
       checkBucket(plan, s, bucket, bound, problems);
   }

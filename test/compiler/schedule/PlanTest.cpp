@@ -250,6 +250,23 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
       "'exp_avg_sq' at ");
 }
 
+// A state that is used and not listed would be in no checkpoint.
+TEST(Plan, StatesThatAStepBindsAreListed) {
+  plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
+  for (plan::Program &program : plan.programs)
+    program.segmentBytes = {64};
+  for (plan::StagePlan &stage : plan.stages)
+    stage.regions.push_back({"optimizer", stage.buckets[0].states[0].offset, 512});
+  const auto found = [&] {
+    Problems problems;
+    plan::verifyBucketUse(plan, problems);
+    return std::string(problems.status().message());
+  };
+  EXPECT_EQ(found().find("no state"), std::string::npos) << found();
+  plan.stages[1].buckets[0].states.pop_back();
+  EXPECT_NE(found().find("stage 1: update binds bytes"), std::string::npos) << found();
+}
+
 // Counts of tokens summed as bf16 are right while they are small.
 TEST(Plan, CollectivesTakeBucketsForWhatTheyAre) {
   plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
