@@ -96,6 +96,8 @@ int64_t shardElements(const Plan &plan, const Bucket &bucket) {
 }
 
 int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state) {
+  if (state.role == StateRole::unitGradient)
+    return bucket.unitElements();
   return state.sliced ? shardElements(plan, bucket) : bucket.elements;
 }
 

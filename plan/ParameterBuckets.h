@@ -76,10 +76,11 @@ struct Parameter {
 
 // The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
-enum class StateRole { value, gradient, gradientSlice, master, optimizer };
+// unitGradient: of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
+enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient };
 template <>
 inline constexpr auto enumNames<StateRole> =
-    std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "master", "optimizer"});
+    std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient"});
 
 // A flat buffer of a bucket in the rank's memory.
 struct State {
@@ -94,7 +95,9 @@ struct State {
   bool operator==(const State &) const = default;
 };
 
-inline bool isGradient(StateRole role) { return role == StateRole::gradient || role == StateRole::gradientSlice; }
+inline bool isGradient(StateRole role) {
+  return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::unitGradient;
+}
 
 // The fate of the parameters of a bucket at the end of a step. trained: gradients update them. routerBias: the load of experts
 // stands in the place of their gradients, and moves them. loadCounter: they exist for their load alone, their values are zero, and
@@ -112,11 +115,14 @@ struct Bucket {
   // Per rank, padded so that it divides over dataAxes and alignment.
   int64_t elements = 0;
   BucketUse use = BucketUse::trained;
+  // Equal parts of it, each the parameters of one instance of a block: a slice is one of each. 1: the bucket is one.
+  int64_t units = 1;
   // The axes that split the parameters. All other axes hold replicas; the norm counts coordinate 0.
   Axes splitAxes;
   // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
   Axes reduceAxes;
-  // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered (ZeRO-1) over them.
+  // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered over them, at the end of a step (ZeRO-1) or in
+  // each microbatch (ZeRO-2).
   Axes dataAxes;
   // ZeRO-1: what is kept for the update is 1 / |dataAxes| of the bucket.
   bool sharded = false;
@@ -126,13 +132,18 @@ struct Bucket {
   double meanLoad = 0;
   std::vector<State> states;
 
+  int64_t unitElements() const { return elements / units; }
+  bool isPerUnit() const { return has(StateRole::unitGradient); }
   bool hasLoad() const { return meanLoad > 0; }
   bool isFrozen() const { return use == BucketUse::frozen; }
   bool isCounter() const { return use == BucketUse::loadCounter; }
   bool isRouterBias() const { return hasLoad() && !isCounter(); } // also a frozen one
   bool isMovedByLoad() const { return use == BucketUse::routerBias; }
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
-  bool isReduced() const { return !reduceAxes.empty() || !dataAxes.empty() || !tiedStages.empty(); }
+  // At the end of a step.
+  bool isReduced() const {
+    return !reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty();
+  }
   // The first state of the role; null: there is none.
   const State *stateOf(StateRole role) const;
   int64_t offsetOf(StateRole role) const; // -1: there is none

@@ -26,6 +26,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.reduceAxes = axesOf(op.getReduce());
   bucket.dataAxes = axesOf(op.getData());
   bucket.sharded = op.getSharded();
+  bucket.units = op.getUnits();
   bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
   for (const StateBuffer &state : statesOf(op))
     bucket.states.push_back({state.name.str(), state.role, dtypeOf(state.element), state.sliced});

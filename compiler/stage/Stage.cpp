@@ -165,7 +165,7 @@ private:
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingOf(module_).bucketElements;
     std::vector<int64_t> parts;
-    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
+    if (least <= 0 || trainingOf(module_).zero > 1 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
     bool isFilled = false; // the last part
@@ -210,6 +210,7 @@ private:
     BucketProblem problem;
     problem.blocks = parameters_;
     problem.sharded = trainingOf(module_).zero > 0;
+    problem.hasUnits = trainingOf(module_).zero > 1;
     problem.mesh = meshOf(module_);
     Precision precision = precisionOf(module_);
     problem.unit = plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
@@ -259,7 +260,8 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
-                       llvm::APFloat(bucket.key.meanLoad), StringRef(plan::nameOf(bucket.key.use)));
+                       llvm::APFloat(bucket.key.meanLoad), StringRef(plan::nameOf(bucket.key.use)), bucket.units,
+                       bucket.key.unit >= 0);
       partOf.push_back(bucket.key.part);
     }
     const StepFunctions step = buildStep(op, partOf, parts, totals_);
@@ -269,6 +271,8 @@ private:
     SmallVector<FlatSymbolRefAttr> gradients;
     for (func::FuncOp function : step.gradients)
       gradients.push_back(unique(function));
+    for (const auto &[bucket, unit] : step.units)
+      UnitOp::create(builder_, loc, builder_.getI64IntegerAttr(bucket), unique(unit.clear), unique(unit.accumulate));
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

@@ -99,13 +99,23 @@ private:
       key.tied.assign(uses.stages.begin(), uses.stages.end());
     return key;
   }
+  // The key of a parameter of the unit, if its bucket has units.
+  BucketKey keyOf(const Uses &uses, int64_t unit) const {
+    BucketKey key = keyOf(uses);
+    key.unit = problem_.hasUnits && key.use == plan::BucketUse::trained && !key.data.empty() ? unit : -1;
+    return key;
+  }
+  // The unit that a parameter with several uses is, the same on all stages.
+  int64_t unitOfShared(const Identity &identity) const {
+    return std::distance(uses_.begin(), uses_.find(identity));
+  }
 
   // Once for all stages, in the order of identities.
   void layTiedBuckets() {
     for (const auto &[identity, uses] : uses_) {
       if (uses.stages.size() < 2)
         continue;
-      int64_t &end = tiedElements_[keyOf(uses)];
+      int64_t &end = tiedElements_[keyOf(uses, unitOfShared(identity))];
       tiedOffsets_[identity] = end;
       end += roundUp(uses.first->elements, problem_.unit);
     }
@@ -115,7 +125,7 @@ private:
     for (size_t i = 0; i < stage.buckets.size(); ++i)
       if (stage.buckets[i].key == key)
         return int64_t(i);
-    stage.buckets.push_back({key, elements, problem_.sharded && !key.data.empty()});
+    stage.buckets.push_back({key, elements, isSharded(key)});
     return int64_t(stage.buckets.size()) - 1;
   }
 
@@ -130,10 +140,13 @@ private:
       placeOwn(stage, range);
     }
     for (PlannedBucket &bucket : stage.buckets)
-      if (bucket.sharded)
-        bucket.elements =
-            slicedElements(bucket.elements, problem_.unit, plan::groupSize(problem_.mesh, bucket.key.data));
+      bucket.elements = bucket.units * paddedUnit(bucket.key, bucket.elements / bucket.units);
   }
+
+  int64_t paddedUnit(const BucketKey &key, int64_t elements) const {
+    return isSharded(key) ? slicedElements(elements, problem_.unit, plan::groupSize(problem_.mesh, key.data)) : elements;
+  }
+  bool isSharded(const BucketKey &key) const { return problem_.sharded && !key.data.empty(); }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {
     for (int64_t i = range.first; i < range.first + range.count; ++i)
@@ -160,7 +173,7 @@ private:
 
   Offset offsetOf(StageBuckets &stage, const Identity &identity) {
     const Uses &uses = uses_.at(identity);
-    int64_t bucket = bucketOf(stage, keyOf(uses));
+    int64_t bucket = bucketOf(stage, keyOf(uses, unitOfShared(identity)));
     if (auto tied = tiedOffsets_.find(identity); tied != tiedOffsets_.end())
       return {bucket, tied->second};
     int64_t &end = stage.buckets[bucket].elements;
@@ -172,10 +185,11 @@ private:
     const std::vector<BlockParameter> &parameters = problem_.blocks[range.block];
     std::map<int64_t, int64_t> strides; // by bucket
     size_t firstPlace = stage.places.size();
+    const int64_t unit = std::ssize(uses_) + nextUnit_++;
     for (size_t p = 0; p < parameters.size(); ++p) {
       if (isShared(parameters[p], range))
         continue;
-      BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)));
+      BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)), unit);
       key.part = key.use == plan::BucketUse::frozen ? -1 : range.part;
       int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
@@ -183,6 +197,9 @@ private:
           {range.block, int64_t(p), range.first, range.count, bucket, stage.buckets[bucket].elements + stride, 0});
       stride += roundUp(parameters[p].elements, problem_.unit);
     }
+    for (auto &[bucket, stride] : strides)
+      if (PlannedBucket &of = stage.buckets[bucket]; of.key.unit >= 0)
+        of.units = range.count, stride = paddedUnit(of.key, stride);
     for (size_t i = firstPlace; i < stage.places.size(); ++i)
       stage.places[i].stride = strides[stage.places[i].bucket];
     for (auto [bucket, stride] : strides)
@@ -193,6 +210,7 @@ private:
   std::map<Identity, Uses> uses_;
   std::map<Identity, int64_t> tiedOffsets_; // for parameters that several stages hold
   std::map<BucketKey, int64_t> tiedElements_;
+  int64_t nextUnit_ = 0; // of ranges
   std::vector<StageBuckets> stages_;
 };
 

@@ -23,6 +23,8 @@ struct BucketKey {
   plan::BucketUse use = plan::BucketUse::trained; // frozen: neither reduce nor data, and no part
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;
+  // Number of what is a unit (ZeRO-2): an own bucket; -1: none. Parameters that several instances use are units by themselves.
+  int64_t unit = -1;
   auto operator<=>(const BucketKey &) const = default;
 };
 
@@ -30,7 +32,7 @@ struct BlockParameter {
   int64_t argument = 0;     // index in the block's forward function
   std::string tensor, part; // identity; {} in tensor stands for the instance's number
   int64_t elements = 0;     // per rank
-  BucketKey key;            // tied and part are filled in here
+  BucketKey key;            // tied, part and unit are filled in here
   std::string view = {};    // its sharded type and what it is of its file, as text: equal for all its uses
 };
 
@@ -42,8 +44,9 @@ struct InstanceRange {
 
 struct PlannedBucket {
   BucketKey key;
-  int64_t elements = 0;
+  int64_t elements = 0; // of all units
   bool sharded = false;
+  int64_t units = 1; // plan::Bucket::units
 };
 struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride
   int64_t block = 0, parameter = 0, first = 0, count = 0;
@@ -59,12 +62,13 @@ struct BucketProblem {
   std::vector<std::vector<InstanceRange>> stages;
   plan::Mesh mesh;                     // for sizes of axes
   bool sharded = false;                // ZeRO-1: buckets with data axes are divided over them
+  bool hasUnits = false;               // ZeRO-2: so is each unit of those that are trained
   int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
 // A bucket of frozen parameters has no gradient, and is never sharded.
 //
-// Parameters start at multiples of the unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
+// Parameters start at multiples of BucketProblem::unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied
 // parameter whose uses differ in size, view, split or pending axes.

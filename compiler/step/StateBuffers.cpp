@@ -31,7 +31,7 @@ Precision precisionOf(BucketOp bucket) {
 }
 
 int64_t BucketTypes::unitOf(BucketOp bucket, MeshAttr mesh) {
-  return kLanes * (bucket.getSharded() ? mesh.sizeOf(bucket.getData()) : 1);
+  return kLanes * (bucket.getSharded() ? mesh.sizeOf(bucket.getData()) : 1) * int64_t(bucket.getUnits());
 }
 
 BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh_(mesh) {
@@ -40,23 +40,53 @@ BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh
   slices_ = parts_;
   if (bucket.getSharded())
     llvm::append_range(slices_, bucket.getData());
-  const int64_t all = bucket.getElements();
+  const int64_t all = bucket.unitElements();
   rows_ = partRowsOf((bucket.getSharded() ? all / mesh.sizeOf(bucket.getData()) : all) / kLanes);
 }
 
-RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, ArrayRef<Attribute> pending) const {
+RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, ArrayRef<Attribute> pending,
+                                     bool isOneUnit) const {
   MLIRContext *context = element.getContext();
   const auto list = [&](ArrayRef<Attribute> attributes) { return ArrayAttr::get(context, attributes); };
   const auto name = [&](StringRef text) { return StringAttr::get(context, text); };
-  const int64_t parts = BucketOp(bucket_).getElements() / kLanes / rows_ * mesh_.sizeOf(list(parts_));
-  return RankedTensorType::get({parts, rows_, kLanes}, element,
-                               LayoutAttr::get(context, {name("part"), name("flat"), name("lane")},
-                                               {list(axes), list({}), list({})}, list(pending), Reduction::sum));
+  const int64_t parts = BucketOp(bucket_).unitElements() / kLanes / rows_ * mesh_.sizeOf(list(parts_));
+  SmallVector<int64_t> shape = {parts, rows_, kLanes};
+  SmallVector<StringAttr> names = {name("part"), name("flat"), name("lane")};
+  SmallVector<ArrayAttr> split = {list(axes), list({}), list({})};
+  if (const int64_t units = BucketOp(bucket_).getUnits(); units > 1 && !isOneUnit) {
+    shape.insert(shape.begin(), units);
+    names.insert(names.begin(), name("unit"));
+    split.insert(split.begin(), list({}));
+  }
+  return RankedTensorType::get(shape, element,
+                               LayoutAttr::get(context, names, split, list(pending), Reduction::sum));
 }
 
 RankedTensorType BucketTypes::whole(Type element) const { return typeOf(element, parts_, {}); }
 RankedTensorType BucketTypes::slice(Type element) const { return typeOf(element, slices_, {}); }
-RankedTensorType BucketTypes::completeGradient() const { return slice(precisionOf(bucket_).gradients); }
+RankedTensorType BucketTypes::completeGradient() const {
+  const Type element = precisionOf(bucket_).gradients;
+  return slice(BucketOp(bucket_).getPerUnit() ? Type(Float32Type::get(element.getContext())) : element);
+}
+
+SmallVector<Attribute> BucketTypes::pendingOfUnits() const {
+  SmallVector<Attribute> pending(BucketOp(bucket_).getReduce().getValue());
+  if (!BucketOp(bucket_).getTied().empty())
+    pending.push_back(BucketOp(bucket_).getTiedAttr());
+  return pending;
+}
+
+RankedTensorType BucketTypes::accumulatedGradient() const {
+  if (!BucketOp(bucket_).getPerUnit())
+    return pendingGradient();
+  return typeOf(completeGradient().getElementType(), slices_, pendingOfUnits());
+}
+
+RankedTensorType BucketTypes::unitGradient() const {
+  return typeOf(precisionOf(bucket_).gradients, parts_, layoutOf(pendingGradient()).getPending().getValue(), true);
+}
+
+RankedTensorType BucketTypes::unitSum(Type element) const { return typeOf(element, slices_, pendingOfUnits(), true); }
 
 RankedTensorType BucketTypes::gradientOfReplicas() const {
   SmallVector<Attribute> pending(BucketOp(bucket_).getData().getValue());
@@ -82,10 +112,14 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const Type f32 = Float32Type::get(bucket.getContext());
   const bool isSharded = bucket.getSharded();
   SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, false, precision.values}};
-  if (rule.hasGradients)
+  if (bucket.getPerUnit()) {
+    states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
+    states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
+  } else if (rule.hasGradients) {
     states.push_back({"gradient", StateRole::gradient, false, precision.gradients});
-  if (rule.hasGradients && isSharded)
-    states.push_back({"gradient_slice", StateRole::gradientSlice, true, precision.gradients});
+    if (isSharded)
+      states.push_back({"gradient_slice", StateRole::gradientSlice, true, precision.gradients});
+  }
   if (rule.build && precision.hasMasters())
     states.push_back({"master", StateRole::master, isSharded, f32});
   for (StringRef name : rule.states)
@@ -100,6 +134,7 @@ std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
   return std::nullopt;
 }
 
+StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }
 StringRef completeGradient(BucketOp bucket) { return bucket.getSharded() ? "gradient_slice" : "gradient"; }
 
 StringRef regionOf(plan::StateRole role) {
@@ -109,6 +144,8 @@ StringRef regionOf(plan::StateRole role) {
   case plan::StateRole::gradient:
   case plan::StateRole::gradientSlice:
     return "gradients";
+  case plan::StateRole::unitGradient:
+    return "units";
   case plan::StateRole::master:
   case plan::StateRole::optimizer:
     return "optimizer";

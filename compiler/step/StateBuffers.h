@@ -3,7 +3,7 @@
 //
 // A bucket is rows of 16 elements in parts: tensor<P x R x 16 x f32, #mg.layout<part [..], flat, lane>>. Parts lie one rank's after
 // another's: first those of the stages, then those along the axes that split the parameters; where a rank has a slice of the
-// bucket alone, last those along the data axes.
+// bucket alone, last those along the data axes. A bucket of several units has them as its first dimension, `unit`.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -32,10 +32,17 @@ public:
   mlir::RankedTensorType completeGradient() const;
   // Pending over data and the tie alone.
   mlir::RankedTensorType gradientOfReplicas() const;
+  // The gradient that begin zeroes and the end of the step completes: the pending one; of units f32, the rank's slice, to which each
+  // microbatch adds, pending over reduce and the tie alone.
+  mlir::RankedTensorType accumulatedGradient() const;
+  // One unit's: the pending one, and what it adds to the accumulated one.
+  mlir::RankedTensorType unitGradient() const;
+  mlir::RankedTensorType unitSum(mlir::Type element) const;
 
 private:
   mlir::RankedTensorType typeOf(mlir::Type element, llvm::ArrayRef<mlir::Attribute> axes,
-                                llvm::ArrayRef<mlir::Attribute> pending) const;
+                                llvm::ArrayRef<mlir::Attribute> pending, bool isOneUnit = false) const;
+  llvm::SmallVector<mlir::Attribute> pendingOfUnits() const;
   BucketOp bucket_;
   MeshAttr mesh_;
   llvm::SmallVector<mlir::Attribute> parts_, slices_; // axes
@@ -53,6 +60,8 @@ struct StateBuffer {
 // In the order of the map.
 llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
+// The state that accumulatedGradient is of.
+llvm::StringRef accumulatedGradient(BucketOp bucket);
 // Where the rank has what it owns of a bucket's complete gradient.
 llvm::StringRef completeGradient(BucketOp bucket);
 

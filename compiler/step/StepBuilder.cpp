@@ -97,7 +97,7 @@ func::FuncOp buildBegin(StageOp stage) {
   FunctionBuilder f(stage, plan::Task::begin, Twine(stage.getNumber()));
   for (auto [i, bucket] : llvm::enumerate(f.buckets))
     if (ruleOf(bucket).hasGradients)
-      f.result(ZeroOp::create(f.builder, f.loc, f.types(i).pendingGradient()), "gradient", i);
+      f.result(ZeroOp::create(f.builder, f.loc, f.types(i).accumulatedGradient()), accumulatedGradient(bucket), i);
   f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size(), "scalar")), "result", 0);
   return f.finish();
 }
@@ -109,8 +109,9 @@ func::FuncOp buildBegin(StageOp stage) {
 Value reduceBucket(FunctionBuilder &f, int64_t index) {
   BucketOp bucket = f.buckets[index];
   const BucketTypes types = f.types(index);
-  const Value gradient = f.argument(types.pendingGradient(), "gradient", index);
-  const Value ofReplicas = bucket.getSharded() ? f.reshard(gradient, types.gradientOfReplicas()) : gradient;
+  const Value gradient = f.argument(types.accumulatedGradient(), accumulatedGradient(bucket), index);
+  const bool isInSteps = bucket.getSharded() && !bucket.getPerUnit();
+  const Value ofReplicas = isInSteps ? f.reshard(gradient, types.gradientOfReplicas()) : gradient;
   const Value complete = f.reshard(ofReplicas, types.completeGradient());
   if (complete != gradient)
     f.result(complete, completeGradient(bucket), index);
@@ -134,9 +135,17 @@ Value sumSquares(FunctionBuilder &f, ArrayRef<Value> gradients) {
     if (!countsInNorm(bucket, f.stage))
       continue;
     const RankedTensorType type = tensorOf(gradient);
-    const ArrayAttr axes = layoutOf(type).getAxes().front();
-    Value sums =
-        SumSquaresOp::create(f.builder, f.loc, f.vector(type.getDimSize(0), "part", axes.getValue()), gradient);
+    // All but the rows of a part.
+    const int64_t rank = type.getRank() - 2;
+    const LayoutAttr layout = layoutOf(type);
+    const ArrayAttr axes = layout.getAxes()[rank - 1];
+    Value sums = SumSquaresOp::create(
+        f.builder, f.loc,
+        RankedTensorType::get(type.getShape().take_front(rank), f.builder.getF32Type(),
+                              LayoutAttr::get(f.builder.getContext(), layout.getNames().take_front(rank),
+                                              layout.getAxes().take_front(rank), f.builder.getArrayAttr({}),
+                                              Reduction::sum)),
+        gradient);
     Value sum = SumOp::create(f.builder, f.loc, f.scalar(axes.getValue()), sums);
     squares.push_back(f.reshard(sum, ofRank));
   }
@@ -208,6 +217,25 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
     f.result(result, state, index);
 }
 
+// --- units
+
+// The sum over the data axes, in the type of the gradients, is added in f32; sums over other axes are completed at the end of the step.
+UnitFunctions buildUnit(StageOp stage, int64_t index) {
+  const auto name = Twine(stage.getNumber()) + "." + Twine(index);
+  FunctionBuilder clear(stage, plan::Task::gradients, "clear." + name), f(stage, plan::Task::gradients, "unit." + name);
+  const BucketTypes types = f.types(index);
+  clear.result(ZeroOp::create(clear.builder, clear.loc, types.unitGradient()), "unit_gradient", index);
+  Value sum = f.reshard(f.argument(types.unitGradient(), "unit_gradient", index),
+                        types.unitSum(types.unitGradient().getElementType()));
+  const RankedTensorType f32 = types.unitSum(f.builder.getF32Type());
+  if (sum.getType() != f32)
+    sum = CastOp::create(f.builder, f.loc, f32, sum);
+  const Value before = f.argument(f32, "gradient_slice", index);
+  f.result(AccumulateOp::create(f.builder, f.loc, f32, ValueRange{before, sum}, f.builder.getDenseI64ArrayAttr({1, 1})),
+           "gradient_slice", index);
+  return {clear.finish(), f.finish()};
+}
+
 func::FuncOp buildUpdate(StageOp stage) {
   FunctionBuilder f(stage, plan::Task::update, Twine(stage.getNumber()));
   Value factor = f.argument(f.scalar(), "factor");
@@ -267,7 +295,10 @@ RankedTensorType typeOfTotal(MeshAttr mesh, const plan::Axes &pending) {
 }
 
 StepFunctions buildStep(StageOp stage, ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals) {
-  StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage), {}};
+  StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage), {}, {}};
+  for (auto [i, bucket] : llvm::enumerate(stage.all<BucketOp>()))
+    if (bucket.getPerUnit())
+      step.units[int64_t(i)] = buildUnit(stage, int64_t(i));
   for (int64_t part = 0; part < parts; ++part)
     step.gradients.push_back(buildGradients(stage, part, partOf));
   return step;

@@ -1,6 +1,7 @@
 // The functions that run once per training step, in sharded form: mg-local makes their collectives, as those of blocks. In: a
 // stage's buckets, and over which axes the totals are pending. Out: func.func begin (zeros), gradients (of each part of the stage),
-// reduce (other gradients, norm, clip factor) and update (optimizer) on the stage's buffers. VerifyStepForm.h proves them.
+// reduce (other gradients, norm, clip factor) and update (optimizer) on the stage's buffers; of buckets with units clear and accumulate
+// too, which run in each microbatch. VerifyStepForm.h proves them.
 //
 // Arguments and results are bound to buffers by mg.buffer = {kind, index}: the name of a state (StateBuffers.h; index: bucket),
 // result (of plan::kResults), step_scalar (of plan::kStepScalars; without index: all of them), factor.
@@ -12,9 +13,15 @@
 
 namespace mgc {
 
+// Functions around a call that makes gradients of a unit: mg.unit.
+struct UnitFunctions {
+  mlir::func::FuncOp clear, accumulate;
+};
+
 struct StepFunctions {
   mlir::func::FuncOp begin, reduce, update;
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
+  std::map<int64_t, UnitFunctions> units;    // by bucket
 };
 
 // The totals that blocks add up in a step, by their numbers in plan::kResults: the axes over which it is pending,

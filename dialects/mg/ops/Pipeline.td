@@ -41,14 +41,21 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     `elements` per rank, padded; `use`: plan::BucketUse. With `meanLoad` the load of experts stands in the place of their
     gradients: f32, and not in the norm.
 
+    With `perUnit` (ZeRO-2) blocks add to the gradient of one of the `units` at a time, which `mg.unit` adds up.
+
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
-                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use);
+                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use,
+                       DefaultValuedAttr<I64Attr, "1">:$units, UnitAttr:$perUnit);
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    bool isReduced() { return getUse() != "frozen" && !(getReduce().empty() && getData().empty() && getTied().empty()); }
+    // At the end of a step.
+    bool isReduced() {
+      return getUse() != "frozen" && !(getReduce().empty() && (getPerUnit() || getData().empty()) && getTied().empty());
+    }
+    int64_t unitElements() { return getElements() / getUnits(); }
   }];
   let assemblyFormat = "$elements attr-dict";
 }
@@ -74,6 +81,18 @@ def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
   }];
   let arguments = (ins FlatSymbolRefAttr:$function, I64Attr:$chunk, I64Attr:$instances);
   let assemblyFormat = "$function `chunk` $chunk `instances` $instances attr-dict";
+}
+
+def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
+  let summary = "Functions that run around each call that makes gradients of a unit of a bucket: ZeRO-2";
+  let description = [{
+    Before the call `clear` zeroes the unit's gradient, behind it `accumulate` reduces it over the data axes and adds it to
+    the rank's slice.
+
+        mg.unit bucket 3 clear @clear.0.3 accumulate @accumulate.0.3
+  }];
+  let arguments = (ins I64Attr:$bucket, FlatSymbolRefAttr:$clear, FlatSymbolRefAttr:$accumulate);
+  let assemblyFormat = "`bucket` $bucket `clear` $clear `accumulate` $accumulate attr-dict";
 }
 
 def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
