@@ -76,7 +76,7 @@ struct Parameter {
 
 // The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
-// unitGradient: of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
+// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
 enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient };
 template <>
 inline constexpr auto enumNames<StateRole> =

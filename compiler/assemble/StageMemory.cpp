@@ -56,6 +56,8 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
     names.others.push_back(reduction.getFunction().str());
+  for (UnitOp unit : stage.all<UnitOp>())
+    llvm::append_values(names.others, unit.getClear().str(), unit.getAccumulate().str());
   for (const ChunkLayout &chunk : chunks)
     for (const ModelBlock *block : chunk.blocks())
       for (const BlockFunction *function : block->functions()) {
@@ -82,6 +84,8 @@ public:
     addRegion("inputs", [&] { inputs = placeInputs(); });
     MGC_TRY(std::move(inputs));
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
+    if (std::ranges::any_of(out_.buckets, &plan::Bucket::isPerUnit))
+      addRegion("units", [&] { placeUnits(); });
     hasPairs_ = std::ranges::any_of(schedule.steps,
                                     [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     addRegion("frame", [&] { placeFrames(); });
@@ -135,6 +139,47 @@ private:
     return nullptr;
   }
   MeshAttr mesh() { return module_->getAttrOfType<MeshAttr>(kMeshAttr); }
+
+  // The gradient of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others share memory.
+  void placeUnits() {
+    struct Placed {
+      size_t bucket;
+      Checked begin, end;
+    };
+    std::vector<Placed> placed;
+    Checked most = 0;
+    for (size_t b = 0; b < out_.buckets.size(); ++b) {
+      plan::Bucket &bucket = out_.buckets[b];
+      if (!bucket.isPerUnit())
+        continue;
+      plan::State &state = *stateOf(bucket, plan::StateRole::unitGradient, 0);
+      const Checked bytes = checkedMultiply(bucket.unitElements(), plan::sizeInBytes(state.type));
+      Checked begin = 0;
+      for (const Placed &other : placed) // in the order of their places
+        if (haveOneInstance(b, other.bucket) && begin && other.begin &&
+            *other.begin < checkedAdd(begin, bytes).value_or(std::numeric_limits<int64_t>::max()))
+          begin = std::max(*begin, other.end.value_or(*begin));
+      const Checked end = checkedAdd(checkedAdd(begin, bytes), plan::kAlignment - 1);
+      placed.push_back({b, begin, end ? Checked(*end / plan::kAlignment * plan::kAlignment) : std::nullopt});
+      state.offset = end_.value_or(0) + begin.value_or(0);
+      most = most && placed.back().end ? Checked(std::max(*most, *placed.back().end)) : std::nullopt;
+      std::ranges::stable_sort(placed, {}, [](const Placed &one) { return one.begin.value_or(0); });
+    }
+    take(most);
+  }
+
+  bool haveOneInstance(size_t one, size_t other) {
+    const auto placesOf = [&](size_t bucket) {
+      return llvm::filter_to_vector(stage_.all<PlaceOp>(),
+                                    [&](PlaceOp place) { return size_t(place.getBucket()) == bucket; });
+    };
+    for (PlaceOp a : placesOf(one))
+      for (PlaceOp b : placesOf(other))
+        if (a.getBlock() == b.getBlock() && a.getFirst() < b.getFirst() + b.getCount() &&
+            b.getFirst() < a.getFirst() + a.getCount())
+          return true;
+    return false;
+  }
 
   // All microbatches of each kind of data that the stage's functions read; positions are the same for all.
   Status placeInputs() {

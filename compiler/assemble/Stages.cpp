@@ -186,7 +186,7 @@ private:
       size_t i = task == plan::Task::forward ? n : count - 1 - n;
       const BlockFunction *function = layout.instances()[i].block->functionOf(task);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
-        chunk.calls.push_back(makeCall({layout, k, i, *function, chunk}));
+        addCalls({layout, k, i, *function, chunk});
     }
     begins.push_back(int64_t(chunk.calls.size()));
     addChunk(int64_t(k), std::move(chunk));
@@ -207,6 +207,43 @@ private:
     const BlockFunction &function;
     plan::Chunk &chunk;
   };
+
+  // The call, and around it those of the units that it makes gradients of.
+  void addCalls(const Caller &caller) {
+    std::vector<UnitOp> units;
+    for (UnitOp unit : stage_.all<UnitOp>())
+      if (unitOf(caller, unit.getBucket()) >= 0)
+        units.push_back(unit);
+    for (UnitOp unit : units)
+      caller.chunk.calls.push_back(unitCall(caller, unit.getClear(), unit.getBucket()));
+    caller.chunk.calls.push_back(makeCall(caller));
+    for (UnitOp unit : units)
+      caller.chunk.calls.push_back(unitCall(caller, unit.getAccumulate(), unit.getBucket()));
+  }
+
+  // The unit of the bucket that the function makes gradients of; -1: none.
+  int64_t unitOf(const Caller &caller, int64_t bucket) {
+    for (const BlockFunction::Result &result : caller.function.results)
+      if (result.kind == BlockFunction::ResultKind::grad)
+        if (const InBucket in = placeOf(instanceOf(caller), result.index); in.bucket == bucket)
+          return in.element / memory_.buckets[bucket].unitElements();
+    return -1;
+  }
+
+  plan::Call unitCall(const Caller &caller, StringRef functionName, int64_t bucket) {
+    plan::Call call = stepCall(functionName);
+    call.instance = instanceOf(caller).number;
+    const plan::Bucket &of = memory_.buckets[bucket];
+    const plan::State &slices = *of.stateOf(plan::StateRole::gradientSlice);
+    const int64_t ranks = ModuleOp(context_.module).getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(
+        stage_.all<BucketOp>()[bucket].getData());
+    for (plan::Binding &binding : call.segments)
+      if (binding.offset == slices.offset)
+        binding.offset += unitOf(caller, bucket) * (of.unitElements() / ranks) * plan::sizeInBytes(slices.type);
+      else if (binding.offset == memory_.frame)
+        binding.offset = memory_.frameOf(caller.chunk.task);
+    return call;
+  }
 
   plan::Call makeCall(const Caller &caller) {
     plan::Call call;
@@ -250,16 +287,25 @@ private:
     return {slotOf(ringOf_.at({schedule::BufferKind(at.buffer), int64_t(caller.number)}), caller.chunk), at.offset};
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, plan::StateRole role) {
+  struct InBucket {
+    int64_t bucket = -1, element = 0;
+  };
+  InBucket placeOf(const Instance &instance, int64_t argument) {
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
-      if (n >= 0 && n < int64_t(place.getCount())) {
-        const plan::State &state = *memory_.buckets[place.getBucket()].stateOf(role);
-        return state.offset +
-               plan::sizeInBytes(state.type) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
-      }
+      if (n >= 0 && n < int64_t(place.getCount()))
+        return {int64_t(place.getBucket()), int64_t(place.getOffset()) + n * int64_t(place.getStride())};
     }
-    return -1; // verified: every instance of the stage has its places
+    return {}; // verified: every instance of the stage has its places
+  }
+
+  int64_t parameterOffset(const Instance &instance, int64_t argument, plan::StateRole role) {
+    auto [index, element] = placeOf(instance, argument);
+    const plan::Bucket &bucket = memory_.buckets[index];
+    if (role == plan::StateRole::gradient && bucket.isPerUnit())
+      role = plan::StateRole::unitGradient, element %= bucket.unitElements();
+    const plan::State &state = *bucket.stateOf(role);
+    return state.offset + plan::sizeInBytes(state.type) * element;
   }
 
   // --- Schedule

@@ -66,7 +66,7 @@ BucketOp bucketOf(StageOp stage, const Instance &instance, int64_t argument) {
 
 class Buckets {
 public:
-  explicit Buckets(ModuleOp module) : isSharded_(trainingOf(module).zero > 0) {}
+  explicit Buckets(ModuleOp module) : level_(trainingOf(module).zero) {}
 
   LogicalResult add(StageOp stage, const Blocks &blocks) {
     std::map<const ModelBlock *, std::vector<BlockParameter>> known;
@@ -116,7 +116,9 @@ private:
         {"decay", fmt::format("{}", bucket.getDecay()), fmt::format("{}", key.decay)},
         {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
         {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
-        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", isSharded_ && !key.data.empty())}};
+        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", level_ > 0 && !key.data.empty())},
+        {"perUnit", fmt::format("{}", bucket.getPerUnit()),
+         fmt::format("{}", level_ > 1 && !key.data.empty() && key.use == plan::BucketUse::trained)}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)
         return bucket.emitOpError() << "has " << use.name << ", argument " << use.parameter.argument << " of "
@@ -125,7 +127,7 @@ private:
     return success();
   }
 
-  const bool isSharded_;
+  const int64_t level_; // of ZeRO
   std::vector<Use> uses_;
   std::map<std::string, std::set<int64_t>> stages_; // by name
 };
@@ -191,6 +193,8 @@ public:
     for (ReductionOp reduction : stage_.all<ReductionOp>())
       if (failed(verifyFunction(reduction.getFunction(), plan::Task::gradients)))
         return failure();
+    if (failed(verifyUnits()))
+      return failure();
     return success(succeeded(verifyFunction(stage_.getReduce(), plan::Task::reduce)) && succeeded(verifyCompleted()) &&
                    succeeded(verifyFunction(stage_.getUpdate(), plan::Task::update)));
   }
@@ -281,7 +285,8 @@ private:
       return result.index == bound.index && result.kind.starts_with("gradient");
     });
     if (isBegin || (isArgument && isCompletedHere))
-      return bound.kind == "gradient" && isBegin != isArgument ? types.pendingGradient() : RankedTensorType();
+      return bound.kind == accumulatedGradient(bucket) && isBegin != isArgument ? types.accumulatedGradient()
+                                                                                : RankedTensorType();
     const bool isComplete = bound.kind == completeGradient(bucket);
     return isComplete && (isArgument || task != plan::Task::update) ? types.completeGradient() : RankedTensorType();
   }
@@ -304,7 +309,7 @@ private:
     SmallVector<Bound> expected = {{"result", 0}};
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       if (ruleOf(bucket).hasGradients)
-        expected.push_back({"gradient", int64_t(i)});
+        expected.push_back({accumulatedGradient(bucket), int64_t(i)});
     for (const Bound &bound : expected)
       if (Value zero = begin.result(bound); !zero || !zero.getDefiningOp<ZeroOp>())
         return begin.error() << bound.text() << " is " << begin.describe(zero) << "; expected "
@@ -320,9 +325,10 @@ private:
         continue;
       ++completed_[bound.index];
       const Value from = beforeReshards(function.result(i));
-      if (function.isReadable() && from != function.argument({"gradient", bound.index}))
+      const Bound own = {accumulatedGradient(buckets_[bound.index]), bound.index};
+      if (function.isReadable() && from != function.argument(own))
         return function.error() << "result " << i << ", " << bound.text() << ", is made of what is "
-                                << function.describe(from) << "; expected gradient " << bound.index << " (step_c4)";
+                                << function.describe(from) << "; expected " << own.text() << " (step_c4)";
       if (function.isSharded() && failed(verifyOrder(function, i, bound.index)))
         return failure();
     }
@@ -334,8 +340,9 @@ private:
     BucketOp bucket = buckets_[index];
     const BucketTypes types(bucket, mesh_);
     SmallVector<Type, 3> expected = {types.completeGradient()}, found;
-    for (Type before : {types.gradientOfReplicas(), types.pendingGradient()})
-      if (before != expected.back() && (bucket.getSharded() || before == types.pendingGradient()))
+    const Type first = types.accumulatedGradient();
+    for (Type before : {Type(types.gradientOfReplicas()), first})
+      if (before != expected.back() && ((bucket.getSharded() && !bucket.getPerUnit()) || before == first))
         expected.push_back(before);
     for (Value value = function.result(result); value;) {
       found.push_back(value.getType());
@@ -357,6 +364,66 @@ private:
         return bucket.emitOpError() << "its gradient is completed " << found
                                     << " times by reduce and the reductions of stage " << stage_.getNumber()
                                     << "; expected " << expected << " (step_c4)";
+    return success();
+  }
+
+  // --- step_c7
+
+  LogicalResult verifyUnits() {
+    std::vector<int64_t> counts(buckets_.size());
+    for (UnitOp unit : stage_.all<UnitOp>()) {
+      const int64_t index = unit.getBucket();
+      if (index < 0 || index >= int64_t(buckets_.size()) || !BucketOp(buckets_[index]).getPerUnit())
+        return unit.emitOpError() << "bucket " << index << " is not one of the stage's with perUnit (step_c7)";
+      ++counts[index];
+      if (failed(verifyUnit(unit, index)))
+        return failure();
+    }
+    for (auto [i, bucket] : llvm::enumerate(buckets_))
+      if (const int64_t expected = bucket.getPerUnit(); counts[i] != expected)
+        return bucket.emitOpError() << "has " << counts[i] << " mg.unit; expected " << expected << " (step_c7)";
+    return success();
+  }
+
+  // clear gives zeros; accumulate adds the unit's sum over the data axes to the slice.
+  LogicalResult verifyUnit(UnitOp unit, int64_t index) {
+    const auto functionOf = [&](StringRef symbol) {
+      return StepFunction(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
+    };
+    const BucketTypes types(buckets_[index], mesh_);
+    const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
+    const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
+    StepFunction clear = functionOf(unit.getClear()), accumulate = functionOf(unit.getAccumulate());
+    const auto verifyBound = [](StepFunction &function, const char *what, ArrayRef<std::pair<Bound, Type>> expected) {
+      ArrayRef<Bound> found = what == StepFunction::kArgument ? function.arguments : function.results;
+      for (const auto &[bound, type] : expected) {
+        const auto *it = llvm::find(found, bound);
+        if (found.size() != expected.size() || it == found.end() || function.typeOf(what, it - found.begin()) != type)
+          return function.error() << "expected as its only " << what << "s"
+                                  << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type " << type
+                                  << " (step_c7)";
+      }
+      return success(found.size() == expected.size());
+    };
+    if (failed(verifyBound(clear, StepFunction::kArgument, {})) ||
+        failed(verifyBound(clear, StepFunction::kResult, {{gradient, types.unitGradient()}})) ||
+        failed(verifyBound(accumulate, StepFunction::kArgument, {{gradient, types.unitGradient()}, {slice, f32}})) ||
+        failed(verifyBound(accumulate, StepFunction::kResult, {{slice, f32}})))
+      return failure();
+    if (!clear.result(0).getDefiningOp<ZeroOp>())
+      return clear.error() << gradient.text() << " is " << clear.describe(clear.result(0)) << "; expected "
+                           << ZeroOp::getOperationName() << " (step_c7)";
+    if (!accumulate.isReadable())
+      return success();
+    auto sum = accumulate.result(0).getDefiningOp<AccumulateOp>();
+    const bool isSum = sum && sum.getValues().size() == 2 && llvm::all_of(sum.getSigns(), [](int64_t s) { return s == 1; }) &&
+                       sum.getValues()[0] == accumulate.argument(slice);
+    Value added = isSum ? sum.getValues()[1] : Value();
+    if (auto cast = added ? added.getDefiningOp<CastOp>() : CastOp())
+      added = cast->getOperand(0);
+    if (!added || beforeReshards(added) != accumulate.argument(gradient))
+      return accumulate.error() << slice.text() << " is " << accumulate.describe(accumulate.result(0))
+                                << "; expected the sum of itself and the unit's gradient (step_c7)";
     return success();
   }
 
@@ -534,6 +601,8 @@ LogicalResult verifyStepIsLocal(ModuleOp module) {
     SmallVector<StringRef> symbols = {stage.getBegin(), stage.getReduce(), stage.getUpdate()};
     for (ReductionOp reduction : stage.all<ReductionOp>())
       symbols.push_back(reduction.getFunction());
+    for (UnitOp unit : stage.all<UnitOp>())
+      llvm::append_values(symbols, unit.getClear(), unit.getAccumulate());
     for (StringRef symbol : symbols)
       if (auto function = module.lookupSymbol<func::FuncOp>(symbol); !isLocal(function))
         return errorIn(function) << "its arguments or results lack " << kTypeAttr << ": run mg-local";

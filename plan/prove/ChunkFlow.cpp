@@ -4,6 +4,7 @@
 #include "plan/Expand.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mgc::plan {
 
@@ -22,10 +23,13 @@ public:
     for (const Region &region : stage_.regions)
       if (region.kind == "frame")
         frame_.add({region.offset, region.offset + region.bytes});
+      else if (region.kind == "units")
+        units_.add({region.offset, region.offset + region.bytes});
       else if (region.kind == "gradients" && isPerMicrobatch(chunk.task))
         sums_.add({region.offset, region.offset + region.bytes});
-    for (ByteInterval range : frame_.ranges()) // parts of the map are inside of it or outside
-      allocation_.forEach(range, [](ByteInterval, int64_t) {});
+    for (const ByteSet *scratch : {&frame_, &units_}) // parts of the map are inside of it or outside
+      for (ByteInterval range : scratch->ranges())
+        allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
 
   ChunkFlow build(int64_t first, int64_t end) {
@@ -50,6 +54,8 @@ private:
   void run(const Call &call, int64_t number) {
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
+    if (isOfInstance(call, program))
+      before_ = std::exchange(current_, number);
     verifyApart(call, program, flow);
     verifyFrame(call, program, number);
     verifySums(call, program, flow, number);
@@ -97,6 +103,8 @@ private:
     const bool isFrame = isInFrame(binding, at, program, number);
     if (isFrame)
       out_.frame.add(at);
+    if (isInUnits(binding, at, program, number))
+      return readUnits(at, program, number);
     bool isStale = false;
     const bool continues = isFrame && number == first_ && first_ > 0;
     contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
@@ -104,7 +112,7 @@ private:
       if (continues)
         out_.continued.add(inside);
       else if (isFrame)
-        isStale |= writer != number - 1;
+        isStale |= writer < before_;
       else if (writer == kNoCall)
         readsOf(binding).add(inside);
     });
@@ -116,9 +124,38 @@ private:
 
   void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
-    if (isInFrame(binding, at, program, number))
+    if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number))
       out_.frame.add(at);
     contentsOf(binding).set(at, number);
+  }
+
+  // Gradients of units are made and added to slices within a run.
+  void readUnits(ByteInterval at, const Program &program, int64_t number) {
+    out_.frame.add(at);
+    bool isUndefined = false;
+    allocation_.peek(at, [&](ByteInterval, int64_t writer) { isUndefined |= writer == kNoCall; });
+    if (isUndefined)
+      problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the units, which no call of the run has "
+                    "written",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end);
+  }
+  bool isInUnits(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
+    if (binding.slot >= 0 || !units_.meets(at))
+      return false;
+    if (!units_.contains(at) || !isPerMicrobatch(chunk_.task))
+      problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the units", index_,
+                    chunk_.name(), number, program.name, at.begin, at.end);
+    return true;
+  }
+
+  // Not so the calls around it, which clear and add up gradients of units: they leave what flows between instances.
+  bool isOfInstance(const Call &call, const Program &program) const {
+    for (size_t i = 0; i < call.segments.size(); ++i)
+      if (const Binding &binding = call.segments[i]; static_cast<int64_t>(i) != program.frame && program.segmentBytes[i] > 0)
+        if (const ByteInterval at = placed(binding, {0, program.segmentBytes[i]});
+            binding.slot >= 0 || (!units_.meets(at) && !sums_.meets(at)))
+          return true;
+    return units_.ranges().empty();
   }
 
   // Whole, or not at all; and never for a task that runs concurrently with the frame's tasks.
@@ -162,7 +199,7 @@ private:
   // Leaves out the frame: no later run may read what a run left in it.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
     contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
-      if (writer != kNoCall && !(&contents == &allocation_ && frame_.meets(range)))
+      if (writer != kNoCall && !(&contents == &allocation_ && (frame_.meets(range) || units_.meets(range))))
         writes.add(range);
     });
   }
@@ -175,7 +212,8 @@ private:
   Problems &problems_;
   ByteMap<int64_t> allocation_; // the call that wrote last
   std::vector<ByteMap<int64_t>> slots_;
-  ByteSet frame_, sums_; // sums_: the gradients, to which a microbatch adds
+  ByteSet frame_, units_, sums_; // sums_: the gradients, to which a microbatch adds
+  int64_t before_ = -1, current_ = -1; // the calls of instances before this one, and this one
   int64_t first_ = 0;
   ChunkFlow out_;
 };

@@ -293,19 +293,27 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 
 // --- Buckets -----------------------------------------------------------------------------------------------
 
-// ZeRO-1 gives every rank of dataAxes an equal, aligned slice.
+// Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket.
 int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
+  if (!checks.violations.expect(bucket.units >= 1 && bucket.elements % bucket.units == 0 &&
+                                    (bucket.units == 1 || bucket.isPerUnit()),
+                                place,
+                                "units = {}; expected 1, or of a bucket with a unitGradient a number that divides "
+                                "elements = {}",
+                                bucket.units, bucket.elements))
+    return 0;
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
   int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
   checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
-  checks.violations.expect(bucket.elements % unit == 0, place,
+  checks.violations.expect(bucket.unitElements() % unit == 0, place,
                            "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
-                           bucket.elements, ranks, unit);
+                           bucket.elements, ranks, Checked(unit * bucket.units).value_or(unit));
   return bucket.elements / ranks;
 }
 
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
-// masters where values are bf16; states of the optimizer where gradients update it.
+// masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
+// f32, to which microbatches add.
 void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
     const State *state = bucket.stateOf(role);
@@ -317,10 +325,12 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
                              state && state->sliced ? " in slices" : "", nameOf(type), isSliced ? " in slices" : "");
   };
   const bool isTrained = !bucket.isFrozen();
+  const bool isPerUnit = checks.plan.zero >= 2 && bucket.sharded && bucket.use == BucketUse::trained;
   const DType gradients = gradientType(checks.plan, bucket);
   expect(StateRole::value, true, valueType(checks.plan, bucket), false, "");
-  expect(StateRole::gradient, isTrained, gradients, false, isTrained ? "" : ", as it is frozen");
-  expect(StateRole::gradientSlice, isTrained && bucket.sharded, gradients, true, "");
+  expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
+  expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
+  expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");
   expect(StateRole::master, hasMasters(checks.plan, bucket), DType::f32, bucket.sharded, "");
   std::set<std::string> names;
   for (const State &state : bucket.states) {
@@ -353,21 +363,25 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   verifyUse(checks, bucket, place);
   verifyRoles(checks, bucket, place);
   for (const State &state : bucket.states) {
-    const int64_t elements = state.sliced ? shard : bucket.elements;
+    const int64_t elements = state.sliced ? shard
+                             : state.role == StateRole::unitGradient ? bucket.elements / std::max<int64_t>(bucket.units, 1)
+                                                                     : bucket.elements;
     Checked bytes = checkedMultiply(elements, sizeInBytes(state.type));
     bool fits = fitsInside(state.offset, bytes, stage.bytes);
     checks.violations.expect(fits && state.offset % kAlignment == 0, place,
                              "'{}' at {} must be at a multiple of {}, and its {} elements lie inside the allocation of "
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
-    if (fits && state.role != StateRole::gradientSlice) // reused from step to step, so free to share memory
+    // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
+    const bool isKept = bucket.isPerUnit() ? state.role != StateRole::unitGradient : state.role != StateRole::gradientSlice;
+    if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});
   }
 }
 
-// Elements of no parameter are padding: less than an aligned unit before each, and behind the last what makes a slice for each
-// rank, or of a large bucket less than a 64th of it.
+// Elements of no parameter are padding: less than an aligned unit before each, and behind the last of a unit of the bucket what makes a
+// slice for each rank, or of a large one less than a 64th of it.
 void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std::vector<Interval> contents) {
   const int64_t unit = kAlignment / leastElementBytes(checks.plan);
   const int64_t ranks =
@@ -379,11 +393,20 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
                              "elements [{}, {}) are of no parameter; expected fewer than {} that are only padding",
                              next, begin, most);
   };
+  const int64_t each = bucket.units > 0 ? std::max<int64_t>(bucket.elements / bucket.units, 1) : bucket.elements;
+  const int64_t mostAtEnd = std::max(unit * ranks, each / 64 + 1);
   for (const Interval &content : contents) {
+    const int64_t ofUnit = content.begin / each * each; // where its unit begins
+    if (next < ofUnit) {
+      verify(ofUnit, mostAtEnd);
+      next = ofUnit;
+    }
+    checks.violations.expect(content.end <= ofUnit + each, place, "{} [{}, {}) lies in several of its units of {} elements",
+                             content.owner, content.begin, content.end, each);
     verify(content.begin, unit);
     next = content.end;
   }
-  verify(bucket.elements, std::max(unit * ranks, bucket.elements / 64 + 1));
+  verify(bucket.elements, mostAtEnd);
 }
 
 // No two contents of a bucket overlap: single parameters and matrices are apart, and the parts of a matrix fill it.

@@ -52,7 +52,8 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, i
   }
   type_ = state.type;
   elementBytes_ = sizeInBytes(type_);
-  slice_ = bucket.elements / int64_t(ranks.size());
+  unit_ = state.sliced ? bucket.unitElements() : bucket.elements;
+  slice_ = unit_ / int64_t(ranks.size());
   ranks_ = ranks;
   for (int64_t holder : ranks)
     slices_.push_back(arenas[holder] ? arenas[holder] + state.offset : nullptr);
@@ -62,10 +63,15 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parame
                            const StateOf &state, Arenas arenas)
     : BucketBuffer(plan, bucketOf(plan, parameter, of), of.rank, state, arenas) {}
 
+BucketBuffer::At BucketBuffer::at(int64_t element) const {
+  const int64_t unit = element / unit_, inUnit = element % unit_, inSlice = inUnit % slice_;
+  return {inUnit / slice_, unit * slice_ + inSlice, slice_ - inSlice};
+}
+
 void BucketBuffer::read(BucketRange range, float *out) const {
   for (int64_t done = 0; done < range.count;) {
-    const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
-    const int64_t count = std::min(range.count - done, slice_ - inside);
+    const auto [owner, inside, left] = at(range.begin + done);
+    const int64_t count = std::min(range.count - done, left);
     load(type_, slices_[owner] + inside * elementBytes_, count, out + done);
     done += count;
   }
@@ -73,8 +79,8 @@ void BucketBuffer::read(BucketRange range, float *out) const {
 
 Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const {
   for (int64_t done = 0; done < range.count;) {
-    const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
-    const int64_t count = std::min(range.count - done, slice_ - inside);
+    const auto [owner, inside, left] = at(range.begin + done);
+    const int64_t count = std::min(range.count - done, left);
     const std::byte *own = slices_[owner] ? slices_[owner] + inside * elementBytes_ : nullptr;
     MGC_ASSIGN(come, memory.fetch(ranks_[owner], own, count * elementBytes_, scratch));
     if (memory.isWriter())
@@ -85,8 +91,8 @@ Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<st
 }
 
 BucketRange BucketBuffer::ownPart(BucketRange range) const {
-  const int64_t begin = std::max(range.begin, mine_ * slice_),
-                end = std::min(range.begin + range.count, (mine_ + 1) * slice_);
+  const int64_t first = range.begin / unit_ * unit_ + mine_ * slice_, begin = std::max(range.begin, first),
+                end = std::min(range.begin + range.count, first + slice_);
   return {begin, std::max<int64_t>(end - begin, 0)};
 }
 

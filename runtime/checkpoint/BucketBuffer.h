@@ -37,13 +37,13 @@ public:
   void read(BucketRange range, float *out) const;
   // The same of ranks that may be other processes, all of which call it. `out` is the writer's.
   Status fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const;
-  // The part of a range that the rank itself has, which may be empty.
+  // The part of a range in one unit that the rank itself has, which may be empty.
   BucketRange ownPart(BucketRange range) const;
   // Rounds to the buffer's type; of other ranks' slices nothing is written.
   void write(BucketRange range, const float *from) const;
 
   // Where the rank's own element lies.
-  std::byte *data(int64_t element) const { return slices_[mine_] + (element - mine_ * slice_) * elementBytes_; }
+  std::byte *data(int64_t element) const { return slices_[mine_] + at(element).inside * elementBytes_; }
   plan::DType type() const { return type_; }
   int64_t elementBytes() const { return elementBytes_; }
   std::span<const int64_t> ranks() const { return ranks_; } // ranks that have the buffer, or slices of it
@@ -51,7 +51,13 @@ public:
 
 private:
   plan::DType type_;
-  int64_t elementBytes_, slice_; // elements of a slice
+  // Where an element lies.
+  struct At {
+    int64_t owner, inside, left; // index in slices_, element in the slice, elements from it on that lie side by side
+  };
+  At at(int64_t element) const;
+  int64_t elementBytes_;
+  int64_t unit_, slice_;         // elements of a unit, and of a rank's slice of one
   int64_t mine_ = 0;             // index in slices_
   std::vector<int64_t> ranks_;   // ranks that have slices
   std::vector<std::byte *> slices_;

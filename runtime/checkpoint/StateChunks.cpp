@@ -27,10 +27,12 @@ struct OwnBlock {
   BucketRange slice;
 };
 
-// The rank's part of a sharded bucket; of another one all.
-BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank) {
-  const int64_t elements = plan::shardElements(plan, bucket);
-  return {bucket.sharded ? plan::coordinate(plan.mesh, rank, bucket.dataAxes) * elements : 0, elements};
+// The rank's part of the unit, of a sharded bucket, in which the element is; of another one all.
+BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank, int64_t element) {
+  if (!bucket.sharded)
+    return {0, bucket.elements};
+  const int64_t elements = plan::shardElements(plan, bucket) / bucket.units, unit = bucket.unitElements();
+  return {element / unit * unit + plan::coordinate(plan.mesh, rank, bucket.dataAxes) * elements, elements};
 }
 
 // Blocks that the rank writes. One of the holders of a block writes it, a different one for each block. Where the
@@ -45,7 +47,7 @@ std::vector<OwnBlock> ownBlocks(const Plan &plan, size_t parameter, int64_t rank
     if (bucket.sharded)
       writers = plan::groupOf(plan.mesh, turn.rank, bucket.dataAxes);
     if (std::ranges::find(writers, rank) != writers.end())
-      own.push_back({{turn.place, rank}, sliceOf(plan, bucket, rank)});
+      own.push_back({{turn.place, rank}, sliceOf(plan, bucket, rank, beginOf(plan.parameters[parameter], turn))});
   }
   return own;
 }
