@@ -235,8 +235,8 @@ private:
     call.instance = instanceOf(caller).number;
     const plan::Bucket &of = memory_.buckets[bucket];
     const plan::State &slices = *of.stateOf(plan::StateRole::gradientSlice);
-    const int64_t ranks = ModuleOp(context_.module).getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(
-        stage_.all<BucketOp>()[bucket].getData());
+    const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
+    const int64_t ranks = mesh.sizeOf(stage_.all<BucketOp>()[bucket].getData());
     for (plan::Binding &binding : call.segments)
       if (binding.offset == slices.offset)
         binding.offset += unitOf(caller, bucket) * (of.unitElements() / ranks) * plan::sizeInBytes(slices.type);

@@ -221,7 +221,7 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
 
 // The sum over the data axes, in the type of the gradients, is added in f32; sums over other axes are completed at the end of the step.
 UnitFunctions buildUnit(StageOp stage, int64_t index) {
-  const auto name = Twine(stage.getNumber()) + "." + Twine(index);
+  const std::string name = fmt::format("{}.{}", int64_t(stage.getNumber()), index);
   FunctionBuilder clear(stage, plan::Task::gradients, "clear." + name), f(stage, plan::Task::gradients, "unit." + name);
   const BucketTypes types = f.types(index);
   clear.result(ZeroOp::create(clear.builder, clear.loc, types.unitGradient()), "unit_gradient", index);

@@ -394,7 +394,8 @@ private:
     const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
     const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
     StepFunction clear = functionOf(unit.getClear()), accumulate = functionOf(unit.getAccumulate());
-    const auto verifyBound = [](StepFunction &function, const char *what, ArrayRef<std::pair<Bound, Type>> expected) {
+    const auto verifyBound = [](StepFunction &function, const char *what,
+                                ArrayRef<std::pair<Bound, Type>> expected) -> LogicalResult {
       ArrayRef<Bound> found = what == StepFunction::kArgument ? function.arguments : function.results;
       for (const auto &[bound, type] : expected) {
         const auto *it = llvm::find(found, bound);

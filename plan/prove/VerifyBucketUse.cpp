@@ -232,9 +232,10 @@ public:
   }
 
   void check() {
-    for (const Call &call : expandedCalls(chunk_))
+    const std::vector<Call> calls = expandedCalls(chunk_);
+    for (const Call &call : calls)
       run(call);
-    for (const auto &[buffer, unit] : active_)
+    for (const auto &[buffer, made] : active_)
       report("ends with a gradient at {} that no call has added to a slice", buffer.first);
   }
 
@@ -268,20 +269,24 @@ private:
   void clear(const std::vector<UnitBuffer> &buffers) {
     if (buffers.size() != 1 || !units_.isBuffer(buffers[0]))
       return report("clears what is not the gradient of one unit");
-    for (const auto &[other, unit] : active_)
+    for (const auto &[other, made] : active_)
       if (other.first < buffers[0].first + buffers[0].second && buffers[0].first < other.first + other.second)
         return report("clears a gradient at {} before it was added to a slice", other.first);
-    active_[buffers[0]] = std::nullopt;
+    active_[buffers[0]] = {};
   }
 
   void addTo(const UnitBuffer &view) {
-    for (const UnitPlace &unit : units_.viewsAt(view.first, view.second, call_->instance))
-      if (const auto found = active_.find(units_.bufferOf(unit.bucket)); found != active_.end()) {
-        if (found->second.value_or(unit) == unit) {
-          found->second = unit;
-          return;
-        }
-      }
+    const std::vector<UnitPlace> views = units_.viewsAt(view.first, view.second, call_->instance);
+    for (auto &[buffer, made] : active_) {
+      std::set<UnitPlace> possible;
+      for (const UnitPlace &unit : views)
+        if (units_.bufferOf(unit.bucket) == buffer && (made.by != call_ || made.units.contains(unit)))
+          possible.insert(unit);
+      if (possible.empty() || (made.by && made.by != call_))
+        continue;
+      made = {call_, std::move(possible)};
+      return;
+    }
     report("adds to bytes [{}, {}), which are no gradient of its instance in a unit that was cleared for it", view.first,
            view.first + view.second);
   }
@@ -289,7 +294,7 @@ private:
   void accumulate(const UnitPlace &slice, const std::vector<UnitBuffer> &buffers, bool isOther) {
     const UnitBuffer expected = units_.bufferOf(slice.bucket);
     const auto found = active_.find(expected);
-    if (isOther || buffers != std::vector<UnitBuffer>{expected} || found == active_.end() || found->second != slice)
+    if (isOther || buffers != std::vector<UnitBuffer>{expected} || found == active_.end() || !found->second.units.contains(slice))
       return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", slice.unit,
                     stage_.buckets[slice.bucket].name);
     active_.erase(found);
@@ -311,7 +316,12 @@ private:
   Problems &problems_;
   ByteInterval region_{0, 0};
   const Call *call_ = nullptr;
-  std::map<UnitBuffer, std::optional<UnitPlace>> active_; // the unit that is made there; none yet
+  // The call that adds to it, and the units whose parameters have the bytes that it adds to; none yet.
+  struct Made {
+    const Call *by = nullptr;
+    std::set<UnitPlace> units;
+  };
+  std::map<UnitBuffer, Made> active_;
 };
 
 void checkUnits(const Plan &plan, int64_t index, Problems &problems) {
