@@ -417,6 +417,8 @@ void LayoutResolver::resolveTypes() {
 void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
+  if (layout.zero > 1)
+    return; // those of each layer travel in each microbatch
   const bool pays = layout.target.leavesCoresToProducts;
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
@@ -495,6 +497,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
+  add((asked.overlapGradReduce.value_or(false) || asked.bucketSize) && !oneReplica && layout.zero > 1,
+      &LayoutOptions::overlapGradReduce, "with --zero 2 the gradients of each layer are reduced in each microbatch");
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.contextHierarchy && hierarchyOf(layout).empty(), &LayoutOptions::contextHierarchy,

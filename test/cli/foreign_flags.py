@@ -35,7 +35,7 @@ WORDS = {
         "max_seq_length": "mgc compile --seq", "model_name_or_path": "mgc compile CONFIG.JSON", "dataset_name": "mgrun PLAN --data",
         "load_best_model_at_end": "--save-best", "early_stopping_patience": "--early-stop", "packing": "--reset-attention-mask"},
     "DeepSpeed": {
-        "zero_optimization": "mgc compile --zero 0 or 1", "zero_stage": "mgc compile --zero 0 or 1", "zero_optimization.stage": "--zero",
+        "zero_optimization": "mgc compile --zero 0, 1 or 2", "zero_stage": "mgc compile --zero 0, 1 or 2", "zero_optimization.stage": "--zero",
         "offload_optimizer": "offloading", "offload_param": "offloading", "activation_checkpointing": "no switch for recomputation",
         "train_micro_batch_size_per_gpu": "mgc compile --mbs", "gradient_clipping": "--clip-grad", "num_gpus": "torchrun",
         "deepspeed_config": "mgc compile --zero 1"},

@@ -56,6 +56,7 @@ LLAVA = {"model_type": "llava", "image_token_index": 99,
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
     "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
+    "gpt2-units": (GPT2 | {"n_layer": 4}, "--tp 2 --pp 2 --dp 2 --sp --zero 2 --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
     "t5": (T5, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
@@ -450,13 +451,15 @@ def parameter_mutants(parameter, mesh):
         yield "not tied" if "{}" not in parameter["name"] else "a place less", lambda p: p["places"].pop()
 
 
-STATE_ROLES = {"value", "gradient", "gradientSlice", "master", "optimizer"}
+STATE_ROLES = {"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient"}
 BUCKET_USES = {"trained", "routerBias", "loadCounter", "frozen"}
 
 
 def bucket_mutants(plan, stage, bucket):
     if bucket.get("sharded"):
         yield "not sharded", lambda b: b.pop("sharded")
+        for more in (-1, 1):
+            yield f"units {more:+}", lambda b, more=more: b.update(units=b.get("units", 1) + more)
     for name in ("splitAxes", "dataAxes", "tiedStages"):
         if name in bucket:
             yield f"no {name}", lambda b, name=name: b.pop(name)

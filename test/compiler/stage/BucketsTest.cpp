@@ -138,6 +138,42 @@ TEST(Buckets, FrozenParametersHaveValuesAlone) {
   EXPECT_EQ(frozen, 4 * 16); // h.{}.v of 4 layers
 }
 
+// ZeRO-2: an instance has its unit of each bucket, and nothing else lies there; a shared parameter is one by itself.
+TEST(Buckets, UnitsAreThoseOfInstances) {
+  for (const bool tied : {false, true}) {
+    BucketProblem p = problem(5, 2, tied, true);
+    p.hasUnits = true;
+    p.blocks[1][2].key.use = plan::BucketUse::frozen, p.blocks[1][2].key.data = {};
+    auto planned = planBuckets(p);
+    ASSERT_TRUE(planned.isOk()) << planned.status().message();
+    for (size_t s = 0; s < planned->size(); ++s) {
+      const StageBuckets &stage = (*planned)[s];
+      checkStage(p, int64_t(s), stage);
+      std::map<std::pair<int64_t, int64_t>, std::set<std::pair<int64_t, int64_t>>> users; // of a unit: block, instance
+      for (const PlannedPlace &place : stage.places)
+        for (int64_t i = 0; i < place.count; ++i) {
+          const PlannedBucket &bucket = stage.buckets[place.bucket];
+          const int64_t unit = bucket.elements / bucket.units, begin = place.offset + i * place.stride,
+                        end = begin + p.blocks[place.block][place.parameter].elements;
+          EXPECT_EQ(bucket.key.unit >= 0, bucket.key.use == plan::BucketUse::trained);
+          EXPECT_EQ(bucket.elements % bucket.units, 0);
+          EXPECT_EQ(unit % (bucket.sharded ? 48 : 16), 0) << "a slice for each of 3 ranks";
+          if (bucket.key.unit < 0)
+            continue;
+          EXPECT_EQ(begin / unit, (end - 1) / unit);
+          users[{place.bucket, begin / unit}].insert({place.block, place.first + i});
+        }
+      for (const auto &[unit, instances] : users) {
+        const bool isTable = !stage.buckets[unit.first].key.tied.empty();
+        EXPECT_EQ(instances.size(), 1u) << (isTable ? "the table" : "a unit");
+      }
+    }
+    const auto isTied = [](const PlannedBucket &bucket) { return !bucket.key.tied.empty(); };
+    for (const StageBuckets &stage : *planned)
+      EXPECT_EQ(std::ranges::count_if(stage.buckets, isTied), tied) << "the tie is a unit";
+  }
+}
+
 // One tensor is trained by all who use it or by none: the view says it.
 TEST(Buckets, TiedUsesAreFrozenTogether) {
   BucketProblem p = problem(2, 2, true, false);

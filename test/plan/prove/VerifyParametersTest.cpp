@@ -415,6 +415,56 @@ const Broken kFrozen[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Frozen, VerifyFrozen, testing::ValuesIn(kFrozen), ruleName);
 
+// The small plan with ZeRO-2: bucket `tied` has a gradient of one unit, behind the allocation, and slices in f32.
+Plan makeUnitPlan() {
+  Plan plan = makeSmallPlan();
+  plan.zero = 2;
+  for (StagePlan &stage : plan.stages) {
+    stateNamed(stage.buckets[0], "gradient") = {"unit_gradient", StateRole::unitGradient, DType::f32, false, stage.bytes};
+    stage.regions.push_back({"units", stage.bytes, 128});
+    stage.bytes += 128;
+  }
+  return plan;
+}
+
+TEST(VerifyParameters, AUnitHasAGradientAtATime) {
+  const Plan plan = makeUnitPlan();
+  EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
+}
+
+class VerifyUnits : public Verify {};
+TEST_P(VerifyUnits, RefusesABrokenRule) { refuses(makeUnitPlan(), GetParam()); }
+
+const Broken kUnits[] = {
+    {"None", 0, 0, [](Bucket &bucket) { bucket.units = 0; }, ": units = 0; expected 1, or of a bucket with a unitGradient"},
+    {"DoNotDivide", 0, 0, [](Bucket &bucket) { bucket.units = 5; }, ": units = 5; expected 1, or of a bucket"},
+    {"OfPlain", 0, 1, [](Bucket &bucket) { bucket.units = 2; }, ": units = 2; expected 1, or of a bucket"},
+    {"TooSmall", 0, 0, [](Bucket &bucket) { bucket.units = 2; },
+     ": elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 would"},
+    {"Level1", [](Plan &plan) { plan.zero = 1; }, "stages[0].buckets[0]: has 1 states of the role unitGradient; expected 0"},
+    {"NoGradient", 0, 0, [](Bucket &bucket) { removeState(bucket, "unit_gradient"); },
+     ": has 0 states of the role unitGradient; expected 1"},
+    {"WholeGradient", 0, 0,
+     [](Bucket &bucket) {
+       bucket.states.push_back({"gradient", StateRole::gradient, DType::f32, false, 256});
+     },
+     ": has 1 states of the role gradient; expected 0"},
+    {"SliceType", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "gradient_slice").type = DType::bf16; },
+     ": 'gradient_slice' is bf16 in slices; expected f32 in slices"},
+};
+INSTANTIATE_TEST_SUITE_P(Units, VerifyUnits, testing::ValuesIn(kUnits), ruleName);
+
+// A parameter lies in one unit.
+TEST(VerifyParameters, UnitsAreOfWholeParameters) {
+  Plan plan = makeUnitPlan();
+  for (StagePlan &stage : plan.stages)
+    stage.buckets[0].elements = 64, stage.buckets[0].units = 2;
+  plan.parameters[0].places[0].elementOffset = plan.parameters[0].places[1].elementOffset = 24;
+  const Status status = verifyPlan(plan);
+  EXPECT_NE(status.message().find("wte.weight [24, 40) lies in several of its units of 32 elements"), std::string::npos)
+      << status.message();
+}
+
 TEST(VerifyParameters, TensorsOfAStackMayBeCutIntoParameters) {
   Plan plan = makeSmallPlan();
   makeStack(plan, "h.0.attn.{#}.weight");
