@@ -9,12 +9,12 @@
 
 namespace mgc::plan {
 
-enum class Optimizer : uint8_t { adamw, sgd }; // 0: the default
-template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw", "sgd"});
+enum class Optimizer : uint8_t { adamw, sgd, lion }; // 0: the default
+template <> inline constexpr auto enumNames<Optimizer> = std::to_array<std::string_view>({"adamw", "sgd", "lion"});
 
 struct OptimizerNumber {
   Optimizer of;
-  std::string_view name; // the step scalar
+  std::string_view name; // the step scalar; no other number has it, of other optimizers neither
   std::string_view flag; // mgrun's
   double standard;
   bool isShare;                     // at least 0 and below 1; else above 0
@@ -26,6 +26,8 @@ inline constexpr auto kOptimizerNumbers =
     std::to_array<OptimizerNumber>({{Optimizer::adamw, "beta1", "--adam-beta1", 0.9, true, "bias_correction1"},
                                     {Optimizer::adamw, "beta2", "--adam-beta2", 0.999, true, "bias_correction2"},
                                     {Optimizer::adamw, "eps", "--adam-eps", 1e-8, false},
-                                    {Optimizer::sgd, "momentum", "--sgd-momentum", 0.9, true}});
+                                    {Optimizer::sgd, "momentum", "--sgd-momentum", 0.9, true},
+                                    {Optimizer::lion, "lion_beta1", "--lion-beta1", 0.95, true},
+                                    {Optimizer::lion, "lion_beta2", "--lion-beta2", 0.98, true}});
 
 } // namespace mgc::plan

@@ -37,5 +37,13 @@ constexpr size_t scalarNamed(std::string_view name) {
     ++index;
   return index;
 }
+static_assert(
+    [] {
+      for (size_t index = 0; index < kStepScalars.size(); ++index)
+        if (scalarNamed(kStepScalars[index]) != index)
+          return false;
+      return true;
+    }(),
+    "two step scalars have one name: kOptimizerNumbers, kept by all optimizers together");
 
 } // namespace mgc::plan

@@ -66,7 +66,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
       check(Task::update, state);
 }
 
-// What a step's end binds in the regions of state is a state: of other bytes no checkpoint and no copy of a device knows.
+// All that a step's end binds in the regions of state is a state: of other bytes no checkpoint and no copy of a device knows.
 void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &bound, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   Places states;

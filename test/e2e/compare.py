@@ -124,7 +124,10 @@ def conditioning(expect, name, gradient):
     0.23 g^2), so m / sqrt(v) is known to within about 4 d / |g|, and never differs by more than 2. Summed over the
     steps this is negligible except where the gradient is nearly zero: key biases without rotary positions, whose exact
     gradient is zero, and single elements elsewhere. An exact zero, a token that did not occur, has no rounding.
+    An optimizer without eps does not divide.
     """
+    if "eps" not in expect["optimizer"]:
+        return numpy.zeros(gradient.shape)
     gap = expect["gap"][f"grad.{name}"]
     noise = 4 * gap[SPREAD_MAX] + 1e-8
     size = numpy.abs(gradient.astype(numpy.float64))

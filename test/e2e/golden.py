@@ -34,7 +34,8 @@ import prediction
 import tensor_files
 
 PREDICTED = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "llama_frozen", "llama_sgd", "olmo2", "phi3", "starcoder2", "t5")
+DENSE = PREDICTED + ("bert", "gemma2", "gemma3_text", "gpt_neox", "llama_frozen", "llama_lion", "llama_sgd", "olmo2", "phi3",
+                     "starcoder2", "t5")
 EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_frozen", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss",
            "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 PREDICTED_TOO = ("bert", "mixtral")  # norms behind sums, and experts
@@ -100,6 +101,7 @@ def execute(command, folder, name, timeout):
 
 OPTIMIZER_FLAGS = {
     "AdamW": lambda o: {"--adam-beta1": o["betas"][0], "--adam-beta2": o["betas"][1], "--adam-eps": o["eps"]},
+    "Lion": lambda o: {"--lion-beta1": o["betas"][0], "--lion-beta2": o["betas"][1]},
     "SGD": lambda o: {"--sgd-momentum": o["momentum"]},
 }
 

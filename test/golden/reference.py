@@ -173,8 +173,29 @@ def sgd(weight, g, state, rate, decay, _, optimizer):
     weight -= (rate * buffer).astype(weight.dtype)
 
 
+def lion(weight, g, state, rate, decay, _, optimizer):
+    beta1, beta2 = optimizer["betas"]
+    weight *= weight.dtype.type(1 - rate * decay)
+    old = state.get("exp_avg", 0)
+    mix = (beta1 * old + (1 - beta1) * g).astype(weight.dtype)
+    weight -= (rate * numpy.sign(mix)).astype(weight.dtype)
+    state["exp_avg"] = (beta2 * old + (1 - beta2) * g).astype(weight.dtype)
+    state.setdefault("signed", []).append(mix)
+
+
 # By the name of the optimizer in expect.json: changes a weight and its states in place, by the clipped gradient of step t, from 1 on.
-UPDATES = {"AdamW": adamw, "SGD": sgd}
+UPDATES = {"AdamW": adamw, "SGD": sgd, "Lion": lion}
+
+
+def uncertain_signs(exact, others):
+    """How many signs of Lion's updates rounding may change, of the states of trainings: those of elements within 4 spreads of 0, as far
+    off as results may be (README.md, Tolerances). An element that is 0 in all trainings, of a token that did not occur, has no rounding."""
+    count = 0
+    for name, state in exact.items():
+        for mixes in zip(state.get("signed", []), *(other[name].get("signed", []) for other in others)):
+            spread = max(numpy.abs(mix - mixes[0]).max() for mix in mixes[1:])
+            count += int(((numpy.abs(mixes[0]) <= 4 * spread) & numpy.any(mixes, axis=0)).sum())
+    return count
 
 
 def train(start, batches, expect, losses_of, frozen=()):
@@ -208,7 +229,7 @@ def train(start, batches, expect, losses_of, frozen=()):
                 continue
             decay = optimizer["weight_decay"] if weight.ndim >= 2 else 0
             update(weight, gradients[name] * weight.dtype.type(clip), states[name], rate, decay, t, optimizer)
-    return run | {"final": weights}
+    return run | {"final": weights, "states": states}
 
 
 def shaken(start, seed):
@@ -275,8 +296,8 @@ def spread(exact, others):
 
 
 def write(name, start, base, facts, losses_of):
-    """Trains from `start` and writes name/expect.json and name/expect.safetensors; `facts` go into expect.json. Where there are routers,
-    nothing that rounding does may change what they choose."""
+    """Trains from `start` and writes name/expect.json and name/expect.safetensors; `facts` go into expect.json. Nothing that
+    rounding does may change what routers choose, or the sign of an update."""
     frozen = facts.get("frozen", ())
     training = lambda weights: train(weights, base.batches, base.expect, losses_of, frozen)
     exact, narrow = training(start), training({n: t.astype(numpy.float32) for n, t in start.items()})
@@ -284,6 +305,8 @@ def write(name, start, base, facts, losses_of):
     for other in others:
         if any((a != b).any() for one, two in zip(exact["routes"], other["routes"]) for a, b in zip(one, two)):
             sys.exit(f"{name}: rounding changes a choice of the routers; expected other coefficients or weights")
+    if signs := uncertain_signs(exact["states"], [other["states"] for other in others]):
+        sys.exit(f"{name}: rounding may change the signs of {signs} updates; expected other learning rates")
     losses = spread(exact["loss"], [other["loss"] for other in others])
     terms = {term: spread(values, [other["terms"][term] for other in others]) for term, values in exact["terms"].items()}
     kept = {key: base.expect[key] for key in ("kind", "steps", "gbs", "s", "optimizer", "lr", "untrained", "valid_tokens")}

@@ -111,10 +111,11 @@ Program makeTiedSum() {
 }
 
 // Layout of both stages: parameters [0, 256), gradients [256, 576), optimizer [576, 896), activations [896,
-// 1920), frame [1920, 2944), inputs [2944, 3072), activations [3072, 3136), scalars [3136, 3200).
+// 1920), frame [1920, 2944), inputs [2944, 3072), activations [3072, 3136), scalars [3136, 3392): the results are the
+// last 28 bytes, and there is room for 57 step scalars.
 std::vector<Region> makeRegions() {
   return {{"parameters", 0, 256}, {"gradients", 256, 320}, {"optimizer", 576, 320},   {"activations", 896, 1024},
-          {"frame", 1920, 1024},  {"inputs", 2944, 128},   {"activations", 3072, 64}, {"scalars", 3136, 64}};
+          {"frame", 1920, 1024},  {"inputs", 2944, 128},   {"activations", 3072, 64}, {"scalars", 3136, 256}};
 }
 
 std::vector<Bucket> makeBuckets(int64_t stage) {
@@ -177,10 +178,10 @@ StagePlan makeStage(int64_t stage) {
   plan.regions = makeRegions();
   plan.rings = makeRings(stage);
   plan.inputs = makeInputs(stage);
-  plan.bytes = 3200;
+  plan.bytes = 3392;
   plan.leastBytes = 3136;
   plan.stepScalarsOffset = 3136;
-  plan.resultsOffset = 3172;
+  plan.resultsOffset = 3364;
   Chunk forward{.task = Task::forward, .slots = {0}};
   forward.calls = {{.program = 0, .instance = stage, .segments = {{0, 0}, {-1, 1920}}}};
   Chunk reduce{.task = Task::reduce};

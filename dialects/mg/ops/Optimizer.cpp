@@ -40,17 +40,26 @@ static Node stepScalar(RowEmitter &e, Value scalars, llvm::StringRef name) {
   return e.value(scalars, {layoutOf(scalars).getNames()[0], int64_t(plan::scalarNamed(name))});
 }
 
+// beta old + (1 - beta) now
+static Node blend(rowgen::RowGraph &g, Node beta, Node old, Node now) {
+  return add(g, mul(g, beta, old), mul(g, sub(g, g.constant(1), beta), now));
+}
+
+// value (1 - lr weight_decay)
+static Node decayed(RowEmitter &e, Value scalars, Node value) {
+  rowgen::RowGraph &g = e.graph();
+  Node rate = mul(g, stepScalar(e, scalars, "lr"), stepScalar(e, scalars, "weight_decay"));
+  return mul(g, value, sub(g, g.constant(1), rate));
+}
+
 LogicalResult AdamWOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
   auto scalar = [&](llvm::StringRef name) { return stepScalar(e, getScalars(), name); };
-  auto blend = [&](Node beta, Node old, Node now) { // beta old + (1 - beta) now
-    return add(g, mul(g, beta, old), mul(g, sub(g, g.constant(1), beta), now));
-  };
   Node lr = scalar("lr"), value = e.value(getValue()), gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
   if (getDecay())
-    value = mul(g, value, sub(g, g.constant(1), mul(g, lr, scalar("weight_decay"))));
-  Node first = blend(scalar("beta1"), e.value(getFirstMoment()), gradient);
-  Node second = blend(scalar("beta2"), e.value(getSecondMoment()), mul(g, gradient, gradient));
+    value = decayed(e, getScalars(), value);
+  Node first = blend(g, scalar("beta1"), e.value(getFirstMoment()), gradient);
+  Node second = blend(g, scalar("beta2"), e.value(getSecondMoment()), mul(g, gradient, gradient));
   Node root = rowgen::sqrt(g, div(g, second, scalar("bias_correction2")));
   Node step = div(g, div(g, first, scalar("bias_correction1")), add(g, root, scalar("eps")));
   e.define(getNewFirstMoment(), first);
@@ -68,6 +77,20 @@ LogicalResult SgdOp::emitRow(RowEmitter &e) {
   Node buffer = add(g, old, gradient);
   e.define(getNewMomentumBuffer(), buffer);
   e.define(getNewValue(), sub(g, value, mul(g, stepScalar(e, getScalars(), "lr"), buffer)));
+  return success();
+}
+
+LogicalResult LionOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  auto scalar = [&](llvm::StringRef name) { return stepScalar(e, getScalars(), name); };
+  Node value = e.value(getValue()), gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
+  if (getDecay())
+    value = decayed(e, getScalars(), value);
+  Node old = e.value(getMoment()), zero = g.constant(0), mix = blend(g, scalar("lion_beta1"), old, gradient);
+  Node notAbove = rowgen::select(g, greater(g, zero, mix), g.constant(-1), mix); // the sign of 0 is 0, of NaN NaN
+  Node sign = rowgen::select(g, greater(g, mix, zero), g.constant(1), notAbove);
+  e.define(getNewMoment(), blend(g, scalar("lion_beta2"), old, gradient));
+  e.define(getNewValue(), sub(g, value, mul(g, scalar("lr"), sign)));
   return success();
 }
 

@@ -43,6 +43,19 @@ def Mg_SgdOp : Mg_ComputeOp<"sgd", [MgRow]> {
   let results = (outs Mg_F32:$newValue, Mg_F32:$newMomentumBuffer);
   let rule = "*, *, *, , n -> *, *";
 }
+def Mg_LionOp : Mg_ComputeOp<"lion", [MgRow]> {
+  let summary = "One Lion update in place: gradient * factor, decoupled decay when `decay`";
+  let description = [{
+    Chen et al. 2023, Symbolic Discovery of Optimization Algorithms, Algorithm 2: value *= 1 - lr * weight_decay (when
+    decay); value -= lr * sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g, of which the sign does not see the
+    new one. sign(0) = 0, and the sign of a NaN is a NaN. beta1 and beta2 are lion_beta1 and lion_beta2 of `scalars`;
+    `scalars` and `value` are those of mg.adamw.
+  }];
+  let arguments = (ins Mg_F32:$value, Mg_Float:$gradient, Mg_F32:$moment, Mg_F32:$factor, Mg_F32:$scalars,
+                       BoolAttr:$decay);
+  let results = (outs Mg_F32:$newValue, Mg_F32:$newMoment);
+  let rule = "*, *, *, , n -> *, *";
+}
 def Mg_BalanceBiasOp : Mg_ComputeOp<"balance_bias", [MgRow]> {
   let summary = "Moves biases of routers in place towards even load";
   let description = [{

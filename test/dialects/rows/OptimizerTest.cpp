@@ -1,4 +1,4 @@
-// The step's end: norm, clip factor, AdamW in place.
+// The step's end: norm, clip factor, updates in place.
 #include "OpKernel.h"
 
 #include "plan/StepScalars.h"
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <map>
 
 namespace mgc::test {
@@ -102,6 +103,29 @@ TEST(Optimizer, Sgd) {
     }
     expectClose(y[0], values, 1e-6, "value");
     expectClose(y[1], buffers, 1e-6, "buffer");
+  }
+}
+
+// The last elements: a moment and a gradient of 0 do not move the value; a NaN reaches it.
+TEST(Optimizer, Lion) {
+  constexpr int n = 67;
+  const Buffer scalars(
+      stepScalars({{"lr", 0.01f}, {"lion_beta1", 0.9f}, {"lion_beta2", 0.99f}, {"weight_decay", 0.1f}}));
+  Buffer value(randomFloats(n, 1)), gradient(randomFloats(n, 2)), moment(randomFloats(n, 3));
+  gradient[n - 2] = moment[n - 2] = 0, gradient[n - 1] = std::numeric_limits<float>::quiet_NaN();
+  std::string t = f32("flat:67");
+  for (bool decay : {false, true}) {
+    auto y = runRowOps(oneOp("lion", {t, t, t, f32(""), kScalars}, {t, t},
+                             std::string("{decay = ") + (decay ? "true" : "false") + "}"),
+                       {value, gradient, moment, Buffer(std::vector<float>{0.5f}), scalars});
+    std::vector<double> values, moments;
+    for (int i = 0; i < n; ++i) {
+      double g = gradient[i] * 0.5, mix = 0.9 * moment[i] + 0.1 * g, sign = mix > 0 ? 1 : mix < 0 ? -1 : mix;
+      moments.push_back(0.99 * moment[i] + 0.01 * g);
+      values.push_back(value[i] * (decay ? 1 - 0.01 * 0.1 : 1) - 0.01 * sign);
+    }
+    expectClose(y[0], values, 1e-6, "value");
+    expectClose(y[1], moments, 1e-6, "moment");
   }
 }
 

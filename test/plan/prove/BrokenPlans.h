@@ -48,17 +48,18 @@ struct Broken {
   const char *name;
   std::function<std::string(Plan &)>
       breakIt;         // returns the part that it broke, as messages name it; "" is the plan itself
-  const char *message; // a line of the error begins with the part's name and this
+  std::string message; // a line of the error begins with the part's name and this
 
-  Broken(const char *name, std::function<void(Plan &)> change, const char *message)
-      : name(name), breakIt([=](Plan &plan) { return change(plan), std::string(); }), message(message) {}
+  Broken(const char *name, std::function<void(Plan &)> change, std::string message)
+      : name(name), breakIt([=](Plan &plan) { return change(plan), std::string(); }), message(std::move(message)) {}
 
   // `change` has the part as its argument.
   template <typename Change>
-  Broken(const char *name, int64_t i, Change change, const char *message) : Broken(name, i, 0, change, message) {}
+  Broken(const char *name, int64_t i, Change change, std::string message)
+      : Broken(name, i, 0, change, std::move(message)) {}
   template <typename Change>
-  Broken(const char *name, int64_t i, int64_t j, Change change, const char *message)
-      : name(name), breakIt(breaks(i, j, std::function(change))), message(message) {}
+  Broken(const char *name, int64_t i, int64_t j, Change change, std::string message)
+      : name(name), breakIt(breaks(i, j, std::function(change))), message(std::move(message)) {}
 
 private:
   template <typename Part>

@@ -1,8 +1,11 @@
 // Rules of stages: the allocation, inputs, chunks and what they do, schedules and how they match.
+#include "plan/StepScalars.h"
 #include "test/plan/prove/BrokenPlans.h"
 
 namespace mgc::plan {
 namespace {
+
+const int64_t kScalarBytes = int64_t(kStepScalars.size()) * 4;
 
 const Broken kStages[] = {
     {"Bytes", 1, [](StagePlan &stage) { stage.bytes = -1; }, ": bytes = -1 is negative"},
@@ -10,30 +13,30 @@ const Broken kStages[] = {
     {"RegionAligned", 1, [](StagePlan &stage) { stage.regions[2].offset = 577; },
      ".regions[2]: offset 577 is not a mult"},
     {"RegionInside", 1, [](StagePlan &stage) { stage.regions[7].bytes = kMax; },
-     ".regions[7]: 9223372036854775807 bytes from 3136 on are not inside the allocation of 3200 bytes"},
+     ".regions[7]: 9223372036854775807 bytes from 3136 on are not inside the allocation of 3392 bytes"},
     {"RegionGap", 1, [](StagePlan &stage) { stage.regions[2].bytes = 256; },
      ".regions[3]: begins at 896, but the regions before it end at 832"},
     {"RegionOverlap", 1, [](StagePlan &stage) { stage.regions[2].bytes = 384; },
      ".regions[3]: begins at 896, but the regions before it end at 960"},
-    {"LeastBytes", 0, [](StagePlan &stage) { stage.leastBytes = 3201; }, ".leastBytes: 3201 is not in [0, 3200]"},
+    {"LeastBytes", 0, [](StagePlan &stage) { stage.leastBytes = 3393; }, ".leastBytes: 3393 is not in [0, 3392]"},
     {"LeastBytesNegative", 1, [](StagePlan &stage) { stage.leastBytes = -1; }, ".leastBytes: -1 is not"},
     {"RegionEnd", 1, [](StagePlan &stage) { stage.regions.pop_back(); },
-     ".regions: end at 3136, but the allocation has 3200 bytes"},
-    {"StepScalars", 1, [](StagePlan &stage) { stage.stepScalarsOffset = 3172; },
-     ".stepScalarsOffset: 36 bytes from 3172"},
+     ".regions: end at 3136, but the allocation has 3392 bytes"},
+    {"StepScalars", 1, [](StagePlan &stage) { stage.stepScalarsOffset = 3388; },
+     fmt::format(".stepScalarsOffset: {} bytes from 3388", kScalarBytes)},
     {"Results", 1, [](StagePlan &stage) { stage.resultsOffset = -4; }, ".resultsOffset: 28 bytes from -4 on"},
     {"ResultsAligned", 1, [](StagePlan &stage) { stage.resultsOffset = 3169; },
      ".resultsOffset: 28 bytes from 3169 on"},
     {"ResultsElsewhere", 1, [](StagePlan &stage) { stage.resultsOffset = 256; },
      ".resultsOffset: 28 bytes from 256 on lie in no region 'scalars'"},
     {"StepScalarsElsewhere", 0, [](StagePlan &stage) { stage.stepScalarsOffset = 896; },
-     ".stepScalarsOffset: 36 bytes from 896 on lie in no region 'scalars'"},
+     fmt::format(".stepScalarsOffset: {} bytes from 896 on lie in no region 'scalars'", kScalarBytes)},
     {"ScalarsApart", 1, [](StagePlan &stage) { stage.resultsOffset = 3164; },
-     ": stepScalars [3136, 3172) and results [3164, 3192) overlap"},
+     fmt::format(": stepScalars [3136, {}) and results [3164, 3192) overlap", 3136 + kScalarBytes)},
     {"InputsApart", 0, [](StagePlan &stage) { stage.inputs[1].ring = 1, stage.rings[1] = stage.rings[2]; },
      ": inputs[0] [3008, 3040) and inputs[1] [3008, 3040) overlap"},
     {"InputAndScalarsApart", 0, [](StagePlan &stage) { stage.rings[2].offset = 3136; },
-     ": inputs[1] [3136, 3168) and stepScalars [3136, 3172) overlap"},
+     fmt::format(": inputs[1] [3136, 3168) and stepScalars [3136, {}) overlap", 3136 + kScalarBytes)},
     {"InputType", 0, 1, [](Input &input) { input.type = DType::f32; },
      ": loss weights, loss shares, the tokens of the step and patches are f32"},
     {"StepTokensType", 0, 1, [](Input &input) { input.kind = Input::Kind::stepTokens; },
@@ -134,8 +137,8 @@ const Broken kRings[] = {
     {"RingStride", 0, 2, [](Ring &ring) { ring.stride = 8; }, ": stride = 8 is below the 16 bytes of a slot"},
     {"RingStrideHuge", 0, 2, [](Ring &ring) { ring.stride = kMax - 3; },
      ": 2 slots of 16 bytes, 9223372036854775804 apart from 3008 on, are not inside"},
-    {"RingInside", 0, 0, [](Ring &ring) { ring.offset = 2240; },
-     ": 1 slots of 1024 bytes, 0 apart from 2240 on, are not inside the allocation of 3200 bytes"},
+    {"RingInside", 0, 0, [](Ring &ring) { ring.offset = 2432; },
+     ": 1 slots of 1024 bytes, 0 apart from 2432 on, are not inside the allocation of 3392 bytes"},
     {"RingAligned", 0, 2, [](Ring &ring) { ring.offset = 3009; }, ": offset 3009 and stride 16 must be multiples of 4"},
     {"Peer", 0, 4, [](Ring &ring) { ring.peer = 2; }, ": peer 2 is no other stage than 0"},
     {"PeerSelf", 0, 4, [](Ring &ring) { ring.peer = 0; }, ": peer 0 is no other stage than 0"},

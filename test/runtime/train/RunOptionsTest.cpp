@@ -60,16 +60,19 @@ protected:
     return options;
   }
 
-  std::vector<std::string> linesOf(const Line &line) const {
-    return identityOf(parsed(line), plan::Plan(), 0, "none").settings;
+  std::vector<std::string> linesOf(const Line &line, plan::Optimizer rule) const {
+    TrainingOptions options = parsed(line);
+    options.optimizer.rule = rule;
+    return identityOf(options, plan::Plan(), 0, "none").settings;
   }
 
-  // The flags in which a process with the row's flag differs from one without.
+  // The flags in which a process with the row's flag differs from one without, for a plan of its optimizer.
   std::vector<std::string> differencesBy(const RunOption &row) const {
     const Line line = lineFor(row);
     Line own = line;
     give(row, own);
-    const std::vector<std::string> others = linesOf(line), lines = linesOf(own);
+    const plan::Optimizer rule = row.details.optimizer.value_or(plan::Optimizer::adamw);
+    const std::vector<std::string> others = linesOf(line, rule), lines = linesOf(own, rule);
     EXPECT_EQ(lines.size(), others.size());
     std::vector<std::string> flags;
     for (size_t i = 0; i < lines.size(); ++i)
