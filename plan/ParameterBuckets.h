@@ -141,9 +141,7 @@ struct Bucket {
   bool isMovedByLoad() const { return use == BucketUse::routerBias; }
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
   // At the end of a step.
-  bool isReduced() const {
-    return !reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty();
-  }
+  bool isReduced() const { return !reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty(); }
   // The first state of the role; null: there is none.
   const State *stateOf(StateRole role) const;
   int64_t offsetOf(StateRole role) const; // -1: there is none

@@ -166,7 +166,7 @@ private:
     const int64_t least = trainingOf(module_).bucketElements;
     std::vector<int64_t> parts;
     if (least <= 0 || trainingOf(module_).zero > 1 || // units are complete at the end alone
-         llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
+        llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
     bool isFilled = false; // the last part

@@ -106,9 +106,7 @@ private:
     return key;
   }
   // The unit that a parameter with several uses is, the same on all stages.
-  int64_t unitOfShared(const Identity &identity) const {
-    return std::distance(uses_.begin(), uses_.find(identity));
-  }
+  int64_t unitOfShared(const Identity &identity) const { return std::distance(uses_.begin(), uses_.find(identity)); }
 
   // Once for all stages, in the order of identities.
   void layTiedBuckets() {
@@ -144,7 +142,8 @@ private:
   }
 
   int64_t paddedUnit(const BucketKey &key, int64_t elements) const {
-    return isSharded(key) ? slicedElements(elements, problem_.unit, plan::groupSize(problem_.mesh, key.data)) : elements;
+    return isSharded(key) ? slicedElements(elements, problem_.unit, plan::groupSize(problem_.mesh, key.data))
+                          : elements;
   }
   bool isSharded(const BucketKey &key) const { return problem_.sharded && !key.data.empty(); }
 
@@ -210,7 +209,7 @@ private:
   std::map<Identity, Uses> uses_;
   std::map<Identity, int64_t> tiedOffsets_; // for parameters that several stages hold
   std::map<BucketKey, int64_t> tiedElements_;
-  int64_t nextUnit_ = 0; // of ranges
+  int64_t nextUnit_ = 0; // the next range's
   std::vector<StageBuckets> stages_;
 };
 

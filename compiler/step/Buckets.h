@@ -44,7 +44,7 @@ struct InstanceRange {
 
 struct PlannedBucket {
   BucketKey key;
-  int64_t elements = 0; // of all units
+  int64_t elements = 0; // all units'
   bool sharded = false;
   int64_t units = 1; // plan::Bucket::units
 };

@@ -58,8 +58,7 @@ RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, Arr
     names.insert(names.begin(), name("unit"));
     split.insert(split.begin(), list({}));
   }
-  return RankedTensorType::get(shape, element,
-                               LayoutAttr::get(context, names, split, list(pending), Reduction::sum));
+  return RankedTensorType::get(shape, element, LayoutAttr::get(context, names, split, list(pending), Reduction::sum));
 }
 
 RankedTensorType BucketTypes::whole(Type element) const { return typeOf(element, parts_, {}); }

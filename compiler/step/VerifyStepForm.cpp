@@ -127,7 +127,7 @@ private:
     return success();
   }
 
-  const int64_t level_; // of ZeRO
+  const int64_t level_; // --zero
   std::vector<Use> uses_;
   std::map<std::string, std::set<int64_t>> stages_; // by name
 };
@@ -401,8 +401,8 @@ private:
         const auto *it = llvm::find(found, bound);
         if (found.size() != expected.size() || it == found.end() || function.typeOf(what, it - found.begin()) != type)
           return function.error() << "expected as its only " << what << "s"
-                                  << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type " << type
-                                  << " (step_c7)";
+                                  << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type "
+                                  << type << " (step_c7)";
       }
       return success(found.size() == expected.size());
     };
@@ -417,7 +417,8 @@ private:
     if (!accumulate.isReadable())
       return success();
     auto sum = accumulate.result(0).getDefiningOp<AccumulateOp>();
-    const bool isSum = sum && sum.getValues().size() == 2 && llvm::all_of(sum.getSigns(), [](int64_t s) { return s == 1; }) &&
+    const bool isSum = sum && sum.getValues().size() == 2 &&
+                       llvm::all_of(sum.getSigns(), [](int64_t s) { return s == 1; }) &&
                        sum.getValues()[0] == accumulate.argument(slice);
     Value added = isSum ? sum.getValues()[1] : Value();
     if (auto cast = added ? added.getDefiningOp<CastOp>() : CastOp())

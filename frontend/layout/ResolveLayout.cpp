@@ -418,7 +418,7 @@ void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   if (layout.zero > 1)
-    return; // those of each layer travel in each microbatch
+    return; // each layer's travel in each microbatch
   const bool pays = layout.target.leavesCoresToProducts;
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)

@@ -151,7 +151,8 @@ private:
   // Not so the calls around it, which clear and add up gradients of units: they leave what flows between instances.
   bool isOfInstance(const Call &call, const Program &program) const {
     for (size_t i = 0; i < call.segments.size(); ++i)
-      if (const Binding &binding = call.segments[i]; static_cast<int64_t>(i) != program.frame && program.segmentBytes[i] > 0)
+      if (const Binding &binding = call.segments[i];
+          static_cast<int64_t>(i) != program.frame && program.segmentBytes[i] > 0)
         if (const ByteInterval at = placed(binding, {0, program.segmentBytes[i]});
             binding.slot >= 0 || (!units_.meets(at) && !sums_.meets(at)))
           return true;
@@ -212,7 +213,7 @@ private:
   Problems &problems_;
   ByteMap<int64_t> allocation_; // the call that wrote last
   std::vector<ByteMap<int64_t>> slots_;
-  ByteSet frame_, units_, sums_; // sums_: the gradients, to which a microbatch adds
+  ByteSet frame_, units_, sums_;       // sums_: the gradients, to which a microbatch adds
   int64_t before_ = -1, current_ = -1; // the calls of instances before this one, and this one
   int64_t first_ = 0;
   ChunkFlow out_;

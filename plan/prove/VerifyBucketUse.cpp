@@ -147,7 +147,7 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        for (const StateRole role : {StateRole::value, StateRole::gradient}) // those of units: checkUnits
+        for (const StateRole role : {StateRole::value, StateRole::gradient}) // units: checkUnits
           if (const State *state = bucket.stateOf(role)) {
             const int64_t width = sizeInBytes(state->type);
             stages[place.stage][state->offset + (place.elementOffset + i * place.stride) * width] = {
@@ -216,7 +216,7 @@ private:
   }
   const Plan &plan_;
   const StagePlan &stage_;
-  std::map<std::pair<int64_t, int64_t>, UnitPlace> slices_;                                // by offset and bytes
+  std::map<std::pair<int64_t, int64_t>, UnitPlace> slices_;                         // by offset and bytes
   std::multimap<std::pair<int64_t, int64_t>, std::pair<UnitPlace, int64_t>> views_; // likewise; with the instance
 };
 
@@ -287,25 +287,26 @@ private:
       made = {call_, std::move(possible)};
       return;
     }
-    report("adds to bytes [{}, {}), which are no gradient of its instance in a unit that was cleared for it", view.first,
-           view.first + view.second);
+    report("adds to bytes [{}, {}), which are no gradient of its instance in a unit that was cleared for it",
+           view.first, view.first + view.second);
   }
 
   void accumulate(const UnitPlace &slice, const std::vector<UnitBuffer> &buffers, bool isOther) {
     const UnitBuffer expected = units_.bufferOf(slice.bucket);
     const auto found = active_.find(expected);
-    if (isOther || buffers != std::vector<UnitBuffer>{expected} || found == active_.end() || !found->second.units.contains(slice))
+    if (isOther || buffers != std::vector<UnitBuffer>{expected} || found == active_.end() ||
+        !found->second.units.contains(slice))
       return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", slice.unit,
                     stage_.buckets[slice.bucket].name);
     active_.erase(found);
   }
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
-    problems_.add("stage {} chunk {}: {}{}", index_, chunk_.name(),
-                  call_ ? fmt::format("the call of '{}' for instance {} ", plan_.programs[call_->program].name,
-                                      call_->instance)
-                        : "",
-                  fmt::format(format, std::forward<Args>(args)...));
+    problems_.add(
+        "stage {} chunk {}: {}{}", index_, chunk_.name(),
+        call_ ? fmt::format("the call of '{}' for instance {} ", plan_.programs[call_->program].name, call_->instance)
+              : "",
+        fmt::format(format, std::forward<Args>(args)...));
   }
 
   const Plan &plan_;

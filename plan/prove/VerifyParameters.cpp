@@ -295,12 +295,11 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 
 // Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket.
 int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
-  if (!checks.violations.expect(bucket.units >= 1 && bucket.elements % bucket.units == 0 &&
-                                    (bucket.units == 1 || bucket.isPerUnit()),
-                                place,
-                                "units = {}; expected 1, or of a bucket with a unitGradient a number that divides "
-                                "elements = {}",
-                                bucket.units, bucket.elements))
+  if (!checks.violations.expect(
+          bucket.units >= 1 && bucket.elements % bucket.units == 0 && (bucket.units == 1 || bucket.isPerUnit()), place,
+          "units = {}; expected 1, or of a bucket with a unitGradient a number that divides "
+          "elements = {}",
+          bucket.units, bucket.elements))
     return 0;
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
   int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
@@ -364,8 +363,9 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   verifyRoles(checks, bucket, place);
   for (const State &state : bucket.states) {
     const int64_t elements = state.sliced ? shard
-                             : state.role == StateRole::unitGradient ? bucket.elements / std::max<int64_t>(bucket.units, 1)
-                                                                     : bucket.elements;
+                             : state.role == StateRole::unitGradient
+                                 ? bucket.elements / std::max<int64_t>(bucket.units, 1)
+                                 : bucket.elements;
     Checked bytes = checkedMultiply(elements, sizeInBytes(state.type));
     bool fits = fitsInside(state.offset, bytes, stage.bytes);
     checks.violations.expect(fits && state.offset % kAlignment == 0, place,
@@ -373,7 +373,8 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
-    const bool isKept = bucket.isPerUnit() ? state.role != StateRole::unitGradient : state.role != StateRole::gradientSlice;
+    const bool isKept =
+        bucket.isPerUnit() ? state.role != StateRole::unitGradient : state.role != StateRole::gradientSlice;
     if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});
@@ -401,8 +402,9 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
       verify(ofUnit, mostAtEnd);
       next = ofUnit;
     }
-    checks.violations.expect(content.end <= ofUnit + each, place, "{} [{}, {}) lies in several of its units of {} elements",
-                             content.owner, content.begin, content.end, each);
+    checks.violations.expect(content.end <= ofUnit + each, place,
+                             "{} [{}, {}) lies in several of its units of {} elements", content.owner, content.begin,
+                             content.end, each);
     verify(content.begin, unit);
     next = content.end;
   }

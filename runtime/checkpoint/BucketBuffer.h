@@ -57,9 +57,9 @@ private:
   };
   At at(int64_t element) const;
   int64_t elementBytes_;
-  int64_t unit_, slice_;         // elements of a unit, and of a rank's slice of one
-  int64_t mine_ = 0;             // index in slices_
-  std::vector<int64_t> ranks_;   // ranks that have slices
+  int64_t unit_, slice_;       // elements of a unit, and of a rank's slice of one
+  int64_t mine_ = 0;           // index in slices_
+  std::vector<int64_t> ranks_; // ranks that have slices
   std::vector<std::byte *> slices_;
 };
 

@@ -27,7 +27,7 @@ static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
   const auto has = [part](const plan::State &state) {
     if (state.role == plan::StateRole::unitGradient)
-      return false; // of no use behind a microbatch
+      return false; // behind a microbatch nothing reads it
     if (isGradient(state.role))
       return part == Part::gradients;
     return part == Part::state || (part == Part::weights && state.role != plan::StateRole::optimizer);

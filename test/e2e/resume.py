@@ -97,6 +97,9 @@ class SameLayout(unittest.TestCase):
     def test_bf16(self):
         self.compare("rounded", gpt("rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16"), CORPUS)
 
+    def test_units(self):
+        self.compare("units", gpt("units", "--tp 2 --pp 2 --dp 2 --zero 2 --mbs 1"), CORPUS)
+
     def test_context(self):
         self.compare("context", gpt("context", "--cp 2 --dp 2 --zero 1 --mbs 2"), CORPUS)
 
@@ -170,8 +173,12 @@ class OtherLayout(unittest.TestCase):
 
     def test_dense(self):
         first = gpt("from-3d", "--tp 2 --pp 2 --dp 2 --zero 1 --mbs 1")
-        self.compare(first, [gpt("to-data", "--dp 4 --zero 0 --mbs 2"), gpt("to-context", "--cp 2 --tp 2 --mbs 1"),
+        self.compare(first, [gpt("to-data", "--dp 4 --zero 0 --mbs 2"), gpt("to-units", "--dp 2 --pp 2 --zero 2 --mbs 2"), gpt("to-context", "--cp 2 --tp 2 --mbs 1"),
                              gpt("to-one", "--mbs 2"), gpt("to-stages", "--pp 2 --dp 2 --zero 1 --mbs 1")], CORPUS)
+
+    def test_units(self):
+        first = gpt("from-units", "--tp 2 --dp 2 --zero 2 --mbs 2")
+        self.compare(first, [gpt("to-slices", "--pp 2 --dp 2 --zero 1 --mbs 1"), gpt("to-four", "--dp 4 --zero 2 --mbs 1")], CORPUS)
 
     def test_dtypes(self):
         first = gpt("from-rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16")

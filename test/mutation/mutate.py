@@ -164,7 +164,7 @@ def write_batches(path, plan):
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
 def mutants(plan):
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
-    zeros = zero_results(plan)
+    zeros, cleared = zero_results(plan), unit_gradients(plan)
     yield "virtualStages + 1", (), lambda p: p.update(virtualStages=p["virtualStages"] + 1)
     yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
     yield "globalBatchSize halved", (), lambda p: p.update(globalBatchSize=p["globalBatchSize"] // 2)
@@ -195,7 +195,8 @@ def mutants(plan):
             if not only_shifts(instruction):
                 yield f"{where}: {instruction['op']} dropped", ("programs", p), lambda q, i=i: drop_item(q, "instructions", i)
             for what, change in instruction_mutants(instruction, sizes):
-                yield f"{where}: {what}", (*path, i), change
+                if what != "accumulate flipped" or (p, instruction["operands"][2]["segment"]) not in cleared:
+                    yield f"{where}: {what}", (*path, i), change
         for what, change in program_mutants(program):
             yield f"{program['name']}: {what}", ("programs", p), change
     for n, parameter in enumerate(plan["parameters"]):
@@ -282,6 +283,16 @@ def zero_results(plan):
         results = {stage["resultsOffset"] + offset for offset in zeros}
         found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
                   for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}
+    return found
+
+
+def unit_gradients(plan):
+    """(program, segment) of gradients that are zero before the call: what stores does what adds does."""
+    found = set()
+    for stage in plan["stages"]:
+        units = [(region["offset"], region["offset"] + region["bytes"]) for region in stage["regions"] if region["kind"] == "units"]
+        found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"] for n, bound in enumerate(call["segments"])
+                  if bound["slot"] < 0 and any(begin <= bound["offset"] < end for begin, end in units)}
     return found
 
 

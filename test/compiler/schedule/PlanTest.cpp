@@ -267,6 +267,72 @@ TEST(Plan, StatesThatAStepBindsAreListed) {
   EXPECT_NE(found().find("stage 1: update binds bytes"), std::string::npos) << found();
 }
 
+// One stage with a bucket of two units, of instances 0 and 1, each a parameter of 16 elements, and a chunk that makes their gradients:
+// cleared, made, added, the last instance first. The gradient is at 0, slices at 64 and 128.
+plan::Plan planOfUnits() {
+  using plan::StateRole, plan::DType;
+  enum { kClear, kBlock, kAdd };
+  plan::Plan plan;
+  plan.zero = 2;
+  plan.programs = {{.name = "clear", .segments = {"gradient"}, .segmentBytes = {64}},
+                   {.name = "block", .segments = {"x", "gradient"}, .segmentBytes = {64, 64}},
+                   {.name = "add", .segments = {"gradient", "slice"}, .segmentBytes = {64, 64}}};
+  plan::StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 320;
+  stage.regions = {{"units", 0, 64}, {"gradients", 64, 128}, {"parameters", 192, 128}};
+  stage.rings = {{.name = "x", .bytes = 64}};
+  stage.buckets = {{.name = "layers", .elements = 32, .units = 2, .sharded = true}};
+  stage.buckets[0].states = {{"value", StateRole::value, DType::f32, false, 192},
+                             {"unit_gradient", StateRole::unitGradient, DType::f32, false, 0},
+                             {"gradient_slice", StateRole::gradientSlice, DType::f32, true, 64}};
+  plan::Parameter &w = plan.parameters.emplace_back();
+  w.name = w.tensor = "h.{}.w";
+  w.dims = {{"h", 16, 16, {}}};
+  w.places = {{0, 0, 0, 0, 2, 16}};
+  plan::Chunk &chunk = stage.chunks.emplace_back();
+  chunk.task = plan::Task::backward;
+  chunk.slots = {0};
+  for (int64_t layer : {1, 0}) {
+    chunk.calls.push_back({kClear, layer, 0, {{-1, 0}}});
+    chunk.calls.push_back({kBlock, layer, 0, {{0, 0}, {-1, 0}}});
+    chunk.calls.push_back({kAdd, layer, 0, {{-1, 0}, {-1, 64 + 64 * layer}}});
+  }
+  return plan;
+}
+
+TEST(Plan, UnitsAreClearedMadeAndAdded) {
+  const auto found = [](const plan::Plan &plan) {
+    Problems problems;
+    plan::verifyBucketUse(plan, problems);
+    return std::string(problems.status().message());
+  };
+  const auto refuses = [&](auto &&edit, const char *message) {
+    plan::Plan plan = planOfUnits();
+    edit(plan.stages[0].chunks[0].calls);
+    EXPECT_NE(found(plan).find(message), std::string::npos) << message << "\n" << found(plan);
+  };
+  using Calls = std::vector<plan::Call>;
+  EXPECT_EQ(found(planOfUnits()).find("chunk backward"), std::string::npos) << found(planOfUnits());
+  refuses(
+      [](Calls &calls) { calls.erase(calls.begin()); },
+      "the call of 'block' for instance 1 adds to bytes [0, 64), which are no gradient of its instance in a unit that "
+      "was cleared");
+  refuses(
+      [](Calls &calls) { calls.erase(calls.begin() + 1); },
+      "the call of 'add' for instance 1 adds to the slice of unit 1 of bucket layers what is not this unit's gradient");
+  refuses([](Calls &calls) { calls.erase(calls.begin() + 2); },
+          "the call of 'clear' for instance 0 clears a gradient at 0 before it was added to a slice");
+  refuses([](Calls &calls) { calls.pop_back(); }, "ends with a gradient at 0 that no call has added to a slice");
+  refuses([](Calls &calls) { calls[1].instance = 2; }, "the call of 'block' for instance 2 adds to bytes [0, 64)");
+  refuses([](Calls &calls) { calls[2].segments[1].offset = 64; }, "adds to the slice of unit 0 of bucket layers");
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 2, calls[1]); }, "the call of 'block' for instance 1 adds");
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 3, calls[2]); }, "the call of 'add' for instance 1 adds");
+  refuses([](Calls &calls) { std::swap(calls[0], calls[1]); }, "the call of 'block' for instance 1 adds");
+  plan::Plan half = planOfUnits();
+  half.programs[0].segmentBytes = {32};
+  EXPECT_NE(found(half).find("clears what is not the gradient of one unit"), std::string::npos) << found(half);
+}
+
 // Counts of tokens summed as bf16 are right while they are small.
 TEST(Plan, CollectivesTakeBucketsForWhatTheyAre) {
   plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});

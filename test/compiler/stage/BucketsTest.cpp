@@ -149,7 +149,8 @@ TEST(Buckets, UnitsAreThoseOfInstances) {
     for (size_t s = 0; s < planned->size(); ++s) {
       const StageBuckets &stage = (*planned)[s];
       checkStage(p, int64_t(s), stage);
-      std::map<std::pair<int64_t, int64_t>, std::set<std::pair<int64_t, int64_t>>> users; // of a unit: block, instance
+      std::map<std::pair<int64_t, int64_t>, std::set<std::pair<int64_t, int64_t>>>
+          users; // blocks and instances, by unit
       for (const PlannedPlace &place : stage.places)
         for (int64_t i = 0; i < place.count; ++i) {
           const PlannedBucket &bucket = stage.buckets[place.bucket];

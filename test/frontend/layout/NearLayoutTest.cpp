@@ -133,10 +133,10 @@ TEST(LayoutViolation, HugeWorld) {
 }
 
 TEST(LayoutViolation, RangesAndNames) {
-  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 2, .dtype = "f16", .target = "tpu"}),
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 4, .dtype = "f16", .target = "tpu"}),
             "config.json: --tp 0 is not from 1 to 65536\n"
             "config.json: --pp -1 is not from 1 to 65536\n"
-            "config.json: --zero 2 is not from 0 to 1\n"
+            "config.json: --zero 4 is not from 0 to 2\n"
             "config.json: --dtype f16 is not known\n  possible --dtype: f32, bf16\n"
             "config.json: --target tpu is not known\n  possible --target: cpu, gpu");
 }

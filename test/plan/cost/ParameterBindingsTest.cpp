@@ -74,7 +74,9 @@ private:
 
   void setStage(int64_t number, int64_t bytes, std::vector<plan::Call> calls, std::vector<plan::Repeat> repeats) {
     plan::StagePlan &stage = plan_.stages[number];
-    stage.buckets = {{.name = "all", .elements = bytes / 4}};
+    stage.buckets = {{.name = "all",
+                      .elements = bytes / 4,
+                      .states = {{"value", plan::StateRole::value, plan::DType::f32, false, 0}}}};
     stage.inputs = {{.kind = plan::Input::Kind::tokens, .ring = 2}};
     stage.chunks[0].slots = {2};
     stage.chunks[0].calls = std::move(calls);

@@ -420,7 +420,8 @@ Plan makeUnitPlan() {
   Plan plan = makeSmallPlan();
   plan.zero = 2;
   for (StagePlan &stage : plan.stages) {
-    stateNamed(stage.buckets[0], "gradient") = {"unit_gradient", StateRole::unitGradient, DType::f32, false, stage.bytes};
+    stateNamed(stage.buckets[0], "gradient") = {"unit_gradient", StateRole::unitGradient, DType::f32, false,
+                                                stage.bytes};
     stage.regions.push_back({"units", stage.bytes, 128});
     stage.bytes += 128;
   }
@@ -436,18 +437,18 @@ class VerifyUnits : public Verify {};
 TEST_P(VerifyUnits, RefusesABrokenRule) { refuses(makeUnitPlan(), GetParam()); }
 
 const Broken kUnits[] = {
-    {"None", 0, 0, [](Bucket &bucket) { bucket.units = 0; }, ": units = 0; expected 1, or of a bucket with a unitGradient"},
+    {"None", 0, 0, [](Bucket &bucket) { bucket.units = 0; },
+     ": units = 0; expected 1, or of a bucket with a unitGradient"},
     {"DoNotDivide", 0, 0, [](Bucket &bucket) { bucket.units = 5; }, ": units = 5; expected 1, or of a bucket"},
     {"OfPlain", 0, 1, [](Bucket &bucket) { bucket.units = 2; }, ": units = 2; expected 1, or of a bucket"},
     {"TooSmall", 0, 0, [](Bucket &bucket) { bucket.units = 2; },
      ": elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 would"},
-    {"Level1", [](Plan &plan) { plan.zero = 1; }, "stages[0].buckets[0]: has 1 states of the role unitGradient; expected 0"},
+    {"Level1", [](Plan &plan) { plan.zero = 1; },
+     "stages[0].buckets[0]: has 1 states of the role unitGradient; expected 0"},
     {"NoGradient", 0, 0, [](Bucket &bucket) { removeState(bucket, "unit_gradient"); },
      ": has 0 states of the role unitGradient; expected 1"},
     {"WholeGradient", 0, 0,
-     [](Bucket &bucket) {
-       bucket.states.push_back({"gradient", StateRole::gradient, DType::f32, false, 256});
-     },
+     [](Bucket &bucket) { bucket.states.push_back({"gradient", StateRole::gradient, DType::f32, false, 256}); },
      ": has 1 states of the role gradient; expected 0"},
     {"SliceType", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "gradient_slice").type = DType::bf16; },
      ": 'gradient_slice' is bf16 in slices; expected f32 in slices"},

@@ -80,7 +80,7 @@ const Broken kNumbers[] = {
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
     {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
-    {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0 or 1"},
+    {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0, 1 or 2"},
     {"DType", [](Plan &plan) { plan.dtype = DType::i32; }, "dtype: found i32, expected f32 or bf16"},
     {"GradientType", [](Plan &plan) { plan.gradientType = DType::bf16; },
      "gradientType: found bf16, expected f32 or what dtype says, f32"},
