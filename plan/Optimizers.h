@@ -1,5 +1,5 @@
-// The optimizers: their names, and the numbers by which a run steers them. Update rules (compiler/step/UpdateRules.h) have what they
-// compute and keep.
+// The optimizers: their names, the numbers by which a run steers them, and what they keep. Update rules
+// (compiler/step/UpdateRules.h) have what they compute.
 #pragma once
 
 #include "plan/Reflection.h"
@@ -29,5 +29,18 @@ inline constexpr auto kOptimizerNumbers =
                                     {Optimizer::sgd, "momentum", "--sgd-momentum", 0.9, true},
                                     {Optimizer::lion, "lion_beta1", "--lion-beta1", 0.95, true},
                                     {Optimizer::lion, "lion_beta2", "--lion-beta2", 0.98, true}});
+
+// A state that an optimizer keeps of each element: f32, zeros at first. Names are PyTorch's; a checkpoint has them as
+// state.TENSOR.NAME.
+struct OptimizerState {
+  Optimizer of;
+  std::string_view name;
+};
+
+// States of an optimizer are in the order of operands and results of its op.
+inline constexpr auto kOptimizerStates = std::to_array<OptimizerState>({{Optimizer::adamw, "exp_avg"},
+                                                                        {Optimizer::adamw, "exp_avg_sq"},
+                                                                        {Optimizer::sgd, "momentum_buffer"},
+                                                                        {Optimizer::lion, "exp_avg"}});
 
 } // namespace mgc::plan

@@ -146,6 +146,7 @@ private:
       size_t bucket;
       Checked begin, end;
     };
+    const std::vector<SmallVector<Instances, 2>> instances = instancesOfBuckets();
     std::vector<Placed> placed;
     Checked most = 0;
     for (size_t b = 0; b < out_.buckets.size(); ++b) {
@@ -156,7 +157,7 @@ private:
       const Checked bytes = checkedMultiply(bucket.unitElements(), plan::sizeInBytes(state.type));
       Checked begin = 0;
       for (const Placed &other : placed) // in the order of their places
-        if (haveOneInstance(b, other.bucket) && begin && other.begin &&
+        if (haveOneInstance(instances[b], instances[other.bucket]) && begin && other.begin &&
             *other.begin < checkedAdd(begin, bytes).value_or(std::numeric_limits<int64_t>::max()))
           begin = std::max(*begin, other.end.value_or(*begin));
       const Checked end = checkedAdd(checkedAdd(begin, bytes), plan::kAlignment - 1);
@@ -168,17 +169,27 @@ private:
     take(most);
   }
 
-  bool haveOneInstance(size_t one, size_t other) {
-    const auto placesOf = [&](size_t bucket) {
-      return llvm::filter_to_vector(stage_.all<PlaceOp>(),
-                                    [&](PlaceOp place) { return size_t(place.getBucket()) == bucket; });
-    };
-    for (PlaceOp a : placesOf(one))
-      for (PlaceOp b : placesOf(other))
-        if (a.getBlock() == b.getBlock() && a.getFirst() < b.getFirst() + b.getCount() &&
-            b.getFirst() < a.getFirst() + a.getCount())
-          return true;
-    return false;
+  // Instances first .. end - 1 of a block.
+  struct Instances {
+    StringRef block;
+    int64_t first, end;
+    bool operator==(const Instances &) const = default;
+  };
+  // Instances that have parameters of each bucket.
+  std::vector<SmallVector<Instances, 2>> instancesOfBuckets() {
+    std::vector<SmallVector<Instances, 2>> all(out_.buckets.size());
+    for (PlaceOp place : stage_.all<PlaceOp>())
+      if (const Instances one{place.getBlock(), int64_t(place.getFirst()),
+                              int64_t(place.getFirst() + place.getCount())};
+          !llvm::is_contained(all[place.getBucket()], one))
+        all[place.getBucket()].push_back(one);
+    return all;
+  }
+  static bool haveOneInstance(ArrayRef<Instances> some, ArrayRef<Instances> others) {
+    return llvm::any_of(some, [&](const Instances &a) {
+      return llvm::any_of(others,
+                          [&](const Instances &b) { return a.block == b.block && a.first < b.end && b.first < a.end; });
+    });
   }
 
   // All microbatches of each kind of data that the stage's functions read; positions are the same for all.

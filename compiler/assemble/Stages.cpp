@@ -55,6 +55,9 @@ public:
       : stage_(stage.op), layouts_(stage.chunks), schedule_(stage.schedule), memory_(stage.memory), context_(context) {
     for (PlaceOp place : stage_.all<PlaceOp>())
       places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
+    for (UnitOp unit : stage_.all<UnitOp>())
+      units_[unit.getBucket()] = unit;
+    buckets_ = stage_.all<BucketOp>();
   }
 
   plan::StagePlan run() {
@@ -210,36 +213,28 @@ private:
 
   // The call, and around it those of the units that it makes gradients of.
   void addCalls(const Caller &caller) {
-    std::vector<UnitOp> units;
-    for (UnitOp unit : stage_.all<UnitOp>())
-      if (unitOf(caller, unit.getBucket()) >= 0)
-        units.push_back(unit);
-    for (UnitOp unit : units)
-      caller.chunk.calls.push_back(unitCall(caller, unit.getClear(), unit.getBucket()));
-    caller.chunk.calls.push_back(makeCall(caller));
-    for (UnitOp unit : units)
-      caller.chunk.calls.push_back(unitCall(caller, unit.getAccumulate(), unit.getBucket()));
-  }
-
-  // The unit of the bucket that the function makes gradients of; -1: none.
-  int64_t unitOf(const Caller &caller, int64_t bucket) {
+    std::map<int64_t, int64_t> made; // unit, by bucket
     for (const BlockFunction::Result &result : caller.function.results)
       if (result.kind == BlockFunction::ResultKind::grad)
-        if (const InBucket in = placeOf(instanceOf(caller), result.index); in.bucket == bucket)
-          return in.element / memory_.buckets[bucket].unitElements();
-    return -1;
+        if (const InBucket in = placeOf(instanceOf(caller), result.index); units_.contains(in.bucket))
+          made[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
+    for (const auto &[bucket, unit] : made)
+      caller.chunk.calls.push_back(unitCall(caller, units_.at(bucket).getClear(), bucket, unit));
+    caller.chunk.calls.push_back(makeCall(caller));
+    for (const auto &[bucket, unit] : made)
+      caller.chunk.calls.push_back(unitCall(caller, units_.at(bucket).getAccumulate(), bucket, unit));
   }
 
-  plan::Call unitCall(const Caller &caller, StringRef functionName, int64_t bucket) {
+  plan::Call unitCall(const Caller &caller, StringRef functionName, int64_t bucket, int64_t unit) {
     plan::Call call = stepCall(functionName);
     call.instance = instanceOf(caller).number;
     const plan::Bucket &of = memory_.buckets[bucket];
     const plan::State &slices = *of.stateOf(plan::StateRole::gradientSlice);
     const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-    const int64_t ranks = mesh.sizeOf(stage_.all<BucketOp>()[bucket].getData());
+    const int64_t ranks = mesh.sizeOf(BucketOp(buckets_[bucket]).getData());
     for (plan::Binding &binding : call.segments)
       if (binding.offset == slices.offset)
-        binding.offset += unitOf(caller, bucket) * (of.unitElements() / ranks) * plan::sizeInBytes(slices.type);
+        binding.offset += unit * (of.unitElements() / ranks) * plan::sizeInBytes(slices.type);
       else if (binding.offset == memory_.frame)
         binding.offset = memory_.frameOf(caller.chunk.task);
     return call;
@@ -352,6 +347,8 @@ private:
   const StageMemory &memory_;
   const StageContext &context_;
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
+  std::map<int64_t, UnitOp> units_;                                        // by bucket
+  SmallVector<BucketOp> buckets_;
   std::map<std::string, int64_t> ringOfData_;
   std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
   int64_t firstRing_ = 0;                                              // first ring of the schedule

@@ -2,6 +2,8 @@
 #include "compiler/step/UpdateRules.h"
 #include "plan/Optimizers.h"
 
+#include <array>
+
 using namespace mlir;
 
 namespace mgc {
@@ -31,26 +33,35 @@ Operation *buildRouterBias(OpBuilder &builder, Location loc, const UpdateOperand
                                BucketOp(o.bucket).getMeanLoadAttr());
 }
 
-constexpr StringLiteral kMoments[] = {"exp_avg", "exp_avg_sq"}, kMomentum[] = {"momentum_buffer"},
-                        kMoment[] = {"exp_avg"};
+UpdateRule trainedBy(plan::Optimizer optimizer,
+                     Operation *(*build)(OpBuilder &builder, Location loc, const UpdateOperands &operands)) {
+  UpdateRule rule{nameOf(optimizer), plan::BucketUse::trained, /*hasGradients=*/true, /*isInNorm=*/true, {}, build};
+  for (const plan::OptimizerState &state : plan::kOptimizerStates)
+    if (state.of == optimizer)
+      rule.states.push_back(state.name);
+  return rule;
+}
 
-// Rules of trained parameters have the names of plan::Optimizer.
-const UpdateRule kRules[] = {
-    {"adamw", plan::BucketUse::trained, /*hasGradients=*/true, /*isInNorm=*/true, kMoments, buildAdamW},
-    {"sgd", plan::BucketUse::trained, true, true, kMomentum, buildSgd},
-    {"lion", plan::BucketUse::trained, true, true, kMoment, buildLion},
-    {"router_bias", plan::BucketUse::routerBias, true, false, {}, buildRouterBias},
-    {"load_counter", plan::BucketUse::loadCounter, true, false, {}, nullptr},
-    {"frozen", plan::BucketUse::frozen, false, false, {}, nullptr}};
+// In the order of plan::Optimizer.
+constexpr std::array kTrained = {buildAdamW, buildSgd, buildLion};
+static_assert(kTrained.size() == plan::enumNames<plan::Optimizer>.size());
 
 } // namespace
 
 const UpdateRule &ruleOf(BucketOp bucket) {
-  const auto optimizer = nameOf(trainingOf(bucket->getParentOfType<ModuleOp>()).optimizer);
-  return *llvm::find_if(kRules, [&](const UpdateRule &rule) {
-    return StringRef(nameOf(rule.use)) == bucket.getUse() &&
-           (rule.use != plan::BucketUse::trained || rule.name == StringRef(optimizer));
-  });
+  static const std::vector<UpdateRule> trained = [] {
+    std::vector<UpdateRule> rules;
+    for (size_t i = 0; i < kTrained.size(); ++i)
+      rules.push_back(trainedBy(plan::Optimizer(i), kTrained[i]));
+    return rules;
+  }();
+  static const UpdateRule others[] = {{"router_bias", plan::BucketUse::routerBias, true, false, {}, buildRouterBias},
+                                      {"load_counter", plan::BucketUse::loadCounter, true, false, {}, nullptr},
+                                      {"frozen", plan::BucketUse::frozen, false, false, {}, nullptr}};
+  const auto *other =
+      llvm::find_if(others, [&](const UpdateRule &rule) { return StringRef(nameOf(rule.use)) == bucket.getUse(); });
+  return other != std::end(others) ? *other
+                                   : trained[size_t(trainingOf(bucket->getParentOfType<ModuleOp>()).optimizer)];
 }
 
 } // namespace mgc

@@ -17,13 +17,11 @@ struct UpdateOperands {
 };
 
 struct UpdateRule {
-  llvm::StringLiteral name;
+  llvm::StringRef name;
   plan::BucketUse use;
-  bool hasGradients; // or load in their place
-  bool isInNorm;     // the gradients are clipped, with all others
-  // States that it keeps of each parameter, in the order of operands and results of the op: f32, zeros at first. Names are PyTorch's; a
-  // checkpoint has them as state.TENSOR.NAME.
-  llvm::ArrayRef<llvm::StringLiteral> states;
+  bool hasGradients;                   // or load in their place
+  bool isInNorm;                       // the gradients are clipped, with all others
+  std::vector<llvm::StringRef> states; // plan::kOptimizerStates of it
   // The op whose results are the new value and states; null: nothing updates the values.
   mlir::Operation *(*build)(mlir::OpBuilder &builder, mlir::Location loc, const UpdateOperands &operands);
 };

@@ -200,8 +200,10 @@ public:
   }
 
 private:
-  LogicalResult verifyFunction(StringRef symbol, plan::Task task) {
+  LogicalResult verifyTask(StringRef symbol, plan::Task task) {
     auto op = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
+    if (!op)
+      return stage_.emitOpError() << "runs " << symbol << ", which is no function (step_c2)";
     if (taskOf(op) != task)
       return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its " << kPassAttr
                                   << " is " << op->getAttr(kPassAttr) << " (step_c2)";
@@ -209,7 +211,13 @@ private:
     if (phase && phase == "stage" && isLocal(op))
       return errorIn(op) << "has " << kTypeAttr << " on its arguments and results, as mg-local writes it; expected a "
                          << "function in sharded form in the phase stage (step_c2)";
-    StepFunction function(stage_, op);
+    return success();
+  }
+
+  LogicalResult verifyFunction(StringRef symbol, plan::Task task) {
+    if (failed(verifyTask(symbol, task)))
+      return failure();
+    StepFunction function(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
     if (failed(verifyBindings(function, task)))
       return failure();
     switch (task) {
@@ -390,6 +398,9 @@ private:
     const auto functionOf = [&](StringRef symbol) {
       return StepFunction(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
     };
+    for (StringRef symbol : {unit.getClear(), unit.getAccumulate()})
+      if (failed(verifyTask(symbol, plan::Task::gradients)))
+        return failure();
     const BucketTypes types(buckets_[index], mesh_);
     const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
     const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
@@ -404,7 +415,10 @@ private:
                                   << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type "
                                   << type << " (step_c7)";
       }
-      return success(found.size() == expected.size());
+      if (found.size() == expected.size())
+        return success();
+      return function.error() << "has " << found.size() << " " << what << "s; expected " << expected.size()
+                              << " (step_c7)";
     };
     if (failed(verifyBound(clear, StepFunction::kArgument, {})) ||
         failed(verifyBound(clear, StepFunction::kResult, {{gradient, types.unitGradient()}})) ||

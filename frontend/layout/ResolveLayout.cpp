@@ -497,8 +497,11 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
-  add((asked.overlapGradReduce.value_or(false) || asked.bucketSize) && !oneReplica && layout.zero > 1,
-      &LayoutOptions::overlapGradReduce, "with --zero 2 the gradients of each layer are reduced in each microbatch");
+  const std::string inMicrobatches =
+      "with --zero 2 the gradients of each layer are reduced in each microbatch, behind it";
+  add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1, &LayoutOptions::overlapGradReduce,
+      inMicrobatches);
+  add(asked.bucketSize && !oneReplica && layout.zero > 1, &LayoutOptions::bucketSize, inMicrobatches);
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.contextHierarchy && hierarchyOf(layout).empty(), &LayoutOptions::contextHierarchy,

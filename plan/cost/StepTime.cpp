@@ -98,14 +98,27 @@ void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const Chun
 
 struct StageWork {
   ProgramTime layers;    // forward and backward
+  ProgramTime units;     // part of them: what clears and reduces gradients of units, ZeRO-2
   ProgramTime step;      // begin, reduce, update
   ProgramTime gradients; // on a stream of its own
   double busy() const { return layers.seconds() + step.seconds(); }
 };
 
-StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks, const ChunkPairs &pairs) {
+// Whether a call of a microbatch binds nothing of it, as those that clear and reduce gradients of units.
+bool isOfUnit(const plan::Call &call) {
+  return std::ranges::all_of(call.segments, [](const plan::Binding &binding) { return binding.slot < 0; });
+}
+
+StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
+                 const std::vector<ProgramTime> &programs, const ChunkPairs &pairs) {
   const std::vector<int64_t> runs = runsOfChunks(stage);
   StageWork work;
+  for (size_t i = 0; i < stage.chunks.size(); ++i)
+    if (isPerMicrobatch(stage.chunks[i].task))
+      forEachCall(stage.chunks[i], [&](const plan::Call &call, int64_t times) {
+        if (isOfUnit(call))
+          work.units += programs[call.program] * double(times * runs[i]);
+      });
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Task task = stage.chunks[i].task;
     ProgramTime &sum = isPerMicrobatch(task) ? work.layers : task == Task::gradients ? work.gradients : work.step;
@@ -122,22 +135,24 @@ StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
 void addParts(StepCost &cost, const StageWork &work, double share) {
   StepParts &parts = cost.parts;
   const auto context = size_t(plan::AxisRole::sequence);
-  parts.products += share * work.layers.products;
-  parts.attention += share * work.layers.attention;
-  parts.rows += share * work.layers.rows;
-  parts.moves += share * work.layers.moves;
-  parts.context += share * work.layers.exposed[context];
+  ProgramTime layers = work.layers;
+  layers += work.units * -1.0;
+  parts.products += share * layers.products;
+  parts.attention += share * layers.attention;
+  parts.rows += share * layers.rows;
+  parts.moves += share * layers.moves;
+  parts.context += share * layers.exposed[context];
   // Layers talk over the ranks of data for their experts alone, whose tokens are gathered where rows do not travel.
   const auto ofExperts = [](const auto &seconds) {
     return seconds[kRowExchanges] + seconds[size_t(plan::AxisRole::data)];
   };
-  const double exposed = ofExperts(work.layers.exposed), hidden = ofExperts(work.layers.hidden);
+  const double exposed = ofExperts(layers.exposed), hidden = ofExperts(layers.hidden);
   parts.experts += share * exposed;
-  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] - exposed);
-  parts.gradients += share * total(work.step.exposed);
-  parts.optimizer += share * work.step.compute();
+  parts.tensor += share * (total(layers.exposed) - layers.exposed[context] - exposed);
+  parts.gradients += share * (total(work.step.exposed) + total(work.units.exposed));
+  parts.optimizer += share * (work.step.compute() + work.units.compute());
   cost.hiddenExchanges += share * hidden;
-  cost.hiddenLayers += share * (total(work.layers.hidden) - hidden);
+  cost.hiddenLayers += share * (total(layers.hidden) - hidden);
   cost.hiddenGradients += share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }
 
@@ -207,9 +222,10 @@ StepCost predict(const Plan &plan, const Machine &machine) {
   StepCost cost;
   cost.timing = simulate(solution, costs);
   cost.seconds = cost.timing.makespan;
+  const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
+    const StageWork work = workOf(plan.stages[stage], times[stage], programs, pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});

@@ -54,7 +54,8 @@ private:
   void run(const Call &call, int64_t number) {
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
-    if (isOfInstance(call, program))
+    const bool isInstance = isOfInstance(call, program);
+    if (isInstance)
       before_ = std::exchange(current_, number);
     verifyApart(call, program, flow);
     verifyFrame(call, program, number);
@@ -66,6 +67,8 @@ private:
     for (size_t i = 0; i < flow.segments.size(); ++i)
       for (ByteInterval range : flow.segments[i].writes.ranges())
         write(call.segments[i], range, program, number);
+    if (!isInstance)
+      forgetUnits(call, flow);
     if (program.frame >= 0) // no later call may read the frame's contents
       contentsOf(call.segments[program.frame])
           .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kNoCall);
@@ -127,6 +130,14 @@ private:
     if (isInFrame(binding, at, program, number) || isInUnits(binding, at, program, number))
       out_.frame.add(at);
     contentsOf(binding).set(at, number);
+  }
+
+  // A gradient that was added to a slice is of no use: only what the next clear writes is defined.
+  void forgetUnits(const Call &call, const ProgramFlow &flow) {
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      for (ByteInterval range : flow.segments[i].reads.ranges())
+        if (const ByteInterval at = placed(call.segments[i], range); call.segments[i].slot < 0 && units_.contains(at))
+          allocation_.set(at, kNoCall);
   }
 
   // Gradients of units are made and added to slices within a run.

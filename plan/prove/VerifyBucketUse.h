@@ -7,7 +7,8 @@
 namespace mgc::plan {
 
 // begin, which zeroes, and reduce bind each gradient whole, update each buffer; calls of a microbatch bind whole parameters
-// and gradients, those of their instance; collectives at the end of a step have the type of the buffers that they work on. In: a plan that passed verifyPlan.
+// and gradients, those of their instance, and use units as VerifyUnits.h says; all that the step's end binds in the regions of states
+// is a state; collectives have the type of the buffers that they work on. In: a plan that passed verifyPlan.
 void verifyBucketUse(const Plan &plan, Problems &problems);
 
 } // namespace mgc::plan

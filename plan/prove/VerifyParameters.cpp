@@ -2,6 +2,7 @@
 #include "plan/prove/VerifyParts.h"
 
 #include "plan/Expand.h"
+#include "plan/Optimizers.h"
 
 #include <cmath>
 #include <fmt/ranges.h>
@@ -306,7 +307,7 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
   checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
   checks.violations.expect(bucket.unitElements() % unit == 0, place,
                            "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
-                           bucket.elements, ranks, Checked(unit * bucket.units).value_or(unit));
+                           bucket.elements, ranks, checkedMultiply(unit, bucket.units).value_or(unit));
   return bucket.elements / ranks;
 }
 
@@ -332,13 +333,23 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");
   expect(StateRole::master, hasMasters(checks.plan, bucket), DType::f32, bucket.sharded, "");
   std::set<std::string> names;
+  std::vector<std::string_view> kept, expected;
   for (const State &state : bucket.states) {
     checks.violations.expect(names.insert(state.name).second, place, "has two states '{}'", state.name);
-    checks.violations.expect(state.role != StateRole::optimizer ||
-                                 (bucket.use == BucketUse::trained && state.sliced == bucket.sharded),
-                             place, "'{}' is of the role optimizer{}, but use = {} and sharded = {}", state.name,
-                             state.sliced ? " in slices" : "", nameOf(bucket.use), bucket.sharded);
+    if (state.role != StateRole::optimizer)
+      continue;
+    kept.push_back(state.name);
+    checks.violations.expect(state.type == DType::f32 && state.sliced == bucket.sharded, place,
+                             "'{}' is {}{}; expected {}{}", state.name, nameOf(state.type),
+                             state.sliced ? " in slices" : "", nameOf(DType::f32), bucket.sharded ? " in slices" : "");
   }
+  for (const OptimizerState &state : kOptimizerStates)
+    if (state.of == checks.plan.optimizer && bucket.use == BucketUse::trained)
+      expected.push_back(state.name);
+  checks.violations.expect(kept == expected, place,
+                           "use = {} and optimizer = {}, but the states of the role optimizer are [{}]; expected [{}]",
+                           nameOf(bucket.use), nameOf(checks.plan.optimizer), fmt::join(kept, ", "),
+                           fmt::join(expected, ", "));
 }
 
 void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
@@ -402,7 +413,7 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
       verify(ofUnit, mostAtEnd);
       next = ofUnit;
     }
-    checks.violations.expect(content.end <= ofUnit + each, place,
+    checks.violations.expect(content.end - ofUnit <= each, place,
                              "{} [{}, {}) lies in several of its units of {} elements", content.owner, content.begin,
                              content.end, each);
     verify(content.begin, unit);

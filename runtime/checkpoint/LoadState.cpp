@@ -44,7 +44,8 @@ Status verifyStateFits(const Plan &plan, const StateReader &checkpoint, StatePar
                     "  {}: not in the plan", entry.first);
   return problems.empty() ? Status::ok()
                           : errorf("{}: {} tensors do not fit the plan; expected a checkpoint of the same model and "
-                                   "optimizer, with the same parts frozen\n{}",
+                                   "optimizer, with the same parts frozen; --finetune begins anew with its "
+                                   "weights\n{}",
                                    checkpoint.path(), problems.count(), problems.text());
 }
 

@@ -23,7 +23,8 @@ Status verifyAlike(const plan::Plan &found, const plan::Plan &whole, int64_t siz
   const bool isSame = found.mesh == whole.mesh && found.modelConfig == whole.modelConfig &&
                       found.modelType == whole.modelType && found.sequenceLength == whole.sequenceLength &&
                       found.target == whole.target && found.dtype == whole.dtype && found.zero == whole.zero &&
-                      found.objective == whole.objective && found.vocabulary == whole.vocabulary;
+                      found.optimizer == whole.optimizer && found.objective == whole.objective &&
+                      found.vocabulary == whole.vocabulary;
   return isSame ? Status::ok() : Status::error("it is of another model or layout than the plan of the global batch");
 }
 

@@ -158,7 +158,9 @@ Result<std::vector<std::string>> verifyContinues(const TrainingStart &start, con
                     problems);
   for (const std::string &change : changesOf(settingsOf(plan, plan::Setting::Resume::refused, there), there.plan))
     if (!options.ignoreConfig)
-      problems.add("  {} of another plan; --ignore-config goes on with that of this plan", change);
+      problems.add("  {} of another plan; --ignore-config goes on with that of this plan where what the optimizer "
+                   "keeps fits, --finetune begins anew with the weights",
+                   change);
     else
       notes.push_back(change);
   const auto note = [&](const Settings &found, const Settings &expected) {

@@ -61,15 +61,16 @@ std::string precisionText(const plan::Plan &plan) {
 // "adamw keeps master, exp_avg, exp_avg_sq: ZeRO-1, a slice on each data rank".
 std::string optimizerText(const plan::Plan &plan) {
   std::vector<std::string> kept;
+  bool isSliced = false;
   for (const plan::StagePlan &stage : plan.stages)
     for (const plan::Bucket &bucket : stage.buckets)
       for (const plan::State &state : bucket.states)
         if ((state.role == plan::StateRole::master || state.role == plan::StateRole::optimizer) &&
             std::ranges::find(kept, state.name) == kept.end())
-          kept.push_back(state.name);
+          kept.push_back(state.name), isSliced |= state.sliced;
   return fmt::format("{} keeps {}: {}", nameOf(plan.optimizer),
                      kept.empty() ? "nothing" : fmt::to_string(fmt::join(kept, ", ")),
-                     plan.zero ? fmt::format("ZeRO-{}, a slice on each data rank", plan.zero) : "replicated");
+                     isSliced ? fmt::format("ZeRO-{}, a slice on each data rank", plan.zero) : "replicated");
 }
 
 void printModel(const plan::Plan &plan) {

@@ -258,6 +258,10 @@ static LogicalResult verifyPacked(Operation *op, Value vector, ValueRange scalar
 }
 
 LogicalResult BucketOp::verify() {
+  const int64_t units = getUnits(), elements = getElements();
+  if (units < 1 || elements % units != 0 || (units > 1 && !getPerUnit()))
+    return emitOpError() << units << " units of " << elements
+                         << " elements; expected 1, or with perUnit a number that divides these (bucket_c2)";
   if (llvm::is_contained(plan::enumNames<plan::BucketUse>, std::string_view(getUse())))
     return success();
   return emitOpError() << "use = '" << getUse() << "'; expected one of "

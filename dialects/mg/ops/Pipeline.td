@@ -44,6 +44,7 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     With `perUnit` (ZeRO-2) blocks add to the gradient of one of the `units` at a time, which `mg.unit` adds up.
 
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
+    2. units is 1, or with perUnit a number that divides elements (bucket_c2)
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
@@ -89,7 +90,9 @@ def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
     Before the call `clear` zeroes the unit's gradient, behind it `accumulate` reduces it over the data axes and adds it to
     the rank's slice.
 
-        mg.unit bucket 3 clear @clear.0.3 accumulate @accumulate.0.3
+        mg.unit bucket 3 clear @gradients.clear.0.3 accumulate @gradients.unit.0.3
+
+    The form of both is proved with that of the step (step_c7, compiler/step/VerifyStepForm.h).
   }];
   let arguments = (ins I64Attr:$bucket, FlatSymbolRefAttr:$clear, FlatSymbolRefAttr:$accumulate);
   let assemblyFormat = "`bucket` $bucket `clear` $clear `accumulate` $accumulate attr-dict";

@@ -328,6 +328,15 @@ TEST(Plan, UnitsAreClearedMadeAndAdded) {
   refuses([](Calls &calls) { calls.insert(calls.begin() + 2, calls[1]); }, "the call of 'block' for instance 1 adds");
   refuses([](Calls &calls) { calls.insert(calls.begin() + 3, calls[2]); }, "the call of 'add' for instance 1 adds");
   refuses([](Calls &calls) { std::swap(calls[0], calls[1]); }, "the call of 'block' for instance 1 adds");
+  plan::Plan none = planOfUnits();
+  none.stages[0].chunks[0].calls.resize(3);
+  EXPECT_NE(found(none).find("no call adds a gradient to the slice of unit 0 of bucket layers"), std::string::npos)
+      << found(none);
+  plan::Plan both = planOfUnits();
+  both.programs[2].segments.push_back("other"), both.programs[2].segmentBytes.push_back(64);
+  both.stages[0].chunks[0].calls[2].segments.push_back({-1, 64});
+  EXPECT_NE(found(both).find("the call of 'add' for instance 1 adds to the slice of unit"), std::string::npos)
+      << found(both);
   plan::Plan half = planOfUnits();
   half.programs[0].segmentBytes = {32};
   EXPECT_NE(found(half).find("clears what is not the gradient of one unit"), std::string::npos) << found(half);

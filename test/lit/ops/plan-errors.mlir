@@ -128,6 +128,11 @@ mg.stage 0 begin @f reduce @f update @f {
 }
 
 mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{3 units of 32 elements; expected 1, or with perUnit a number that divides these (bucket_c2)}}
+  mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>, units = 3 : i64, perUnit}
+}
+
+mg.stage 0 begin @f reduce @f update @f {
   // expected-error@+1 {{use = 'thawed'; expected one of trained, routerBias, loadCounter, frozen (bucket_c1)}}
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>, use = "thawed"}
 }

@@ -1,4 +1,5 @@
 // Rules of parameters and of the buckets that hold them, in f32 and in bf16.
+#include "plan/Optimizers.h"
 #include "test/plan/States.h"
 #include "test/plan/prove/BrokenPlans.h"
 
@@ -242,9 +243,23 @@ const Broken kBuckets[] = {
        bucket.meanLoad = 4;
        bucket.use = BucketUse::routerBias;
      },
-     ": 'exp_avg' is of the role optimizer, but use = routerBias and sharded = false"},
+     ": use = routerBias and optimizer = adamw, but the states of the role optimizer are [exp_avg, exp_avg_sq]; "
+     "expected []"},
+    {"MomentType", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg").type = DType::bf16; },
+     ": 'exp_avg' is bf16; expected f32"},
+    {"OtherOptimizer", [](Plan &plan) { plan.optimizer = Optimizer::sgd; },
+     "stages[0].buckets[0]: use = trained and optimizer = sgd, but the states of the role optimizer are [exp_avg, "
+     "exp_avg_sq]; expected [momentum_buffer]"},
+    {"MomentsExchanged", 0, 1,
+     [](Bucket &bucket) {
+       stateNamed(bucket, "exp_avg").name = "m";
+       stateNamed(bucket, "exp_avg_sq").name = "exp_avg";
+       stateNamed(bucket, "m").name = "exp_avg_sq";
+     },
+     ": use = trained and optimizer = adamw, but the states of the role optimizer are [exp_avg_sq, exp_avg]; expected "
+     "[exp_avg, exp_avg_sq]"},
     {"MomentInSlices", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg").sliced = true; },
-     ": 'exp_avg' is of the role optimizer in slices, but use = trained and sharded = false"},
+     ": 'exp_avg' is f32 in slices; expected f32"},
     {"StateTwice", 0, 1, [](Bucket &bucket) { stateNamed(bucket, "exp_avg_sq").name = "exp_avg"; },
      ": has two states 'exp_avg'"},
     {"NoValues", 0, 1, [](Bucket &bucket) { removeState(bucket, "value"); },
@@ -404,7 +419,7 @@ const Broken kFrozen[] = {
      ": has 1 states of the role gradient; expected 0, as it is frozen"},
     {"Moments", 0, 1,
      [](Bucket &bucket) { bucket.states.push_back({"exp_avg", StateRole::optimizer, DType::f32, false, 768}); },
-     ": 'exp_avg' is of the role optimizer, but use = frozen and sharded = false"},
+     ": use = frozen and optimizer = adamw, but the states of the role optimizer are [exp_avg]; expected []"},
     {"Masters", 0, 1,
      [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 768}); },
      ": has 1 states of the role master; expected 0"},
