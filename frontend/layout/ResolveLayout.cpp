@@ -417,10 +417,14 @@ void LayoutResolver::resolveTypes() {
 void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
-  if (layout.zero > 1)
-    return; // each layer's travel in each microbatch
   const bool pays = layout.target.leavesCoresToProducts;
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
+  if (layout.zero > 1) {
+    if (!overlap)
+      record(flagOf(&LayoutOptions::overlapGradReduce), "false",
+             fmt::format("--zero {} reduces the gradients of each layer behind it", layout.zero));
+    return;
+  }
   if (!overlap)
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the backward" : "ranks compute with all their cores");
