@@ -91,14 +91,8 @@ static Parameter ofInstance(const Parameter &all, int64_t instance) {
 
 bool isNumbered(const Parameter &parameter) { return parameter.name.find("{}") != std::string::npos; }
 
-int64_t shardElements(const Plan &plan, const Bucket &bucket) {
-  return bucket.sharded ? bucket.elements / groupSize(plan.mesh, bucket.dataAxes) : bucket.elements;
-}
-
 int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state) {
-  if (state.role == StateRole::unitGradient)
-    return bucket.unitElements();
-  return state.sliced ? shardElements(plan, bucket) : bucket.elements;
+  return bucket.elementsOf(state, state.sliced ? groupSize(plan.mesh, bucket.dataAxes) : 1);
 }
 
 int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state) {

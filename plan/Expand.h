@@ -61,8 +61,6 @@ int64_t instanceCount(const Parameter &parameter); // different ones
 // Whether its name has the instance's number, "{}".
 bool isNumbered(const Parameter &parameter);
 
-// Elements of a bucket that one rank owns: its slice of a sharded one, else all.
-int64_t shardElements(const Plan &plan, const Bucket &bucket);
 // Elements and bytes that a rank has of a state of the bucket.
 int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state);
 int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state);

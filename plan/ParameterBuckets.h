@@ -142,9 +142,12 @@ struct Bucket {
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
   // At the end of a step.
   bool isReduced() const { return !reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty(); }
-  // The first state of the role; null: there is none.
-  const State *stateOf(StateRole role) const;
-  int64_t offsetOf(StateRole role) const; // -1: there is none
+  // Elements that a rank has of the state; `ranks` share the slices.
+  int64_t elementsOf(const State &state, int64_t ranks) const;
+  // Null: there is none.
+  const State *stateNamed(std::string_view name) const;
+  const State *stateOf(StateRole role) const; // the first
+  int64_t offsetOf(StateRole role) const;     // -1: there is none
   bool has(StateRole role) const { return stateOf(role) != nullptr; }
   // The rank's part of the gradient once it is complete; null: there is none.
   const State *completeGradient() const;

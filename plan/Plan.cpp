@@ -75,6 +75,15 @@ bool isCounter(const Plan &plan, const Parameter &parameter) { return bucketOf(p
 
 bool isFrozen(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).isFrozen(); }
 
+int64_t Bucket::elementsOf(const State &state, int64_t ranks) const {
+  return state.role == StateRole::unitGradient ? unitElements() : state.sliced ? elements / ranks : elements;
+}
+
+const State *Bucket::stateNamed(std::string_view name) const {
+  const auto found = std::ranges::find(states, name, &State::name);
+  return found == states.end() ? nullptr : &*found;
+}
+
 const State *Bucket::stateOf(StateRole role) const {
   const auto found = std::ranges::find(states, role, &State::role);
   return found == states.end() ? nullptr : &*found;
@@ -89,13 +98,15 @@ const State *Bucket::completeGradient() const {
   return stateOf(sharded ? StateRole::gradientSlice : StateRole::gradient);
 }
 
-DType valueType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.dtype; }
-
-bool hasMasters(const Plan &plan, const Bucket &bucket) {
-  return !bucket.isFrozen() && valueType(plan, bucket) == DType::bf16;
+bool isOfUnit(const StagePlan &stage, const Call &call) {
+  const auto isInUnits = [&](const Binding &binding) {
+    return std::ranges::any_of(stage.regions, [&](const Region &region) {
+      return region.kind == "units" && region.offset <= binding.offset && binding.offset < region.offset + region.bytes;
+    });
+  };
+  return std::ranges::all_of(call.segments, [](const Binding &binding) { return binding.slot < 0; }) &&
+         std::ranges::any_of(call.segments, isInUnits);
 }
-
-DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.gradientType; }
 
 int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));

@@ -140,11 +140,8 @@ bool isCounter(const Plan &plan, const Parameter &parameter);
 // Whether the parameter is not trained: BucketUse::frozen. It has a place.
 bool isFrozen(const Plan &plan, const Parameter &parameter);
 
-// The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.
-DType valueType(const Plan &plan, const Bucket &bucket);
-// Whether the bucket has f32 masters: its values are narrower and trained.
-bool hasMasters(const Plan &plan, const Bucket &bucket);
-DType gradientType(const Plan &plan, const Bucket &bucket);
+// Whether a call of a microbatch clears or adds up the gradient of a unit: it binds that, and nothing of the microbatch.
+bool isOfUnit(const StagePlan &stage, const Call &call);
 
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.
 std::vector<size_t> lossTermsOf(const Plan &plan);

@@ -127,8 +127,8 @@ private:
         for (size_t number = 0; std::exchange(isThere, false); ++number)
           for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
-              const int64_t ranks = state->sliced ? mesh().sizeOf(op.getData()) : 1;
-              state->offset = take(checkedMultiply(bucket.elements / ranks, plan::sizeInBytes(state->type)));
+              const int64_t elements = bucket.elementsOf(*state, mesh().sizeOf(op.getData()));
+              state->offset = take(checkedMultiply(elements, plan::sizeInBytes(state->type)));
               isThere = true;
             }
   }

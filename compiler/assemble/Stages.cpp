@@ -119,7 +119,8 @@ private:
   }
 
   // --- Chunks of the step's end
-  plan::Binding bufferBinding(DictionaryAttr buffer) {
+  // Of a bucket with units: that of this unit.
+  plan::Binding bufferBinding(DictionaryAttr buffer, int64_t unit) {
     StringRef kind = buffer.getAs<StringAttr>("kind").getValue();
     auto index = buffer.getAs<IntegerAttr>("index");
     if (kind == "result")
@@ -128,33 +129,40 @@ private:
       return {-1, out_.stepScalarsOffset + (index ? 4 * index.getInt() : 0)};
     if (kind == "factor")
       return {-1, memory_.factor};
-    return {-1, offsetOf(index.getInt(), kind)};
+    return {-1, offsetOf(index.getInt(), kind, unit)};
   }
 
-  int64_t offsetOf(int64_t bucket, StringRef kind) {
-    return std::ranges::find(memory_.buckets[bucket].states, kind.str(), &plan::State::name)
-        ->offset; // verified: it has it
+  int64_t offsetOf(int64_t bucket, StringRef kind, int64_t unit) {
+    const plan::Bucket &of = memory_.buckets[bucket];
+    const plan::State &state = *of.stateNamed(std::string_view(kind)); // verified: it has it
+    if (state.role != plan::StateRole::gradientSlice)
+      return state.offset;
+    const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
+    const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getData()));
+    return state.offset + unit * (elements / of.units) * plan::sizeInBytes(state.type);
   }
 
-  plan::Call stepCall(StringRef functionName) {
+  // The call of a function of the step, or of one around the call of an instance: for its unit, with the frame of its task.
+  plan::Call stepCall(StringRef functionName, int64_t frame, int64_t unit = 0) {
     auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
     plan::Call call;
     call.program = context_.programOf.at(functionName.str());
     for (const SegmentSource &segment : context_.programs[call.program].segments)
       if (segment.kind == SegmentSource::Kind::frame)
-        call.segments.push_back({-1, memory_.frame});
+        call.segments.push_back({-1, frame});
       else if (segment.kind == SegmentSource::Kind::argument)
-        call.segments.push_back(bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+        call.segments.push_back(
+            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), unit));
       else
         call.segments.push_back(
-            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), unit));
     return call;
   }
 
   void addStepChunk(plan::Task task, StringRef functionName) {
     plan::Chunk chunk;
     chunk.task = task;
-    chunk.calls.push_back(stepCall(functionName));
+    chunk.calls.push_back(stepCall(functionName, memory_.frame));
     addChunk(-1, std::move(chunk));
   }
 
@@ -165,7 +173,7 @@ private:
     chunk.virtualStage = k;
     for (ReductionOp reduction : stage_.all<ReductionOp>())
       if (int64_t(reduction.getChunk()) == k)
-        chunk.calls.push_back(stepCall(reduction.getFunction()));
+        chunk.calls.push_back(stepCall(reduction.getFunction(), memory_.frame));
     if (!chunk.calls.empty())
       addChunk(k, std::move(chunk));
   }
@@ -218,26 +226,15 @@ private:
       if (result.kind == BlockFunction::ResultKind::grad)
         if (const InBucket in = placeOf(instanceOf(caller), result.index); units_.contains(in.bucket))
           made[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
+    const auto addUnitCall = [&](StringRef functionName, int64_t unit) {
+      caller.chunk.calls.push_back(stepCall(functionName, memory_.frameOf(caller.chunk.task), unit));
+      caller.chunk.calls.back().instance = instanceOf(caller).number;
+    };
     for (const auto &[bucket, unit] : made)
-      caller.chunk.calls.push_back(unitCall(caller, units_.at(bucket).getClear(), bucket, unit));
+      addUnitCall(units_.at(bucket).getClear(), unit);
     caller.chunk.calls.push_back(makeCall(caller));
     for (const auto &[bucket, unit] : made)
-      caller.chunk.calls.push_back(unitCall(caller, units_.at(bucket).getAccumulate(), bucket, unit));
-  }
-
-  plan::Call unitCall(const Caller &caller, StringRef functionName, int64_t bucket, int64_t unit) {
-    plan::Call call = stepCall(functionName);
-    call.instance = instanceOf(caller).number;
-    const plan::Bucket &of = memory_.buckets[bucket];
-    const plan::State &slices = *of.stateOf(plan::StateRole::gradientSlice);
-    const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-    const int64_t ranks = mesh.sizeOf(BucketOp(buckets_[bucket]).getData());
-    for (plan::Binding &binding : call.segments)
-      if (binding.offset == slices.offset)
-        binding.offset += unit * (of.unitElements() / ranks) * plan::sizeInBytes(slices.type);
-      else if (binding.offset == memory_.frame)
-        binding.offset = memory_.frameOf(caller.chunk.task);
-    return call;
+      addUnitCall(units_.at(bucket).getAccumulate(), unit);
   }
 
   plan::Call makeCall(const Caller &caller) {

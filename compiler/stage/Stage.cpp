@@ -214,7 +214,8 @@ private:
     problem.hasUnits = trainingOf(module_).zero > 1;
     problem.mesh = meshOf(module_);
     Precision precision = precisionOf(module_);
-    problem.unit = plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
+    problem.alignment =
+        plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
     problem.stages.resize(stages_);
     std::vector<int64_t> parts(stages_, 0);
     for (size_t c = 0; c < chunks_.size(); ++c) {

@@ -15,9 +15,9 @@ namespace mgc {
 static constexpr int64_t kManyParts = 64; // so many that the padding of the last is small
 
 // Padded size of a bucket that is divided over so many ranks. Sizes that ranks divide badly have no good parts.
-static int64_t slicedElements(int64_t elements, int64_t unit, int64_t ranks) {
+static int64_t slicedElements(int64_t elements, int64_t alignment, int64_t ranks) {
   bool isLarge = elements >= kManyParts * kPartElements * ranks;
-  return roundUp(elements, (isLarge ? kPartElements : unit) * ranks);
+  return roundUp(elements, (isLarge ? kPartElements : alignment) * ranks);
 }
 
 namespace {
@@ -115,7 +115,7 @@ private:
         continue;
       int64_t &end = tiedElements_[keyOf(uses, unitOfShared(identity))];
       tiedOffsets_[identity] = end;
-      end += roundUp(uses.first->elements, problem_.unit);
+      end += roundUp(uses.first->elements, problem_.alignment);
     }
   }
 
@@ -142,7 +142,7 @@ private:
   }
 
   int64_t paddedUnit(const BucketKey &key, int64_t elements) const {
-    return isSharded(key) ? slicedElements(elements, problem_.unit, plan::groupSize(problem_.mesh, key.data))
+    return isSharded(key) ? slicedElements(elements, problem_.alignment, plan::groupSize(problem_.mesh, key.data))
                           : elements;
   }
   bool isSharded(const BucketKey &key) const { return problem_.sharded && !key.data.empty(); }
@@ -176,7 +176,7 @@ private:
     if (auto tied = tiedOffsets_.find(identity); tied != tiedOffsets_.end())
       return {bucket, tied->second};
     int64_t &end = stage.buckets[bucket].elements;
-    return {bucket, std::exchange(end, end + roundUp(uses.first->elements, problem_.unit))};
+    return {bucket, std::exchange(end, end + roundUp(uses.first->elements, problem_.alignment))};
   }
 
   // All others: in each bucket the instances of the range follow each other.
@@ -194,7 +194,7 @@ private:
       int64_t &stride = strides[bucket];
       stage.places.push_back(
           {range.block, int64_t(p), range.first, range.count, bucket, stage.buckets[bucket].elements + stride, 0});
-      stride += roundUp(parameters[p].elements, problem_.unit);
+      stride += roundUp(parameters[p].elements, problem_.alignment);
     }
     for (auto &[bucket, stride] : strides)
       if (PlannedBucket &of = stage.buckets[bucket]; of.key.unit >= 0)

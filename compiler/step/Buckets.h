@@ -60,15 +60,15 @@ struct StageBuckets {
 struct BucketProblem {
   std::vector<std::vector<BlockParameter>> blocks;
   std::vector<std::vector<InstanceRange>> stages;
-  plan::Mesh mesh;                     // for sizes of axes
-  bool sharded = false;                // ZeRO-1: buckets with data axes are divided over them
-  bool hasUnits = false;               // ZeRO-2: so is each unit of those that are trained
-  int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
+  plan::Mesh mesh;                          // for sizes of axes
+  bool sharded = false;                     // ZeRO-1: buckets with data axes are divided over them
+  bool hasUnits = false;                    // ZeRO-2: so is each unit of those that are trained
+  int64_t alignment = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
 // A bucket of frozen parameters has no gradient, and is never sharded.
 //
-// Parameters start at multiples of BucketProblem::unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
+// Parameters start at multiples of BucketProblem::alignment. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied
 // parameter whose uses differ in size, view, split or pending axes.

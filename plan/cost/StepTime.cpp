@@ -104,11 +104,6 @@ struct StageWork {
   double busy() const { return layers.seconds() + step.seconds(); }
 };
 
-// Whether a call of a microbatch binds nothing of it, as those that clear and reduce gradients of units.
-bool isOfUnit(const plan::Call &call) {
-  return std::ranges::all_of(call.segments, [](const plan::Binding &binding) { return binding.slot < 0; });
-}
-
 StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
                  const std::vector<ProgramTime> &programs, const ChunkPairs &pairs) {
   const std::vector<int64_t> runs = runsOfChunks(stage);
@@ -116,7 +111,7 @@ StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
   for (size_t i = 0; i < stage.chunks.size(); ++i)
     if (isPerMicrobatch(stage.chunks[i].task))
       forEachCall(stage.chunks[i], [&](const plan::Call &call, int64_t times) {
-        if (isOfUnit(call))
+        if (isOfUnit(stage, call))
           work.units += programs[call.program] * double(times * runs[i]);
       });
   for (size_t i = 0; i < stage.chunks.size(); ++i) {

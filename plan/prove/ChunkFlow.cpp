@@ -54,8 +54,8 @@ private:
   void run(const Call &call, int64_t number) {
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
-    const bool isInstance = isOfInstance(call, program);
-    if (isInstance)
+    const bool isUnit = isOfUnit(stage_, call); // it takes no part in what flows between instances
+    if (!isUnit)
       before_ = std::exchange(current_, number);
     verifyApart(call, program, flow);
     verifyFrame(call, program, number);
@@ -67,7 +67,7 @@ private:
     for (size_t i = 0; i < flow.segments.size(); ++i)
       for (ByteInterval range : flow.segments[i].writes.ranges())
         write(call.segments[i], range, program, number);
-    if (!isInstance)
+    if (isUnit)
       forgetUnits(call, flow);
     if (program.frame >= 0) // no later call may read the frame's contents
       contentsOf(call.segments[program.frame])
@@ -157,17 +157,6 @@ private:
       problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the units", index_,
                     chunk_.name(), number, program.name, at.begin, at.end);
     return true;
-  }
-
-  // Not so the calls around it, which clear and add up gradients of units: they leave what flows between instances.
-  bool isOfInstance(const Call &call, const Program &program) const {
-    for (size_t i = 0; i < call.segments.size(); ++i)
-      if (const Binding &binding = call.segments[i];
-          static_cast<int64_t>(i) != program.frame && program.segmentBytes[i] > 0)
-        if (const ByteInterval at = placed(binding, {0, program.segmentBytes[i]});
-            binding.slot >= 0 || (!units_.meets(at) && !sums_.meets(at)))
-          return true;
-    return units_.ranges().empty();
   }
 
   // Whole, or not at all; and never for a task that runs concurrently with the frame's tasks.

@@ -294,8 +294,9 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 
 // --- Buckets -----------------------------------------------------------------------------------------------
 
-// Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket.
-int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
+// Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
+// violation.
+int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
   if (!checks.violations.expect(
           bucket.units >= 1 && bucket.elements % bucket.units == 0 && (bucket.units == 1 || bucket.isPerUnit()), place,
           "units = {}; expected 1, or of a bucket with a unitGradient a number that divides "
@@ -303,13 +304,17 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
           bucket.units, bucket.elements))
     return 0;
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
-  int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
+  int64_t multiple = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
   checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
-  checks.violations.expect(bucket.unitElements() % unit == 0, place,
+  checks.violations.expect(bucket.unitElements() % multiple == 0, place,
                            "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
-                           bucket.elements, ranks, checkedMultiply(unit, bucket.units).value_or(unit));
-  return bucket.elements / ranks;
+                           bucket.elements, ranks, checkedMultiply(multiple, bucket.units).value_or(multiple));
+  return ranks;
 }
+
+// Values and what stands in the place of gradients are f32 where a bucket has load, else as the plan says.
+DType valueType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.dtype; }
+DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.gradientType; }
 
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
 // masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
@@ -331,7 +336,7 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
   expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");
-  expect(StateRole::master, hasMasters(checks.plan, bucket), DType::f32, bucket.sharded, "");
+  expect(StateRole::master, isTrained && valueType(checks.plan, bucket) == DType::bf16, DType::f32, bucket.sharded, "");
   std::set<std::string> names;
   std::vector<std::string_view> kept, expected;
   for (const State &state : bucket.states) {
@@ -369,14 +374,13 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
-  const int64_t shard = verifyShards(checks, bucket, place);
+  const int64_t ranks = verifySlices(checks, bucket, place);
   verifyUse(checks, bucket, place);
   verifyRoles(checks, bucket, place);
+  if (ranks == 0)
+    return;
   for (const State &state : bucket.states) {
-    const int64_t elements = state.sliced ? shard
-                             : state.role == StateRole::unitGradient
-                                 ? bucket.elements / std::max<int64_t>(bucket.units, 1)
-                                 : bucket.elements;
+    const int64_t elements = bucket.elementsOf(state, ranks);
     Checked bytes = checkedMultiply(elements, sizeInBytes(state.type));
     bool fits = fitsInside(state.offset, bytes, stage.bytes);
     checks.violations.expect(fits && state.offset % kAlignment == 0, place,
@@ -395,7 +399,7 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
 // Elements of no parameter are padding: less than an aligned unit before each, and behind the last of a unit of the bucket what makes a
 // slice for each rank, or of a large one less than a 64th of it.
 void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std::vector<Interval> contents) {
-  const int64_t unit = kAlignment / leastElementBytes(checks.plan);
+  const int64_t alignment = kAlignment / leastElementBytes(checks.plan);
   const int64_t ranks =
       verifyAxes(checks.plan.mesh, bucket.dataAxes).isOk() ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
   std::ranges::sort(contents, {}, &Interval::begin);
@@ -406,7 +410,7 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
                              next, begin, most);
   };
   const int64_t each = bucket.units > 0 ? std::max<int64_t>(bucket.elements / bucket.units, 1) : bucket.elements;
-  const int64_t mostAtEnd = std::max(unit * ranks, each / 64 + 1);
+  const int64_t mostAtEnd = std::max(alignment * ranks, each / 64 + 1);
   for (const Interval &content : contents) {
     const int64_t ofUnit = content.begin / each * each; // where its unit begins
     if (next < ofUnit) {
@@ -416,7 +420,7 @@ void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std
     checks.violations.expect(content.end - ofUnit <= each, place,
                              "{} [{}, {}) lies in several of its units of {} elements", content.owner, content.begin,
                              content.end, each);
-    verify(content.begin, unit);
+    verify(content.begin, alignment);
     next = content.end;
   }
   verify(bucket.elements, mostAtEnd);

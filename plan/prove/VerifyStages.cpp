@@ -298,21 +298,13 @@ private:
 
 } // namespace
 
-// A chunk runs a program once for each instance: a second call would add to the same gradients again. Not so one that clears or adds up
-// the gradient of a unit, and binds nothing of a microbatch: VerifyUnits.h has these.
+// A chunk runs a program once for each instance: a second call would add to the same gradients again. Not so one of a unit: VerifyUnits.h has
+// these.
 static void verifyCallsDiffer(Checks &checks, const StagePlan &stage, const Chunk &chunk, const Place &place) {
-  const auto isOfUnit = [&](const Call &call) {
-    return std::ranges::all_of(call.segments, [](const Binding &binding) { return binding.slot < 0; }) &&
-           std::ranges::any_of(stage.regions, [&](const Region &region) {
-             return region.kind == "units" && std::ranges::any_of(call.segments, [&](const Binding &binding) {
-                      return region.offset <= binding.offset && binding.offset < region.offset + region.bytes;
-                    });
-           });
-  };
   std::vector<std::pair<int64_t, int64_t>> calls; // program, instance
   forEachRun(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iteration) {
     const Call &call = chunk.calls[i];
-    if (isOfUnit(call))
+    if (isOfUnit(stage, call))
       return;
     calls.emplace_back(call.program, call.instance + iteration * call.instanceStride);
   });

@@ -36,9 +36,7 @@ const plan::State &weightsOf(const plan::Bucket &bucket) {
 const plan::State &gradientsOf(const plan::Bucket &bucket) { return *bucket.completeGradient(); }
 
 StateOf stateNamed(const std::string &name) {
-  return [name](const plan::Bucket &bucket) -> const plan::State & {
-    return *std::ranges::find(bucket.states, name, &plan::State::name);
-  };
+  return [name](const plan::Bucket &bucket) -> const plan::State & { return *bucket.stateNamed(name); };
 }
 
 // Slice i lies with the rank whose coordinate along the data axes is i.

@@ -24,7 +24,7 @@ static int64_t placeOf(const Shard &shard, int64_t element) {
 Status WeightCopier::verify(const Pair &pair) const {
   const auto &[from, to, source, target] = pair;
   const bool isSame =
-      from->dims == to->dims && valueType(from_, bucketAt(from_, *source)) == valueType(to_, bucketAt(to_, *target));
+      from->dims == to->dims && valuesOf(bucketAt(from_, *source)).type == valuesOf(bucketAt(to_, *target)).type;
   return isSame ? Status::ok()
                 : errorf("parameter {}: its dimensions, the axes that split them, or its type are others", to->name);
 }
@@ -64,7 +64,7 @@ Result<WeightCopier> WeightCopier::between(const plan::Plan &from, const plan::P
 void WeightCopier::copy(int64_t rank, const std::byte *from, std::byte *to) const {
   for (const auto &[source, target, at, into] : ofStage_[plan::stageOf(to_.mesh, rank)]) {
     const plan::Bucket &read = bucketAt(from_, *at), &written = bucketAt(to_, *into);
-    const int64_t bytes = sizeInBytes(valueType(to_, written));
+    const int64_t bytes = sizeInBytes(valuesOf(written).type);
     const Shard taken = shardOf(from_.mesh, *source, rank), given = shardOf(to_.mesh, *target, rank);
     const std::byte *begin = from + valuesOf(read).offset + beginOf(*source, *at) * bytes;
     std::byte *place = to + valuesOf(written).offset + beginOf(*target, *into) * bytes;

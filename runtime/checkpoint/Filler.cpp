@@ -177,7 +177,7 @@ void Filler::fillKeptOf(int64_t rank, const FillFor &fillFor, const std::string 
     holders.push_back(block.filler);
     for (const Holder &holder : holders)
       if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder);
-          holder.rank == rank && std::ranges::find(bucket.states, name, &plan::State::name) != bucket.states.end())
+          holder.rank == rank && bucket.stateNamed(name))
         for (Shard &part : partsOf(shardOf(block), options_.pieceElements))
           pieces.push_back({&block, holder, std::move(part)});
   }

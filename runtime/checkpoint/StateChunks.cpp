@@ -31,7 +31,7 @@ struct OwnBlock {
 BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank, int64_t element) {
   if (!bucket.sharded)
     return {0, bucket.elements};
-  const int64_t elements = plan::shardElements(plan, bucket) / bucket.units, unit = bucket.unitElements();
+  const int64_t unit = bucket.unitElements(), elements = unit / plan::groupSize(plan.mesh, bucket.dataAxes);
   return {element / unit * unit + plan::coordinate(plan.mesh, rank, bucket.dataAxes) * elements, elements};
 }
 

@@ -49,12 +49,12 @@ std::string smallerPlan(const plan::Plan &plan) {
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)
     ways += ", --bf16";
-  const auto repeatsState = [&](const plan::Bucket &bucket) {
-    return !bucket.sharded && plan::groupSize(plan.mesh, bucket.dataAxes) > 1;
-  };
-  if (std::ranges::any_of(
-          plan.stages, [&](const plan::StagePlan &stage) { return std::ranges::any_of(stage.buckets, repeatsState); }))
-    ways += ", --zero 1";
+  const bool hasReplicas = std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
+    return std::ranges::any_of(
+        stage.buckets, [&](const plan::Bucket &bucket) { return plan::groupSize(plan.mesh, bucket.dataAxes) > 1; });
+  });
+  if (hasReplicas && plan.zero < 2)
+    ways += fmt::format(", --zero {}", plan.zero + 1);
   return ways;
 }
 

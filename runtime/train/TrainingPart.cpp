@@ -7,6 +7,7 @@
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
 #include "runtime/train/Evaluation.h"
+#include "runtime/train/RandomDelays.h"
 #include "runtime/train/RunMemory.h"
 #include "runtime/train/RunSaves.h"
 #include "runtime/train/StartParameters.h"
@@ -19,7 +20,6 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
-#include <thread>
 
 namespace mgc {
 
@@ -28,21 +28,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the seed alone.
-std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
-  return [seed](const ExecutionPlace &place) {
-    uint64_t key = seed;
-    const uint64_t parts[] = {uint64_t(place.rank), uint64_t(place.step), uint64_t(place.microbatch),
-                              std::hash<std::string_view>()(place.chunk),
-                              std::hash<std::string_view>()(place.instruction)};
-    for (uint64_t part : parts)
-      key = (key ^ part) * 0x9E3779B97F4A7C15u, key ^= key >> 29;
-    if (key % 16 == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(key / 16 % 500));
-    return Status::ok();
-  };
-}
 
 class TrainingPart {
 public:

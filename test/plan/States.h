@@ -11,9 +11,6 @@ namespace mgc::plan {
 inline State &stateNamed(Bucket &bucket, std::string_view name) {
   return *std::ranges::find(bucket.states, name, &State::name);
 }
-inline const State &stateNamed(const Bucket &bucket, std::string_view name) {
-  return *std::ranges::find(bucket.states, name, &State::name);
-}
 
 inline void removeState(Bucket &bucket, std::string_view name) {
   std::erase_if(bucket.states, [&](const State &state) { return state.name == name; });

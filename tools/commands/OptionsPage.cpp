@@ -109,7 +109,8 @@ std::string optionsPage(const frontend::Supported &supported) {
                           option.onResume == frontend::OnResume::noted ? "says so"
                           : option.valueIn(frontend::Layout()).empty()
                               ? "is refused; `--finetune` begins a new training with the weights"
-                              : "is refused; `--ignore-config` goes on with the plan's");
+                              : "is refused; `--ignore-config` goes on with the plan's, if the "
+                                "checkpoint has what this plan keeps");
     for (const frontend::ResolvedField &field : {option.training, option.ofBlocks})
       if (const std::string_view name = frontend::nameOf(field); !name.empty())
         text += fmt::format("- in the program: `{}` of `mg.training`\n", name);

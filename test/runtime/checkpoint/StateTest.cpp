@@ -3,7 +3,6 @@
 #include "runtime/base/Checksum.h"
 #include "runtime/checkpoint/LoadState.h"
 #include "runtime/random/Philox.h"
-#include "test/plan/States.h"
 #include "test/runtime/checkpoint/TestWeights.h"
 
 #include <bit>
@@ -205,7 +204,7 @@ TEST(State, weightsAloneLeaveMomentsZero) {
   ASSERT_TRUE(isOk(loadState(plan, *reader, other.arenas(), StatePart::weights)));
   const Bucket &bucket = plan.stages[0].buckets[0];
   for (const char *name : {"exp_avg", "exp_avg_sq"})
-    for (float moment : other.floats(plan, 0, stateNamed(bucket, name).offset, bucket.elements / 2))
+    for (float moment : other.floats(plan, 0, bucket.stateNamed(name)->offset, bucket.elements / 2))
       ASSERT_EQ(std::bit_cast<uint32_t>(moment), 0u);
 }
 
