@@ -77,10 +77,12 @@ struct Parameter {
 // The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
 // unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
-enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient };
+// unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. Where two
+// runs are paired there are two: the forward's is the second.
+enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient, unitValue };
 template <>
-inline constexpr auto enumNames<StateRole> =
-    std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient"});
+inline constexpr auto enumNames<StateRole> = std::to_array<std::string_view>(
+    {"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient", "unitValue"});
 
 // A flat buffer of a bucket in the rank's memory.
 struct State {
@@ -94,6 +96,9 @@ struct State {
   int64_t offset = 0;
   bool operator==(const State &) const = default;
 };
+
+// Whether it has one unit at a time, in memory that units share.
+constexpr bool isOfOneUnit(StateRole role) { return role == StateRole::unitGradient || role == StateRole::unitValue; }
 
 inline bool isGradient(StateRole role) {
   return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::unitGradient;
@@ -134,6 +139,8 @@ struct Bucket {
 
   int64_t unitElements() const { return elements / units; }
   bool isPerUnit() const { return has(StateRole::unitGradient); }
+  // ZeRO-3: ranks keep slices of the values too.
+  bool areValuesSliced() const { return has(StateRole::unitValue); }
   bool hasLoad() const { return meanLoad > 0; }
   bool isFrozen() const { return use == BucketUse::frozen; }
   bool isCounter() const { return use == BucketUse::loadCounter; }

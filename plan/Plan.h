@@ -23,7 +23,7 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 23;
+inline constexpr int64_t kVersion = 24;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {
@@ -140,7 +140,8 @@ bool isCounter(const Plan &plan, const Parameter &parameter);
 // Whether the parameter is not trained: BucketUse::frozen. It has a place.
 bool isFrozen(const Plan &plan, const Parameter &parameter);
 
-// Whether a call of a microbatch clears or adds up the gradient of a unit: it binds that, and nothing of the microbatch.
+// Whether a call of a microbatch gathers the values of a unit, or clears or adds up its gradient: it binds these, and nothing of the
+// microbatch.
 bool isOfUnit(const StagePlan &stage, const Call &call);
 
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.

@@ -56,8 +56,12 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
     names.others.push_back(reduction.getFunction().str());
-  for (UnitOp unit : stage.all<UnitOp>())
-    llvm::append_values(names.others, unit.getClear().str(), unit.getAccumulate().str());
+  for (UnitOp unit : stage.all<UnitOp>()) {
+    for (StringRef function : unit.functions())
+      names.others.push_back(function.str());
+    if (unit.getGather())
+      names.forward.push_back(unit.getGather()->str());
+  }
   for (const ChunkLayout &chunk : chunks)
     for (const ModelBlock *block : chunk.blocks())
       for (const BlockFunction *function : block->functions()) {
@@ -74,6 +78,8 @@ public:
         buckets_(stage.all<BucketOp>()), functions_(functionsOf(stage, chunks)) {}
 
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
+    hasPairs_ = std::ranges::any_of(schedule.steps,
+                                    [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     placeBuckets();
     addRegion("scalars", [&] {
       out_.stepScalars = take(plan::kStepScalars.size() * 4);
@@ -86,8 +92,6 @@ public:
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
     if (std::ranges::any_of(out_.buckets, &plan::Bucket::isPerUnit))
       addRegion("units", [&] { placeUnits(); });
-    hasPairs_ = std::ranges::any_of(schedule.steps,
-                                    [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     addRegion("frame", [&] { placeFrames(); });
     if (!end_)
       return errorf("the stage's buffers take more bytes than 64 bits hold");
@@ -116,6 +120,12 @@ private:
   void placeBuckets() {
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
+    for (plan::Bucket &bucket : out_.buckets)
+      if (plan::State values; hasPairs_ && bucket.areValuesSliced()) {
+        values = *bucket.stateOf(plan::StateRole::unitValue);
+        values.name += "_forward";
+        bucket.states.push_back(values);
+      }
     for (StringRef region : {"parameters", "gradients", "optimizer"})
       addRegion(region, [&] { placeStates(region); });
   }
@@ -140,41 +150,55 @@ private:
   }
   MeshAttr mesh() { return module_->getAttrOfType<MeshAttr>(kMeshAttr); }
 
-  // The gradient of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others share memory.
+  // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
+  // share memory. Where runs are paired, the values of forward lie behind all others.
   void placeUnits() {
-    struct Placed {
-      size_t bucket;
-      Checked begin, end;
-    };
     const std::vector<SmallVector<Instances, 2>> instances = instancesOfBuckets();
-    std::vector<Placed> placed;
-    Checked most = 0;
-    for (size_t b = 0; b < out_.buckets.size(); ++b) {
-      plan::Bucket &bucket = out_.buckets[b];
-      if (!bucket.isPerUnit())
-        continue;
-      plan::State &state = *stateOf(bucket, plan::StateRole::unitGradient, 0);
-      const Checked bytes = checkedMultiply(bucket.unitElements(), plan::sizeInBytes(state.type));
-      Checked begin = 0;
-      for (const Placed &other : placed) // in the order of their places
-        if (haveOneInstance(instances[b], instances[other.bucket]) && begin && other.begin &&
-            *other.begin < checkedAdd(begin, bytes).value_or(std::numeric_limits<int64_t>::max()))
-          begin = std::max(*begin, other.end.value_or(*begin));
-      const Checked end = checkedAdd(checkedAdd(begin, bytes), plan::kAlignment - 1);
-      placed.push_back({b, begin, end ? Checked(*end / plan::kAlignment * plan::kAlignment) : std::nullopt});
-      state.offset = end_.value_or(0) + begin.value_or(0);
-      most = most && placed.back().end ? Checked(std::max(*most, *placed.back().end)) : std::nullopt;
-      std::ranges::stable_sort(placed, {}, [](const Placed &one) { return one.begin.value_or(0); });
+    for (const bool ofPairs : {false, true}) {
+      std::vector<PlacedUnit> placed;
+      Checked most = 0;
+      for (size_t b = 0; b < out_.buckets.size(); ++b)
+        for (plan::State &state : out_.buckets[b].states) {
+          const bool isSecond =
+              state.role == plan::StateRole::unitValue && &state != out_.buckets[b].stateOf(plan::StateRole::unitValue);
+          if (!isOfOneUnit(state.role) || isSecond != ofPairs)
+            continue;
+          const PlacedUnit &unit = placeUnit(b, state, instances, placed);
+          state.offset = end_.value_or(0) + unit.begin.value_or(0);
+          most = most && unit.end ? Checked(std::max(*most, *unit.end)) : std::nullopt;
+        }
+      take(most);
     }
-    take(most);
   }
 
+  struct PlacedUnit {
+    size_t bucket;
+    Checked begin, end;
+  };
   // Instances first .. end - 1 of a block.
   struct Instances {
     StringRef block;
     int64_t first, end;
     bool operator==(const Instances &) const = default;
   };
+
+  // At the first place that no other one takes that some instance has with it. `placed` is in the order of places.
+  const PlacedUnit &placeUnit(size_t bucket, const plan::State &state,
+                              const std::vector<SmallVector<Instances, 2>> &instances,
+                              std::vector<PlacedUnit> &placed) {
+    const Checked bytes = checkedMultiply(out_.buckets[bucket].unitElements(), plan::sizeInBytes(state.type));
+    Checked begin = 0;
+    for (const PlacedUnit &other : placed)
+      if (haveOneInstance(instances[bucket], instances[other.bucket]) && begin && other.begin &&
+          *other.begin < checkedAdd(begin, bytes).value_or(std::numeric_limits<int64_t>::max()))
+        begin = std::max(*begin, other.end.value_or(*begin));
+    const Checked end = checkedAdd(checkedAdd(begin, bytes), plan::kAlignment - 1);
+    const auto behind = std::ranges::upper_bound(placed, begin.value_or(0), {},
+                                                 [](const PlacedUnit &one) { return one.begin.value_or(0); });
+    return *placed.insert(behind,
+                          {bucket, begin, end ? Checked(*end / plan::kAlignment * plan::kAlignment) : std::nullopt});
+  }
+
   // Instances that have parameters of each bucket.
   std::vector<SmallVector<Instances, 2>> instancesOfBuckets() {
     std::vector<SmallVector<Instances, 2>> all(out_.buckets.size());
@@ -260,6 +284,14 @@ private:
 };
 
 } // namespace
+
+const plan::State &StageMemory::unitValuesOf(int64_t bucket, plan::Task task) const {
+  const plan::State *found = nullptr;
+  for (const plan::State &state : buckets[bucket].states)
+    if (state.role == plan::StateRole::unitValue && (!found || task == plan::Task::forward))
+      found = &state;
+  return *found;
+}
 
 Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
                                const schedule::PeriodicStage &schedule, const Frames &frames) {

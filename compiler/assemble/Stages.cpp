@@ -119,8 +119,13 @@ private:
   }
 
   // --- Chunks of the step's end
-  // Of a bucket with units: that of this unit.
-  plan::Binding bufferBinding(DictionaryAttr buffer, int64_t unit) {
+  // A run of a task, and of a bucket with units the one that it is for.
+  struct Use {
+    plan::Task task;
+    int64_t unit = 0;
+  };
+
+  plan::Binding bufferBinding(DictionaryAttr buffer, const Use &use) {
     StringRef kind = buffer.getAs<StringAttr>("kind").getValue();
     auto index = buffer.getAs<IntegerAttr>("index");
     if (kind == "result")
@@ -129,40 +134,42 @@ private:
       return {-1, out_.stepScalarsOffset + (index ? 4 * index.getInt() : 0)};
     if (kind == "factor")
       return {-1, memory_.factor};
-    return {-1, offsetOf(index.getInt(), kind, unit)};
+    return {-1, offsetOf(index.getInt(), kind, use)};
   }
 
-  int64_t offsetOf(int64_t bucket, StringRef kind, int64_t unit) {
+  int64_t offsetOf(int64_t bucket, StringRef kind, const Use &use) {
     const plan::Bucket &of = memory_.buckets[bucket];
     const plan::State &state = *of.stateNamed(std::string_view(kind)); // verified: it has it
-    if (state.role != plan::StateRole::gradientSlice)
+    if (state.role == plan::StateRole::unitValue)
+      return memory_.unitValuesOf(bucket, use.task).offset;
+    if (!state.sliced || use.unit == 0)
       return state.offset;
     const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
     const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getData()));
-    return state.offset + unit * (elements / of.units) * plan::sizeInBytes(state.type);
+    return state.offset + use.unit * (elements / of.units) * plan::sizeInBytes(state.type);
   }
 
-  // The call of a function of the step, or of one around the call of an instance: for its unit, with the frame of its task.
-  plan::Call stepCall(StringRef functionName, int64_t frame, int64_t unit = 0) {
+  // The call of a function of the step, or of one around the call of an instance.
+  plan::Call stepCall(StringRef functionName, const Use &use) {
     auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
     plan::Call call;
     call.program = context_.programOf.at(functionName.str());
     for (const SegmentSource &segment : context_.programs[call.program].segments)
       if (segment.kind == SegmentSource::Kind::frame)
-        call.segments.push_back({-1, frame});
+        call.segments.push_back({-1, memory_.frameOf(use.task)});
       else if (segment.kind == SegmentSource::Kind::argument)
         call.segments.push_back(
-            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), unit));
+            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), use));
       else
         call.segments.push_back(
-            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), unit));
+            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr), use));
     return call;
   }
 
   void addStepChunk(plan::Task task, StringRef functionName) {
     plan::Chunk chunk;
     chunk.task = task;
-    chunk.calls.push_back(stepCall(functionName, memory_.frame));
+    chunk.calls.push_back(stepCall(functionName, {task}));
     addChunk(-1, std::move(chunk));
   }
 
@@ -173,7 +180,7 @@ private:
     chunk.virtualStage = k;
     for (ReductionOp reduction : stage_.all<ReductionOp>())
       if (int64_t(reduction.getChunk()) == k)
-        chunk.calls.push_back(stepCall(reduction.getFunction(), memory_.frame));
+        chunk.calls.push_back(stepCall(reduction.getFunction(), {chunk.task}));
     if (!chunk.calls.empty())
       addChunk(k, std::move(chunk));
   }
@@ -219,17 +226,26 @@ private:
     plan::Chunk &chunk;
   };
 
-  // The call, and around it those of the units that it makes gradients of.
+  // The call, and around it those of the units that it reads values or makes gradients of.
   void addCalls(const Caller &caller) {
-    std::map<int64_t, int64_t> made; // unit, by bucket
+    std::map<int64_t, int64_t> read, made; // unit, by bucket
+    const auto add = [&](int64_t index, std::map<int64_t, int64_t> &units) {
+      if (const InBucket in = placeOf(instanceOf(caller), index); units_.contains(in.bucket))
+        units[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
+    };
+    for (const BlockFunction::Argument &argument : caller.function.arguments)
+      if (argument.kind == BlockFunction::ArgumentKind::parameter)
+        add(argument.index, read);
     for (const BlockFunction::Result &result : caller.function.results)
       if (result.kind == BlockFunction::ResultKind::grad)
-        if (const InBucket in = placeOf(instanceOf(caller), result.index); units_.contains(in.bucket))
-          made[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
+        add(result.index, made);
     const auto addUnitCall = [&](StringRef functionName, int64_t unit) {
-      caller.chunk.calls.push_back(stepCall(functionName, memory_.frameOf(caller.chunk.task), unit));
+      caller.chunk.calls.push_back(stepCall(functionName, {caller.chunk.task, unit}));
       caller.chunk.calls.back().instance = instanceOf(caller).number;
     };
+    for (const auto &[bucket, unit] : read)
+      if (const auto gather = units_.at(bucket).getGather())
+        addUnitCall(*gather, unit);
     for (const auto &[bucket, unit] : made)
       addUnitCall(units_.at(bucket).getClear(), unit);
     caller.chunk.calls.push_back(makeCall(caller));
@@ -258,7 +274,7 @@ private:
       return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()), caller.chunk),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
-      return {-1, parameterOffset(instanceOf(caller), taken.index, plan::StateRole::value)};
+      return {-1, valueOffset(caller, taken.index)};
     return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
   }
 
@@ -267,7 +283,7 @@ private:
     if (const std::optional<int64_t> total = result.total())
       return {-1, out_.resultsOffset + 4 * *total};
     if (result.kind == BlockFunction::ResultKind::grad)
-      return {-1, parameterOffset(instanceOf(caller), result.index, plan::StateRole::gradient)};
+      return {-1, gradientOffset(caller, result.index)};
     return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
   }
 
@@ -291,12 +307,21 @@ private:
     return {}; // verified: every instance of the stage has its places
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, plan::StateRole role) {
-    auto [index, element] = placeOf(instance, argument);
-    const plan::Bucket &bucket = memory_.buckets[index];
-    if (role == plan::StateRole::gradient && bucket.isPerUnit())
-      role = plan::StateRole::unitGradient, element %= bucket.unitElements();
-    const plan::State &state = *bucket.stateOf(role);
+  int64_t valueOffset(const Caller &caller, int64_t argument) {
+    const InBucket in = placeOf(instanceOf(caller), argument);
+    const plan::Bucket &bucket = memory_.buckets[in.bucket];
+    return bucket.areValuesSliced() ? offsetIn(memory_.unitValuesOf(in.bucket, caller.chunk.task), in)
+                                    : offsetIn(*bucket.stateOf(plan::StateRole::value), in);
+  }
+  int64_t gradientOffset(const Caller &caller, int64_t argument) {
+    const InBucket in = placeOf(instanceOf(caller), argument);
+    const plan::Bucket &bucket = memory_.buckets[in.bucket];
+    return offsetIn(*bucket.stateOf(bucket.isPerUnit() ? plan::StateRole::unitGradient : plan::StateRole::gradient),
+                    in);
+  }
+  int64_t offsetIn(const plan::State &state, const InBucket &in) {
+    const int64_t element =
+        isOfOneUnit(state.role) ? in.element % memory_.buckets[in.bucket].unitElements() : in.element;
     return state.offset + plan::sizeInBytes(state.type) * element;
   }
 

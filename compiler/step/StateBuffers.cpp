@@ -85,6 +85,9 @@ RankedTensorType BucketTypes::unitGradient() const {
   return typeOf(precisionOf(bucket_).gradients, parts_, layoutOf(pendingGradient()).getPending().getValue(), true);
 }
 
+RankedTensorType BucketTypes::unitValue() const { return typeOf(precisionOf(bucket_).values, parts_, {}, true); }
+RankedTensorType BucketTypes::unitValueSlice() const { return typeOf(precisionOf(bucket_).values, slices_, {}, true); }
+
 RankedTensorType BucketTypes::unitSum(Type element) const { return typeOf(element, slices_, pendingOfUnits(), true); }
 
 RankedTensorType BucketTypes::gradientOfReplicas() const {
@@ -110,7 +113,10 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const Precision precision = precisionOf(bucket);
   const Type f32 = Float32Type::get(bucket.getContext());
   const bool isSharded = bucket.getSharded();
-  SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, false, precision.values}};
+  const bool areValuesSliced = bucket.getPerUnit() && trainingOf(bucket->getParentOfType<ModuleOp>()).zero > 2;
+  SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, areValuesSliced, precision.values}};
+  if (areValuesSliced)
+    states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
   if (bucket.getPerUnit()) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
@@ -144,6 +150,7 @@ StringRef regionOf(plan::StateRole role) {
   case plan::StateRole::gradientSlice:
     return "gradients";
   case plan::StateRole::unitGradient:
+  case plan::StateRole::unitValue:
     return "units";
   case plan::StateRole::master:
   case plan::StateRole::optimizer:

@@ -194,7 +194,7 @@ func::FuncOp buildReduce(StageOp stage, ArrayRef<int64_t> partOf, const TotalAxe
 // --- update
 
 // The rule updates the masters, or the values themselves, each rank the slice that it has the gradient of; all ranks get the new
-// values.
+// values, unless they keep slices.
 void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars) {
   BucketOp bucket = f.buckets[index];
   const UpdateRule &rule = ruleOf(bucket);
@@ -212,12 +212,19 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
     f.result(value, "master", index);
     value = CastOp::create(f.builder, f.loc, types.slice(precision.values), value);
   }
-  f.result(f.reshard(value, types.whole(precision.values)), "value", index);
+  f.result(f.reshard(value, types.of(*stateNamed(bucket, "value"))), "value", index);
   for (auto [state, result] : llvm::zip(rule.states, update->getResults().drop_front()))
     f.result(result, state, index);
 }
 
 // --- units
+
+func::FuncOp buildGather(StageOp stage, int64_t index) {
+  FunctionBuilder f(stage, plan::Task::gradients, fmt::format("gather.{}.{}", int64_t(stage.getNumber()), index));
+  const BucketTypes types = f.types(index);
+  f.result(f.reshard(f.argument(types.unitValueSlice(), "value", index), types.unitValue()), "unit_value", index);
+  return f.finish();
+}
 
 // The sum over the data axes, in the type of the gradients, is added in f32; sums over other axes are completed at the end of the step.
 UnitFunctions buildUnit(StageOp stage, int64_t index) {
@@ -233,7 +240,10 @@ UnitFunctions buildUnit(StageOp stage, int64_t index) {
   const Value before = f.argument(f32, "gradient_slice", index);
   f.result(AccumulateOp::create(f.builder, f.loc, f32, ValueRange{before, sum}, f.builder.getDenseI64ArrayAttr({1, 1})),
            "gradient_slice", index);
-  return {clear.finish(), f.finish()};
+  UnitFunctions functions{clear.finish(), f.finish(), {}};
+  if (stateNamed(f.buckets[index], "unit_value"))
+    functions.gather = buildGather(stage, index);
+  return functions;
 }
 
 func::FuncOp buildUpdate(StageOp stage) {

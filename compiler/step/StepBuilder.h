@@ -13,9 +13,9 @@
 
 namespace mgc {
 
-// Functions around a call that makes gradients of a unit: mg.unit.
+// Functions around a call that uses a unit: mg.unit. gather: null where values are whole.
 struct UnitFunctions {
-  mlir::func::FuncOp clear, accumulate;
+  mlir::func::FuncOp clear, accumulate, gather;
 };
 
 struct StepFunctions {

@@ -302,34 +302,57 @@ private:
     return success();
   }
 
+  // The arguments or results of a function, each with its type.
+  static LogicalResult verifyBound(StepFunction &function, const char *what,
+                                   ArrayRef<std::pair<Bound, Type>> expected) {
+    ArrayRef<Bound> found = what == StepFunction::kArgument ? function.arguments : function.results;
+    for (const auto &[bound, type] : expected) {
+      const auto *it = llvm::find(found, bound);
+      if (found.size() != expected.size() || it == found.end() || function.typeOf(what, it - found.begin()) != type)
+        return function.error() << "expected as its only " << what << "s"
+                                << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type "
+                                << type << " (step_c7)";
+    }
+    if (found.size() == expected.size())
+      return success();
+    return function.error() << "has " << found.size() << " " << what << "s; expected " << expected.size()
+                            << " (step_c7)";
+  }
+  StepFunction functionOf(StringRef symbol) {
+    return StepFunction(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
+  }
+
+  // gather gives the unit's values, of the slices that ranks have.
+  LogicalResult verifyGather(UnitOp unit, int64_t index) {
+    const bool isSliced = stateNamed(buckets_[index], "unit_value").has_value();
+    if (isSliced != unit.getGather().has_value())
+      return unit.emitOpError() << (isSliced ? "lacks a gather" : "has a gather") << "; expected one where ranks keep "
+                                << "slices of the values, with --zero 3 (step_c7)";
+    if (!isSliced)
+      return success();
+    StepFunction gather = functionOf(*unit.getGather());
+    const BucketTypes types(buckets_[index], mesh_);
+    const Bound slice{"value", index}, values{"unit_value", index};
+    if (failed(verifyBound(gather, StepFunction::kArgument, {{slice, types.unitValueSlice()}})) ||
+        failed(verifyBound(gather, StepFunction::kResult, {{values, types.unitValue()}})))
+      return failure();
+    if (gather.isReadable() && beforeReshards(gather.result(0)) != gather.argument(slice))
+      return gather.error() << values.text() << " is made of what is "
+                            << gather.describe(beforeReshards(gather.result(0))) << "; expected " << slice.text()
+                            << " (step_c7)";
+    return success();
+  }
+
   // clear gives zeros; accumulate adds the unit's sum over the data axes to the slice.
   LogicalResult verifyUnit(UnitOp unit, int64_t index) {
-    const auto functionOf = [&](StringRef symbol) {
-      return StepFunction(stage_, stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol));
-    };
-    for (StringRef symbol : {unit.getClear(), unit.getAccumulate()})
+    for (StringRef symbol : unit.functions())
       if (failed(verifyTask(symbol, plan::Task::gradients)))
         return failure();
     const BucketTypes types(buckets_[index], mesh_);
     const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
     const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
     StepFunction clear = functionOf(unit.getClear()), accumulate = functionOf(unit.getAccumulate());
-    const auto verifyBound = [](StepFunction &function, const char *what,
-                                ArrayRef<std::pair<Bound, Type>> expected) -> LogicalResult {
-      ArrayRef<Bound> found = what == StepFunction::kArgument ? function.arguments : function.results;
-      for (const auto &[bound, type] : expected) {
-        const auto *it = llvm::find(found, bound);
-        if (found.size() != expected.size() || it == found.end() || function.typeOf(what, it - found.begin()) != type)
-          return function.error() << "expected as its only " << what << "s"
-                                  << (expected.size() > 1 ? " two, one of them " : " ") << bound.text() << " of type "
-                                  << type << " (step_c7)";
-      }
-      if (found.size() == expected.size())
-        return success();
-      return function.error() << "has " << found.size() << " " << what << "s; expected " << expected.size()
-                              << " (step_c7)";
-    };
-    if (failed(verifyBound(clear, StepFunction::kArgument, {})) ||
+    if (failed(verifyGather(unit, index)) || failed(verifyBound(clear, StepFunction::kArgument, {})) ||
         failed(verifyBound(clear, StepFunction::kResult, {{gradient, types.unitGradient()}})) ||
         failed(verifyBound(accumulate, StepFunction::kArgument, {{gradient, types.unitGradient()}, {slice, f32}})) ||
         failed(verifyBound(accumulate, StepFunction::kResult, {{slice, f32}})))
@@ -512,7 +535,7 @@ LogicalResult verifyStepIsLocal(ModuleOp module) {
     for (ReductionOp reduction : stage.all<ReductionOp>())
       symbols.push_back(reduction.getFunction());
     for (UnitOp unit : stage.all<UnitOp>())
-      llvm::append_values(symbols, unit.getClear(), unit.getAccumulate());
+      llvm::append_range(symbols, unit.functions());
     for (StringRef symbol : symbols)
       if (auto function = module.lookupSymbol<func::FuncOp>(symbol); !isLocal(function))
         return errorIn(function) << "its arguments or results lack " << kTypeAttr << ": run mg-local";

@@ -177,8 +177,10 @@ std::vector<LayoutOption> makeOptions() {
       {.flag = "--zero",
        .field = &Options::zero,
        .least = 0,
-       .most = 2,
-       .help = "0: replicated optimizer; 1: distributed optimizer (ZeRO-1); 2: gradients are too (ZeRO-2)",
+       .most = 3,
+       .help =
+           "0: replicated optimizer; 1: distributed optimizer (ZeRO-1); 2: gradients are too (ZeRO-2); 3: parameters "
+           "are too (ZeRO-3, fully sharded)",
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
        .training = &Layout::zero},

@@ -502,7 +502,7 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
   const std::string inMicrobatches =
-      "with --zero 2 the gradients of each layer are reduced in each microbatch, behind it";
+      fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch, behind it", layout.zero);
   add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1, &LayoutOptions::overlapGradReduce,
       inMicrobatches);
   add(asked.bucketSize && !oneReplica && layout.zero > 1, &LayoutOptions::bucketSize, inMicrobatches);

@@ -1,6 +1,7 @@
 // See ParameterBindings.h.
 #include "plan/cost/ParameterBindings.h"
 
+#include "plan/Units.h"
 #include "plan/cost/PlanOrders.h"
 #include "plan/cost/PlanWalk.h"
 
@@ -12,12 +13,75 @@ using namespace mgc::cost;
 
 namespace {
 
-// Calls visit(segment, range) for each segment of the call that lies in the rank's allocation itself, as parameters do.
-template <typename Visit> void forEachRange(const Call &call, int64_t runs, Visit &&visit) {
-  for (size_t segment = 0; segment < call.segments.size(); ++segment)
-    if (const Binding &binding = call.segments[segment]; binding.slot < 0)
-      visit(segment, BoundRange{binding.offset, binding.stride, runs});
+// Where the values of a bucket begin.
+int64_t addressOf(const StagePlan &stage, int64_t bucket) {
+  const State &values = *stage.buckets[bucket].stateOf(StateRole::value);
+  if (!values.sliced)
+    return values.offset;
+  int64_t address = stage.bytes;
+  for (int64_t before = 0; before < bucket; ++before)
+    address += stage.buckets[before].elements * sizeInBytes(stage.buckets[before].stateOf(StateRole::value)->type);
+  return address;
 }
+
+// The ranges of the calls of a chunk, which come in the order in which they run.
+class BoundRanges {
+public:
+  BoundRanges(const Plan &plan, const Units &units, int64_t stage)
+      : plan_(plan), units_(units), stage_(plan.stages[stage]) {}
+
+  // Calls visit(segment, range) for each segment of the call that lies in the rank's allocation itself, as parameters do.
+  template <typename Visit> void forEach(const Call &call, int64_t runs, Visit &&visit) {
+    if (readGather(call))
+      return;
+    for (size_t segment = 0; segment < call.segments.size(); ++segment) {
+      const Binding &binding = call.segments[segment];
+      if (binding.slot >= 0)
+        continue;
+      const auto values = std::ranges::find_if(gathered_.rbegin(), gathered_.rend(), [&](const Gathered &one) {
+        return one.whole.offset <= binding.offset && binding.offset < one.whole.offset + one.whole.bytes;
+      });
+      if (values == gathered_.rend())
+        visit(segment, BoundRange{binding.offset, binding.stride, runs});
+      else
+        visit(segment,
+              BoundRange{values->address + binding.offset - values->whole.offset, values->addressStride, runs});
+    }
+  }
+
+private:
+  UnitBytes bytesAt(const Call &call, size_t segment) const {
+    return {call.segments[segment].offset, plan_.programs[call.program].segmentBytes[segment]};
+  }
+  // Whether the call gathers values of a unit.
+  bool readGather(const Call &call) {
+    std::optional<Gathered> gathered;
+    for (size_t i = 0; i < call.segments.size(); ++i)
+      if (const auto slice = call.segments[i].slot < 0 ? units_.sliceAt(bytesAt(call, i)) : std::nullopt;
+          slice && slice->role == StateRole::value) {
+        const Bucket &bucket = stage_.buckets[slice->unit.bucket];
+        const int64_t unit = bucket.unitElements() * sizeInBytes(bucket.stateOf(StateRole::value)->type);
+        gathered = Gathered{{},
+                            addressOf(stage_, slice->unit.bucket) + slice->unit.unit * unit,
+                            call.segments[i].stride / bytesAt(call, i).bytes * unit};
+      }
+    for (size_t i = 0; gathered && i < call.segments.size(); ++i)
+      if (units_.isWhole(bytesAt(call, i), StateRole::unitValue))
+        gathered->whole = bytesAt(call, i);
+    if (gathered)
+      gathered_.push_back(*gathered);
+    return gathered.has_value();
+  }
+
+  struct Gathered {
+    UnitBytes whole;
+    int64_t address = 0, addressStride = 0;
+  };
+  const Plan &plan_;
+  const Units &units_;
+  const StagePlan &stage_;
+  std::vector<Gathered> gathered_; // the last is in the memory that several have
+};
 
 bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
   return std::ranges::any_of(
@@ -55,9 +119,9 @@ std::vector<double> rowsOfSegments(const Plan &plan, const Program &program) {
 }
 
 int64_t addressOf(const Plan &plan, const Parameter::Place &place, int64_t instance) {
-  const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  const State &values = *bucket.stateOf(StateRole::value);
-  return values.offset + (place.elementOffset + instance * place.stride) * sizeInBytes(values.type);
+  const StagePlan &stage = plan.stages[place.stage];
+  return addressOf(stage, place.bucket) + (place.elementOffset + instance * place.stride) *
+                                              sizeInBytes(stage.buckets[place.bucket].stateOf(StateRole::value)->type);
 }
 
 bool isSplit(const Mesh &mesh, const Parameter &parameter) {
@@ -90,9 +154,11 @@ void ParameterBindings::addForward() {
     const Chunk *chunk = forwardChunk(plan_.stages[stage], shape.chunkOf(global));
     if (!chunk)
       continue;
+    const Units units(plan_, stage);
+    BoundRanges ranges(plan_, units, stage);
     forEachCall(*chunk, [&](const Call &call, int64_t runs) {
       isOfEncoder = isOfEncoder && !readsTokensOfDecoder(plan_.stages[stage], *chunk, call);
-      forEachRange(call, runs, [&](size_t segment, const BoundRange &range) {
+      ranges.forEach(call, runs, [&](size_t segment, const BoundRange &range) {
         forward_[stage].push_back({range, isOfEncoder, rows[call.program][segment]});
       });
     });
@@ -100,12 +166,14 @@ void ParameterBindings::addForward() {
 }
 
 void ParameterBindings::addBackward() {
-  for (size_t stage = 0; stage < plan_.stages.size(); ++stage)
+  for (size_t stage = 0; stage < plan_.stages.size(); ++stage) {
+    const Units units(plan_, int64_t(stage));
     for (const Chunk &chunk : plan_.stages[stage].chunks)
-      if (isPerMicrobatch(chunk.task) && chunk.task != Task::forward)
+      if (BoundRanges ranges(plan_, units, int64_t(stage)); isPerMicrobatch(chunk.task) && chunk.task != Task::forward)
         forEachCall(chunk, [&](const Call &call, int64_t runs) {
-          forEachRange(call, runs, [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
+          ranges.forEach(call, runs, [&](size_t, const BoundRange &range) { backward_[stage].push_back(range); });
         });
+  }
 }
 
 // Instances are alike, so the first of each place is asked.

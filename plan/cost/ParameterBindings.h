@@ -9,7 +9,8 @@
 
 namespace mgc::cost {
 
-// Where in a rank's allocation a call finds one of its segments, in all of its runs.
+// Where in a rank's allocation a call finds one of its segments, in all of its runs. Values that were gathered count as if they lay whole
+// behind the allocation, one bucket after another.
 struct BoundRange {
   int64_t offset = 0, stride = 0, count = 1; // bytes; runs
   bool contains(int64_t address) const;

@@ -23,7 +23,7 @@ Status provePlan(const Plan &plan) {
     proveStage(plan, stage, flows, problems);
   proveCarried(plan, flows, problems);
   verifyCountedRows(plan, flows, problems);
-  verifyBucketUse(plan, problems);
+  verifyBucketUse(plan, flows, problems);
   return problems.status();
 }
 

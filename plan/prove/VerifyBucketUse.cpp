@@ -6,7 +6,6 @@
 #include "plan/prove/Bytes.h"
 #include "plan/prove/VerifyUnits.h"
 
-#include <array>
 #include <map>
 #include <set>
 
@@ -56,13 +55,13 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
   // alone.
   for (const State &state : bucket.states)
-    if (isGradient(state.role) && state.role != StateRole::unitGradient && (!bucket.hasLoad() || bucket.isReduced()))
+    if (isGradient(state.role) && !isOfOneUnit(state.role) && (!bucket.hasLoad() || bucket.isReduced()))
       check(Task::reduce, state);
   if (bucket.isCounter())
     return;
   check(Task::update, *bucket.completeGradient());
   for (const State &state : bucket.states)
-    if (!isGradient(state.role))
+    if (!isGradient(state.role) && !isOfOneUnit(state.role))
       check(Task::update, state);
 }
 
@@ -90,31 +89,49 @@ struct TypedBuffer {
   DType type = DType::f32;
 };
 
-// Buffers of all states, or of those alone that are reduced in each microbatch.
-std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, bool isPerMicrobatch) {
+void addBuffer(const Plan &plan, const Bucket &bucket, const State &state, std::vector<TypedBuffer> &buffers) {
+  if (const int64_t bytes = bytesOf(plan, bucket, state); bytes > 0)
+    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type});
+}
+
+// Buffers of all states.
+std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage) {
   std::vector<TypedBuffer> buffers;
   for (const Bucket &bucket : stage.buckets)
     for (const State &state : bucket.states)
-      if (const int64_t bytes = bytesOf(plan, bucket, state);
-          bytes > 0 && (!isPerMicrobatch || (bucket.isPerUnit() && isGradient(state.role))))
-        buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type});
+      addBuffer(plan, bucket, state, buffers);
+  return buffers;
+}
+
+// A call of a microbatch: the slices of a unit that it binds, and the memory of the whole unit, which other units have too.
+std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, const Units &units, const Call &call) {
+  std::vector<TypedBuffer> buffers;
+  for (size_t i = 0; i < call.segments.size(); ++i)
+    if (const auto slice = call.segments[i].slot < 0
+                               ? units.sliceAt({call.segments[i].offset, plan.programs[call.program].segmentBytes[i]})
+                               : std::nullopt)
+      for (const Bucket &bucket = stage.buckets[slice->unit.bucket]; const State &state : bucket.states)
+        if (state.role == slice->role || state.role == wholeOf(slice->role))
+          addBuffer(plan, bucket, state, buffers);
   return buffers;
 }
 
 // A collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only for small counts.
-void checkCollectives(const Plan &plan, int64_t index, Problems &problems) {
+void checkCollectives(const Plan &plan, int64_t index, const Units &units, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
-  const std::array buffers = {buffersOf(plan, stage, false), buffersOf(plan, stage, true)};
+  const std::vector<TypedBuffer> ofStates = buffersOf(plan, stage);
+  std::vector<TypedBuffer> buffers; // of a call
   const auto check = [&](const Chunk &chunk, const Program &program, size_t i, DType type, int64_t offset) {
-    for (const TypedBuffer &buffer : buffers[isPerMicrobatch(chunk.task)])
+    for (const TypedBuffer &buffer : buffers)
       if (buffer.begin <= offset && offset < buffer.end && buffer.type != type)
         problems.add("stage {} chunk {}: '{}' takes {} for {}, expected {}", index, chunk.name(),
                      program.instructions[i].label, buffer.name, nameOf(type), nameOf(buffer.type));
   };
   for (const Chunk &chunk : stage.chunks) {
-    if (buffers[isPerMicrobatch(chunk.task)].empty())
+    if (isPerMicrobatch(chunk.task) && units.empty())
       continue;
     for (const Call &call : expandedCalls(chunk)) {
+      buffers = isPerMicrobatch(chunk.task) ? buffersOf(plan, stage, units, call) : ofStates;
       const Program &program = plan.programs[call.program];
       for (size_t i = 0; i < program.instructions.size(); ++i)
         if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body))
@@ -141,7 +158,7 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
         for (const StateRole role : {StateRole::value, StateRole::gradient}) // units: VerifyUnits.h
-          if (const State *state = bucket.stateOf(role)) {
+          if (const State *state = bucket.stateOf(role); state && !state->sliced) {
             const int64_t width = sizeInBytes(state->type);
             stages[place.stage][state->offset + (place.elementOffset + i * place.stride) * width] = {
                 elements * width, isNumbered(parameter) ? place.first + i : -1};
@@ -158,7 +175,7 @@ void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, const Uni
   const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
     const int64_t begin = call.segments[segment].offset, bytes = plan.programs[call.program].segmentBytes[segment];
     if (call.segments[segment].slot >= 0 || bytes == 0 || !owned.meets({begin, begin + bytes}) ||
-        units.sliceAt(begin, bytes))
+        units.sliceAt({begin, bytes}))
       return;
     const auto found = blocks.find(begin);
     const bool isBlock = found != blocks.end() && found->second.bytes == bytes;
@@ -179,13 +196,13 @@ void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, const Uni
 
 } // namespace
 
-void verifyBucketUse(const Plan &plan, Problems &problems) {
+void verifyBucketUse(const Plan &plan, Flows &flows, Problems &problems) {
   const std::vector<Blocks> blocks = blocksOfStages(plan);
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
     const Units units(plan, s);
     checkCalls(plan, s, blocks[s], units, problems);
-    checkCollectives(plan, s, problems);
-    verifyUnits(plan, s, units, problems);
+    checkCollectives(plan, s, units, problems);
+    verifyUnits(plan, s, units, flows, problems);
     std::map<Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     checkBound(plan, s, bound, problems);
     for (const Bucket &bucket : plan.stages[s].buckets)

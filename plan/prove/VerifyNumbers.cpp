@@ -149,7 +149,7 @@ void verifyNumbers(Checks &checks) {
   checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("globalBatchSize"),
                            "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,
                            plan.sequenceLength);
-  checks.violations.expect(plan.zero >= 0 && plan.zero <= 2, root.field("zero"), "found {}, expected 0, 1 or 2",
+  checks.violations.expect(plan.zero >= 0 && plan.zero <= 3, root.field("zero"), "found {}, expected 0 to 3",
                            plan.zero);
   verifyTokenTypes(checks);
   verifyEncoder(checks);

@@ -318,21 +318,25 @@ DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLo
 
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
 // masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
-// f32, to which microbatches add.
+// f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, of two where runs are paired.
 void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
-    const State *state = bucket.stateOf(role);
     const int64_t found = std::ranges::count(bucket.states, role, &State::role);
-    checks.violations.expect(found == isExpected, place, "has {} states of the role {}; expected {}{}", found,
-                             nameOf(role), isExpected ? 1 : 0, why);
-    checks.violations.expect(!state || (state->type == type && state->sliced == isSliced), place,
-                             "'{}' is {}{}; expected {}{}", state ? state->name : "", state ? nameOf(state->type) : "",
-                             state && state->sliced ? " in slices" : "", nameOf(type), isSliced ? " in slices" : "");
+    const bool mayBeTwo = isExpected && role == StateRole::unitValue;
+    checks.violations.expect(found == isExpected || (found == 2 && mayBeTwo), place,
+                             "has {} states of the role {}; expected {}{}{}", found, nameOf(role), isExpected ? 1 : 0,
+                             mayBeTwo ? " or 2" : "", why);
+    for (const State &state : bucket.states)
+      checks.violations.expect(state.role != role || (state.type == type && state.sliced == isSliced), place,
+                               "'{}' is {}{}; expected {}{}", state.name, nameOf(state.type),
+                               state.sliced ? " in slices" : "", nameOf(type), isSliced ? " in slices" : "");
   };
   const bool isTrained = !bucket.isFrozen();
   const bool isPerUnit = checks.plan.zero >= 2 && bucket.sharded && bucket.use == BucketUse::trained;
   const DType gradients = gradientType(checks.plan, bucket);
-  expect(StateRole::value, true, valueType(checks.plan, bucket), false, "");
+  const bool areValuesSliced = isPerUnit && checks.plan.zero >= 3;
+  expect(StateRole::value, true, valueType(checks.plan, bucket), areValuesSliced, "");
+  expect(StateRole::unitValue, areValuesSliced, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
   expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");
@@ -388,8 +392,7 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
-    const bool isKept =
-        bucket.isPerUnit() ? state.role != StateRole::unitGradient : state.role != StateRole::gradientSlice;
+    const bool isKept = bucket.isPerUnit() ? !isOfOneUnit(state.role) : state.role != StateRole::gradientSlice;
     if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});

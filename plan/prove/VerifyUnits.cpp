@@ -1,30 +1,20 @@
 // See VerifyUnits.h.
 #include "plan/prove/VerifyUnits.h"
 
-#include "plan/Expand.h"
-#include "plan/mesh/Mesh.h"
 #include "plan/prove/Bytes.h"
 
 #include <algorithm>
+#include <set>
 
 namespace mgc::plan {
 
-int64_t elementsOfBlock(const Plan &plan, const Parameter &parameter) {
-  const bool isPart = parameter.rows.extent > 0;
-  int64_t elements = isPart ? parameter.rows.extent : 1;
-  for (size_t i = 0; i < (isPart ? size_t(parameter.rows.dims) : parameter.dims.size()); ++i)
-    elements *= parameter.dims[i].size / groupSize(plan.mesh, parameter.dims[i].axes);
-  return elements;
-}
-
 namespace {
 
-// The gradient of a unit is cleared, then one call adds to it, then it is added to the unit's slice; only then comes the next one in
-// its memory.
 class UnitUse {
 public:
-  UnitUse(const Plan &plan, int64_t index, const Chunk &chunk, const Units &units, Problems &problems)
-      : plan_(plan), index_(index), stage_(plan.stages[index]), chunk_(chunk), units_(units), problems_(problems) {
+  UnitUse(const Plan &plan, int64_t index, const Chunk &chunk, const Units &units, Flows &flows, Problems &problems)
+      : plan_(plan), index_(index), stage_(plan.stages[index]), chunk_(chunk), units_(units), flows_(flows),
+        problems_(problems) {
     for (const Region &region : stage_.regions)
       if (region.kind == "units")
         regions_.add({region.offset, region.offset + region.bytes});
@@ -36,8 +26,8 @@ public:
     for (const Call &call : calls)
       run(call);
     call_ = nullptr;
-    for (const auto &[buffer, made] : active_)
-      report("ends with a gradient at {} that no call has added to a slice", buffer.first);
+    for (const auto &[whole, made] : gradients_)
+      report("ends with a gradient at {} that no call has added to a slice", whole.offset);
     return std::move(added_);
   }
 
@@ -45,64 +35,109 @@ private:
   void run(const Call &call) {
     const Program &program = plan_.programs[call.program];
     call_ = &call;
-    std::optional<UnitPlace> slice;
-    std::vector<UnitBuffer> inRegion;
-    bool isOther = false; // binds something else, but for the frame
+    std::optional<UnitSlice> slice;
+    std::vector<size_t> inRegion; // segments
+    bool isOther = false;         // binds something else, but for the frame
     for (size_t i = 0; i < call.segments.size(); ++i) {
-      const int64_t offset = call.segments[i].offset, bytes = program.segmentBytes[i];
-      if (bytes == 0 || static_cast<int64_t>(i) == program.frame)
+      const UnitBytes at = bytesAt(i);
+      if (at.bytes == 0 || static_cast<int64_t>(i) == program.frame)
         continue;
-      if (call.segments[i].slot < 0 && regions_.meets({offset, offset + bytes}))
-        inRegion.emplace_back(offset, bytes);
-      else if (const auto at = call.segments[i].slot < 0 ? units_.sliceAt(offset, bytes) : std::nullopt)
-        isOther |= slice && *slice != *at, slice = at;
+      const bool isInAllocation = call.segments[i].slot < 0;
+      if (isInAllocation && regions_.meets({at.offset, at.offset + at.bytes}))
+        inRegion.push_back(i);
+      else if (const auto found = isInAllocation ? units_.sliceAt(at) : std::nullopt)
+        isOther |= slice && *slice != *found, slice = found;
       else
         isOther = true;
     }
-    if (slice)
-      accumulate(*slice, inRegion, isOther);
+    const std::optional<UnitBytes> whole =
+        !isOther && inRegion.size() == 1 ? std::optional(bytesAt(inRegion[0])) : std::nullopt;
+    if (slice && slice->role == StateRole::value)
+      gather(slice->unit, whole);
+    else if (slice)
+      accumulate(slice->unit, whole);
     else if (!inRegion.empty() && !isOther)
-      clear(inRegion);
+      clear(whole);
     else
-      for (const UnitBuffer &view : inRegion)
-        addTo(view);
+      for (const size_t segment : inRegion)
+        use(segment);
   }
 
-  void clear(const std::vector<UnitBuffer> &buffers) {
-    if (buffers.size() != 1 || !units_.isBuffer(buffers[0]))
+  UnitBytes bytesAt(size_t segment) const {
+    return {call_->segments[segment].offset, plan_.programs[call_->program].segmentBytes[segment]};
+  }
+
+  static bool meet(const UnitBytes &a, const UnitBytes &b) {
+    return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  }
+  // Another unit comes into the memory.
+  void makeRoom(const UnitBytes &whole, std::string_view how) {
+    for (const auto &[other, made] : gradients_)
+      if (meet(other, whole))
+        report("{} over a gradient at {} before it was added to a slice", how, other.offset);
+    std::erase_if(values_, [&](const auto &gathered) { return meet(gathered.first, whole); });
+  }
+
+  void gather(const UnitPlace &unit, const std::optional<UnitBytes> &whole) {
+    if (!whole || !units_.isWhole(*whole, unit.bucket, StateRole::unitValue))
+      return report("gathers unit {} of bucket {} to where its values are not expected", unit.unit, nameOf(unit));
+    makeRoom(*whole, "gathers values");
+    values_[*whole] = unit;
+  }
+
+  void clear(const std::optional<UnitBytes> &whole) {
+    if (!whole || !units_.isWhole(*whole, StateRole::unitGradient))
       return report("clears what is not the gradient of one unit");
-    for (const auto &[other, made] : active_)
-      if (other.first < buffers[0].first + buffers[0].second && buffers[0].first < other.first + other.second)
-        return report("clears a gradient at {} before it was added to a slice", other.first);
-    active_[buffers[0]] = {};
+    makeRoom(*whole, "clears");
+    gradients_[*whole] = {};
   }
 
-  void addTo(const UnitBuffer &view) {
-    const std::vector<UnitPlace> views = units_.viewsAt(view.first, view.second, call_->instance);
-    for (auto &[buffer, made] : active_) {
+  // Values that were gathered are read; all else is a gradient that is added to.
+  void use(size_t segment) {
+    const UnitBytes at = bytesAt(segment);
+    const auto gathered = std::ranges::find_if(values_, [&](const auto &entry) { return meet(entry.first, at); });
+    if (gathered == values_.end())
+      return addTo(at);
+    const std::vector<Units::View> views = units_.viewsAt(at, StateRole::unitValue, call_->instance);
+    if (std::ranges::none_of(views, [&](const Units::View &view) {
+          return view.unit == gathered->second && view.whole == gathered->first;
+        }))
+      return report("binds bytes [{}, {}), which are no values of its instance in unit {} of bucket {}, which was "
+                    "gathered there",
+                    at.offset, at.offset + at.bytes, gathered->second.unit, nameOf(gathered->second));
+    const std::vector<int64_t> places = placesOf(*call_);
+    if (!flows_.of(call_->program, places).segments[places[segment]].writes.ranges().empty())
+      report("writes values that were gathered, bytes [{}, {})", at.offset, at.offset + at.bytes);
+  }
+
+  void addTo(const UnitBytes &at) {
+    const std::vector<Units::View> views = units_.viewsAt(at, StateRole::unitGradient, call_->instance);
+    for (auto &[whole, made] : gradients_) {
       std::set<UnitPlace> possible;
-      for (const UnitPlace &unit : views)
-        if (units_.bufferOf(unit.bucket) == buffer && (made.by != call_ || made.units.contains(unit)))
-          possible.insert(unit);
+      for (const Units::View &view : views)
+        if (view.whole == whole && (made.by != call_ || made.units.contains(view.unit)))
+          possible.insert(view.unit);
       if (possible.empty() || (made.by && made.by != call_))
         continue;
       made = {call_, std::move(possible)};
       return;
     }
-    report("adds to bytes [{}, {}), which are no gradient of its instance in a unit that was cleared for it",
-           view.first, view.first + view.second);
+    report("binds bytes [{}, {}), which are neither values of a unit that was gathered for its instance nor a gradient "
+           "of one that was cleared for it",
+           at.offset, at.offset + at.bytes);
   }
 
-  void accumulate(const UnitPlace &slice, const std::vector<UnitBuffer> &buffers, bool isOther) {
-    const UnitBuffer expected = units_.bufferOf(slice.bucket);
-    const auto found = active_.find(expected);
-    if (isOther || buffers != std::vector<UnitBuffer>{expected} || found == active_.end() ||
-        !found->second.units.contains(slice))
-      return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", slice.unit,
-                    stage_.buckets[slice.bucket].name);
-    active_.erase(found);
-    added_.insert(slice);
+  void accumulate(const UnitPlace &unit, const std::optional<UnitBytes> &whole) {
+    const auto found = whole ? gradients_.find(*whole) : gradients_.end();
+    if (found == gradients_.end() || !units_.isWhole(*whole, unit.bucket, StateRole::unitGradient) ||
+        !found->second.units.contains(unit))
+      return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", unit.unit,
+                    nameOf(unit));
+    gradients_.erase(found);
+    added_.insert(unit);
   }
+
+  const std::string &nameOf(const UnitPlace &unit) const { return stage_.buckets[unit.bucket].name; }
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
     problems_.add(
@@ -117,6 +152,7 @@ private:
   const StagePlan &stage_;
   const Chunk &chunk_;
   const Units &units_;
+  Flows &flows_;
   Problems &problems_;
   ByteSet regions_;
   const Call *call_ = nullptr;
@@ -125,23 +161,24 @@ private:
     const Call *by = nullptr;
     std::set<UnitPlace> units;
   };
-  std::map<UnitBuffer, Made> active_;
+  std::map<UnitBytes, Made> gradients_;   // cleared, and not yet added
+  std::map<UnitBytes, UnitPlace> values_; // gathered
   std::set<UnitPlace> added_;
 };
 
 } // namespace
 
-void verifyUnits(const Plan &plan, int64_t stage, const Units &units, Problems &problems) {
+void verifyUnits(const Plan &plan, int64_t stage, const Units &units, Flows &flows, Problems &problems) {
   if (units.empty())
     return;
   std::set<UnitPlace> added;
   for (const Chunk &chunk : plan.stages[stage].chunks)
     if (isPerMicrobatch(chunk.task))
-      added.merge(UnitUse(plan, stage, chunk, units, problems).check());
-  for (const auto &[place, unit] : units.slices())
-    if (!added.contains(unit))
-      problems.add("stage {}: no call adds a gradient to the slice of unit {} of bucket {}", stage, unit.unit,
-                   plan.stages[stage].buckets[unit.bucket].name);
+      added.merge(UnitUse(plan, stage, chunk, units, flows, problems).check());
+  for (const auto &[bytes, slice] : units.slices())
+    if (slice.role == StateRole::gradientSlice && !added.contains(slice.unit))
+      problems.add("stage {}: no call adds a gradient to the slice of unit {} of bucket {}", stage, slice.unit.unit,
+                   plan.stages[stage].buckets[slice.unit.bucket].name);
 }
 
 } // namespace mgc::plan

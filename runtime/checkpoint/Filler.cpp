@@ -16,18 +16,18 @@ using plan::Plan;
 
 namespace {
 
-// All states of the buckets of a rank but gradients.
+// All states of the buckets of a rank but gradients, and values that are gathered in each microbatch.
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
     for (const plan::State &state : bucket.states)
-      if (!isGradient(state.role))
+      if (!isGradient(state.role) && !isOfOneUnit(state.role))
         std::memset(arena + state.offset, 0, size_t(bytesOf(plan, bucket, state)));
 }
 
 bool hasMasters(const Bucket &bucket) { return bucket.has(plan::StateRole::master); }
 
 // A distinct block of a parameter. One of its holders fills its values, the others copy them. Masters lie where the
-// values do, or in slices, which every holder fills by itself.
+// values do, or in slices; slices every holder fills by itself, of values too.
 struct FillBlock {
   const Parameter *parameter;
   Holder filler;
@@ -70,8 +70,6 @@ private:
     Shard shard;
   };
   void fillPiece(const Piece &piece) const;
-  static void fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &values, const Fill &fill);
-  void fillWithMasters(const Piece &piece, const Fill &fill) const;
   void fillKeptOf(int64_t rank, const FillFor &fillFor, const std::string &name) const;
   void fillKept(const Piece &piece, const FillFor &fillFor, const std::string &name) const;
   void copyRows(const FillBlock &block, const Holder &to, const StateOf &state) const;
@@ -101,44 +99,27 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
     forEachInParallel(int64_t(arenas_.size()), workOfHeld);
 }
 
+// The block's filler has all values to write, unless they are in slices; each holder its part of what is.
 void Filler::fillPiece(const Piece &piece) const {
   const Fill fill = fills_.weights(*piece.block->parameter);
-  if (hasMasters(bucketOf(plan_, *piece.block->parameter, piece.holder)))
-    return fillWithMasters(piece, fill);
-  const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, valuesOf);
-  const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
-  if (buffer.type() != plan::DType::f32)
-    return fillRounded(piece.shard, begin, buffer, fill);
-  auto *values = reinterpret_cast<float *>(buffer.data(begin));
-  forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
-}
-
-// Values without masters, as frozen parameters have them.
-void Filler::fillRounded(const Shard &shard, int64_t begin, const BucketBuffer &values, const Fill &fill) {
-  forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
-    float staged[kStaged];
-    for (int64_t done = 0; done < count; done += kStaged) {
-      const BucketRange now = {begin + local + done, std::min(kStaged, count - done)};
-      fill(file + done, now.count, staged);
-      values.write(now, staged);
-    }
-  });
-}
-
-// The block's filler has all values to write, each holder its part of the masters.
-void Filler::fillWithMasters(const Piece &piece, const Fill &fill) const {
   const BucketBuffer values = bufferOf(*piece.block, piece.holder, valuesOf),
-                     masters = bufferOf(*piece.block, piece.holder, weightsOf);
-  const bool isFiller = piece.holder.rank == piece.block->filler.rank;
+                     weights = bufferOf(*piece.block, piece.holder, weightsOf);
+  const bool hasAllValues = piece.holder.rank == piece.block->filler.rank && !values.isSliced();
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
-    const BucketRange run = {begin + local, count}, part = isFiller ? run : masters.ownPart(run);
+    const BucketRange run = {begin + local, count}, part = hasAllValues ? run : weights.ownPart(run);
+    if (part.count == 0)
+      return;
+    const int64_t from = file + part.begin - run.begin;
+    if (values.type() == plan::DType::f32) // there are no masters
+      return fill(from, part.count, reinterpret_cast<float *>(values.data(part.begin)));
     float staged[kStaged];
     for (int64_t done = 0; done < part.count; done += kStaged) {
       const BucketRange now = {part.begin + done, std::min(kStaged, part.count - done)};
-      fill(file + now.begin - run.begin, now.count, staged);
-      masters.write(now, staged);
-      if (isFiller)
+      fill(from + done, now.count, staged);
+      if (hasMasters(bucketOf(plan_, *piece.block->parameter, piece.holder)))
+        weights.write(now, staged);
+      if (hasAllValues || values.isSliced())
         values.write(now, staged);
     }
   });
@@ -148,7 +129,8 @@ void Filler::fillOf(int64_t rank) const {
   std::vector<Piece> pieces;
   for (const FillBlock &block : blocks_) {
     std::vector<Holder> holders = {block.filler};
-    if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler); hasMasters(bucket) && bucket.sharded)
+    if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler);
+        valuesOf(bucket).sliced || weightsOf(bucket).sliced)
       holders.insert(holders.end(), block.copiers.begin(), block.copiers.end());
     for (const Holder &holder : holders)
       if (holder.rank == rank)
@@ -201,8 +183,10 @@ void Filler::copyOf(int64_t rank) const {
     for (const Holder &holder : block.copiers) {
       if (holder.rank != rank)
         continue;
-      copyRows(block, holder, valuesOf);
-      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder); hasMasters(bucket) && !bucket.sharded)
+      const Bucket &bucket = bucketOf(plan_, *block.parameter, holder);
+      if (!valuesOf(bucket).sliced)
+        copyRows(block, holder, valuesOf);
+      if (hasMasters(bucket) && !weightsOf(bucket).sliced)
         copyRows(block, holder, weightsOf);
     }
   });

@@ -52,12 +52,14 @@ private:
 BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders, Arenas arenas)
     : parameter_(parameter), shard_(shardOf(plan.mesh, parameter, holders[0].rank)) {
   for (const Holder &holder : holders) {
-    copies_.push_back({holder.rank, beginOf(parameter, holder), BucketBuffer(plan, parameter, holder, valuesOf, arenas),
-                       std::nullopt});
     const plan::Bucket &bucket = bucketOf(plan, parameter, holder);
     // Ranks that share slices share one copy.
-    if (bucket.has(plan::StateRole::master) &&
-        (!bucket.sharded || plan::coordinate(plan.mesh, holder.rank, bucket.dataAxes) == 0))
+    const bool isFirst = plan::coordinate(plan.mesh, holder.rank, bucket.dataAxes) == 0;
+    if (valuesOf(bucket).sliced && !isFirst)
+      continue;
+    copies_.push_back({holder.rank, beginOf(parameter, holder), BucketBuffer(plan, parameter, holder, valuesOf, arenas),
+                       std::nullopt});
+    if (bucket.has(plan::StateRole::master) && (!weightsOf(bucket).sliced || isFirst))
       copies_.back().masters = BucketBuffer(plan, parameter, holder, weightsOf, arenas);
   }
 }

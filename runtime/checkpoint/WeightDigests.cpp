@@ -17,12 +17,13 @@ using plan::Plan;
 
 namespace {
 
-// A digest of a rank's copy of a block, in the place of the copy.
+// A digest of a rank's copy of a block, or of its slice of one, in the place of the copy.
 struct Digest {
   uint64_t hash = 0;                      // hash of the values
   int64_t notFinite = -1;                 // the first element that is not
   int64_t notRounded = -1;                // the first whose master, where this rank has it, is another's
   float value = 0, other = 0, master = 0; // the values of the first; of the second, and its master
+  int64_t slice = 0;                      // number of the slice; 0: all
 };
 
 // The elements of a block that lie together.
@@ -31,9 +32,11 @@ struct DigestRow {
   int64_t number;    // number of the first element in the block
 };
 
+// Reads what the rank has of the row.
 void lookAtValues(const BucketBuffer &buffer, const DigestRow &row, std::vector<float> &values, Digest &digest) {
   values.resize(row.range.count);
-  buffer.read(row.range, values.data());
+  if (row.range.count > 0)
+    buffer.read(row.range, values.data());
   const std::string_view bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float));
   digest.hash = digest.hash * 31 + hashName(bytes);
   const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
@@ -67,8 +70,12 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
   const Shard shard = shardOf(plan.mesh, parameter, holder.rank);
   std::vector<float> staged;
   Digest digest;
+  if (values.isSliced())
+    digest.slice = plan::coordinate(plan.mesh, holder.rank, bucketOf(plan, parameter, holder).dataAxes);
   for (int64_t i = 0; i < shard.rows; ++i) {
-    const DigestRow row{{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements}, i * shard.rowElements};
+    const BucketRange all{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements},
+        own = values.isSliced() ? values.ownPart(all) : all;
+    const DigestRow row{own, i * shard.rowElements + own.begin - all.begin};
     lookAtValues(values, row, staged, digest);
     if (hasMasters)
       lookAtMasters(masters, row, staged, digest);
@@ -79,17 +86,22 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
 // The problems with a block, from the digests of its holders.
 std::string compareDigests(const Parameter &parameter, const std::vector<Holder> &holders,
                            const std::vector<Digest> &digests) {
-  std::vector<int64_t> differing;
-  for (size_t i = 1; i < holders.size(); ++i)
-    if (digests[i].hash != digests[0].hash)
-      differing.push_back(holders[i].rank);
   std::string text;
-  if (!differing.empty())
-    text = fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name, fmt::join(differing, ", "),
-                       holders[0].rank);
-  if (digests[0].notFinite >= 0)
-    text += fmt::format("\n  parameter {}: element {} on rank {} is {}", parameter.name, digests[0].notFinite,
-                        holders[0].rank, digests[0].value);
+  for (size_t first = 0; first < holders.size(); ++first) { // of each slice
+    const auto isSame = [&](const Digest &digest) { return digest.slice == digests[first].slice; };
+    if (std::ranges::find_if(digests, isSame) - digests.begin() != int64_t(first))
+      continue;
+    std::vector<int64_t> differing;
+    for (size_t i = first + 1; i < holders.size(); ++i)
+      if (isSame(digests[i]) && digests[i].hash != digests[first].hash)
+        differing.push_back(holders[i].rank);
+    if (!differing.empty())
+      text += fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name, fmt::join(differing, ", "),
+                          holders[first].rank);
+    if (digests[first].notFinite >= 0)
+      text += fmt::format("\n  parameter {}: element {} on rank {} is {}", parameter.name, digests[first].notFinite,
+                          holders[first].rank, digests[first].value);
+  }
   for (size_t i = 0; i < holders.size(); ++i)
     if (digests[i].notRounded >= 0)
       return text + fmt::format("\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",

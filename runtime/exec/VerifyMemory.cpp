@@ -53,7 +53,7 @@ std::string smallerPlan(const plan::Plan &plan) {
     return std::ranges::any_of(
         stage.buckets, [&](const plan::Bucket &bucket) { return plan::groupSize(plan.mesh, bucket.dataAxes) > 1; });
   });
-  if (hasReplicas && plan.zero < 2)
+  if (hasReplicas && plan.zero < 3)
     ways += fmt::format(", --zero {}", plan.zero + 1);
   return ways;
 }

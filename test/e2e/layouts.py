@@ -106,7 +106,7 @@ def expert_ranks(tp, cp, dp):
 
 def matrix(has_experts=False):
     sizes = (1, 2, 4)
-    for tp, pp, dp, sp, zero, mbs in itertools.product(sizes, sizes, sizes, (False, True), (0, 1, 2), (1, 2)):
+    for tp, pp, dp, sp, zero, mbs in itertools.product(sizes, sizes, sizes, (False, True), (0, 1, 2, 3), (1, 2)):
         if sp and tp == 1:
             continue
         for (cp, context), (schedule, vpp) in itertools.product(contexts(tp), schedules(pp)):

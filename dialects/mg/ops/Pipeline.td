@@ -85,17 +85,28 @@ def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
 }
 
 def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
-  let summary = "Functions that run around each call that makes gradients of a unit of a bucket: ZeRO-2";
+  let summary = "Functions that run around each call that uses a unit of a bucket: ZeRO-2 and 3";
   let description = [{
-    Before the call `clear` zeroes the unit's gradient, behind it `accumulate` reduces it over the data axes and adds it to
-    the rank's slice.
+    Before a call that makes gradients of the unit `clear` zeroes its gradient, behind it `accumulate` reduces it over the
+    data axes and adds it to the rank's slice. Where ranks keep slices of the values too (ZeRO-3), `gather` makes the
+    unit's values of them before each call that reads some.
 
-        mg.unit bucket 3 clear @gradients.clear.0.3 accumulate @gradients.unit.0.3
+        mg.unit bucket 3 clear @gradients.clear.0.3 accumulate @gradients.unit.0.3 gather @gradients.gather.0.3
 
-    The form of both is proved with that of the step (step_c7, compiler/step/VerifyStepForm.h).
+    The form of all is proved with that of the step (step_c7, compiler/step/VerifyStepForm.h).
   }];
-  let arguments = (ins I64Attr:$bucket, FlatSymbolRefAttr:$clear, FlatSymbolRefAttr:$accumulate);
-  let assemblyFormat = "`bucket` $bucket `clear` $clear `accumulate` $accumulate attr-dict";
+  let arguments = (ins I64Attr:$bucket, FlatSymbolRefAttr:$clear, FlatSymbolRefAttr:$accumulate,
+                       OptionalAttr<FlatSymbolRefAttr>:$gather);
+  let assemblyFormat = "`bucket` $bucket `clear` $clear `accumulate` $accumulate (`gather` $gather^)? attr-dict";
+  let extraClassDeclaration = [{
+    /// The functions that it has.
+    llvm::SmallVector<llvm::StringRef, 3> functions() {
+      llvm::SmallVector<llvm::StringRef, 3> all = {getClear(), getAccumulate()};
+      if (getGather())
+        all.push_back(*getGather());
+      return all;
+    }
+  }];
 }
 
 def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
