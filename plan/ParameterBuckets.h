@@ -126,10 +126,10 @@ struct Bucket {
   Axes splitAxes;
   // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
   Axes reduceAxes;
-  // The pending data axes: gradients are all-reduced (ZeRO-0) or reduce-scattered over them, at the end of a step (ZeRO-1) or in
-  // each microbatch (ZeRO-2).
+  // The data axes along which ranks have the same parameters: gradients are all-reduced (ZeRO-0) or reduce-scattered over them, at the
+  // end of a step (ZeRO-1) or in each microbatch (ZeRO-2).
   Axes dataAxes;
-  // ZeRO-1: what is kept for the update is 1 / |dataAxes| of the bucket.
+  // ZeRO-1: what is kept for the update is 1 / |dataAxes| of the bucket. ZeRO-3: so are values, those of frozen parameters too.
   bool sharded = false;
   // Gradients are summed over these stages behind dataAxes. Empty: the parameters are not tied.
   std::vector<int64_t> tiedStages;
@@ -148,7 +148,9 @@ struct Bucket {
   bool isMovedByLoad() const { return use == BucketUse::routerBias; }
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
   // At the end of a step.
-  bool isReduced() const { return !reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty(); }
+  bool isReduced() const {
+    return !isFrozen() && (!reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty());
+  }
   // Elements that a rank has of the state; `ranks` share the slices.
   int64_t elementsOf(const State &state, int64_t ranks) const;
   // Null: there is none.

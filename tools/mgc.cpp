@@ -3,6 +3,7 @@
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
 #include "compiler/schedule/Schedule.h"
+#include "compiler/stage/TrainedStages.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
 #include "frontend/Load.h"
@@ -186,19 +187,23 @@ Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
   return Status::ok();
 }
 
-// The same program, as it is evaluated, in phase fuse.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> evaluationOf(mlir::ModuleOp module, const CompileFlags &flags) {
+Status verifyEvaluable(mlir::ModuleOp module, const CompileFlags &flags) {
   if (const std::string phase = phaseOf(module, flags.from); phase != phases().front().name)
     return errorf("--evaluation: {}: is in phase {}, where its gradients are built already; expected a model or "
                   "a program in phase {}",
                   flags.model, phase, phases().front().name.str());
-  mlir::OwningOpRef<mlir::ModuleOp> evaluation = module.clone();
+  return Status::ok();
+}
+
+// Brings the program that is trained, from phase import, to phase fuse as it is evaluated: it reads the values of the trained one, which
+// is there already.
+Status evaluate(mlir::ModuleOp module, mlir::ModuleOp trained, const CompileFlags &flags) {
+  module->setAttr(kTrainedAttr, describeStages(trained));
   mlir::PassManager pm(module.getContext());
   pm.addPass(createEvaluatePass());
-  if (mlir::failed(pm.run(*evaluation)))
+  if (mlir::failed(pm.run(module)))
     return errorf("--evaluation: {}: the program without dropout does not verify", flags.model);
-  MGC_TRY(runPhases(*evaluation, {}).at("--evaluation"));
-  return evaluation;
+  return runPhases(module, {}).at("--evaluation");
 }
 
 // Beside the plan that is trained; one that was there is of another.
@@ -259,10 +264,12 @@ Status compile(const CompileFlags &flags) {
   }
   mlir::OwningOpRef<mlir::ModuleOp> evaluation;
   if (flags.evaluation) {
-    MGC_ASSIGN(made, evaluationOf(*module, flags));
-    evaluation = std::move(made);
+    MGC_TRY(verifyEvaluable(*module, flags));
+    evaluation = module->clone();
   }
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
+  if (evaluation && flags.to.empty())
+    MGC_TRY(evaluate(*evaluation, *module, flags));
   if (!frontend::hasConfig(*module))
     say(stderr,
         "mgc: {}: is not the program of a config.json in its mg.model: it was edited or made otherwise, and "

@@ -90,7 +90,9 @@ public:
     addRegion("inputs", [&] { inputs = placeInputs(); });
     MGC_TRY(std::move(inputs));
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
-    if (std::ranges::any_of(out_.buckets, &plan::Bucket::isPerUnit))
+    const auto isOfOneUnit = [](const plan::State &state) { return plan::isOfOneUnit(state.role); };
+    if (std::ranges::any_of(out_.buckets,
+                            [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
       addRegion("units", [&] { placeUnits(); });
     addRegion("frame", [&] { placeFrames(); });
     if (!end_)

@@ -247,10 +247,10 @@ private:
       if (const auto gather = units_.at(bucket).getGather())
         addUnitCall(*gather, unit);
     for (const auto &[bucket, unit] : made)
-      addUnitCall(units_.at(bucket).getClear(), unit);
+      addUnitCall(*units_.at(bucket).getClear(), unit);
     caller.chunk.calls.push_back(makeCall(caller));
     for (const auto &[bucket, unit] : made)
-      addUnitCall(units_.at(bucket).getAccumulate(), unit);
+      addUnitCall(*units_.at(bucket).getAccumulate(), unit);
   }
 
   plan::Call makeCall(const Caller &caller) {

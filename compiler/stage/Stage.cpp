@@ -16,6 +16,7 @@
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/PipelineShape.h"
 #include "compiler/stage/TaskCosts.h"
+#include "compiler/stage/TrainedStages.h"
 #include "compiler/step/BlockParameters.h"
 #include "compiler/step/StepBuilder.h"
 #include "dialects/mg/Parameter.h"
@@ -36,6 +37,7 @@ class Stager {
 public:
   Stager(ModuleOp module, Blocks blocks) : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    trained_ = module->getAttrOfType<DictionaryAttr>(kTrainedAttr);
     shape_ = shapeOf(module, plan::stageCount(mesh_.getMesh()));
     stages_ = shape_.stages;
     virtualStages_ = shape_.virtualStages;
@@ -84,15 +86,26 @@ private:
     if (!chunks || int64_t(costs.layers.size()) < *chunks)
       return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
                                  << virtualStages_ << " virtual stages; at most " << costs.layers.size() << " chunks";
-    int64_t parts = *chunks;
-    size_t next = 0;
-    std::vector<int64_t> layers = schedule::balance(costs, parts);
-    for (int64_t part = 0; part < parts; ++part) {
-      size_t count = layers[part] + (part == 0 ? begin : 0) + (part == parts - 1 ? chain.size() - end : 0);
-      chunks_.emplace_back(chain.begin() + next, chain.begin() + next + count);
-      next += count;
+    const int64_t parts = *chunks;
+    std::vector<int64_t> sizes = trained_ ? trainedChunks(trained_) : schedule::balance(costs, parts);
+    if (!trained_)
+      sizes.front() += int64_t(begin), sizes.back() += int64_t(chain.size() - end);
+    return cut(chain, sizes);
+  }
+
+  LogicalResult cut(const std::vector<Instance> &chain, ArrayRef<int64_t> sizes) {
+    int64_t next = 0, left = int64_t(chain.size());
+    for (int64_t size : sizes) {
+      if (size < 0 || size > left)
+        break;
+      chunks_.emplace_back(chain.begin() + next, chain.begin() + next + size);
+      next += size, left -= size;
     }
-    return success();
+    if (left == 0 && int64_t(chunks_.size()) == stages_ * virtualStages_)
+      return success();
+    return module_.emitError() << kTrainedAttr << ": chunks = [" << fmt::format("{}", fmt::join(sizes, ", "))
+                               << "]; expected the " << chain.size() << " instances of the chain in "
+                               << stages_ * virtualStages_ << " chunks";
   }
 
   // --- Parameters
@@ -165,7 +178,7 @@ private:
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingOf(module_).bucketElements;
     std::vector<int64_t> parts;
-    if (least <= 0 || trainingOf(module_).zero > 1 || // units are complete at the end alone
+    if (trained_ || least <= 0 || trainingOf(module_).zero > 1 || // units are complete at the end alone
         llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
@@ -210,8 +223,7 @@ private:
   LogicalResult emitStages() {
     BucketProblem problem;
     problem.blocks = parameters_;
-    problem.sharded = trainingOf(module_).zero > 0;
-    problem.hasUnits = trainingOf(module_).zero > 1;
+    problem.level = trainingOf(module_).zero;
     problem.mesh = meshOf(module_);
     Precision precision = precisionOf(module_);
     problem.alignment =
@@ -224,22 +236,34 @@ private:
       llvm::append_range(problem.stages[stage], rangesOf(chunks_[c], own, parts[stage]));
       parts[stage] += int64_t(own.size());
     }
-    auto planned = planBuckets(problem);
-    if (!planned.isOk())
-      return module_.emitError() << planned.status().message();
     for (const auto &[block, index] : blockIndex_)
       names_[index] = block->name;
+    auto planned = trained_ ? bucketsOfTraining() : planBuckets(problem);
+    if (!planned.isOk())
+      return module_.emitError() << planned.status().message();
     for (int64_t stage = 0; stage < stages_; ++stage)
       emitStage(stage, parts[stage], (*planned)[stage]);
     return success();
+  }
+
+  Result<std::vector<StageBuckets>> bucketsOfTraining() {
+    std::vector<EvaluatedBlock> evaluated;
+    for (const auto &[index, name] : names_)
+      evaluated.push_back({name, parameters_[index]});
+    MGC_ASSIGN(stages, trainedBuckets(trained_, evaluated, trainingOf(module_).zero));
+    if (int64_t(stages.size()) == stages_)
+      return stages;
+    return errorf("{}: has the buckets of {} stages, expected {}", kTrainedAttr.str(), stages.size(), stages_);
   }
 
   ArrayAttr axesAttr(const plan::Axes &axes) {
     return builder_.getStrArrayAttr(SmallVector<StringRef>(axes.begin(), axes.end()));
   }
 
-  // Equal functions of several stages are one.
+  // Equal functions of several stages are one. Of none there is none.
   FlatSymbolRefAttr unique(func::FuncOp function) {
+    if (!function)
+      return {};
     std::string text;
     llvm::raw_string_ostream out(text);
     StringAttr name = function.getNameAttr();
@@ -275,7 +299,7 @@ private:
       gradients.push_back(unique(function));
     for (const auto &[bucket, unit] : step.units)
       UnitOp::create(builder_, loc, builder_.getI64IntegerAttr(bucket), unique(unit.clear), unique(unit.accumulate),
-                     unit.gather ? unique(unit.gather) : FlatSymbolRefAttr());
+                     unique(unit.gather));
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);
@@ -297,6 +321,7 @@ private:
   OpBuilder builder_;
   MeshAttr mesh_;
   ChainOp chain_;
+  DictionaryAttr trained_; // of a program that is evaluated; null: there is none
   schedule::Shape shape_;
   int64_t stages_ = 1, virtualStages_ = 1;
   std::vector<std::vector<Instance>> chunks_; // global

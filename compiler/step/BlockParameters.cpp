@@ -35,12 +35,14 @@ static FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argum
   result.tensor = tensor.str();
   result.part = part ? part.str() : "";
   result.elements = block.forward.argumentType(argument).getNumElements();
-  result.key.split = inMeshOrder([&](StringAttr axis) {
-    return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
-  });
   auto isPending = [&](StringAttr axis) { return pending && llvm::is_contained(pending.getPending(), axis); };
   result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
-  result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
+  const auto splits = [&](StringAttr axis) {
+    return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
+  };
+  result.key.split = inMeshOrder(splits);
+  result.key.data =
+      inMeshOrder([&](StringAttr axis) { return isData(axis) && (frozen ? !splits(axis) : isPending(axis)); });
   result.key.decay = decays(first);
   result.key.meanLoad = meanLoadOf(param);
   result.key.use = frozen                    ? plan::BucketUse::frozen

@@ -102,7 +102,7 @@ private:
   // The key of a parameter of the unit, if its bucket has units.
   BucketKey keyOf(const Uses &uses, int64_t unit) const {
     BucketKey key = keyOf(uses);
-    key.unit = problem_.hasUnits && key.use == plan::BucketUse::trained && !key.data.empty() ? unit : -1;
+    key.unit = isPerUnit(key, problem_.level) ? unit : -1;
     return key;
   }
   // The unit that a parameter with several uses is, the same on all stages.
@@ -145,7 +145,7 @@ private:
     return isSharded(key) ? slicedElements(elements, problem_.alignment, plan::groupSize(problem_.mesh, key.data))
                           : elements;
   }
-  bool isSharded(const BucketKey &key) const { return problem_.sharded && !key.data.empty(); }
+  bool isSharded(const BucketKey &key) const { return mgc::isSharded(key, problem_.level); }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {
     for (int64_t i = range.first; i < range.first + range.count; ++i)
@@ -214,6 +214,16 @@ private:
 };
 
 } // namespace
+
+bool isSharded(const BucketKey &key, int64_t level) {
+  const bool isFrozen = key.use == plan::BucketUse::frozen;
+  return !key.data.empty() && (isFrozen ? level > 2 && key.meanLoad == 0 : level > 0);
+}
+
+bool isPerUnit(const BucketKey &key, int64_t level) {
+  const bool isOfLoad = key.use == plan::BucketUse::routerBias || key.use == plan::BucketUse::loadCounter;
+  return level > 1 && !key.data.empty() && !isOfLoad && key.meanLoad == 0;
+}
 
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return BucketPlanner(problem).plan(); }
 

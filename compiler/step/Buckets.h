@@ -15,18 +15,25 @@ inline constexpr int64_t kPartElements = 32768;
 
 // All parameters of one bucket agree in this.
 struct BucketKey {
-  plan::Axes split;          // axes that split the parameters
-  plan::Axes reduce, data;   // pending on the gradient: other axes, and data axes
+  plan::Axes split; // axes that split the parameters
+  plan::Axes reduce,
+      data; // pending on the gradient: other axes, and data axes; of frozen parameters data: where they are the same
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
   double meanLoad = 0;                            // the load that replaces gradients; 0: they have gradients
-  plan::BucketUse use = plan::BucketUse::trained; // frozen: neither reduce nor data, and no part
+  plan::BucketUse use = plan::BucketUse::trained; // frozen: no reduce, and no part
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;
   // Number of what is a unit (ZeRO-2): an own bucket; -1: none. Parameters that several instances use are units by themselves.
   int64_t unit = -1;
   auto operator<=>(const BucketKey &) const = default;
 };
+
+// Whether ranks of `data` have slices of the bucket's states at a level of ZeRO: from 1 on, of frozen parameters, which have values
+// alone, at 3.
+bool isSharded(const BucketKey &key, int64_t level);
+// Whether each instance's parameters are a unit: from 2 on, but for the few that load moves.
+bool isPerUnit(const BucketKey &key, int64_t level);
 
 struct BlockParameter {
   int64_t argument = 0;     // index in the block's forward function
@@ -61,13 +68,10 @@ struct BucketProblem {
   std::vector<std::vector<BlockParameter>> blocks;
   std::vector<std::vector<InstanceRange>> stages;
   plan::Mesh mesh;                          // for sizes of axes
-  bool sharded = false;                     // ZeRO-1: buckets with data axes are divided over them
-  bool hasUnits = false;                    // ZeRO-2: so is each unit of those that are trained
+  int64_t level = 0;                        // --zero
   int64_t alignment = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
-// A bucket of frozen parameters has no gradient, and is never sharded.
-//
 // Parameters start at multiples of BucketProblem::alignment. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied

@@ -117,7 +117,7 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, areValuesSliced, precision.values}};
   if (areValuesSliced)
     states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
-  if (bucket.getPerUnit()) {
+  if (bucket.getPerUnit() && rule.hasGradients) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
   } else if (rule.hasGradients) {
@@ -137,6 +137,10 @@ std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
     if (state.name == name)
       return state;
   return std::nullopt;
+}
+
+bool hasUnitFunctions(BucketOp bucket) {
+  return llvm::any_of(statesOf(bucket), [](const StateBuffer &state) { return isOfOneUnit(state.role); });
 }
 
 StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }

@@ -63,6 +63,8 @@ struct StateBuffer {
 // In the order of the map.
 llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
+// Whether calls that use a unit of the bucket need others around them: mg.unit.
+bool hasUnitFunctions(BucketOp bucket);
 // The state that accumulatedGradient is of.
 llvm::StringRef accumulatedGradient(BucketOp bucket);
 // Where the rank has what it owns of a bucket's complete gradient.

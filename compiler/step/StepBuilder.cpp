@@ -227,7 +227,7 @@ func::FuncOp buildGather(StageOp stage, int64_t index) {
 }
 
 // The sum over the data axes, in the type of the gradients, is added in f32; sums over other axes are completed at the end of the step.
-UnitFunctions buildUnit(StageOp stage, int64_t index) {
+UnitFunctions buildGradientOfUnit(StageOp stage, int64_t index) {
   const std::string name = fmt::format("{}.{}", int64_t(stage.getNumber()), index);
   FunctionBuilder clear(stage, plan::Task::gradients, "clear." + name), f(stage, plan::Task::gradients, "unit." + name);
   const BucketTypes types = f.types(index);
@@ -240,8 +240,13 @@ UnitFunctions buildUnit(StageOp stage, int64_t index) {
   const Value before = f.argument(f32, "gradient_slice", index);
   f.result(AccumulateOp::create(f.builder, f.loc, f32, ValueRange{before, sum}, f.builder.getDenseI64ArrayAttr({1, 1})),
            "gradient_slice", index);
-  UnitFunctions functions{clear.finish(), f.finish(), {}};
-  if (stateNamed(f.buckets[index], "unit_value"))
+  return {clear.finish(), f.finish(), {}};
+}
+
+UnitFunctions buildUnit(StageOp stage, int64_t index) {
+  BucketOp bucket = stage.all<BucketOp>()[index];
+  UnitFunctions functions = ruleOf(bucket).hasGradients ? buildGradientOfUnit(stage, index) : UnitFunctions();
+  if (stateNamed(bucket, "unit_value"))
     functions.gather = buildGather(stage, index);
   return functions;
 }
@@ -307,7 +312,7 @@ RankedTensorType typeOfTotal(MeshAttr mesh, const plan::Axes &pending) {
 StepFunctions buildStep(StageOp stage, ArrayRef<int64_t> partOf, int64_t parts, const TotalAxes &totals) {
   StepFunctions step{buildBegin(stage), buildReduce(stage, partOf, totals), buildUpdate(stage), {}, {}};
   for (auto [i, bucket] : llvm::enumerate(stage.all<BucketOp>()))
-    if (bucket.getPerUnit())
+    if (hasUnitFunctions(bucket))
       step.units[int64_t(i)] = buildUnit(stage, int64_t(i));
   for (int64_t part = 0; part < parts; ++part)
     step.gradients.push_back(buildGradients(stage, part, partOf));

@@ -13,7 +13,7 @@
 
 namespace mgc {
 
-// Functions around a call that uses a unit: mg.unit. gather: null where values are whole.
+// Functions around a call that uses a unit: mg.unit. clear and accumulate: null where it is frozen; gather: where values are whole.
 struct UnitFunctions {
   mlir::func::FuncOp clear, accumulate, gather;
 };

@@ -83,9 +83,8 @@ private:
         {"decay", fmt::format("{}", bucket.getDecay()), fmt::format("{}", key.decay)},
         {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
         {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
-        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", level_ > 0 && !key.data.empty())},
-        {"perUnit", fmt::format("{}", bucket.getPerUnit()),
-         fmt::format("{}", level_ > 1 && !key.data.empty() && key.use == plan::BucketUse::trained)}};
+        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", isSharded(key, level_))},
+        {"perUnit", fmt::format("{}", bucket.getPerUnit()), fmt::format("{}", isPerUnit(key, level_))}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)
         return bucket.emitOpError() << "has " << use.name << ", argument " << use.parameter.argument << " of "

@@ -290,14 +290,15 @@ private:
     std::vector<int64_t> counts(buckets_.size());
     for (UnitOp unit : stage_.all<UnitOp>()) {
       const int64_t index = unit.getBucket();
-      if (index < 0 || index >= int64_t(buckets_.size()) || !BucketOp(buckets_[index]).getPerUnit())
-        return unit.emitOpError() << "bucket " << index << " is not one of the stage's with perUnit (step_c7)";
+      if (index < 0 || index >= int64_t(buckets_.size()) || !hasUnitFunctions(buckets_[index]))
+        return unit.emitOpError() << "bucket " << index << " is not one of the stage's with perUnit whose gradients or "
+                                  << "values are those of one unit at a time (step_c7)";
       ++counts[index];
       if (failed(verifyUnit(unit, index)))
         return failure();
     }
     for (auto [i, bucket] : llvm::enumerate(buckets_))
-      if (const int64_t expected = bucket.getPerUnit(); counts[i] != expected)
+      if (const int64_t expected = hasUnitFunctions(bucket); counts[i] != expected)
         return bucket.emitOpError() << "has " << counts[i] << " mg.unit; expected " << expected << " (step_c7)";
     return success();
   }
@@ -348,11 +349,21 @@ private:
     for (StringRef symbol : unit.functions())
       if (failed(verifyTask(symbol, plan::Task::gradients)))
         return failure();
+    if (failed(verifyGather(unit, index)))
+      return failure();
+    const bool hasGradients = ruleOf(buckets_[index]).hasGradients;
+    if (unit.getClear().has_value() != hasGradients || unit.getAccumulate().has_value() != hasGradients)
+      return unit.emitOpError() << (hasGradients ? "lacks" : "has") << " clear and accumulate; expected these where "
+                                << "the bucket is not frozen (step_c7)";
+    return hasGradients ? verifyGradients(unit, index) : success();
+  }
+
+  LogicalResult verifyGradients(UnitOp unit, int64_t index) {
     const BucketTypes types(buckets_[index], mesh_);
     const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
     const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
-    StepFunction clear = functionOf(unit.getClear()), accumulate = functionOf(unit.getAccumulate());
-    if (failed(verifyGather(unit, index)) || failed(verifyBound(clear, StepFunction::kArgument, {})) ||
+    StepFunction clear = functionOf(*unit.getClear()), accumulate = functionOf(*unit.getAccumulate());
+    if (failed(verifyBound(clear, StepFunction::kArgument, {})) ||
         failed(verifyBound(clear, StepFunction::kResult, {{gradient, types.unitGradient()}})) ||
         failed(verifyBound(accumulate, StepFunction::kArgument, {{gradient, types.unitGradient()}, {slice, f32}})) ||
         failed(verifyBound(accumulate, StepFunction::kResult, {{slice, f32}})))

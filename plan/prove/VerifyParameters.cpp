@@ -297,11 +297,10 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 // Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
 // violation.
 int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
-  if (!checks.violations.expect(
-          bucket.units >= 1 && bucket.elements % bucket.units == 0 && (bucket.units == 1 || bucket.isPerUnit()), place,
-          "units = {}; expected 1, or of a bucket with a unitGradient a number that divides "
-          "elements = {}",
-          bucket.units, bucket.elements))
+  if (!checks.violations.expect(bucket.units >= 1 && bucket.elements % bucket.units == 0 &&
+                                    (bucket.units == 1 || checks.plan.zero > 1),
+                                place, "units = {}; expected 1, or with zero > 1 a number that divides elements = {}",
+                                bucket.units, bucket.elements))
     return 0;
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
   int64_t multiple = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
@@ -333,8 +332,8 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   };
   const bool isTrained = !bucket.isFrozen();
   const bool isPerUnit = checks.plan.zero >= 2 && bucket.sharded && bucket.use == BucketUse::trained;
+  const bool areValuesSliced = checks.plan.zero >= 3 && bucket.sharded && (isPerUnit || !isTrained);
   const DType gradients = gradientType(checks.plan, bucket);
-  const bool areValuesSliced = isPerUnit && checks.plan.zero >= 3;
   expect(StateRole::value, true, valueType(checks.plan, bucket), areValuesSliced, "");
   expect(StateRole::unitValue, areValuesSliced, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
@@ -371,9 +370,10 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
                            "use = {}, but meanLoad = {}; expected a mean load of router biases and counters alone",
                            nameOf(bucket.use), bucket.meanLoad);
   checks.violations.expect(
-      !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.dataAxes.empty() && !bucket.sharded), place,
-      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none: no gradient is reduced",
-      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+      !bucket.isFrozen() || (bucket.reduceAxes.empty() && (!bucket.sharded || checks.plan.zero >= 3)), place,
+      "is frozen, but reduceAxes = [{}] and sharded = {}; expected none, as no gradient is reduced, and false with "
+      "zero < 3",
+      fmt::join(bucket.reduceAxes, ", "), bucket.sharded);
 }
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
@@ -392,7 +392,7 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
-    const bool isKept = bucket.isPerUnit() ? !isOfOneUnit(state.role) : state.role != StateRole::gradientSlice;
+    const bool isKept = !isOfOneUnit(state.role) && (state.role != StateRole::gradientSlice || bucket.isPerUnit());
     if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});

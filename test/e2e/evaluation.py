@@ -35,6 +35,10 @@ CASES = [
     ("deepseek_v3", "--dp 2 --ep 2 --pp 2 --mbs 1"),
     ("deepseek_v3_mtp", "--tp 2 --mbs 1"),  # its loss has a term that is not evaluated
     ("gpt_oss", "--tp 2 --dp 2 --mbs 1"),
+    ("gpt2", "--tp 2 --dp 2 --zero 3 --mbs 1"),
+    ("llama", "--dp 2 --pp 2 --zero 2 --mbs 1 --dtype bf16"),
+    ("deepseek_v3", "--dp 2 --ep 2 --pp 2 --zero 3 --mbs 1"),
+    ("t5", "--dp 2 --zero 3 --mbs 1 --seq 12 --encoder-seq-length 16"),
 ]
 
 

@@ -41,7 +41,8 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     `elements` per rank, padded; `use`: plan::BucketUse. With `meanLoad` the load of experts stands in the place of their
     gradients: f32, and not in the norm.
 
-    With `perUnit` (ZeRO-2) blocks add to the gradient of one of the `units` at a time, which `mg.unit` adds up.
+    With `perUnit` (ZeRO-2 and 3) `mg.unit` has functions that run around each call that uses one of the `units`, as far as
+    the bucket's parameters need some.
 
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
     2. units is 1, or with perUnit a number that divides elements (bucket_c2)
@@ -88,22 +89,25 @@ def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
   let summary = "Functions that run around each call that uses a unit of a bucket: ZeRO-2 and 3";
   let description = [{
     Before a call that makes gradients of the unit `clear` zeroes its gradient, behind it `accumulate` reduces it over the
-    data axes and adds it to the rank's slice. Where ranks keep slices of the values too (ZeRO-3), `gather` makes the
-    unit's values of them before each call that reads some.
+    data axes and adds it to the rank's slice; of frozen parameters there are neither. Where ranks keep slices of the
+    values too (ZeRO-3), `gather` makes the unit's values of them before each call that reads some.
 
         mg.unit bucket 3 clear @gradients.clear.0.3 accumulate @gradients.unit.0.3 gather @gradients.gather.0.3
 
     The form of all is proved with that of the step (step_c7, compiler/step/VerifyStepForm.h).
   }];
-  let arguments = (ins I64Attr:$bucket, FlatSymbolRefAttr:$clear, FlatSymbolRefAttr:$accumulate,
-                       OptionalAttr<FlatSymbolRefAttr>:$gather);
-  let assemblyFormat = "`bucket` $bucket `clear` $clear `accumulate` $accumulate (`gather` $gather^)? attr-dict";
+  let arguments = (ins I64Attr:$bucket, OptionalAttr<FlatSymbolRefAttr>:$clear,
+                       OptionalAttr<FlatSymbolRefAttr>:$accumulate, OptionalAttr<FlatSymbolRefAttr>:$gather);
+  let assemblyFormat = [{
+    `bucket` $bucket (`clear` $clear^ `accumulate` $accumulate)? (`gather` $gather^)? attr-dict
+  }];
   let extraClassDeclaration = [{
-    /// The functions that it has.
+    // The functions that it has.
     llvm::SmallVector<llvm::StringRef, 3> functions() {
-      llvm::SmallVector<llvm::StringRef, 3> all = {getClear(), getAccumulate()};
-      if (getGather())
-        all.push_back(*getGather());
+      llvm::SmallVector<llvm::StringRef, 3> all;
+      for (std::optional<llvm::StringRef> function : {getClear(), getAccumulate(), getGather()})
+        if (function)
+          all.push_back(*function);
       return all;
     }
   }];

@@ -231,7 +231,8 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
     plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
     edit(plan.stages[0]);
     Problems problems;
-    plan::verifyBucketUse(plan, problems);
+    plan::Flows flows(plan, problems);
+    plan::verifyBucketUse(plan, flows, problems);
     const Status status = problems.status();
     ASSERT_FALSE(status.isOk()) << message;
     EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
@@ -259,7 +260,8 @@ TEST(Plan, StatesThatAStepBindsAreListed) {
     stage.regions.push_back({"optimizer", stage.buckets[0].states[0].offset, 512});
   const auto found = [&] {
     Problems problems;
-    plan::verifyBucketUse(plan, problems);
+    plan::Flows flows(plan, problems);
+    plan::verifyBucketUse(plan, flows, problems);
     return std::string(problems.status().message());
   };
   EXPECT_EQ(found().find("no state"), std::string::npos) << found();
@@ -303,7 +305,8 @@ plan::Plan planOfUnits() {
 TEST(Plan, UnitsAreClearedMadeAndAdded) {
   const auto found = [](const plan::Plan &plan) {
     Problems problems;
-    plan::verifyBucketUse(plan, problems);
+    plan::Flows flows(plan, problems);
+    plan::verifyBucketUse(plan, flows, problems);
     return std::string(problems.status().message());
   };
   const auto refuses = [&](auto &&edit, const char *message) {
@@ -347,7 +350,8 @@ TEST(Plan, CollectivesTakeBucketsForWhatTheyAre) {
   plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
   const auto found = [&] {
     Problems problems;
-    plan::verifyBucketUse(plan, problems);
+    plan::Flows flows(plan, problems);
+    plan::verifyBucketUse(plan, flows, problems);
     return std::string(problems.status().message());
   };
   EXPECT_EQ(found().find("takes"), std::string::npos) << found();

@@ -23,7 +23,7 @@ BucketKey key(plan::Axes split, plan::Axes reduce, plan::Axes data, bool decay) 
 BucketProblem problem(int64_t layers, int64_t stages, bool tied, bool sharded) {
   BucketProblem result;
   result.mesh.axes = {{"pp", stages, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
-  result.sharded = sharded;
+  result.level = sharded ? 1 : 0;
   BucketKey matrix = key({"tp"}, {}, {"dp"}, true), norm = key({}, {"tp"}, {"dp"}, false);
   result.blocks = {{parameter(1, "wte", 100, matrix), parameter(2, "wpe", 33, key({}, {"tp"}, {"dp"}, true))},
                    {parameter(3, "h.{}.norm", 7, norm), parameter(4, "h.{}.w", 50, matrix),
@@ -142,7 +142,7 @@ TEST(Buckets, FrozenParametersHaveValuesAlone) {
 TEST(Buckets, UnitsAreThoseOfInstances) {
   for (const bool tied : {false, true}) {
     BucketProblem p = problem(5, 2, tied, true);
-    p.hasUnits = true;
+    p.level = 2;
     p.blocks[1][2].key.use = plan::BucketUse::frozen, p.blocks[1][2].key.data = {};
     auto planned = planBuckets(p);
     ASSERT_TRUE(planned.isOk()) << planned.status().message();
