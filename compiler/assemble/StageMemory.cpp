@@ -91,8 +91,8 @@ public:
     MGC_TRY(std::move(inputs));
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
     const auto isOfOneUnit = [](const plan::State &state) { return plan::isOfOneUnit(state.role); };
-    if (std::ranges::any_of(out_.buckets,
-                            [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
+    if (std::ranges::any_of(
+            out_.buckets, [&](const plan::Bucket &bucket) { return std::ranges::any_of(bucket.states, isOfOneUnit); }))
       addRegion("units", [&] { placeUnits(); });
     addRegion("frame", [&] { placeFrames(); });
     if (!end_)

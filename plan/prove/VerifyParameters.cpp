@@ -297,9 +297,11 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 // Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
 // violation.
 int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
-  if (!checks.violations.expect(bucket.units >= 1 && bucket.elements % bucket.units == 0 &&
-                                    (bucket.units == 1 || checks.plan.zero > 1),
-                                place, "units = {}; expected 1, or with zero > 1 a number that divides elements = {}",
+  const bool mayHaveUnits = bucket.isPerUnit() || bucket.isFrozen(); // frozen ones lie as those that are trained
+  const bool divides = bucket.units >= 1 && bucket.elements % bucket.units == 0;
+  if (!checks.violations.expect(divides && (bucket.units == 1 || mayHaveUnits), place,
+                                "units = {}; expected 1, or of a bucket with a unitGradient or frozen parameters a "
+                                "number that divides elements = {}",
                                 bucket.units, bucket.elements))
     return 0;
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;

@@ -27,7 +27,7 @@ public:
       run(call);
     call_ = nullptr;
     for (const auto &[whole, made] : gradients_)
-      report("ends with a gradient at {} that no call has added to a slice", whole.offset);
+      report("ends with the gradient at {} that no call has added to a slice", whole.offset);
     return std::move(added_);
   }
 
@@ -74,7 +74,7 @@ private:
   void makeRoom(const UnitBytes &whole, std::string_view how) {
     for (const auto &[other, made] : gradients_)
       if (meet(other, whole))
-        report("{} over a gradient at {} before it was added to a slice", how, other.offset);
+        report("{} over the gradient at {} before it was added to a slice", how, other.offset);
     std::erase_if(values_, [&](const auto &gathered) { return meet(gathered.first, whole); });
   }
 
@@ -88,7 +88,7 @@ private:
   void clear(const std::optional<UnitBytes> &whole) {
     if (!whole || !units_.isWhole(*whole, StateRole::unitGradient))
       return report("clears what is not the gradient of one unit");
-    makeRoom(*whole, "clears");
+    makeRoom(*whole, "clears a gradient");
     gradients_[*whole] = {};
   }
 

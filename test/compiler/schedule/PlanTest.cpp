@@ -316,21 +316,21 @@ TEST(Plan, UnitsAreClearedMadeAndAdded) {
   };
   using Calls = std::vector<plan::Call>;
   EXPECT_EQ(found(planOfUnits()).find("chunk backward"), std::string::npos) << found(planOfUnits());
-  refuses(
-      [](Calls &calls) { calls.erase(calls.begin()); },
-      "the call of 'block' for instance 1 adds to bytes [0, 64), which are no gradient of its instance in a unit that "
-      "was cleared");
+  refuses([](Calls &calls) { calls.erase(calls.begin()); },
+          "the call of 'block' for instance 1 binds bytes [0, 64), which are neither values of a unit that was "
+          "gathered for "
+          "its instance nor a gradient of one that was cleared for it");
   refuses(
       [](Calls &calls) { calls.erase(calls.begin() + 1); },
       "the call of 'add' for instance 1 adds to the slice of unit 1 of bucket layers what is not this unit's gradient");
   refuses([](Calls &calls) { calls.erase(calls.begin() + 2); },
-          "the call of 'clear' for instance 0 clears a gradient at 0 before it was added to a slice");
-  refuses([](Calls &calls) { calls.pop_back(); }, "ends with a gradient at 0 that no call has added to a slice");
-  refuses([](Calls &calls) { calls[1].instance = 2; }, "the call of 'block' for instance 2 adds to bytes [0, 64)");
+          "the call of 'clear' for instance 0 clears a gradient over the gradient at 0 before it was added to a slice");
+  refuses([](Calls &calls) { calls.pop_back(); }, "ends with the gradient at 0 that no call has added to a slice");
+  refuses([](Calls &calls) { calls[1].instance = 2; }, "the call of 'block' for instance 2 binds bytes [0, 64)");
   refuses([](Calls &calls) { calls[2].segments[1].offset = 64; }, "adds to the slice of unit 0 of bucket layers");
-  refuses([](Calls &calls) { calls.insert(calls.begin() + 2, calls[1]); }, "the call of 'block' for instance 1 adds");
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 2, calls[1]); }, "the call of 'block' for instance 1 binds");
   refuses([](Calls &calls) { calls.insert(calls.begin() + 3, calls[2]); }, "the call of 'add' for instance 1 adds");
-  refuses([](Calls &calls) { std::swap(calls[0], calls[1]); }, "the call of 'block' for instance 1 adds");
+  refuses([](Calls &calls) { std::swap(calls[0], calls[1]); }, "the call of 'block' for instance 1 binds");
   plan::Plan none = planOfUnits();
   none.stages[0].chunks[0].calls.resize(3);
   EXPECT_NE(found(none).find("no call adds a gradient to the slice of unit 0 of bucket layers"), std::string::npos)
@@ -343,6 +343,77 @@ TEST(Plan, UnitsAreClearedMadeAndAdded) {
   plan::Plan half = planOfUnits();
   half.programs[0].segmentBytes = {32};
   EXPECT_NE(found(half).find("clears what is not the gradient of one unit"), std::string::npos) << found(half);
+}
+
+// Two layers, whose values of 64 bytes are gathered at 0 of slices of 32 bytes at 128, each before it is read.
+plan::Plan planOfGatheredUnits() {
+  using plan::StateRole, plan::DType;
+  plan::Plan plan;
+  plan.zero = 3;
+  plan.mesh.axes = {{"dp", 2, plan::AxisRole::data}};
+  plan::Program block{.name = "block", .segments = {"x", "values"}, .segmentBytes = {64, 64}};
+  plan.programs = {{.name = "gather", .segments = {"slice", "values"}, .segmentBytes = {32, 64}}, std::move(block)};
+  plan::StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 192;
+  stage.regions = {{"units", 0, 128}, {"parameters", 128, 64}};
+  stage.rings = {{.name = "x", .bytes = 64}};
+  stage.buckets = {{.name = "layers",
+                    .elements = 32,
+                    .use = plan::BucketUse::frozen,
+                    .units = 2,
+                    .dataAxes = {"dp"},
+                    .sharded = true}};
+  stage.buckets[0].states = {{"value", StateRole::value, DType::f32, true, 128},
+                             {"unit_value", StateRole::unitValue, DType::f32, false, 0},
+                             {"unit_value_forward", StateRole::unitValue, DType::f32, false, 64}};
+  plan::Parameter &w = plan.parameters.emplace_back();
+  w.name = w.tensor = "h.{}.w";
+  w.dims = {{"h", 16, 16, {}}};
+  w.places = {{0, 0, 0, 0, 2, 16}};
+  plan::Chunk &chunk = stage.chunks.emplace_back();
+  chunk.task = plan::Task::forward;
+  chunk.slots = {0};
+  for (int64_t layer : {0, 1}) {
+    chunk.calls.push_back({0, layer, 0, {{-1, 128 + 32 * layer}, {-1, 0}}});
+    chunk.calls.push_back({1, layer, 0, {{0, 0}, {-1, 0}}});
+  }
+  return plan;
+}
+
+TEST(Plan, ValuesOfUnitsAreGatheredBeforeTheyAreRead) {
+  const auto found = [](const plan::Plan &plan) {
+    Problems problems;
+    plan::Flows flows(plan, problems);
+    plan::verifyBucketUse(plan, flows, problems);
+    return std::string(problems.status().message());
+  };
+  using Calls = std::vector<plan::Call>;
+  const auto refuses = [&](auto &&edit, const char *message) {
+    plan::Plan plan = planOfGatheredUnits();
+    edit(plan.stages[0].chunks[0].calls);
+    EXPECT_NE(found(plan).find(message), std::string::npos) << message << "\n" << found(plan);
+  };
+  EXPECT_EQ(found(planOfGatheredUnits()), "");
+  const char *other = "the call of 'block' for instance 1 binds bytes [0, 64), which are no values of its instance in "
+                      "unit 0 of bucket layers, which was gathered there";
+  refuses([](Calls &calls) { calls.erase(calls.begin() + 2); }, other);
+  refuses([](Calls &calls) { std::swap(calls[2], calls[3]); }, other);
+  refuses([](Calls &calls) { calls[2].segments[0].offset = 128; }, other);
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 1, calls[2]); },
+          "the call of 'block' for instance 0 binds bytes [0, 64), which are no values of its instance in unit 1");
+  refuses(
+      [](Calls &calls) { calls.erase(calls.begin()); },
+      "the call of 'block' for instance 0 binds bytes [0, 64), which are neither values of a unit that was gathered");
+  refuses([](Calls &calls) { calls[0].segments[1].offset = 64; },
+          "the call of 'block' for instance 0 binds bytes [0, 64), which are neither");
+  refuses([](Calls &calls) { calls[0].segments[1].offset = 32; },
+          "gathers unit 0 of bucket layers to where its values are not expected");
+  refuses([](Calls &calls) { calls[1].segments[1].offset = 128; }, "binds segment 'values' to bytes [128, 192)");
+  refuses([](Calls &calls) { calls[1].segments[0] = {-1, 128}; }, "binds segment 'x' to bytes [128, 192)");
+  plan::Plan forward = planOfGatheredUnits(); // in the memory of pairs
+  for (plan::Call &call : forward.stages[0].chunks[0].calls)
+    call.segments[1].offset = 64;
+  EXPECT_EQ(found(forward), "");
 }
 
 // Counts of tokens summed as bf16 are right while they are small.

@@ -136,7 +136,7 @@ TEST(LayoutViolation, RangesAndNames) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 4, .dtype = "f16", .target = "tpu"}),
             "config.json: --tp 0 is not from 1 to 65536\n"
             "config.json: --pp -1 is not from 1 to 65536\n"
-            "config.json: --zero 4 is not from 0 to 2\n"
+            "config.json: --zero 4 is not from 0 to 3\n"
             "config.json: --dtype f16 is not known\n  possible --dtype: f32, bf16\n"
             "config.json: --target tpu is not known\n  possible --target: cpu, gpu");
 }

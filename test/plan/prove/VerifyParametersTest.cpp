@@ -423,8 +423,11 @@ const Broken kFrozen[] = {
     {"Masters", 0, 1,
      [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 768}); },
      ": has 1 states of the role master; expected 0"},
-    {"Reduced", 0, 1, [](Bucket &bucket) { bucket.dataAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
+    {"Reduced", 0, 1, [](Bucket &bucket) { bucket.reduceAxes = {"dp"}; },
+     ": is frozen, but reduceAxes = [dp] and sharded = false; expected none"},
+    {"Sharded", 0, 1, [](Bucket &bucket) { bucket.sharded = true, bucket.dataAxes = {"dp"}; },
+     ": is frozen, but reduceAxes = [] and sharded = true; expected none, as no gradient is reduced, and false with "
+     "zero < 3"},
     {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },
      ": has 0 states of the role gradient; expected 1"},
 };

@@ -21,7 +21,7 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 23"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 24"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); }, "stages: found 1 stages, but the mesh has 2 along pp"},
@@ -80,7 +80,7 @@ const Broken kNumbers[] = {
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
     {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
-    {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0, 1 or 2"},
+    {"Zero", [](Plan &plan) { plan.zero = 4; }, "zero: found 4, expected 0 to 3"},
     {"DType", [](Plan &plan) { plan.dtype = DType::i32; }, "dtype: found i32, expected f32 or bf16"},
     {"GradientType", [](Plan &plan) { plan.gradientType = DType::bf16; },
      "gradientType: found bf16, expected f32 or what dtype says, f32"},
