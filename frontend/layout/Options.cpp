@@ -414,9 +414,20 @@ const std::vector<OptionShorthand> &optionShorthands() {
   static const std::vector<OptionShorthand> shorthands = {
       {"--bf16", "--dtype", "bf16"},
       {"--use-distributed-optimizer", "--zero", "1"},
+      {"--use-megatron-fsdp", "--zero", "3"},
+      {"--use-custom-fsdp", "--zero", "3"},
+      {"--use-torch-fsdp2", "--zero", "3"},
       {"--accumulate-allreduce-grads-in-fp32", "--grad-dtype", "f32"},
       {"--grad-reduce-in-bf16", "--grad-dtype", "bf16"}};
   return shorthands;
+}
+
+const std::vector<OptionWords> &optionWords() {
+  static const std::vector<OptionWords> words = {{"--data-parallel-sharding-strategy",
+                                                  "--zero",
+                                                  {"no_shard", "optim", "optim_grads", "optim_grads_params"},
+                                                  {"--use-megatron-fsdp", "--use-custom-fsdp"}}};
+  return words;
 }
 
 bool isGiven(const LayoutOptions &options) {

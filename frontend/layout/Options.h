@@ -68,7 +68,15 @@ struct OptionShorthand {
   std::string flag;
   std::string of, value; // "--dtype", "bf16"
 };
+// Several for one number may be given: the greatest counts.
 const std::vector<OptionShorthand> &optionShorthands();
+
+// A flag whose words stand for 0, 1, .. of an option. It is read where one of `beside`, which are shorthands, is given, and counts more.
+struct OptionWords {
+  std::string flag, of;
+  std::vector<std::string> words, beside;
+};
+const std::vector<OptionWords> &optionWords();
 
 bool isGiven(const LayoutOptions &options);
 // `flags`, and where they are silent `defaults`.

@@ -34,10 +34,32 @@ public:
         [&layout = layout_, option, text] { std::visit([&](auto field) { set(layout.*field, text); }, option->field); },
         fmt::format("Megatron-LM's name of {} {}", shorthand.of, text));
     made->disable_flag_override()->excludes(made_.at(shorthand.of));
+    const bool isNumber = std::visit([&](auto field) { return isWholeNumber(layout_.*field); }, option->field);
     for (const frontend::OptionShorthand &other : frontend::optionShorthands())
-      if (other.of == shorthand.of && made_.contains(other.flag))
+      if (!isNumber && other.of == shorthand.of && made_.contains(other.flag))
         made->excludes(made_.at(other.flag));
     made_[shorthand.flag] = made;
+  }
+
+  // Behind its shorthands: values are set in the order in which flags are added.
+  void add(const frontend::OptionWords &words) {
+    const auto option = std::ranges::find(frontend::layoutOptions(), words.of, &LayoutOption::flag);
+    std::vector<CLI::Option *> beside;
+    for (const std::string &flag : words.beside)
+      beside.push_back(made_.at(flag));
+    const auto read = [&layout = layout_, option, beside, all = words.words](const std::string &word) {
+      if (std::ranges::none_of(beside, [](const CLI::Option *flag) { return flag->count() > 0; }))
+        return;
+      const int64_t number = std::ranges::find(all, word) - all.begin();
+      std::visit([&](auto field) { setNumber(layout.*field, number); }, option->field);
+    };
+    group_
+        .add_option_function<std::string>(words.flag, read,
+                                          fmt::format("Megatron-LM's name of {} 0 to {}: {}; read beside {} alone",
+                                                      words.of, words.words.size() - 1, fmt::join(words.words, ", "),
+                                                      fmt::join(words.beside, " or ")))
+        ->check(CLI::IsMember(words.words))
+        ->excludes(made_.at(words.of));
   }
 
 private:
@@ -48,10 +70,15 @@ private:
 
   template <typename T> static void set(std::optional<T> &value, const std::string &text) {
     if constexpr (std::is_same_v<T, int64_t>)
-      value = std::stoll(text);
+      value = std::max(value.value_or(0), int64_t(std::stoll(text)));
     else if constexpr (std::is_same_v<T, std::string>)
       value = text;
   }
+  template <typename T> static void setNumber(std::optional<T> &value, int64_t number) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      value = number;
+  }
+  template <typename T> static bool isWholeNumber(const std::optional<T> &) { return std::is_same_v<T, int64_t>; }
 
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
     return group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
@@ -104,6 +131,8 @@ void addLayoutFlags(CLI::App &app, LayoutOptions &layout, const frontend::Suppor
     flags.add(option);
   for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
     flags.add(shorthand);
+  for (const frontend::OptionWords &words : frontend::optionWords())
+    flags.add(words);
 }
 
 } // namespace mgc::tools

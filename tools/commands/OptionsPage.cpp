@@ -44,6 +44,10 @@ std::string namesOf(const LayoutOption &option) {
   for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
     if (shorthand.of == option.flag)
       names += fmt::format("; `{}`: {}", shorthand.flag, shorthand.value);
+  for (const frontend::OptionWords &words : frontend::optionWords())
+    if (words.of == option.flag)
+      names += fmt::format("; beside `{}`, `{}`: {}", fmt::join(words.beside, "` or `"), words.flag,
+                           fmt::join(words.words, ", "));
   return names;
 }
 
@@ -155,6 +159,8 @@ std::string layoutFlagNames() {
   }
   for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
     names.push_back(shorthand.flag);
+  for (const frontend::OptionWords &words : frontend::optionWords())
+    names.push_back(words.flag);
   return nlohmann::json(names).dump(1) + "\n";
 }
 
