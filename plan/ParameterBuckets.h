@@ -78,11 +78,12 @@ struct Parameter {
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
 // unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
 // unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. Where two
-// runs are paired there are two: the forward's is the second.
-enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient, unitValue };
+// runs are paired there are two: the forward's is the second. gatheredValue: likewise, of all units at once: gathered before each
+// forward call that reads them, and read by the microbatch's backward too.
+enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient, unitValue, gatheredValue };
 template <>
 inline constexpr auto enumNames<StateRole> = std::to_array<std::string_view>(
-    {"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient", "unitValue"});
+    {"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient", "unitValue", "gatheredValue"});
 
 // A flat buffer of a bucket in the rank's memory.
 struct State {
@@ -99,6 +100,9 @@ struct State {
 
 // Whether it has one unit at a time, in memory that units share.
 constexpr bool isOfOneUnit(StateRole role) { return role == StateRole::unitGradient || role == StateRole::unitValue; }
+
+// Whether nothing of it is kept from step to step.
+constexpr bool isOfMicrobatches(StateRole role) { return isOfOneUnit(role) || role == StateRole::gatheredValue; }
 
 inline bool isGradient(StateRole role) {
   return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::unitGradient;
@@ -140,7 +144,10 @@ struct Bucket {
   int64_t unitElements() const { return elements / units; }
   bool isPerUnit() const { return has(StateRole::unitGradient); }
   // ZeRO-3: ranks keep slices of the values too.
-  bool areValuesSliced() const { return has(StateRole::unitValue); }
+  bool areValuesSliced() const {
+    const State *values = stateOf(StateRole::value);
+    return values && values->sliced;
+  }
   bool hasLoad() const { return meanLoad > 0; }
   bool isFrozen() const { return use == BucketUse::frozen; }
   bool isCounter() const { return use == BucketUse::loadCounter; }

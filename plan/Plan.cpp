@@ -101,7 +101,8 @@ const State *Bucket::completeGradient() const {
 bool isOfUnit(const StagePlan &stage, const Call &call) {
   const auto isInUnits = [&](const Binding &binding) {
     return std::ranges::any_of(stage.regions, [&](const Region &region) {
-      return region.kind == "units" && region.offset <= binding.offset && binding.offset < region.offset + region.bytes;
+      return (region.kind == "units" || region.kind == "gathered") && region.offset <= binding.offset &&
+             binding.offset < region.offset + region.bytes;
     });
   };
   return std::ranges::all_of(call.segments, [](const Binding &binding) { return binding.slot < 0; }) &&

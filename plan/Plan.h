@@ -27,7 +27,7 @@ inline constexpr int64_t kVersion = 24;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {
-  // One of: parameters gradients optimizer activations units frame inputs scalars.
+  // One of: parameters gradients optimizer activations gathered units frame inputs scalars.
   std::string kind;
   int64_t offset = 0, bytes = 0;
   bool operator==(const Region &) const = default;

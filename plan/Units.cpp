@@ -19,8 +19,9 @@ Units::Units(const Plan &plan, int64_t index) : plan_(plan), stage_(plan.stages[
   for (size_t b = 0; b < stage_.buckets.size(); ++b) {
     const Bucket &bucket = stage_.buckets[b];
     for (const State &state : bucket.states) {
-      if (!state.sliced || !bucket.has(wholeOf(state.role)) ||
-          (state.role != StateRole::value && state.role != StateRole::gradientSlice))
+      const bool hasWhole =
+          std::ranges::any_of(bucket.states, [&](const State &whole) { return isWholeOf(whole.role, state.role); });
+      if (!state.sliced || !hasWhole || (state.role != StateRole::value && state.role != StateRole::gradientSlice))
         continue;
       const int64_t bytes = bytesOf(plan, bucket, state) / bucket.units;
       for (int64_t unit = 0; unit < bucket.units; ++unit)
@@ -43,7 +44,7 @@ void Units::addViews(const Parameter &parameter, const Parameter::Place &place) 
       const int64_t element = place.elementOffset + i * place.stride, inUnit = element % bucket.unitElements();
       views_.insert({{{state.offset + inUnit * width, bytes}, state.role},
                      {{place.bucket, element / bucket.unitElements()},
-                      bytesOfWhole(bucket, state),
+                      bytesOfWhole(bucket, state, 0),
                       isNumbered(parameter) ? place.first + i : -1}});
     }
   }
@@ -54,17 +55,23 @@ std::optional<UnitSlice> Units::sliceAt(const UnitBytes &bytes) const {
   return found == slices_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool Units::isWhole(const UnitBytes &bytes, int64_t bucket, StateRole role) const {
-  const Bucket &of = stage_.buckets[bucket];
-  return std::ranges::any_of(
-      of.states, [&](const State &state) { return state.role == role && bytesOfWhole(of, state) == bytes; });
+bool Units::isWhole(const UnitBytes &bytes, const UnitPlace &unit, StateRole slices) const {
+  const Bucket &bucket = stage_.buckets[unit.bucket];
+  return std::ranges::any_of(bucket.states, [&](const State &state) {
+    return isWholeOf(state.role, slices) && bytesOfWhole(bucket, state, unit.unit) == bytes;
+  });
 }
 
-bool Units::isWhole(const UnitBytes &bytes, StateRole role) const {
-  for (size_t b = 0; b < stage_.buckets.size(); ++b)
-    if (isWhole(bytes, static_cast<int64_t>(b), role))
-      return true;
-  return false;
+bool Units::isGradient(const UnitBytes &bytes) const {
+  return std::ranges::any_of(slices_, [&](const auto &slice) {
+    return slice.second.role == StateRole::gradientSlice && isWhole(bytes, slice.second.unit, slice.second.role);
+  });
+}
+
+bool Units::isGathered(const UnitBytes &bytes) const {
+  return std::ranges::any_of(slices_, [&](const auto &slice) {
+    return slice.second.role == StateRole::value && isWhole(bytes, slice.second.unit, slice.second.role);
+  });
 }
 
 std::vector<Units::View> Units::viewsAt(const UnitBytes &bytes, StateRole role, int64_t instance) const {

@@ -29,9 +29,10 @@ struct UnitSlice {
   StateRole role = StateRole::gradientSlice;
   bool operator==(const UnitSlice &) const = default;
 };
-// The role of the memory in which the whole unit is, of that of its slices.
-constexpr StateRole wholeOf(StateRole slices) {
-  return slices == StateRole::value ? StateRole::unitValue : StateRole::unitGradient;
+// Whether states of the role have whole what those of the other have slices of.
+constexpr bool isWholeOf(StateRole whole, StateRole slices) {
+  return slices == StateRole::value ? whole == StateRole::unitValue || whole == StateRole::gatheredValue
+                                    : whole == StateRole::unitGradient;
 }
 
 class Units {
@@ -40,10 +41,12 @@ public:
   bool empty() const { return slices_.empty(); }
   const std::map<UnitBytes, UnitSlice> &slices() const { return slices_; }
   std::optional<UnitSlice> sliceAt(const UnitBytes &bytes) const;
-  // Whether the bytes are those of a whole unit of the bucket; the role is unitGradient or unitValue.
-  bool isWhole(const UnitBytes &bytes, int64_t bucket, StateRole role) const;
-  // Likewise, of some bucket.
-  bool isWhole(const UnitBytes &bytes, StateRole role) const;
+  // Whether the bytes may have the unit whole, of whose slices those of the role are.
+  bool isWhole(const UnitBytes &bytes, const UnitPlace &unit, StateRole slices) const;
+  // Whether some unit's gradient is there at a time.
+  bool isGradient(const UnitBytes &bytes) const;
+  // Whether some unit's values are, at a time or always.
+  bool isGathered(const UnitBytes &bytes) const;
   // A parameter's block in the memory of a whole unit.
   struct View {
     UnitPlace unit;
@@ -55,8 +58,9 @@ public:
 
 private:
   void addViews(const Parameter &parameter, const Parameter::Place &place);
-  UnitBytes bytesOfWhole(const Bucket &bucket, const State &state) const {
-    return {state.offset, bytesOf(plan_, bucket, state)};
+  UnitBytes bytesOfWhole(const Bucket &bucket, const State &state, int64_t unit) const {
+    const int64_t bytes = bucket.unitElements() * sizeInBytes(state.type);
+    return {state.offset + (isOfOneUnit(state.role) ? 0 : unit * bytes), bytes};
   }
   const Plan &plan_;
   const StagePlan &stage_;

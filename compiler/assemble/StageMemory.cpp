@@ -71,6 +71,9 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   return names;
 }
 
+// The values of one unit that forward has, where runs are paired.
+constexpr std::string_view kUnitOfForward = "unit_value_forward";
+
 class StagePlacement {
 public:
   StagePlacement(StageOp stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
@@ -81,6 +84,12 @@ public:
     hasPairs_ = std::ranges::any_of(schedule.steps,
                                     [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
     placeBuckets();
+    if (hasPairs_ && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
+          return bucket.has(plan::StateRole::gatheredValue);
+        }))
+      return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
+                    "which would read values while they are gathered again\n  possible: another --schedule, or "
+                    "--reshard-after-forward");
     addRegion("scalars", [&] {
       out_.stepScalars = take(plan::kStepScalars.size() * 4);
       out_.results = take(plan::kResults.size() * 4);
@@ -122,14 +131,37 @@ private:
   void placeBuckets() {
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
-    for (plan::Bucket &bucket : out_.buckets)
-      if (plan::State values; hasPairs_ && bucket.areValuesSliced()) {
-        values = *bucket.stateOf(plan::StateRole::unitValue);
-        values.name += "_forward";
-        bucket.states.push_back(values);
+    for (size_t i = 0; i < out_.buckets.size() && hasPairs_; ++i)
+      if (const plan::State *values = stateOf(out_.buckets[i], plan::StateRole::unitValue, 0);
+          values && isReadBy(i, /*forward=*/true) && isReadBy(i, /*forward=*/false)) {
+        plan::State ofForward = *values;
+        ofForward.name = kUnitOfForward;
+        out_.buckets[i].states.push_back(std::move(ofForward));
       }
-    for (StringRef region : {"parameters", "gradients", "optimizer"})
-      addRegion(region, [&] { placeStates(region); });
+    for (StringRef region : {"parameters", "gathered", "gradients", "optimizer"})
+      if (const auto isThere = [&](const plan::State &state) { return regionOf(state.role) == region; };
+          region != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
+            return std::ranges::any_of(bucket.states, isThere);
+          }))
+        addRegion(region, [&] { placeStates(region); });
+  }
+
+  // Whether calls of forward, or of the other tasks of a microbatch, read parameters of the bucket.
+  bool isReadBy(size_t bucket, bool forward) {
+    const auto reads = [&](const BlockFunction &function, int64_t parameter) {
+      return llvm::any_of(function.arguments, [&](const BlockFunction::Argument &argument) {
+        return argument.kind == BlockFunction::ArgumentKind::parameter && argument.index == parameter;
+      });
+    };
+    for (PlaceOp place : stage_.all<PlaceOp>())
+      if (size_t(place.getBucket()) == bucket)
+        for (const ChunkLayout &chunk : chunks_)
+          for (const ModelBlock *block : chunk.blocks())
+            for (plan::Task task : plan::kBlockTasks)
+              if (block->name == place.getBlock() && (task == plan::Task::forward) == forward &&
+                  block->computes(task) && reads(*block->functionOf(task), place.getArgument()))
+                return true;
+    return false;
   }
 
   // States of a role lie together: the first of each bucket, then the second.
@@ -161,9 +193,9 @@ private:
       Checked most = 0;
       for (size_t b = 0; b < out_.buckets.size(); ++b)
         for (plan::State &state : out_.buckets[b].states) {
-          const bool isSecond =
-              state.role == plan::StateRole::unitValue && &state != out_.buckets[b].stateOf(plan::StateRole::unitValue);
-          if (!isOfOneUnit(state.role) || isSecond != ofPairs)
+          const bool isOfForward = hasPairs_ && state.role == plan::StateRole::unitValue &&
+                                   (state.name == kUnitOfForward || !isReadBy(b, /*forward=*/false));
+          if (!isOfOneUnit(state.role) || isOfForward != ofPairs)
             continue;
           const PlacedUnit &unit = placeUnit(b, state, instances, placed);
           state.offset = end_.value_or(0) + unit.begin.value_or(0);
@@ -287,8 +319,8 @@ private:
 
 } // namespace
 
-const plan::State &StageMemory::unitValuesOf(int64_t bucket, plan::Task task) const {
-  const plan::State *found = nullptr;
+const plan::State &StageMemory::gatheredValuesOf(int64_t bucket, plan::Task task) const {
+  const plan::State *found = buckets[bucket].stateOf(plan::StateRole::gatheredValue);
   for (const plan::State &state : buckets[bucket].states)
     if (state.role == plan::StateRole::unitValue && (!found || task == plan::Task::forward))
       found = &state;

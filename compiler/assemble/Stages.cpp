@@ -141,8 +141,8 @@ private:
     const plan::Bucket &of = memory_.buckets[bucket];
     const plan::State &state = *of.stateNamed(std::string_view(kind)); // verified: it has it
     if (state.role == plan::StateRole::unitValue)
-      return memory_.unitValuesOf(bucket, use.task).offset;
-    if (!state.sliced || use.unit == 0)
+      return memory_.gatheredValuesOf(bucket, use.task).offset;
+    if (isOfOneUnit(state.role) || use.unit == 0)
       return state.offset;
     const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
     const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getData()));
@@ -234,7 +234,7 @@ private:
         units[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
     };
     for (const BlockFunction::Argument &argument : caller.function.arguments)
-      if (argument.kind == BlockFunction::ArgumentKind::parameter)
+      if (argument.kind == BlockFunction::ArgumentKind::parameter && !isGatheredBefore(caller, argument.index))
         add(argument.index, read);
     for (const BlockFunction::Result &result : caller.function.results)
       if (result.kind == BlockFunction::ResultKind::grad)
@@ -251,6 +251,14 @@ private:
     caller.chunk.calls.push_back(makeCall(caller));
     for (const auto &[bucket, unit] : made)
       addUnitCall(*units_.at(bucket).getAccumulate(), unit);
+  }
+
+  // Whether the instance's forward has gathered the values of the parameter, and they stay.
+  bool isGatheredBefore(const Caller &caller, int64_t argument) {
+    const int64_t bucket = placeOf(instanceOf(caller), argument).bucket;
+    const BlockFunction *forward = instanceOf(caller).block->functionOf(plan::Task::forward);
+    return caller.chunk.task != plan::Task::forward && memory_.buckets[bucket].has(plan::StateRole::gatheredValue) &&
+           forward && context_.programOf.contains(func::FuncOp(forward->function).getName().str());
   }
 
   plan::Call makeCall(const Caller &caller) {
@@ -310,7 +318,7 @@ private:
   int64_t valueOffset(const Caller &caller, int64_t argument) {
     const InBucket in = placeOf(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
-    return bucket.areValuesSliced() ? offsetIn(memory_.unitValuesOf(in.bucket, caller.chunk.task), in)
+    return bucket.areValuesSliced() ? offsetIn(memory_.gatheredValuesOf(in.bucket, caller.chunk.task), in)
                                     : offsetIn(*bucket.stateOf(plan::StateRole::value), in);
   }
   int64_t gradientOffset(const Caller &caller, int64_t argument) {

@@ -113,10 +113,13 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const Precision precision = precisionOf(bucket);
   const Type f32 = Float32Type::get(bucket.getContext());
   const bool isSharded = bucket.getSharded();
-  const bool areValuesSliced = bucket.getPerUnit() && trainingOf(bucket->getParentOfType<ModuleOp>()).zero > 2;
+  const TrainingSettings &training = trainingOf(bucket->getParentOfType<ModuleOp>());
+  const bool areValuesSliced = bucket.getPerUnit() && training.zero > 2;
   SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, areValuesSliced, precision.values}};
-  if (areValuesSliced)
+  if (areValuesSliced && training.reshardsAfterForward)
     states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
+  else if (areValuesSliced)
+    states.push_back({"gathered_value", StateRole::gatheredValue, false, precision.values});
   if (bucket.getPerUnit() && rule.hasGradients) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
@@ -140,7 +143,14 @@ std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
 }
 
 bool hasUnitFunctions(BucketOp bucket) {
-  return llvm::any_of(statesOf(bucket), [](const StateBuffer &state) { return isOfOneUnit(state.role); });
+  return llvm::any_of(statesOf(bucket), [](const StateBuffer &state) { return isOfMicrobatches(state.role); });
+}
+
+StringRef gatheredValues(BucketOp bucket) {
+  for (const StateBuffer &state : statesOf(bucket))
+    if (isOfMicrobatches(state.role) && !isGradient(state.role))
+      return state.name;
+  return "";
 }
 
 StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }
@@ -153,6 +163,8 @@ StringRef regionOf(plan::StateRole role) {
   case plan::StateRole::gradient:
   case plan::StateRole::gradientSlice:
     return "gradients";
+  case plan::StateRole::gatheredValue:
+    return "gathered";
   case plan::StateRole::unitGradient:
   case plan::StateRole::unitValue:
     return "units";

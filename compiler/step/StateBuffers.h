@@ -65,6 +65,8 @@ llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
 // Whether calls that use a unit of the bucket need others around them: mg.unit.
 bool hasUnitFunctions(BucketOp bucket);
+// The state to which values of a unit are gathered; empty: there is none.
+llvm::StringRef gatheredValues(BucketOp bucket);
 // The state that accumulatedGradient is of.
 llvm::StringRef accumulatedGradient(BucketOp bucket);
 // Where the rank has what it owns of a bucket's complete gradient.

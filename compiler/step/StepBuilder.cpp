@@ -222,7 +222,8 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
 func::FuncOp buildGather(StageOp stage, int64_t index) {
   FunctionBuilder f(stage, plan::Task::gradients, fmt::format("gather.{}.{}", int64_t(stage.getNumber()), index));
   const BucketTypes types = f.types(index);
-  f.result(f.reshard(f.argument(types.unitValueSlice(), "value", index), types.unitValue()), "unit_value", index);
+  f.result(f.reshard(f.argument(types.unitValueSlice(), "value", index), types.unitValue()),
+           gatheredValues(f.buckets[index]), index);
   return f.finish();
 }
 
@@ -246,7 +247,7 @@ UnitFunctions buildGradientOfUnit(StageOp stage, int64_t index) {
 UnitFunctions buildUnit(StageOp stage, int64_t index) {
   BucketOp bucket = stage.all<BucketOp>()[index];
   UnitFunctions functions = ruleOf(bucket).hasGradients ? buildGradientOfUnit(stage, index) : UnitFunctions();
-  if (stateNamed(bucket, "unit_value"))
+  if (!gatheredValues(bucket).empty())
     functions.gather = buildGather(stage, index);
   return functions;
 }

@@ -325,7 +325,7 @@ private:
 
   // gather gives the unit's values, of the slices that ranks have.
   LogicalResult verifyGather(UnitOp unit, int64_t index) {
-    const bool isSliced = stateNamed(buckets_[index], "unit_value").has_value();
+    const bool isSliced = !gatheredValues(buckets_[index]).empty();
     if (isSliced != unit.getGather().has_value())
       return unit.emitOpError() << (isSliced ? "lacks a gather" : "has a gather") << "; expected one where ranks keep "
                                 << "slices of the values, with --zero 3 (step_c7)";
@@ -333,7 +333,7 @@ private:
       return success();
     StepFunction gather = functionOf(*unit.getGather());
     const BucketTypes types(buckets_[index], mesh_);
-    const Bound slice{"value", index}, values{"unit_value", index};
+    const Bound slice{"value", index}, values{gatheredValues(buckets_[index]), index};
     if (failed(verifyBound(gather, StepFunction::kArgument, {{slice, types.unitValueSlice()}})) ||
         failed(verifyBound(gather, StepFunction::kResult, {{values, types.unitValue()}})))
       return failure();

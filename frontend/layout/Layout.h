@@ -15,8 +15,8 @@ struct LayoutOptions { // the options that were given
   std::optional<std::string> dispatcher = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {}, zero = {},
                          lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
-  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {}, countsLoad = {},
-                      fp32Residual = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {}, reshard = {}, resetPositionIds = {}, resetAttentionMask = {},
+                      countsLoad = {}, fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, optimizer = {}, dtype = {}, gradientType = {}, target = {},
                              contextOrder = {};

@@ -184,6 +184,14 @@ std::vector<LayoutOption> makeOptions() {
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
        .training = &Layout::zero},
+      {.flag = "--reshard-after-forward",
+       .field = &Options::reshard,
+       .help = "With --zero 3: values that a forward has gathered are gathered again for the backward; else they stay "
+               "until then",
+       .standard = "on",
+       .reason = "the memory of one layer at a time",
+       .hasNegation = true,
+       .training = &Layout::reshardsAfterForward},
       {.flag = "--optimizer",
        .field = &Options::optimizer,
        .words = optimizerNames,
@@ -417,6 +425,7 @@ const std::vector<OptionShorthand> &optionShorthands() {
       {"--use-megatron-fsdp", "--zero", "3"},
       {"--use-custom-fsdp", "--zero", "3"},
       {"--use-torch-fsdp2", "--zero", "3"},
+      {"--torch-fsdp2-no-reshard-after-forward", "--reshard-after-forward", "false"},
       {"--accumulate-allreduce-grads-in-fp32", "--grad-dtype", "f32"},
       {"--grad-reduce-in-bf16", "--grad-dtype", "bf16"}};
   return shorthands;

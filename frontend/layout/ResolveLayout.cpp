@@ -234,6 +234,7 @@ void LayoutResolver::resolveBatch() {
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
   layout.zero = number(&LayoutOptions::zero);
+  layout.reshardsAfterForward = given(&LayoutOptions::reshard).value_or(true);
 }
 
 // Flags of context parallelism are refused where the layout has none.
@@ -496,6 +497,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       idle.push_back(fmt::format("{} does nothing here: {}", optionOf(field).flag, why));
   };
   const bool oneReplica = layout.replicas() == 1;
+  add(asked.reshard.has_value() && (layout.zero < 3 || oneReplica), &LayoutOptions::reshard,
+      layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole");
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");
   add(asked.zero.value_or(0) > 0 && oneReplica, &LayoutOptions::zero,
       "dp * cp is 1, so there are no replicas to share the optimizer's state");

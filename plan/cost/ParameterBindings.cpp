@@ -66,7 +66,7 @@ private:
                             call.segments[i].stride / bytesAt(call, i).bytes * unit};
       }
     for (size_t i = 0; gathered && i < call.segments.size(); ++i)
-      if (units_.isWhole(bytesAt(call, i), StateRole::unitValue))
+      if (units_.isGathered(bytesAt(call, i)))
         gathered->whole = bytesAt(call, i);
     if (gathered)
       gathered_.push_back(*gathered);

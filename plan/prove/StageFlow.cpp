@@ -230,7 +230,7 @@ private:
         verifyKept(bucket, writes);
       else if (!bucket.isCounter())
         for (const State &state : bucket.states)
-          if (!isGradient(state.role) && !isOfOneUnit(state.role) &&
+          if (!isGradient(state.role) && !isOfMicrobatches(state.role) &&
               !writes.contains({state.offset, state.offset + bytesOf(plan_, bucket, state)}))
             report("does not write all of '{}' of bucket '{}'", state.name, bucket.name);
   }

@@ -19,7 +19,8 @@ using Places = std::set<std::pair<int64_t, int64_t>>; // offset, bytes
 ByteSet ownedBytes(const StagePlan &stage) {
   ByteSet owned;
   for (const Region &region : stage.regions)
-    if (region.kind == "parameters" || region.kind == "gradients" || region.kind == "optimizer")
+    if (region.kind == "parameters" || region.kind == "gathered" || region.kind == "gradients" ||
+        region.kind == "optimizer")
       owned.add({region.offset, region.offset + region.bytes});
   return owned;
 }
@@ -55,13 +56,13 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
   // alone.
   for (const State &state : bucket.states)
-    if (isGradient(state.role) && !isOfOneUnit(state.role) && (!bucket.hasLoad() || bucket.isReduced()))
+    if (isGradient(state.role) && !isOfMicrobatches(state.role) && (!bucket.hasLoad() || bucket.isReduced()))
       check(Task::reduce, state);
   if (bucket.isCounter())
     return;
   check(Task::update, *bucket.completeGradient());
   for (const State &state : bucket.states)
-    if (!isGradient(state.role) && !isOfOneUnit(state.role))
+    if (!isGradient(state.role) && !isOfMicrobatches(state.role))
       check(Task::update, state);
 }
 
@@ -111,7 +112,7 @@ std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, con
                                ? units.sliceAt({call.segments[i].offset, plan.programs[call.program].segmentBytes[i]})
                                : std::nullopt)
       for (const Bucket &bucket = stage.buckets[slice->unit.bucket]; const State &state : bucket.states)
-        if (state.role == slice->role || state.role == wholeOf(slice->role))
+        if (state.role == slice->role || isWholeOf(state.role, slice->role))
           addBuffer(plan, bucket, state, buffers);
   return buffers;
 }
@@ -157,7 +158,8 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        for (const StateRole role : {StateRole::value, StateRole::gradient}) // units: VerifyUnits.h
+        // Units are VerifyUnits.h's.
+        for (const StateRole role : {StateRole::value, StateRole::gatheredValue, StateRole::gradient})
           if (const State *state = bucket.stateOf(role); state && !state->sliced) {
             const int64_t width = sizeInBytes(state->type);
             stages[place.stage][state->offset + (place.elementOffset + i * place.stride) * width] = {
@@ -175,7 +177,7 @@ void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, const Uni
   const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
     const int64_t begin = call.segments[segment].offset, bytes = plan.programs[call.program].segmentBytes[segment];
     if (call.segments[segment].slot >= 0 || bytes == 0 || !owned.meets({begin, begin + bytes}) ||
-        units.sliceAt({begin, bytes}))
+        units.sliceAt({begin, bytes}) || (isOfUnit(stage, call) && units.isGathered({begin, bytes})))
       return;
     const auto found = blocks.find(begin);
     const bool isBlock = found != blocks.end() && found->second.bytes == bytes;

@@ -337,7 +337,9 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const bool areValuesSliced = checks.plan.zero >= 3 && bucket.sharded && (isPerUnit || !isTrained);
   const DType gradients = gradientType(checks.plan, bucket);
   expect(StateRole::value, true, valueType(checks.plan, bucket), areValuesSliced, "");
-  expect(StateRole::unitValue, areValuesSliced, valueType(checks.plan, bucket), false, "");
+  const bool areKept = bucket.has(StateRole::gatheredValue);
+  expect(StateRole::unitValue, areValuesSliced && !areKept, valueType(checks.plan, bucket), false, "");
+  expect(StateRole::gatheredValue, areValuesSliced && areKept, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
   expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");

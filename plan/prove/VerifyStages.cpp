@@ -10,7 +10,7 @@
 namespace mgc::plan {
 
 static constexpr auto kRegionKinds = std::to_array<std::string_view>(
-    {"parameters", "gradients", "optimizer", "activations", "units", "frame", "inputs", "scalars"});
+    {"parameters", "gradients", "optimizer", "activations", "gathered", "units", "frame", "inputs", "scalars"});
 
 // Regions in order of offset leave no gap and no overlap.
 static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &stagePlace) {

@@ -18,17 +18,23 @@ public:
     for (const Region &region : stage_.regions)
       if (region.kind == "units")
         regions_.add({region.offset, region.offset + region.bytes});
+      else if (region.kind == "gathered")
+        gathered_.add({region.offset, region.offset + region.bytes});
   }
 
-  // The units that were added to their slices.
-  std::set<UnitPlace> check() {
+  // Units that were added to their slices, and where values of one unit at a time were gathered.
+  struct Used {
+    std::set<UnitPlace> added;
+    std::set<UnitBytes> gathered;
+  };
+  Used check() {
     const std::vector<Call> calls = expandedCalls(chunk_);
     for (const Call &call : calls)
       run(call);
     call_ = nullptr;
     for (const auto &[whole, made] : gradients_)
       report("ends with the gradient at {} that no call has added to a slice", whole.offset);
-    return std::move(added_);
+    return std::move(used_);
   }
 
 private:
@@ -36,8 +42,8 @@ private:
     const Program &program = plan_.programs[call.program];
     call_ = &call;
     std::optional<UnitSlice> slice;
-    std::vector<size_t> inRegion; // segments
-    bool isOther = false;         // binds something else, but for the frame
+    std::vector<size_t> inRegion, gathered; // segments; gathered: in the memory that has the values of all units
+    bool isOther = false;                   // binds something else, but for the frame
     for (size_t i = 0; i < call.segments.size(); ++i) {
       const UnitBytes at = bytesAt(i);
       if (at.bytes == 0 || static_cast<int64_t>(i) == program.frame)
@@ -45,22 +51,26 @@ private:
       const bool isInAllocation = call.segments[i].slot < 0;
       if (isInAllocation && regions_.meets({at.offset, at.offset + at.bytes}))
         inRegion.push_back(i);
+      else if (isInAllocation && gathered_.meets({at.offset, at.offset + at.bytes}))
+        gathered.push_back(i);
       else if (const auto found = isInAllocation ? units_.sliceAt(at) : std::nullopt)
         isOther |= slice && *slice != *found, slice = found;
       else
         isOther = true;
     }
+    const bool isOfOne = !isOther && inRegion.size() + gathered.size() == 1;
     const std::optional<UnitBytes> whole =
-        !isOther && inRegion.size() == 1 ? std::optional(bytesAt(inRegion[0])) : std::nullopt;
+        isOfOne ? std::optional(bytesAt(inRegion.empty() ? gathered[0] : inRegion[0])) : std::nullopt;
     if (slice && slice->role == StateRole::value)
-      gather(slice->unit, whole);
-    else if (slice)
-      accumulate(slice->unit, whole);
-    else if (!inRegion.empty() && !isOther)
-      clear(whole);
-    else
-      for (const size_t segment : inRegion)
-        use(segment);
+      return gather(slice->unit, whole);
+    if (slice)
+      return accumulate(slice->unit, whole);
+    if (!inRegion.empty() && !isOther && gathered.empty())
+      return clear(whole);
+    for (const size_t segment : gathered)
+      verifyOnlyRead(segment);
+    for (const size_t segment : inRegion)
+      use(segment);
   }
 
   UnitBytes bytesAt(size_t segment) const {
@@ -79,14 +89,17 @@ private:
   }
 
   void gather(const UnitPlace &unit, const std::optional<UnitBytes> &whole) {
-    if (!whole || !units_.isWhole(*whole, unit.bucket, StateRole::unitValue))
+    if (!whole || !units_.isWhole(*whole, unit, StateRole::value))
       return report("gathers unit {} of bucket {} to where its values are not expected", unit.unit, nameOf(unit));
+    if (gathered_.meets({whole->offset, whole->offset + whole->bytes}))
+      return; // no other unit is ever there
+    used_.gathered.insert(*whole);
     makeRoom(*whole, "gathers values");
     values_[*whole] = unit;
   }
 
   void clear(const std::optional<UnitBytes> &whole) {
-    if (!whole || !units_.isWhole(*whole, StateRole::unitGradient))
+    if (!whole || !units_.isGradient(*whole))
       return report("clears what is not the gradient of one unit");
     makeRoom(*whole, "clears a gradient");
     gradients_[*whole] = {};
@@ -105,6 +118,11 @@ private:
       return report("binds bytes [{}, {}), which are no values of its instance in unit {} of bucket {}, which was "
                     "gathered there",
                     at.offset, at.offset + at.bytes, gathered->second.unit, nameOf(gathered->second));
+    verifyOnlyRead(segment);
+  }
+
+  void verifyOnlyRead(size_t segment) {
+    const UnitBytes at = bytesAt(segment);
     const std::vector<int64_t> places = placesOf(*call_);
     if (!flows_.of(call_->program, places).segments[places[segment]].writes.ranges().empty())
       report("writes values that were gathered, bytes [{}, {})", at.offset, at.offset + at.bytes);
@@ -129,12 +147,12 @@ private:
 
   void accumulate(const UnitPlace &unit, const std::optional<UnitBytes> &whole) {
     const auto found = whole ? gradients_.find(*whole) : gradients_.end();
-    if (found == gradients_.end() || !units_.isWhole(*whole, unit.bucket, StateRole::unitGradient) ||
+    if (found == gradients_.end() || !units_.isWhole(*whole, unit, StateRole::gradientSlice) ||
         !found->second.units.contains(unit))
       return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", unit.unit,
                     nameOf(unit));
     gradients_.erase(found);
-    added_.insert(unit);
+    used_.added.insert(unit);
   }
 
   const std::string &nameOf(const UnitPlace &unit) const { return stage_.buckets[unit.bucket].name; }
@@ -154,7 +172,7 @@ private:
   const Units &units_;
   Flows &flows_;
   Problems &problems_;
-  ByteSet regions_;
+  ByteSet regions_, gathered_;
   const Call *call_ = nullptr;
   // The call that adds to it, and the units whose parameters have the bytes that it adds to; none yet.
   struct Made {
@@ -163,7 +181,7 @@ private:
   };
   std::map<UnitBytes, Made> gradients_;   // cleared, and not yet added
   std::map<UnitBytes, UnitPlace> values_; // gathered
-  std::set<UnitPlace> added_;
+  Used used_;
 };
 
 } // namespace
@@ -172,9 +190,17 @@ void verifyUnits(const Plan &plan, int64_t stage, const Units &units, Flows &flo
   if (units.empty())
     return;
   std::set<UnitPlace> added;
+  std::set<UnitBytes> gathered;
   for (const Chunk &chunk : plan.stages[stage].chunks)
-    if (isPerMicrobatch(chunk.task))
-      added.merge(UnitUse(plan, stage, chunk, units, flows, problems).check());
+    if (isPerMicrobatch(chunk.task)) {
+      UnitUse::Used used = UnitUse(plan, stage, chunk, units, flows, problems).check();
+      added.merge(used.added), gathered.merge(used.gathered);
+    }
+  for (const Bucket &bucket : plan.stages[stage].buckets)
+    for (const State &state : bucket.states)
+      if (state.role == StateRole::unitValue && !gathered.contains({state.offset, bytesOf(plan, bucket, state)}))
+        problems.add("stage {}: no call gathers values of bucket {} to '{}' at {}", stage, bucket.name, state.name,
+                     state.offset);
   for (const auto &[bytes, slice] : units.slices())
     if (slice.role == StateRole::gradientSlice && !added.contains(slice.unit))
       problems.add("stage {}: no call adds a gradient to the slice of unit {} of bucket {}", stage, slice.unit.unit,

@@ -20,7 +20,7 @@ namespace {
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets)
     for (const plan::State &state : bucket.states)
-      if (!isGradient(state.role) && !isOfOneUnit(state.role))
+      if (!isGradient(state.role) && !isOfMicrobatches(state.role))
         std::memset(arena + state.offset, 0, size_t(bytesOf(plan, bucket, state)));
 }
 

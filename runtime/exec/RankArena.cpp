@@ -26,7 +26,7 @@ static Result<Mapping<std::byte>> makeMirror(int64_t bytes) {
 
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
   const auto has = [part](const plan::State &state) {
-    if (isOfOneUnit(state.role))
+    if (isOfMicrobatches(state.role))
       return false; // behind a microbatch nothing reads it
     if (isGradient(state.role))
       return part == Part::gradients;

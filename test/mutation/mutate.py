@@ -641,7 +641,8 @@ def step_mutants(plan, stage, i):
                 yield f"{name} {more:+}", lambda s, name=name, more=more: add(s["schedule"][i], name, more)
     for n, wait in enumerate(step.get("waits", []) if does_something(plan, stage, step) else []):
         yield f"wait {wait} dropped", lambda s, n=n: s["schedule"][i]["waits"].pop(n)
-        yield f"wait {wait} + 1", lambda s, n=n: s["schedule"][i]["waits"].__setitem__(n, s["schedule"][i]["waits"][n] + 1)
+        if not stage["schedule"][i - wait].get("paired"):  # the first of a pair is done when both are
+            yield f"wait {wait} + 1", lambda s, n=n: s["schedule"][i]["waits"].__setitem__(n, s["schedule"][i]["waits"][n] + 1)
         if wait == 1:  # a later step than the one may imply it
             yield f"wait {wait} - 1", lambda s, n=n: s["schedule"][i]["waits"].__setitem__(n, 0)
     if step["kind"] != "run":

@@ -73,6 +73,8 @@ private:
       value = std::max(value.value_or(0), int64_t(std::stoll(text)));
     else if constexpr (std::is_same_v<T, std::string>)
       value = text;
+    else if constexpr (std::is_same_v<T, bool>)
+      value = text == "true";
   }
   template <typename T> static void setNumber(std::optional<T> &value, int64_t number) {
     if constexpr (std::is_same_v<T, int64_t>)

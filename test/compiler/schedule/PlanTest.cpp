@@ -364,8 +364,7 @@ plan::Plan planOfGatheredUnits() {
                     .dataAxes = {"dp"},
                     .sharded = true}};
   stage.buckets[0].states = {{"value", StateRole::value, DType::f32, true, 128},
-                             {"unit_value", StateRole::unitValue, DType::f32, false, 0},
-                             {"unit_value_forward", StateRole::unitValue, DType::f32, false, 64}};
+                             {"unit_value", StateRole::unitValue, DType::f32, false, 0}};
   plan::Parameter &w = plan.parameters.emplace_back();
   w.name = w.tensor = "h.{}.w";
   w.dims = {{"h", 16, 16, {}}};
@@ -410,10 +409,13 @@ TEST(Plan, ValuesOfUnitsAreGatheredBeforeTheyAreRead) {
           "gathers unit 0 of bucket layers to where its values are not expected");
   refuses([](Calls &calls) { calls[1].segments[1].offset = 128; }, "binds segment 'values' to bytes [128, 192)");
   refuses([](Calls &calls) { calls[1].segments[0] = {-1, 128}; }, "binds segment 'x' to bytes [128, 192)");
-  plan::Plan forward = planOfGatheredUnits(); // in the memory of pairs
-  for (plan::Call &call : forward.stages[0].chunks[0].calls)
-    call.segments[1].offset = 64;
-  EXPECT_EQ(found(forward), "");
+  plan::Plan pairs = planOfGatheredUnits(); // of which forward has memory of its own
+  pairs.stages[0].buckets[0].states.push_back(
+      {"unit_value_forward", plan::StateRole::unitValue, plan::DType::f32, false, 64});
+  EXPECT_EQ(found(pairs), "stage 0: no call gathers values of bucket layers to 'unit_value_forward' at 64");
+  for (size_t i : {0, 1})
+    pairs.stages[0].chunks[0].calls[i].segments[1].offset = 64;
+  EXPECT_EQ(found(pairs), "");
 }
 
 // Counts of tokens summed as bf16 are right while they are small.
