@@ -98,7 +98,7 @@ void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const Chun
 
 struct StageWork {
   ProgramTime layers;    // forward and backward
-  ProgramTime units;     // part of them: what clears and reduces gradients of units, ZeRO-2
+  ProgramTime units;     // part of them: what gathers units, and clears and reduces their gradients: ZeRO-2 and 3
   ProgramTime step;      // begin, reduce, update
   ProgramTime gradients; // on a stream of its own
   double busy() const { return layers.seconds() + step.seconds(); }
@@ -141,7 +141,10 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   const auto ofExperts = [](const auto &seconds) {
     return seconds[kRowExchanges] + seconds[size_t(plan::AxisRole::data)];
   };
-  const double exposed = ofExperts(layers.exposed), hidden = ofExperts(layers.hidden);
+  // Less the units' and less what is only the rounding of the difference.
+  const auto withoutUnits = [](double all, double units) { return all - units > 1e-9 * all ? all - units : 0; };
+  const double exposed = withoutUnits(ofExperts(work.layers.exposed), ofExperts(work.units.exposed)),
+               hidden = withoutUnits(ofExperts(work.layers.hidden), ofExperts(work.units.hidden));
   parts.experts += share * exposed;
   parts.tensor += share * (total(layers.exposed) - layers.exposed[context] - exposed);
   parts.gradients += share * (total(work.step.exposed) + total(work.units.exposed));

@@ -14,8 +14,9 @@ MICROBATCHES = (1, 2, 4)
 
 def test_every_microbatch_counts_once(session):
     for config in (GPT2, QWEN3):
-        compare_layouts(session, config, [f"--dp 2 --zero 2 --mbs {2 // min(m, 2)} {more}" for m in MICROBATCHES
-                                          for more in ("", "--tp 2 --sp", "--pp 2", "--pp 2 --schedule zb-h1")])
+        compare_layouts(session, config, [f"--dp 2 --zero {zero} --mbs {2 // min(m, 2)} {more}" for m in MICROBATCHES
+                                          for zero, more in session.some([(zero, more) for zero in (2, 3) for more in (
+                                              "", "--tp 2 --sp", "--pp 2", "--pp 2 --schedule zb-h1")])])
 
 
 # Sums over data ranks come before those over microbatches, and behind those over other axes: with one microbatch, and nothing that is
@@ -26,34 +27,53 @@ def test_levels_have_the_same_bits(session):
         assert_same_bits(*runs, layout)
 
 
+# Where values are gathered to says nothing of the sums.
+def test_gathered_values_have_the_bits_of_whole_ones(session):
+    for layout in session.some(("--dp 2 --mbs 1", "--dp 2 --tp 2 --sp --mbs 1", "--dp 2 --pp 2 --mbs 1", "--pp 2 --cp 2 --mbs 1 --dtype bf16",
+                                "--dp 2 --pp 2 --vpp 2 --schedule zb-v --mbs 1")):
+        whole = session.train(models.with_layers(QWEN3, 4), f"{layout} --zero 2")
+        for flags in ("", "--no-reshard-after-forward"):
+            assert_same_bits(whole, session.train(models.with_layers(QWEN3, 4), f"{layout} --zero 3 {flags}"), (layout, flags))
+
+
+# A schedule that pairs a forward with a backward has memory for the values of each; frozen layers are gathered as others are.
+def test_pairs_and_frozen_layers(session):
+    config = models.with_layers(QWEN3, 4)
+    for layout in ("--dp 2 --pp 2 --vpp 2 --schedule dualpipev --mbs 1", "--dp 2 --mbs 1"):
+        whole, sliced = (session.train(config, f"{layout} --freeze layers:1 --zero {zero}") for zero in (2, 3))
+        assert_same_bits(whole, sliced, layout)
+
+
 def test_tied_tables_behind_other_units(session):
     for config in (GPT2, QWEN3):
-        compare_layouts(session, config, ["--dp 2 --zero 2", "--pp 2 --dp 2 --zero 2", "--pp 2 --dp 2 --tp 2 --sp --zero 2 --mbs 1",
-                                          "--cp 2 --pp 2 --zero 2"])
+        compare_layouts(session, config, [f"{layout} --zero {zero}" for zero, layout in session.some(
+            [(zero, layout) for zero in (2, 3) for layout in ("--dp 2", "--pp 2 --dp 2", "--pp 2 --dp 2 --tp 2 --sp --mbs 1", "--cp 2 --pp 2")])])
 
 
 def test_norms_and_few_groups(session):
     for config in (QWEN3, LLAMA | {"num_key_value_heads": 1}):
-        compare_layouts(session, config, ["--tp 2 --sp --dp 2 --zero 2", "--tp 4 --no-sp --dp 2 --zero 2"])
+        compare_layouts(session, config, ["--tp 2 --sp --dp 2 --zero 2", "--tp 4 --no-sp --dp 2 --zero 2", "--tp 2 --sp --dp 2 --zero 3"])
 
 
 # Experts have data ranks of their own: none where ep takes all of them.
 def test_experts_have_their_own_data_ranks(session):
-    compare_layouts(session, QWEN3_MOE, [f"--dp {dp} --ep {ep} --zero 2 --mbs 1" for dp, ep in ((2, 2), (4, 2), (2, 1))])
-    plan = session.plan(QWEN3_MOE, "--dp 2 --ep 2 --zero 2")
-    for stage in plan["stages"]:
-        for bucket in stage["buckets"]:
-            roles = {state["role"] for state in bucket["states"]}
-            assert ("unitGradient" in roles) == bool(bucket.get("dataAxes")), bucket
+    compare_layouts(session, QWEN3_MOE, [f"--dp {dp} --ep {ep} --zero {zero} --mbs 1" for dp, ep, zero in ((2, 2, 3), (4, 2, 2), (4, 2, 3), (2, 1, 2))])
+    for zero, role in ((2, "unitGradient"), (3, "unitValue")):
+        for stage in session.plan(QWEN3_MOE, f"--dp 2 --ep 2 --zero {zero}")["stages"]:
+            for bucket in stage["buckets"]:
+                roles = {state["role"] for state in bucket["states"]}
+                assert (role in roles) == bool(bucket.get("dataAxes")), bucket
 
 
 def test_one_replica_trains_as_level_0(session):
     for layout in ("", "--tp 2", "--pp 2"):
-        assert_same_bits(session.train(GPT2, f"{layout} --zero 0"), session.train(GPT2, f"{layout} --zero 2"), layout)
+        runs = [session.train(GPT2, f"{layout} --zero {zero}") for zero in (0, 2, 3)]
+        assert_same_bits(*runs[:2], layout)
+        assert_same_bits(*runs[::2], layout)
 
 
 def test_slices_that_are_empty_or_padding(session):
-    compare_layouts(session, GPT2, ["--dp 8 --zero 2 --mbs 1"], valid=models.VALID * 2)
+    compare_layouts(session, GPT2, ["--dp 8 --zero 2 --mbs 1", "--dp 8 --zero 3 --mbs 1"], valid=models.VALID * 2)
 
 
 def collectives(plan, stage):
@@ -78,12 +98,42 @@ def units(plan, stage):
     return sum(bucket["elements"] * (2 if shared(b) else 1) for b, bucket in enumerate(stage["buckets"]))
 
 
+def read_units(plan, stage, flags):
+    """Elements of the units that a microbatch's calls of a task read: found by the parameters that they bind, as each call reads each of
+    its units once. Where values stay, calls behind the forward of an instance read its."""
+    width = {"f32": 4, "bf16": 2}[plan["dtype"]]
+    found, in_forward = {}, set()
+    for chunk in sorted(stage["chunks"], key=lambda chunk: chunk["task"] != "forward"):
+        for call, iteration in plan_lists.runs(chunk["calls"], chunk.get("repeats", [])):
+            program = plan["programs"][call["program"]]
+            instance = call.get("instance", 0) + iteration * call.get("instanceStride", 0)
+            if program["name"].startswith("gradients.") or chunk["task"] in ("begin", "reduce", "update"):
+                continue
+            block = program["name"].split(".")[0]
+            for name in program["segments"]:
+                parameter = name.partition(".")[2] if name.startswith("in") else ""
+                for p in plan["parameters"]:
+                    if p["tensor"] != parameter and not any(p["tensor"] == other for other in parameter.split("+")):
+                        continue
+                    place = next(place for place in p["places"] if place.get("stage", 0) == plan["stages"].index(stage)
+                                 and ("{}" not in p["tensor"] or place.get("first", 0) <= instance < place.get("first", 0) + place.get("count", 1)))
+                    bucket = stage["buckets"][place["bucket"]]
+                    key = (block, instance, place["bucket"])
+                    if chunk["task"] == "forward":
+                        in_forward.add(key)
+                    elif flags and key in in_forward:
+                        continue
+                    found.setdefault(chunk["task"], {})[key] = bucket["elements"] // bucket.get("units", 1)
+    return {task: sum(units.values()) for task, units in found.items()}
+
+
 # P elements of a stage's buckets, padding too. Level 0: one all-reduce of P a step. 1: one reduce-scatter and one gather of P. 2: a
-# reduce-scatter of P in each microbatch, one for each unit of each bucket, and the gather.
+# reduce-scatter of P in each microbatch, one for each unit of each bucket, and the gather. 3: the gathers are those of each microbatch, of
+# what forward reads and of what backward reads, or where values stay until then, of what either does.
 def test_bytes_that_travel(session):
     for config, layout in ((models.with_layers(GPT2, 4), "--dp 2"), (models.with_layers(QWEN3, 4), "--dp 4 --pp 2"), (LLAMA, "--dp 2 --tp 2 --no-sp")):
-        for zero in (0, 1, 2):
-            plan = session.plan(config, f"{layout} --zero {zero} --mbs 1", 8)
+        for zero, flags in ((0, ""), (1, ""), (2, ""), (3, ""), (3, "--no-reshard-after-forward")):
+            plan = session.plan(config, f"{layout} --zero {zero} --mbs 1 {flags}", 8)
             for stage in plan["stages"]:
                 elements = sum(bucket["elements"] for bucket in stage["buckets"])
                 found = {}
@@ -98,8 +148,12 @@ def test_bytes_that_travel(session):
                     assert of("reduce", "reduce_scatter") == elements == of("update", "all_gather") and not backward, (layout, found)
                 else:
                     scattered = [size for one in backward for size in found[one, "reduce_scatter"]]
-                    assert of("reduce", "reduce_scatter") == 0 and of("update", "all_gather") == elements, (layout, found)
+                    assert of("reduce", "reduce_scatter") == 0, (layout, found)
+                    assert of("update", "all_gather") == (elements if zero == 2 else 0), (layout, found)
                     assert sum(scattered) == units(plan, stage), (layout, sum(scattered), units(plan, stage))
+                if zero == 3:
+                    gathered = {task: of(task, "all_gather") for task in ("forward", "backward", "input", "weight")}
+                    assert gathered == {task: 0 for task in gathered} | read_units(plan, stage, flags), (layout, flags, gathered)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,7 @@ class SameLayout(unittest.TestCase):
 
     def test_units(self):
         self.compare("units", gpt("units", "--tp 2 --pp 2 --dp 2 --zero 2 --mbs 1"), CORPUS)
+        self.compare("sharded", gpt("sharded", "--pp 2 --dp 2 --zero 3 --mbs 1 --dtype bf16"), CORPUS)
 
     def test_context(self):
         self.compare("context", gpt("context", "--cp 2 --dp 2 --zero 1 --mbs 2"), CORPUS)
@@ -178,7 +179,11 @@ class OtherLayout(unittest.TestCase):
 
     def test_units(self):
         first = gpt("from-units", "--tp 2 --dp 2 --zero 2 --mbs 2")
-        self.compare(first, [gpt("to-slices", "--pp 2 --dp 2 --zero 1 --mbs 1"), gpt("to-four", "--dp 4 --zero 2 --mbs 1")], CORPUS)
+        self.compare(first, [gpt("to-slices", "--pp 2 --dp 2 --zero 1 --mbs 1"), gpt("to-four", "--dp 4 --zero 3 --mbs 1")], CORPUS)
+
+    def test_sharded(self):
+        first = gpt("from-sharded", "--tp 2 --dp 2 --zero 3 --mbs 2")
+        self.compare(first, [gpt("to-first", "--pp 2 --dp 2 --zero 1 --mbs 1"), gpt("to-others", "--dp 4 --zero 3 --mbs 1")], CORPUS)
 
     def test_dtypes(self):
         first = gpt("from-rounded", "--tp 2 --dp 2 --zero 1 --mbs 2 --dtype bf16")

@@ -158,7 +158,7 @@ def random_sizes(r):
     layout["cp"] = r.choice([1, 1, 1, 2, 2, 4])
     layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4, 6]) + (1 if r.random() < 0.05 else 0)
     layout["seq"] = r.choice([5, 8, 12, 16])
-    layout["zero"] = r.choice([0, 1, 2])
+    layout["zero"] = r.choice([0, 1, 2, 3])
     layout["loss-tile"] = r.choice([0, 1, 5, 8])
     layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved", "zb-v", "v-half", "dualpipev", "auto"])
     layout["vpp"] = r.choice({"interleaved": [2, 3], "zb-v": [2], "v-half": [2], "dualpipev": [2], "auto": [1, 2]}.get(layout["schedule"], [1]))

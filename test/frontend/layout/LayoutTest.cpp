@@ -57,8 +57,9 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: model, tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, ep, etp, "
       "moe_token_dispatcher_type, pp, dp, world, vpp, num_layers_per_virtual_pipeline_stage, sp, seq, "
-      "encoder_seq_length, mbs, gbs, zero, optimizer, schedule, schedule_memory, machine, dtype, grad_dtype, "
-      "fp32_residual_connection, reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, "
+      "encoder_seq_length, mbs, gbs, zero, reshard_after_forward, optimizer, schedule, schedule_memory, machine, "
+      "dtype, "
+      "grad_dtype, fp32_residual_connection, reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, "
       "moe_aux_loss_coeff, moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
       "mtp_num_layers, mtp_loss_scaling_factor, freeze, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
