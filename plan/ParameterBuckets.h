@@ -142,7 +142,7 @@ struct Bucket {
   std::vector<State> states;
 
   int64_t unitElements() const { return elements / units; }
-  bool isPerUnit() const { return has(StateRole::unitGradient); }
+  bool hasUnitGradients() const { return has(StateRole::unitGradient); }
   // ZeRO-3: ranks keep slices of the values too.
   bool areValuesSliced() const {
     const State *values = stateOf(StateRole::value);
@@ -156,7 +156,7 @@ struct Bucket {
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
   // At the end of a step.
   bool isReduced() const {
-    return !isFrozen() && (!reduceAxes.empty() || (!dataAxes.empty() && !isPerUnit()) || !tiedStages.empty());
+    return !isFrozen() && (!reduceAxes.empty() || (!dataAxes.empty() && !hasUnitGradients()) || !tiedStages.empty());
   }
   // Elements that a rank has of the state; `ranks` share the slices.
   int64_t elementsOf(const State &state, int64_t ranks) const;

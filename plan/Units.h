@@ -1,5 +1,5 @@
-// Units of a stage's buckets (ZeRO-2 and 3): where ranks keep slices of each, and what is in the memory that has one at a time. In: a
-// plan that passed verifyPlan; it outlives the object.
+// Places of the units of a stage's buckets (ZeRO-2 and 3): of ranks' slices, and of parameters in the memory that has one whole unit at a
+// time. In: a plan that passed verifyPlan; it outlives the object.
 #pragma once
 
 #include "plan/Expand.h"
@@ -41,7 +41,7 @@ public:
   bool empty() const { return slices_.empty(); }
   const std::map<UnitBytes, UnitSlice> &slices() const { return slices_; }
   std::optional<UnitSlice> sliceAt(const UnitBytes &bytes) const;
-  // Whether the bytes may have the unit whole, of whose slices those of the role are.
+  // Whether the bytes are memory for the whole unit: its gradient, where `slices` is gradientSlice, or its values, where it is value.
   bool isWhole(const UnitBytes &bytes, const UnitPlace &unit, StateRole slices) const;
   // Whether some unit's gradient is there at a time.
   bool isGradient(const UnitBytes &bytes) const;

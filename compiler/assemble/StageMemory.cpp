@@ -24,8 +24,9 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
   bucket.reduceAxes = axesOf(op.getReduce());
-  bucket.dataAxes = axesOf(op.getData());
   bucket.sharded = op.getSharded();
+  if (!bucket.isFrozen() || bucket.sharded) // else nothing asks which ranks have the same
+    bucket.dataAxes = axesOf(op.getData());
   bucket.units = op.getUnits();
   bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
   for (const StateBuffer &state : statesOf(op))
@@ -216,7 +217,7 @@ private:
     bool operator==(const Instances &) const = default;
   };
 
-  // At the first place that no other one takes that some instance has with it. `placed` is in the order of places.
+  // Takes the first place where no unit lies that some instance uses together with this one. `placed` is in the order of places.
   const PlacedUnit &placeUnit(size_t bucket, const plan::State &state,
                               const std::vector<SmallVector<Instances, 2>> &instances,
                               std::vector<PlacedUnit> &placed) {

@@ -1,10 +1,11 @@
 // Where everything of a stage lies in a rank's one allocation: regions one after another.
 //
-//   parameters, gradients, optimizer   the buffers of all buckets (compiler/step/StateBuffers.h)
+//   parameters, gathered, gradients, optimizer
+//                                      the buffers of all buckets (compiler/step/StateBuffers.h); gathered: values of all units, where
+//                                      they stay from a forward to its backward
 //   scalars                            the step's scalars and results, the clip factor
 //   inputs                             of all microbatches; positions once
 //   activations                        the schedule's area
-//   gathered                           values of all units, where they stay from a forward to its backward
 //   units                              gradients and values of one unit at a time; where the schedule has pairs of runs, values of
 //                                      forward behind them
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
@@ -31,7 +32,7 @@ struct StageMemory {
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
   int64_t activations = 0, flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
   int64_t frameOf(plan::Task task) const { return task == plan::Task::forward ? forwardFrame : frame; }
-  // Of a bucket whose values are sliced: where the task has those that are gathered.
+  // Where a task has the gathered values of a bucket whose values are sliced.
   const plan::State &gatheredValuesOf(int64_t bucket, plan::Task task) const;
   int64_t bytes = 0;
   // The bytes that the stage would take if the area and the frame were as large as the most that lives together.

@@ -324,8 +324,8 @@ private:
   int64_t gradientOffset(const Caller &caller, int64_t argument) {
     const InBucket in = placeOf(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
-    return offsetIn(*bucket.stateOf(bucket.isPerUnit() ? plan::StateRole::unitGradient : plan::StateRole::gradient),
-                    in);
+    return offsetIn(
+        *bucket.stateOf(bucket.hasUnitGradients() ? plan::StateRole::unitGradient : plan::StateRole::gradient), in);
   }
   int64_t offsetIn(const plan::State &state, const InBucket &in) {
     const int64_t element =

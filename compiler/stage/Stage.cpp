@@ -50,7 +50,7 @@ public:
     if (chains.size() != 1)
       return module_.emitError() << "found " << chains.size() << " mg.chain; expected one";
     chain_ = chains.front();
-    if (failed(split()) || failed(readParameters()) || failed(readTotals()))
+    if (failed(split()) || failed(readParameters()) || failed(verifyTrained()) || failed(readTotals()))
       return failure();
     if (failed(emitStages()))
       return failure();
@@ -129,6 +129,20 @@ private:
     return success();
   }
 
+  // Where values lie in another program is of use to one that trains none.
+  LogicalResult verifyTrained() {
+    const Attribute attribute = module_->getAttr(kTrainedAttr);
+    if (attribute && !trained_)
+      return module_.emitError() << kTrainedAttr << " is " << attribute << "; expected a dictionary";
+    for (const std::vector<BlockParameter> &block : parameters_)
+      for (const BlockParameter &parameter : block)
+        if (trained_ && parameter.key.use != plan::BucketUse::frozen &&
+            parameter.key.use != plan::BucketUse::loadCounter)
+          return module_.emitError() << kTrainedAttr << " in a program that trains " << parameter.tensor
+                                     << "; expected one that mg-evaluate has frozen, or no " << kTrainedAttr;
+    return success();
+  }
+
   const std::vector<BlockParameter> &parametersOf(const Instance &instance) const {
     return parameters_[blockIndex_.at(instance.block)];
   }
@@ -178,7 +192,8 @@ private:
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingOf(module_).bucketElements;
     std::vector<int64_t> parts;
-    if (trained_ || least <= 0 || trainingOf(module_).zero > 1 || // units are complete at the end alone
+    // Units are complete at the end alone, and so are loads of what has no backward.
+    if (trained_ || least <= 0 || trainingOf(module_).zero > 1 ||
         llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }) ||
         llvm::none_of(chunk, [&](const Instance &instance) { return hasOwnGradients(instance); }))
       return parts;
@@ -238,22 +253,13 @@ private:
     }
     for (const auto &[block, index] : blockIndex_)
       names_[index] = block->name;
-    auto planned = trained_ ? bucketsOfTraining() : planBuckets(problem);
+    auto planned =
+        trained_ ? trainedBuckets(trained_, {problem.blocks, problem.stages, problem.level}) : planBuckets(problem);
     if (!planned.isOk())
       return module_.emitError() << planned.status().message();
     for (int64_t stage = 0; stage < stages_; ++stage)
       emitStage(stage, parts[stage], (*planned)[stage]);
     return success();
-  }
-
-  Result<std::vector<StageBuckets>> bucketsOfTraining() {
-    std::vector<EvaluatedBlock> evaluated;
-    for (const auto &[index, name] : names_)
-      evaluated.push_back({name, parameters_[index]});
-    MGC_ASSIGN(stages, trainedBuckets(trained_, evaluated, trainingOf(module_).zero));
-    if (int64_t(stages.size()) == stages_)
-      return stages;
-    return errorf("{}: has the buckets of {} stages, expected {}", kTrainedAttr.str(), stages.size(), stages_);
   }
 
   ArrayAttr axesAttr(const plan::Axes &axes) {
@@ -321,7 +327,7 @@ private:
   OpBuilder builder_;
   MeshAttr mesh_;
   ChainOp chain_;
-  DictionaryAttr trained_; // of a program that is evaluated; null: there is none
+  DictionaryAttr trained_; // stages of the training, where the program is evaluated; null: it is none
   schedule::Shape shape_;
   int64_t stages_ = 1, virtualStages_ = 1;
   std::vector<std::vector<Instance>> chunks_; // global

@@ -1,8 +1,8 @@
 // See TrainedStages.h. The attribute:
 //
 //   mg.trained = {chunks = array<i64: 4, 3>,
-//                 stages = [{buckets = [{elements = 4096 : i64, data = ["dp"], ..}, ..],           as mg.bucket's attributes
-//                            places = [{block = "layer", tensor = "h.{}.w", part = "q", bucket = 0 : i64, ..}, ..]}, ..]}
+//                 stages = [{buckets = [{elements = 4096 : i64, data = ["dp"], ..}, ..],     as mg.bucket's attributes
+//                            places = [{tensor = "h.{}.w", part = "q", bucket = 0 : i64, ..}, ..]}, ..]}
 #include "compiler/stage/TrainedStages.h"
 
 #include "compiler/program/Blocks.h"
@@ -21,20 +21,14 @@ constexpr std::pair<StringLiteral, int64_t PlannedPlace::*> kNumbers[] = {
     {"offset", &PlannedPlace::offset}, {"stride", &PlannedPlace::stride},
 };
 
-// Tensor and part of the first view of a parameter.
-std::pair<StringRef, StringRef> identityOf(DictionaryAttr param) {
-  const DictionaryAttr first = viewsOf(param).front();
-  const auto part = first.getAs<StringAttr>("part");
-  return {first.getAs<StringAttr>("tensor").getValue(), part ? part.getValue() : StringRef()};
-}
-
 DictionaryAttr describe(Builder &builder, PlaceOp place, const Blocks &blocks) {
   func::FuncOp forward = blocks.at(place.getBlock()).forward.function;
-  const auto [tensor, part] = identityOf(forward.getArgAttrOfType<DictionaryAttr>(place.getArgument(), kParamAttr));
+  const DictionaryAttr first =
+      viewsOf(forward.getArgAttrOfType<DictionaryAttr>(place.getArgument(), kParamAttr)).front();
   NamedAttrList entries;
-  entries.append("block", builder.getStringAttr(place.getBlock()));
-  entries.append("tensor", builder.getStringAttr(tensor));
-  entries.append("part", builder.getStringAttr(part));
+  entries.append("tensor", first.get("tensor"));
+  if (const Attribute part = first.get("part"))
+    entries.append("part", part);
   const int64_t values[] = {int64_t(place.getFirst()), int64_t(place.getCount()), int64_t(place.getBucket()),
                             int64_t(place.getOffset()), int64_t(place.getStride())};
   for (const auto &[number, value] : llvm::zip(kNumbers, values))
@@ -42,89 +36,143 @@ DictionaryAttr describe(Builder &builder, PlaceOp place, const Blocks &blocks) {
   return entries.getDictionary(builder.getContext());
 }
 
-class Reader {
+// A dictionary in the attribute, with its place for messages.
+class Fields {
 public:
-  Reader(ArrayRef<EvaluatedBlock> blocks, int64_t level) : level_(level) {
-    for (auto [b, block] : llvm::enumerate(blocks))
-      for (auto [p, parameter] : llvm::enumerate(block.parameters))
-        known_[{block.name, parameter.tensor, parameter.part}] = {int64_t(b), int64_t(p)};
-  }
+  Fields(Attribute attribute, std::string where)
+      : fields_(dyn_cast<DictionaryAttr>(attribute)), where_(std::move(where)) {}
 
-  Result<StageBuckets> read(DictionaryAttr stage) {
-    const auto buckets = stage ? stage.getAs<ArrayAttr>("buckets") : ArrayAttr(),
-               places = stage ? stage.getAs<ArrayAttr>("places") : ArrayAttr();
-    if (!buckets || !places)
-      return errorf("{}: a stage lacks its buckets or places; expected what a training of the same program has",
-                    kTrainedAttr.str());
-    StageBuckets out;
-    for (Attribute bucket : buckets) {
-      MGC_ASSIGN(made, readBucket(dyn_cast<DictionaryAttr>(bucket)));
-      out.buckets.push_back(std::move(made));
-    }
-    for (Attribute place : places) {
-      MGC_ASSIGN(made, readPlace(dyn_cast<DictionaryAttr>(place), int64_t(out.buckets.size())));
-      out.places.push_back(made);
-    }
-    return out;
+  Status refuse(StringRef name, StringRef expected) const {
+    std::string found;
+    llvm::raw_string_ostream out(found);
+    if (const Attribute value = fields_ ? fields_.get(name) : Attribute())
+      out << value;
+    else
+      out << "missing";
+    return errorf("{}: {}.{} is {}; expected {}, as mgc writes it for a training of the same program",
+                  kTrainedAttr.str(), where_, name.str(), found, expected.str());
   }
+  Result<int64_t> number(StringRef name, int64_t least, int64_t most) const {
+    const auto found = fields_ ? fields_.getAs<IntegerAttr>(name) : IntegerAttr();
+    if (!found || !found.getType().isInteger(64) || found.getInt() < least || found.getInt() > most)
+      return refuse(name, fmt::format("a number of 64 bits from {} to {}", least, most));
+    return found.getInt();
+  }
+  Result<plan::Axes> axes(StringRef name) const {
+    const auto found = fields_ ? fields_.getAs<ArrayAttr>(name) : ArrayAttr();
+    if (!found || !llvm::all_of(found, llvm::IsaPred<StringAttr>))
+      return refuse(name, "a list of axes' names");
+    return axesOf(found);
+  }
+  std::string text(StringRef name) const {
+    const auto found = fields_ ? fields_.getAs<StringAttr>(name) : StringAttr();
+    return found ? found.str() : std::string();
+  }
+  template <typename Attr> Attr get(StringRef name) const { return fields_ ? fields_.getAs<Attr>(name) : Attr(); }
+  bool has(StringRef name) const { return fields_ && fields_.contains(name); }
+  const std::string &where() const { return where_; }
 
 private:
-  static Status refuse(const char *what) {
-    return errorf("{}: {} is not one of a training of the same program", kTrainedAttr.str(), what);
-  }
-
-  Result<PlannedBucket> readBucket(DictionaryAttr from) const {
-    const auto elements = from ? from.getAs<IntegerAttr>("elements") : IntegerAttr();
-    const auto split = from ? from.getAs<ArrayAttr>("split") : ArrayAttr(),
-               reduce = from ? from.getAs<ArrayAttr>("reduce") : ArrayAttr(),
-               data = from ? from.getAs<ArrayAttr>("data") : ArrayAttr();
-    if (!elements || !split || !reduce || !data)
-      return refuse("a bucket");
-    PlannedBucket bucket;
-    bucket.elements = elements.getInt();
-    if (const auto units = from.getAs<IntegerAttr>("units"))
-      bucket.units = units.getInt();
-    const auto use = from.getAs<StringAttr>("use");
-    const bool isCounter = use && std::string_view(use.getValue()) == nameOf(plan::BucketUse::loadCounter);
-    BucketKey &key = bucket.key;
-    key.use = isCounter ? plan::BucketUse::loadCounter : plan::BucketUse::frozen;
-    key.split = axesOf(split), key.data = axesOf(data);
-    if (isCounter)
-      key.reduce = axesOf(reduce);
-    if (const auto tied = from.getAs<DenseI64ArrayAttr>("tied"))
-      key.tied.assign(tied.asArrayRef().begin(), tied.asArrayRef().end());
-    key.decay = from.contains("decay");
-    if (const auto load = from.getAs<FloatAttr>("meanLoad"))
-      key.meanLoad = load.getValueAsDouble();
-    key.unit = isPerUnit(key, level_) ? 0 : -1;
-    bucket.sharded = isSharded(key, level_);
-    return bucket;
-  }
-
-  Result<PlannedPlace> readPlace(DictionaryAttr from, int64_t buckets) const {
-    const auto text = [&](StringRef name) {
-      const auto found = from ? from.getAs<StringAttr>(name) : StringAttr();
-      return found ? found.str() : std::string();
-    };
-    const auto found = known_.find({text("block"), text("tensor"), text("part")});
-    if (found == known_.end())
-      return errorf("{}: the program has no parameter {} of block {}; expected the parameters of the training",
-                    kTrainedAttr.str(), text("tensor"), text("block"));
-    PlannedPlace place;
-    std::tie(place.block, place.parameter) = found->second;
-    for (const auto &[name, member] : kNumbers)
-      if (const auto number = from.getAs<IntegerAttr>(name))
-        place.*member = number.getInt();
-      else
-        return refuse("a place");
-    if (place.bucket < 0 || place.bucket >= buckets)
-      return refuse("the bucket of a place");
-    return place;
-  }
-
-  const int64_t level_;
-  std::map<std::tuple<std::string, std::string, std::string>, std::pair<int64_t, int64_t>> known_;
+  DictionaryAttr fields_;
+  std::string where_;
 };
+
+constexpr int64_t kMost = int64_t(1) << 48; // elements, instances
+
+Result<PlannedBucket> readBucket(const Fields &from, int64_t level) {
+  PlannedBucket bucket;
+  MGC_SET(bucket.elements, from.number("elements", 1, kMost));
+  if (from.has("units"))
+    MGC_SET(bucket.units, from.number("units", 1, bucket.elements));
+  if (bucket.elements % bucket.units != 0)
+    return from.refuse("units", fmt::format("a divisor of elements = {}", bucket.elements));
+  BucketKey &key = bucket.key;
+  const std::optional<plan::BucketUse> use =
+      from.has("use") ? plan::valueNamed<plan::BucketUse>(from.text("use")) : plan::BucketUse::trained;
+  if (!use)
+    return from.refuse("use", fmt::format("one of {}", fmt::join(plan::enumNames<plan::BucketUse>, ", ")));
+  key.use = *use == plan::BucketUse::loadCounter ? plan::BucketUse::loadCounter : plan::BucketUse::frozen;
+  MGC_SET(key.split, from.axes("split"));
+  MGC_SET(key.data, from.axes("data"));
+  MGC_ASSIGN(reduce, from.axes("reduce"));
+  if (key.use == plan::BucketUse::loadCounter)
+    key.reduce = std::move(reduce);
+  if (const auto tied = from.get<DenseI64ArrayAttr>("tied"))
+    key.tied.assign(tied.asArrayRef().begin(), tied.asArrayRef().end());
+  key.decay = from.has("decay");
+  if (const auto load = from.get<FloatAttr>("meanLoad"))
+    key.meanLoad = load.getValueAsDouble();
+  key.unit = isPerUnit(key, level) ? 0 : -1;
+  bucket.sharded = isSharded(key, level);
+  return bucket;
+}
+
+// Where a stage of the training has a parameter of an instance; instance -1: its names have no number.
+using Identity = std::tuple<std::string, std::string, int64_t>; // tensor, part, instance
+struct InBucket {
+  int64_t bucket = 0, offset = 0;
+};
+using Places = std::map<Identity, InBucket>;
+
+Identity identityOf(const std::string &tensor, const std::string &part, int64_t instance) {
+  return {tensor, part, tensor.find("{}") != std::string::npos ? instance : -1};
+}
+
+Status readPlace(const Fields &from, int64_t buckets, Places &places) {
+  PlannedPlace place;
+  for (const auto &[name, member] : kNumbers)
+    MGC_SET(place.*member, from.number(name, 0, name == "bucket" ? buckets - 1 : kMost));
+  if (from.text("tensor").empty())
+    return from.refuse("tensor", "the name of a tensor");
+  constexpr int64_t kMostInstances = int64_t(1) << 20;
+  if (place.count > kMostInstances)
+    return from.refuse("count", fmt::format("at most {} instances", kMostInstances));
+  for (int64_t i = 0; i < place.count; ++i)
+    places[identityOf(from.text("tensor"), from.text("part"), place.first + i)] = {place.bucket,
+                                                                                   place.offset + i * place.stride};
+  return Status::ok();
+}
+
+// The places of a block's instances: as few as their strides allow.
+Status addPlaces(const InstanceRange &range, int64_t parameter, const BlockParameter &of, const Places &places,
+                 std::vector<PlannedPlace> &out) {
+  const size_t begin = out.size();
+  for (int64_t i = range.first; i < range.first + range.count; ++i) {
+    const auto found = places.find(identityOf(of.tensor, of.part, i));
+    if (found == places.end())
+      return errorf("{}: the stage of the training has no {}{} of instance {}; expected the parameters of the "
+                    "program that is evaluated",
+                    kTrainedAttr.str(), of.tensor, of.part.empty() ? "" : "[" + of.part + "]", i);
+    const auto [bucket, offset] = found->second;
+    PlannedPlace *last = out.size() > begin ? &out.back() : nullptr;
+    if (last && last->bucket == bucket && (last->count == 1 || offset == last->offset + last->count * last->stride)) {
+      last->stride = last->count == 1 ? offset - last->offset : last->stride;
+      ++last->count;
+    } else {
+      out.push_back({range.block, parameter, i, 1, bucket, offset, 0});
+    }
+  }
+  return Status::ok();
+}
+
+Result<StageBuckets> readStage(const Fields &stage, const EvaluatedStages &evaluated,
+                               const std::vector<InstanceRange> &ranges) {
+  const auto buckets = stage.get<ArrayAttr>("buckets"), places = stage.get<ArrayAttr>("places");
+  if (!buckets || !places)
+    return stage.refuse(buckets ? "places" : "buckets", "a list");
+  StageBuckets out;
+  for (auto [i, bucket] : llvm::enumerate(buckets)) {
+    MGC_ASSIGN(made, readBucket({bucket, fmt::format("{}.buckets[{}]", stage.where(), i)}, evaluated.level));
+    out.buckets.push_back(std::move(made));
+  }
+  Places known;
+  for (auto [i, place] : llvm::enumerate(places))
+    MGC_TRY(readPlace({place, fmt::format("{}.places[{}]", stage.where(), i)}, int64_t(out.buckets.size()), known));
+  for (const InstanceRange &range : ranges)
+    for (auto [p, parameter] : llvm::enumerate(evaluated.blocks[range.block]))
+      MGC_TRY(addPlaces(range, int64_t(p), parameter, known, out.places));
+  return out;
+}
 
 } // namespace
 
@@ -155,15 +203,18 @@ std::vector<int64_t> trainedChunks(DictionaryAttr trained) {
   return chunks ? std::vector<int64_t>(chunks.asArrayRef()) : std::vector<int64_t>();
 }
 
-Result<std::vector<StageBuckets>> trainedBuckets(DictionaryAttr trained, ArrayRef<EvaluatedBlock> blocks,
-                                                 int64_t level) {
-  Reader reader(blocks, level);
+Result<std::vector<StageBuckets>> trainedBuckets(DictionaryAttr trained, const EvaluatedStages &evaluated) {
+  const auto all = trained.getAs<ArrayAttr>("stages");
+  if (!all || all.size() != evaluated.stages.size())
+    return errorf(
+        "{}: has the buckets of {} stages; expected those of {}, as mgc writes them for a training of the same "
+        "program",
+        kTrainedAttr.str(), all ? all.size() : 0, evaluated.stages.size());
   std::vector<StageBuckets> stages;
-  if (const auto all = trained.getAs<ArrayAttr>("stages"))
-    for (Attribute stage : all) {
-      MGC_ASSIGN(read, reader.read(dyn_cast<DictionaryAttr>(stage)));
-      stages.push_back(std::move(read));
-    }
+  for (auto [i, stage] : llvm::enumerate(all)) {
+    MGC_ASSIGN(read, readStage({stage, fmt::format("stages[{}]", i)}, evaluated, evaluated.stages[i]));
+    stages.push_back(std::move(read));
+  }
   return stages;
 }
 

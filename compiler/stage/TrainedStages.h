@@ -9,21 +9,21 @@ namespace mgc {
 
 inline constexpr llvm::StringLiteral kTrainedAttr = "mg.trained";
 
-// What mg.trained says of the training, whose module is in phase stage or a later one.
+// Makes mg.trained of the training, whose module is in phase stage or a later one.
 mlir::DictionaryAttr describeStages(mlir::ModuleOp trained);
 
 // Instances of each chunk, in the order of the chain. Empty where mg.trained says none.
 std::vector<int64_t> trainedChunks(mlir::DictionaryAttr trained);
 
-// The parameters of a block of the evaluation.
-struct EvaluatedBlock {
-  std::string name;
-  std::vector<BlockParameter> parameters;
+// The blocks' parameters and the instances on each stage of the evaluation. level: --zero.
+struct EvaluatedStages {
+  const std::vector<std::vector<BlockParameter>> &blocks;
+  const std::vector<std::vector<InstanceRange>> &stages;
+  int64_t level = 0;
 };
 
-// The buckets of each stage; places have the numbers of blocks here. Parameters are frozen in them, but for counters. level: --zero. An
-// error where mg.trained is of another program.
-Result<std::vector<StageBuckets>> trainedBuckets(mlir::DictionaryAttr trained, llvm::ArrayRef<EvaluatedBlock> blocks,
-                                                 int64_t level);
+// The buckets of each stage, and where the evaluation's parameters lie in them: found by tensor, part and instance, as blocks of the
+// training may be others. Parameters are frozen, but for counters. An error where mg.trained is of another program.
+Result<std::vector<StageBuckets>> trainedBuckets(mlir::DictionaryAttr trained, const EvaluatedStages &evaluated);
 
 } // namespace mgc

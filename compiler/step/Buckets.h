@@ -15,16 +15,16 @@ inline constexpr int64_t kPartElements = 32768;
 
 // All parameters of one bucket agree in this.
 struct BucketKey {
-  plan::Axes split; // axes that split the parameters
-  plan::Axes reduce,
-      data; // pending on the gradient: other axes, and data axes; of frozen parameters data: where they are the same
+  plan::Axes split;          // axes that split the parameters
+  plan::Axes reduce;         // axes over which the gradient is pending that are no data axes
+  plan::Axes data;           // data axes over which it is; of frozen parameters those along which they are the same
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
   double meanLoad = 0;                            // the load that replaces gradients; 0: they have gradients
   plan::BucketUse use = plan::BucketUse::trained; // frozen: no reduce, and no part
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;
-  // Number of what is a unit (ZeRO-2): an own bucket; -1: none. Parameters that several instances use are units by themselves.
+  // Number of the unit (ZeRO-2 and 3), which has a bucket of its own; -1: none. Parameters that several instances use are units by themselves.
   int64_t unit = -1;
   auto operator<=>(const BucketKey &) const = default;
 };
@@ -32,7 +32,8 @@ struct BucketKey {
 // Whether ranks of `data` have slices of the bucket's states at a level of ZeRO: from 1 on, of frozen parameters, which have values
 // alone, at 3.
 bool isSharded(const BucketKey &key, int64_t level);
-// Whether each instance's parameters are a unit: from 2 on, but for the few that load moves.
+// Whether each instance's parameters are a unit: from 2 on, but for the few that load moves. So are frozen ones, that an evaluation, where
+// all are frozen, has the training's buckets.
 bool isPerUnit(const BucketKey &key, int64_t level);
 
 struct BlockParameter {

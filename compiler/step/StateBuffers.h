@@ -35,7 +35,7 @@ public:
   // The gradient that begin zeroes and the end of the step completes: the pending one; of units f32, the rank's slice, to which each
   // microbatch adds, pending over reduce and the tie alone.
   mlir::RankedTensorType accumulatedGradient() const;
-  // Of one unit, the values that blocks read, and the rank's slice of them, of which they are gathered.
+  // The values of one unit: those that blocks read, and the rank's slice, of which they are gathered.
   mlir::RankedTensorType unitValue() const;
   mlir::RankedTensorType unitValueSlice() const;
   // One unit's: the pending one, and what it adds to the accumulated one.

@@ -13,7 +13,8 @@
 
 namespace mgc {
 
-// Functions around a call that uses a unit: mg.unit. clear and accumulate: null where it is frozen; gather: where values are whole.
+// Functions around a call that uses a unit: mg.unit. A frozen unit has neither clear nor accumulate, one whose values are whole no gather:
+// these are null.
 struct UnitFunctions {
   mlir::func::FuncOp clear, accumulate, gather;
 };

@@ -68,7 +68,7 @@ struct OptionShorthand {
   std::string flag;
   std::string of, value; // "--dtype", "bf16"
 };
-// Several for one number may be given: the greatest counts.
+// Several flags that stand for a number of one option may be given: the greatest number counts.
 const std::vector<OptionShorthand> &optionShorthands();
 
 // A flag whose words stand for 0, 1, .. of an option. It is read where one of `beside`, which are shorthands, is given, and counts more.

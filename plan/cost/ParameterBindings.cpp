@@ -34,6 +34,7 @@ public:
   template <typename Visit> void forEach(const Call &call, int64_t runs, Visit &&visit) {
     if (readGather(call))
       return;
+    forgetOverwritten(call);
     for (size_t segment = 0; segment < call.segments.size(); ++segment) {
       const Binding &binding = call.segments[segment];
       if (binding.slot >= 0)
@@ -52,6 +53,14 @@ public:
 private:
   UnitBytes bytesAt(const Call &call, size_t segment) const {
     return {call.segments[segment].offset, plan_.programs[call.program].segmentBytes[segment]};
+  }
+  // Gradients of units come where values were.
+  void forgetOverwritten(const Call &call) {
+    for (size_t i = 0; i < call.segments.size(); ++i)
+      if (const UnitBytes bytes = bytesAt(call, i); call.segments[i].slot < 0 && units_.isGradient(bytes))
+        std::erase_if(gathered_, [&](const Gathered &one) {
+          return one.whole.offset < bytes.offset + bytes.bytes && bytes.offset < one.whole.offset + one.whole.bytes;
+        });
   }
   // Whether the call gathers values of a unit.
   bool readGather(const Call &call) {

@@ -6,6 +6,7 @@
 #include "plan/prove/Bytes.h"
 #include "plan/prove/VerifyUnits.h"
 
+#include <fmt/ranges.h>
 #include <map>
 #include <set>
 
@@ -52,7 +53,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   };
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
-  check(Task::begin, *bucket.stateOf(bucket.isPerUnit() ? StateRole::gradientSlice : StateRole::gradient));
+  check(Task::begin, *bucket.stateOf(bucket.hasUnitGradients() ? StateRole::gradientSlice : StateRole::gradient));
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters
   // alone.
   for (const State &state : bucket.states)
@@ -88,11 +89,12 @@ struct TypedBuffer {
   std::string name;
   int64_t begin = 0, end = 0;
   DType type = DType::f32;
+  const Bucket *bucket = nullptr;
 };
 
 void addBuffer(const Plan &plan, const Bucket &bucket, const State &state, std::vector<TypedBuffer> &buffers) {
   if (const int64_t bytes = bytesOf(plan, bucket, state); bytes > 0)
-    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type});
+    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type, &bucket});
 }
 
 // Buffers of all states.
@@ -117,16 +119,27 @@ std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, con
   return buffers;
 }
 
-// A collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only for small counts.
+// A collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only for small counts. What gathers slices
+// or makes them does so in the order of the ranks that have them.
 void checkCollectives(const Plan &plan, int64_t index, const Units &units, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   const std::vector<TypedBuffer> ofStates = buffersOf(plan, stage);
-  std::vector<TypedBuffer> buffers; // of a call
-  const auto check = [&](const Chunk &chunk, const Program &program, size_t i, DType type, int64_t offset) {
-    for (const TypedBuffer &buffer : buffers)
-      if (buffer.begin <= offset && offset < buffer.end && buffer.type != type)
+  std::vector<TypedBuffer> buffers; // buffers that a call may work on
+  const auto check = [&](const Chunk &chunk, const Program &program, size_t i, const Collective &collective,
+                         int64_t offset) {
+    for (const TypedBuffer &buffer : buffers) {
+      if (offset < buffer.begin || buffer.end <= offset)
+        continue;
+      if (buffer.type != collective.type)
         problems.add("stage {} chunk {}: '{}' takes {} for {}, expected {}", index, chunk.name(),
-                     program.instructions[i].label, buffer.name, nameOf(type), nameOf(buffer.type));
+                     program.instructions[i].label, buffer.name, nameOf(collective.type), nameOf(buffer.type));
+      const bool isOfSlices =
+          collective.kind == Collective::Kind::allGather || collective.kind == Collective::Kind::reduceScatter;
+      if (isOfSlices && primitiveAxes(plan.mesh, collective.axes) != buffer.bucket->dataAxes)
+        problems.add("stage {} chunk {}: '{}' has the slices of {} over [{}], expected [{}]", index, chunk.name(),
+                     program.instructions[i].label, buffer.name, fmt::join(collective.axes, ", "),
+                     fmt::join(buffer.bucket->dataAxes, ", "));
+    }
   };
   for (const Chunk &chunk : stage.chunks) {
     if (isPerMicrobatch(chunk.task) && units.empty())
@@ -138,7 +151,7 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
         if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body))
           for (const Operand &operand : program.instructions[i].operands)
             if (const Binding &bound = call.segments[operand.segment]; bound.slot < 0)
-              check(chunk, program, i, collective->type, bound.offset + operand.offset);
+              check(chunk, program, i, *collective, bound.offset + operand.offset);
     }
   }
 }

@@ -297,7 +297,7 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 // Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
 // violation.
 int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
-  const bool mayHaveUnits = bucket.isPerUnit() || bucket.isFrozen(); // frozen ones lie as those that are trained
+  const bool mayHaveUnits = bucket.hasUnitGradients() || bucket.isFrozen(); // frozen ones lie as those that are trained
   const bool divides = bucket.units >= 1 && bucket.elements % bucket.units == 0;
   if (!checks.violations.expect(divides && (bucket.units == 1 || mayHaveUnits), place,
                                 "units = {}; expected 1, or of a bucket with a unitGradient or frozen parameters a "
@@ -320,10 +320,11 @@ DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLo
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
 // masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
 // f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, of two where runs are paired.
-void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
+void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
     const int64_t found = std::ranges::count(bucket.states, role, &State::role);
-    const bool mayBeTwo = isExpected && role == StateRole::unitValue;
+    const bool mayBeTwo =
+        isExpected && role == StateRole::unitValue && std::ranges::any_of(stage.schedule, &ScheduleStep::paired);
     checks.violations.expect(found == isExpected || (found == 2 && mayBeTwo), place,
                              "has {} states of the role {}; expected {}{}{}", found, nameOf(role), isExpected ? 1 : 0,
                              mayBeTwo ? " or 2" : "", why);
@@ -364,6 +365,15 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
                            fmt::join(expected, ", "));
 }
 
+// The axes in the order in which the mesh has them.
+Axes primitiveInMeshOrder(const Mesh &mesh, const Axes &axes) {
+  Axes ordered;
+  for (const Axis &axis : mesh.axes)
+    if (std::ranges::find(axes, axis.name) != axes.end())
+      ordered.push_back(axis.name);
+  return ordered;
+}
+
 void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
   checks.violations.expect(std::isfinite(bucket.meanLoad) && bucket.meanLoad >= 0, place,
                            "meanLoad = {}; expected how many tokens an expert has on average, or 0 for parameters with "
@@ -374,17 +384,22 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
                            "use = {}, but meanLoad = {}; expected a mean load of router biases and counters alone",
                            nameOf(bucket.use), bucket.meanLoad);
   checks.violations.expect(
-      !bucket.isFrozen() || (bucket.reduceAxes.empty() && (!bucket.sharded || checks.plan.zero >= 3)), place,
-      "is frozen, but reduceAxes = [{}] and sharded = {}; expected none, as no gradient is reduced, and false with "
-      "zero < 3",
-      fmt::join(bucket.reduceAxes, ", "), bucket.sharded);
+      !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.sharded == !bucket.dataAxes.empty() &&
+                             (!bucket.sharded || checks.plan.zero >= 3)),
+      place,
+      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none of the former, as no gradient "
+      "is reduced, and dataAxes where it is sharded, with zero = 3",
+      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+  const Axes ofMesh = primitiveInMeshOrder(checks.plan.mesh, bucket.dataAxes);
+  checks.violations.expect(bucket.dataAxes == ofMesh, place, "dataAxes = [{}]; expected the order of the mesh, [{}]",
+                           fmt::join(bucket.dataAxes, ", "), fmt::join(ofMesh, ", "));
 }
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
   const int64_t ranks = verifySlices(checks, bucket, place);
   verifyUse(checks, bucket, place);
-  verifyRoles(checks, bucket, place);
+  verifyRoles(checks, stage, bucket, place);
   if (ranks == 0)
     return;
   for (const State &state : bucket.states) {
@@ -396,19 +411,30 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
-    const bool isKept = !isOfOneUnit(state.role) && (state.role != StateRole::gradientSlice || bucket.isPerUnit());
+    const bool isKept =
+        !isOfOneUnit(state.role) && (state.role != StateRole::gradientSlice || bucket.hasUnitGradients());
     if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});
   }
 }
 
+// Frozen parameters lie as where they are trained, by ranks of all axes along which they may be the same.
+int64_t mostRanksWithSlices(const Mesh &mesh, const Bucket &bucket) {
+  if (!bucket.isFrozen())
+    return verifyAxes(mesh, bucket.dataAxes).isOk() ? groupSize(mesh, bucket.dataAxes) : 1;
+  int64_t ranks = 1;
+  for (const Axis &axis : mesh.axes)
+    if (seesOtherTokens(axis.role) && std::ranges::find(bucket.splitAxes, axis.name) == bucket.splitAxes.end())
+      ranks *= axis.size;
+  return ranks;
+}
+
 // Elements of no parameter are padding: less than an aligned unit before each, and behind the last of a unit of the bucket what makes a
 // slice for each rank, or of a large one less than a 64th of it.
 void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std::vector<Interval> contents) {
   const int64_t alignment = kAlignment / leastElementBytes(checks.plan);
-  const int64_t ranks =
-      verifyAxes(checks.plan.mesh, bucket.dataAxes).isOk() ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
+  const int64_t ranks = mostRanksWithSlices(checks.plan.mesh, bucket);
   std::ranges::sort(contents, {}, &Interval::begin);
   int64_t next = 0;
   const auto verify = [&](int64_t begin, int64_t most) {

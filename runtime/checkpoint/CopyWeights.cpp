@@ -4,7 +4,9 @@
 #include "plan/Expand.h"
 #include "runtime/checkpoint/BucketBuffer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <fmt/ranges.h>
 #include <map>
 
 namespace mgc {
@@ -17,6 +19,20 @@ static bool areAlike(const plan::Bucket &from, const plan::Bucket &to) {
 
 static bool areAlike(const plan::Parameter &from, const plan::Parameter &to) {
   return from.dims == to.dims && from.places == to.places && from.rows == to.rows;
+}
+
+static std::vector<int64_t> beginsOf(const plan::Parameter &parameter) {
+  std::vector<int64_t> begins;
+  for (const plan::Parameter::Place &place : parameter.places)
+    begins.push_back(place.elementOffset);
+  return begins;
+}
+
+static std::vector<int64_t> sizesOf(const plan::StagePlan &stage) {
+  std::vector<int64_t> sizes;
+  for (const plan::Bucket &bucket : stage.buckets)
+    sizes.push_back(bucket.elements);
+  return sizes;
 }
 
 Result<WeightCopier> WeightCopier::between(const plan::Plan &from, const plan::Plan &to) {
@@ -32,12 +48,17 @@ Result<WeightCopier> WeightCopier::between(const plan::Plan &from, const plan::P
     if (found == known.end())
       return errorf("parameter {}: is not in the plan that is trained", parameter.name);
     if (!areAlike(*found->second, parameter))
-      return errorf("parameter {}: its dimensions, the axes that split them, or its places are others", parameter.name);
+      return errorf("parameter {}: its dimensions, the axes that split them, or its places (at elements {} of their "
+                    "buckets) are not those of the training (at {})",
+                    parameter.name, fmt::join(beginsOf(parameter), ", "), fmt::join(beginsOf(*found->second), ", "));
   }
   for (size_t stage = 0; stage < to.stages.size(); ++stage)
     if (!std::ranges::equal(from.stages[stage].buckets, to.stages[stage].buckets,
                             [](const plan::Bucket &a, const plan::Bucket &b) { return areAlike(a, b); }))
-      return errorf("the buckets of stage {} are others", stage);
+      return errorf(
+          "the buckets of stage {}, of [{}] elements, their units, types or slices are not those of the training, "
+          "of [{}]",
+          stage, fmt::join(sizesOf(to.stages[stage]), ", "), fmt::join(sizesOf(from.stages[stage]), ", "));
   return WeightCopier(from, to);
 }
 

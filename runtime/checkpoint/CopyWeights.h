@@ -1,5 +1,5 @@
-// The values of parameters, from the memory of one plan's ranks into that of another's, where they lie alike: those of a training for its
-// evaluation.
+// Copies the values of parameters from the memory of one plan's ranks into that of another's, where they lie alike: those of a training
+// for its evaluation.
 #pragma once
 
 #include "plan/Plan.h"

@@ -87,7 +87,7 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
 std::string compareDigests(const Parameter &parameter, const std::vector<Holder> &holders,
                            const std::vector<Digest> &digests) {
   std::string text;
-  for (size_t first = 0; first < holders.size(); ++first) { // of each slice
+  for (size_t first = 0; first < holders.size(); ++first) { // each first holder of a slice
     const auto isSame = [&](const Digest &digest) { return digest.slice == digests[first].slice; };
     if (std::ranges::find_if(digests, isSame) - digests.begin() != int64_t(first))
       continue;

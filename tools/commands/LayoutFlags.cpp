@@ -2,6 +2,7 @@
 #include "tools/commands/LayoutFlags.h"
 
 #include "tools/flags/FlagChecks.h"
+#include "tools/process/Process.h"
 
 #include <fmt/ranges.h>
 #include <map>
@@ -47,9 +48,11 @@ public:
     std::vector<CLI::Option *> beside;
     for (const std::string &flag : words.beside)
       beside.push_back(made_.at(flag));
-    const auto read = [&layout = layout_, option, beside, all = words.words](const std::string &word) {
+    const auto read = [&layout = layout_, option, beside, all = words.words, names = words.beside, flag = words.flag,
+                       of = words.of](const std::string &word) {
       if (std::ranges::none_of(beside, [](const CLI::Option *flag) { return flag->count() > 0; }))
-        return;
+        return say(stderr, "{} does nothing here: it is read beside {} alone; {} says it by itself\n", flag,
+                   fmt::join(names, " or "), of);
       const int64_t number = std::ranges::find(all, word) - all.begin();
       std::visit([&](auto field) { setNumber(layout.*field, number); }, option->field);
     };

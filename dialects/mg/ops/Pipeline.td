@@ -41,8 +41,8 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     `elements` per rank, padded; `use`: plan::BucketUse. With `meanLoad` the load of experts stands in the place of their
     gradients: f32, and not in the norm.
 
-    With `perUnit` (ZeRO-2 and 3) `mg.unit` has functions that run around each call that uses one of the `units`, as far as
-    the bucket's parameters need some.
+    With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. Where these have gradients, or slices of
+    values, `mg.unit` has functions that run around each call that uses one.
 
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
     2. units is 1, or with perUnit a number that divides elements (bucket_c2)

@@ -409,7 +409,7 @@ TEST(Plan, ValuesOfUnitsAreGatheredBeforeTheyAreRead) {
           "gathers unit 0 of bucket layers to where its values are not expected");
   refuses([](Calls &calls) { calls[1].segments[1].offset = 128; }, "binds segment 'values' to bytes [128, 192)");
   refuses([](Calls &calls) { calls[1].segments[0] = {-1, 128}; }, "binds segment 'x' to bytes [128, 192)");
-  plan::Plan pairs = planOfGatheredUnits(); // of which forward has memory of its own
+  plan::Plan pairs = planOfGatheredUnits(); // forward has memory of its own
   pairs.stages[0].buckets[0].states.push_back(
       {"unit_value_forward", plan::StateRole::unitValue, plan::DType::f32, false, 64});
   EXPECT_EQ(found(pairs), "stage 0: no call gathers values of bucket layers to 'unit_value_forward' at 64");

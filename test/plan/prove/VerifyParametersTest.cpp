@@ -424,10 +424,13 @@ const Broken kFrozen[] = {
      [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 768}); },
      ": has 1 states of the role master; expected 0"},
     {"Reduced", 0, 1, [](Bucket &bucket) { bucket.reduceAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [dp] and sharded = false; expected none"},
+     ": is frozen, but reduceAxes = [dp], dataAxes = [] and sharded = false; expected none"},
+    {"OfData", 0, 1, [](Bucket &bucket) { bucket.dataAxes = {"dp"}; },
+     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
     {"Sharded", 0, 1, [](Bucket &bucket) { bucket.sharded = true, bucket.dataAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [] and sharded = true; expected none, as no gradient is reduced, and false with "
-     "zero < 3"},
+     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = true; expected none of the former, as no "
+     "gradient "
+     "is reduced, and dataAxes where it is sharded, with zero = 3"},
     {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },
      ": has 0 states of the role gradient; expected 1"},
 };
