@@ -26,7 +26,7 @@ ALLOCATORS = {
 }
 
 # seconds: of each measured step. cpu: processor seconds of a step, of all processes. start: seconds from exec to the
-# first step's begin. megabytes: largest resident set (of one process).
+# first step's begin. megabytes: of a rank: the largest resident set of one process over the ranks that are its threads.
 Run = collections.namedtuple("Run", "seconds cpu start megabytes losses")
 
 
@@ -141,7 +141,11 @@ class Contestant:
         self.work.prepare_tensors(options)
         log = self.log()
         log.unlink(missing_ok=True)
-        self.runs.append(run(self.command(options), self.file("out"), self.environment, log, options.steps))
+        one = run(self.command(options), self.file("out"), self.environment, log, options.steps)
+        self.runs.append(one._replace(megabytes=one.megabytes / self.ranks_a_process()))
+
+    def ranks_a_process(self):
+        return 1
 
     def each(self, field):
         """One number per round."""
@@ -166,7 +170,7 @@ class Peer(Contestant):
             self.environment.update(environment_of(self.allocator))
 
     def ranks(self):
-        return 2 if self.model in ("dp", "tp", "cp", "pp") else 1
+        return 1 if self.model in ("lean", "transformers") else 2
 
     def log(self):
         return self.file("out")
@@ -180,7 +184,7 @@ class Peer(Contestant):
 
 
 class Mgc(Contestant):
-    """mgc with a layout such as {"tp": 2}, on all cores; `microbatch` in sequences."""
+    """mgc with a layout such as {"tp": 2}, on all cores, each rank a thread; `microbatch` in sequences."""
 
     def __init__(self, work, layout=None, microbatch=None, flags=()):
         self.layout, self.flags = layout or {}, flags
@@ -194,6 +198,17 @@ class Mgc(Contestant):
         run([options.bin / "mgc", "compile", self.work.config_file(), "-o", self.file("plan"),
              f"--seq={self.work.sequence}", f"--mbs={self.microbatch}", f"--gbs={self.work.batch}",
              *(f"--{axis}={extent}" for axis, extent in self.layout.items())], self.file("compile"))
+
+    def sent(self, options):
+        """Bytes that a rank of the first stage sends in a step, by the plan."""
+        command = [options.bin / "mgc", "explain", "--json", self.file("plan")]
+        stage = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["stages"][0]
+        return sum(one["bytes"] for one in stage["traffic"])
+
+    def ranks(self):
+        return math.prod(self.layout.get(axis, 1) for axis in ("tp", "pp", "cp", "dp"))
+
+    ranks_a_process = ranks
 
     def log(self):
         return self.file("jsonl")
@@ -211,9 +226,10 @@ class Mpi(Mgc):
         super().__init__(work, layout, microbatch)
         self.name += " mpi"
 
+    ranks_a_process = Contestant.ranks_a_process
+
     def command(self, options):
-        ranks = math.prod(extent for extent in self.layout.values() if isinstance(extent, int))
-        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", ranks, *super().command(options)]
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", self.ranks(), *super().command(options)]
 
 
 class Side:

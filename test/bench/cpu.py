@@ -56,7 +56,7 @@ class Fact:
 @dataclasses.dataclass
 class Row:
     name: str
-    goal: float
+    goal: float | None  # none: a figure to know
     measure: typing.Callable  # options -> [Fact]; training runs are done by then
     needs: tuple = ()  # the training runs
     at_most: bool = False
@@ -69,8 +69,13 @@ class Row:
     def verdict(self, value):
         if math.isnan(value):
             return "not measured"
+        if self.goal is None:
+            return ""
         missed = self.missed_by(value)
         return "met" if missed <= 0 else f"missed by {missed:.1%}"
+
+    def stated(self):
+        return "none" if self.goal is None else f"{'at most' if self.at_most else 'at least'} {self.goal:g}"
 
 
 def quotient(a, b):
@@ -146,6 +151,35 @@ def context(work):
     yield ratio("own-cp2", 1.10, mine, one, at_most=True)
     yield ratio("cp2", 1.0, work.enter(Peer(work, "cp")), mine)
     yield ratio("cp2-one", 1.0, work.enter(Peer(work, "lean")), one)
+
+
+def zero(level, work, microbatch=None):
+    layout = {"dp": 2} | ({"zero": level} if level else {})
+    return work.enter(Mgc(work, layout, microbatch))
+
+
+def levels(work):
+    """Levels of ZeRO on two data ranks, one core each, compared with what shares out as much in PyTorch: 0 and 1 with
+    DistributedDataParallel, 2 with fully_shard that keeps values from forward to backward, 3 with one that does not."""
+    for level, peer in enumerate(("dp", "dp", "fsdp-no-reshard", "fsdp")):
+        mine, other = zero(level, work), work.enter(Peer(work, peer, compiled=True))
+        yield ratio(f"zero{level}-{work.name}", 1.3, other, mine)
+        yield ratio(f"zero{level}-memory-{work.name}", 1.0, mine, other, "megabytes", at_most=True)
+    for level, goal in (1, 1.02), (2, None), (3, None):
+        yield ratio(f"own-zero{level}-{work.name}", goal, zero(level, work), zero(0, work), at_most=True)
+
+
+def microbatched(work):
+    """Levels 2 and 3 compared with 1, with 8 microbatches of a sequence, and what a rank sends."""
+    for level in (2, 3):
+        above, below = zero(level, work, 1), zero(1, work, 1)
+        row = ratio(f"zero{level}-m8-{work.name}", None, above, below, at_most=True)
+
+        def measure(options, above=above, below=below, row=row):
+            sent = [one.sent(options) / 1e9 for one in (above, below)]
+            return [dataclasses.replace(fact, detail=f"{fact.detail}; a rank sends {sent[0]:.2f} / {sent[1]:.2f} GB a step")
+                    for fact in row.measure(options)]
+        yield dataclasses.replace(row, measure=measure)
 
 
 def experts(work):
@@ -243,12 +277,17 @@ def rows(quick):
     yield ratio("llama", 1.3, llama.enter(Peer(llama, "transformers", compiled=True)), llama.enter(Mgc(llama)))
     yield from parallel(short)
     yield from context(work("1x8192", GPT2 | {"n_positions": 8192}, 1, 8192))
+    for one in (short, llama):
+        yield from levels(one)
+    large = work("gpt2-16x256", GPT2, 16, 256), work("llama-16x256", LLAMA, 16, 256)  # 4,096 tokens
+    for one in large:
+        yield from microbatched(one)
     yield from experts(work("mixtral", MIXTRAL, 4, 256))
     yield from memory(short)
     yield start(short)
-    for large in (work("gpt2-16x256", GPT2, 16, 256), work("llama-16x256", LLAMA, 16, 256)):  # 4,096 tokens
-        yield row_kernels(large)
-        yield all_products(large)
+    for one in large:
+        yield row_kernels(one)
+        yield all_products(one)
     yield attention()
     yield compile_time(short)
 
@@ -277,11 +316,10 @@ def train(contestants, options):
 
 def report(row, options):
     facts = list(row.measure(options))
-    goal = f"{'at most' if row.at_most else 'at least'} {row.goal:g}"
     for fact in facts:
-        print(f"{row.name:25}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {goal:13}) {row.verdict(fact.value):17}"
-              f"{fact.detail}", flush=True)
-    return {"row": row.name, "goal": goal, "unit": row.unit, "facts": [
+        print(f"{row.name:25}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {row.stated():13}) "
+              f"{row.verdict(fact.value):17}{fact.detail}", flush=True)
+    return {"row": row.name, "goal": row.stated(), "unit": row.unit, "facts": [
         {"what": fact.what, "value": None if math.isnan(fact.value) else fact.value, "detail": fact.detail,
          "verdict": row.verdict(fact.value)} for fact in facts]}
 
@@ -324,7 +362,7 @@ def main():
     picked = chosen(options)
     if options.list:
         for row in picked:
-            print(f"{row.name:25}{'at most' if row.at_most else 'at least'} {row.goal:g} {row.unit}")
+            print(f"{row.name:25}{row.stated()} {row.unit}")
         return
     with tempfile.TemporaryDirectory() as folder:
         options.where = pathlib.Path(folder)

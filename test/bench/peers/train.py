@@ -3,7 +3,9 @@
     train.py prepare FOLDER --config config.json --batch 4 --sequence 256    weights.safetensors and data.safetensors
     train.py lean FOLDER --config config.json --steps 8 --threads 2          gpt2.py; a JSON line per step
     train.py transformers FOLDER ...                                         the same with Hugging Face's model
-    torchrun --nproc-per-node 2 train.py dp|tp|cp|pp FOLDER ...                 gpt2.py on two ranks, a core each
+    torchrun --nproc-per-node 2 train.py dp|tp|cp|pp FOLDER ...              gpt2.py on two ranks, a core each
+    torchrun --nproc-per-node 2 train.py fsdp|fsdp-no-reshard FOLDER ...     the same with fully_shard; dp and these
+                                                                             train other models too: Hugging Face's
 
 Weights have Hugging Face's names and layouts, so that mgc trains from the same file.
 """
@@ -16,10 +18,11 @@ import time
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
+from torch.distributed.fsdp import fully_shard
 
 import gpt2
+import modules
 import splits
 
 
@@ -47,7 +50,7 @@ def prepare(options, config):
     model = huggingface(config)
     fill(dict(model.named_parameters()), weights)
     model.save_pretrained(options.folder / "hub", max_shard_size="100GB")
-    os.replace(options.folder / "hub/model.safetensors", options.folder / "weights.safetensors")
+    os.link(options.folder / "hub/model.safetensors", options.folder / "weights.safetensors")
     stream = torch.randint(config["vocab_size"], (1, options.batch, options.sequence + 1), dtype=torch.int32)
     save_file({"input_ids": stream[..., :-1].clone(), "labels": stream[..., 1:].clone()},
               options.folder / "data.safetensors")
@@ -100,20 +103,11 @@ class Model:
 
 class Transformers(Model):
     def load(self):
-        import transformers
-        hub = self.options.folder / "hub"
-        if not (hub / "model.safetensors").exists():
-            os.link(self.options.folder / "weights.safetensors", hub / "model.safetensors")
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(hub, attn_implementation="sdpa",
-                                                                       dtype=torch.float32)
-        self.model.train()
-        return dict(self.model.named_parameters())
+        self.module = modules.Transformers(self.options.folder / "hub")
+        return dict(self.module.named_parameters())
 
     def loss_function(self):
-        def loss(tokens, labels):
-            logits = self.model(input_ids=tokens, use_cache=False).logits
-            return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
-        return loss
+        return self.module
 
 
 class Parallel(Model):
@@ -140,25 +134,23 @@ class Parallel(Model):
 
 
 class DataParallel(Parallel):
+    """A module, Hugging Face's if the model is no GPT-2, in DistributedDataParallel."""
+
+    def load(self):
+        if self.config["model_type"] == "gpt2":
+            self.module = modules.Gpt2(super().load(), self.config, self.split)
+        else:
+            self.module = modules.Transformers(self.options.folder / "hub")
+        return dict(self.module.named_parameters())
+
     def part(self, batch):
         return batch.chunk(dist.get_world_size())[dist.get_rank()].contiguous()
 
     def loss_function(self):
-        loss, weights = super().loss_function(), self.weights
+        return self.module
 
-        class Module(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                for name, weight in weights.items():
-                    weights[name] = torch.nn.Parameter(weight)
-                    self.register_parameter(name.replace(".", "/"), weights[name])
-
-            def forward(self, tokens, labels):
-                return loss(tokens, labels)
-        return Module()
-
-    def compiled(self, function):
-        return torch.nn.parallel.DistributedDataParallel(super().compiled(function), gradient_as_bucket_view=True)
+    def compiled(self, module):
+        return torch.nn.parallel.DistributedDataParallel(super().compiled(module), gradient_as_bucket_view=True)
 
     def gradients(self):
         value = super().gradients()
@@ -166,6 +158,35 @@ class DataParallel(Parallel):
         return value / dist.get_world_size()
 
     norm = Model.norm  # all ranks hold all gradients
+
+
+class FullyShardedDataParallel(DataParallel):
+    """Each layer is a unit of fully_shard, the root all else. Norm and optimizer take this rank's slices as tensors, which
+    costs less than as DTensors."""
+    reshard = None  # fully_shard's default: all units but the root
+
+    def compiled(self, module):
+        if self.options.compile:
+            module.compile_parts(self.options.compile)
+        for unit in (*module.layers, module):
+            fully_shard(unit, reshard_after_forward=self.reshard)
+        self.sharded = dict(module.named_parameters())
+        self.weights = {name: tensor.detach().to_local() for name, tensor in self.sharded.items()}
+        return module
+
+    def gradients(self):
+        for tensor in self.sharded.values():
+            tensor.grad = None
+        value = super().gradients()
+        for name, tensor in self.sharded.items():
+            self.weights[name].grad = tensor.grad.to_local()
+        return value
+
+    norm = Parallel.norm
+
+
+class FullyShardedWithoutReshard(FullyShardedDataParallel):
+    reshard = False
 
 
 class ContextParallel(DataParallel):
@@ -279,7 +300,8 @@ def train(model, options):
             print(json.dumps({"step": step, "loss": value.item(), "seconds": time.perf_counter() - begin}), flush=True)
 
 
-MODELS = {"lean": Model, "transformers": Transformers, "dp": DataParallel, "cp": ContextParallel, "tp": TensorParallel, "pp": Pipeline}
+MODELS = {"lean": Model, "transformers": Transformers, "dp": DataParallel, "fsdp": FullyShardedDataParallel,
+          "fsdp-no-reshard": FullyShardedWithoutReshard, "cp": ContextParallel, "tp": TensorParallel, "pp": Pipeline}
 
 
 def main():
