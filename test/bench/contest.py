@@ -229,7 +229,8 @@ class Mpi(Mgc):
     ranks_a_process = Contestant.ranks_a_process
 
     def command(self, options):
-        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", self.ranks(), *super().command(options)]
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", self.ranks(),
+                *super().command(options)]
 
 
 class Side:

@@ -177,8 +177,8 @@ def microbatched(work):
 
         def measure(options, above=above, below=below, row=row):
             sent = [one.sent(options) / 1e9 for one in (above, below)]
-            return [dataclasses.replace(fact, detail=f"{fact.detail}; a rank sends {sent[0]:.2f} / {sent[1]:.2f} GB a step")
-                    for fact in row.measure(options)]
+            traffic = f"a rank sends {sent[0]:.2f} / {sent[1]:.2f} GB a step"
+            return [dataclasses.replace(fact, detail=f"{fact.detail}; {traffic}") for fact in row.measure(options)]
         yield dataclasses.replace(row, measure=measure)
 
 

@@ -1,5 +1,5 @@
-"""The models of train.py as modules for what PyTorch wraps: forward returns the loss, `layers` are the transformer layers,
-and compile_parts compiles each layer, then the head with the loss, for a wrapper that runs hooks between them."""
+"""The models of train.py as modules, for what wraps them: forward returns the loss, `layers` are the transformer
+layers; compile_parts compiles each layer and the head with the loss, so that a wrapper's hooks run between them."""
 import torch
 import torch.nn.functional as F
 
@@ -62,7 +62,8 @@ class Transformers(torch.nn.Module):
     def __init__(self, hub):
         import transformers
         super().__init__()
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(hub, attn_implementation="sdpa", dtype=torch.float32)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(hub, attn_implementation="sdpa",
+                                                                       dtype=torch.float32)
         self.model.train()
         self.head = head
 

@@ -161,8 +161,8 @@ class DataParallel(Parallel):
 
 
 class FullyShardedDataParallel(DataParallel):
-    """Each layer is a unit of fully_shard, the root all else. Norm and optimizer take this rank's slices as tensors, which
-    costs less than as DTensors."""
+    """Each layer is a unit of fully_shard, the root all else. Norm and optimizer take this rank's slices as tensors,
+    which is less work than as DTensors."""
     reshard = None  # fully_shard's default: all units but the root
 
     def compiled(self, module):
