@@ -77,7 +77,7 @@ private:
   std::string where_;
 };
 
-constexpr int64_t kMost = int64_t(1) << 48; // elements, instances
+constexpr int64_t kMost = int64_t(1) << 42; // elements, instances: 2^20 strides of it fit into 64 bits
 
 Result<PlannedBucket> readBucket(const Fields &from, int64_t level) {
   PlannedBucket bucket;
