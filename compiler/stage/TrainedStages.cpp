@@ -145,7 +145,8 @@ Status addPlaces(const InstanceRange &range, int64_t parameter, const BlockParam
                     kTrainedAttr.str(), of.tensor, of.part.empty() ? "" : "[" + of.part + "]", i);
     const auto [bucket, offset] = found->second;
     PlannedPlace *last = out.size() > begin ? &out.back() : nullptr;
-    if (last && last->bucket == bucket && (last->count == 1 || offset == last->offset + last->count * last->stride)) {
+    const bool isBehind = last && last->bucket == bucket && offset > last->offset; // several may share one place
+    if (isBehind && (last->count == 1 || offset == last->offset + last->count * last->stride)) {
       last->stride = last->count == 1 ? offset - last->offset : last->stride;
       ++last->count;
     } else {
