@@ -104,17 +104,18 @@ std::string optionsPage(const frontend::Supported &supported) {
       "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's: of "
       "its flags, or of\nthe arguments that it prints. frontend/layout/Options.cpp has a row for each.\n\n";
   for (const LayoutOption &option : frontend::layoutOptions()) {
-    text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag, option.help,
-                        namesOf(option), option.key(), valuesOf(option, supported));
+    text += fmt::format("## {}\n\n{}\n{}- model.json: `{}`\n{}", option.flag, wrapped(option.help + "."),
+                        wrapped("- flags: " + namesOf(option)), option.key(),
+                        wrapped("- values: " + valuesOf(option, supported)));
     if (const std::string standard = standardOf(option, supported); !standard.empty())
-      text += fmt::format("- default: {}\n", standard);
+      text += wrapped("- default: " + standard);
     if (option.onResume != frontend::OnResume::free)
-      text += fmt::format("- a run that goes on from a checkpoint of another value: {}\n",
-                          option.onResume == frontend::OnResume::noted ? "says so"
-                          : option.valueIn(frontend::Layout()).empty()
-                              ? "is refused; `--finetune` begins a new training with the weights"
-                              : "is refused; `--ignore-config` goes on with the plan's, if the "
-                                "checkpoint has what this plan keeps");
+      text += wrapped(fmt::format("- a run that goes on from a checkpoint of another value: {}",
+                                  option.onResume == frontend::OnResume::noted ? "says so"
+                                  : option.valueIn(frontend::Layout()).empty()
+                                      ? "is refused; `--finetune` begins a new training with the weights"
+                                      : "is refused; `--ignore-config` goes on with the plan's, if the "
+                                        "checkpoint has what this plan keeps"));
     for (const frontend::ResolvedField &field : {option.training, option.ofBlocks})
       if (const std::string_view name = frontend::nameOf(field); !name.empty())
         text += fmt::format("- in the program: `{}` of `mg.training`\n", name);

@@ -302,13 +302,15 @@ plan::Plan planOfUnits() {
   return plan;
 }
 
+// The problems with the use of its buckets.
+std::string found(const plan::Plan &plan) {
+  Problems problems;
+  plan::Flows flows(plan, problems);
+  plan::verifyBucketUse(plan, flows, problems);
+  return std::string(problems.status().message());
+}
+
 TEST(Plan, UnitsAreClearedMadeAndAdded) {
-  const auto found = [](const plan::Plan &plan) {
-    Problems problems;
-    plan::Flows flows(plan, problems);
-    plan::verifyBucketUse(plan, flows, problems);
-    return std::string(problems.status().message());
-  };
   const auto refuses = [&](auto &&edit, const char *message) {
     plan::Plan plan = planOfUnits();
     edit(plan.stages[0].chunks[0].calls);
@@ -380,12 +382,6 @@ plan::Plan planOfGatheredUnits() {
 }
 
 TEST(Plan, ValuesOfUnitsAreGatheredBeforeTheyAreRead) {
-  const auto found = [](const plan::Plan &plan) {
-    Problems problems;
-    plan::Flows flows(plan, problems);
-    plan::verifyBucketUse(plan, flows, problems);
-    return std::string(problems.status().message());
-  };
   using Calls = std::vector<plan::Call>;
   const auto refuses = [&](auto &&edit, const char *message) {
     plan::Plan plan = planOfGatheredUnits();
