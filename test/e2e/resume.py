@@ -110,14 +110,14 @@ class SameLayout(unittest.TestCase):
 
     @unittest.skipUnless(MPIRUN, "no MPI")
     def test_processes(self):
-        plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
+        plan = gpt("apart", "--tp 2 --dp 2 --zero 3 --mbs 2")
         straight = self.compare("apart", plan, CORPUS, train_apart)
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", "together", "--log", "together.jsonl")
         self.assertEqual(contents(f"{straight}/iter_{STEPS:07}"), contents(f"together/iter_{STEPS:07}"))
 
     @unittest.skipUnless(MPIRUN, "no MPI")
     def test_from_threads_to_processes_and_back(self):
-        plan = gpt("apart", "--tp 2 --dp 2 --zero 1 --mbs 2")
+        plan = gpt("apart", "--tp 2 --dp 2 --zero 3 --mbs 2")
         train(plan, *CORPUS, "--train-iters", STEPS, "--save", "threads", "--log", "threads.jsonl")
         for steps, run in (10, train), (20, train_apart), (30, train), (STEPS, train_apart):
             run(plan, *CORPUS, "--train-iters", steps, "--save", "mixed", "--restart-from-latest", "--log", "mixed.jsonl")
