@@ -91,7 +91,7 @@ struct State {
   std::string name;
   StateRole role = StateRole::value;
   DType type = DType::f32;
-  // The rank has one of equal contiguous slices, by its coordinate along dataAxes.
+  // The rank has one of equal contiguous slices, by its coordinate along shardAxes.
   bool sliced = false;
   // Bytes from the beginning of the rank's allocation.
   int64_t offset = 0;
@@ -117,11 +117,11 @@ inline constexpr auto enumNames<BucketUse> =
     std::to_array<std::string_view>({"trained", "routerBias", "loadCounter", "frozen"});
 
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer for each of its states.
-// ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices of some. Values and loads of parameters with a meanLoad are
+// ZeRO-1 gives each rank of `shardAxes` one of equal contiguous slices of some. Values and loads of parameters with a meanLoad are
 // f32.
 struct Bucket {
   std::string name;
-  // Per rank, padded so that it divides over dataAxes and alignment.
+  // Per rank, padded so that it divides over shardAxes and alignment.
   int64_t elements = 0;
   BucketUse use = BucketUse::trained;
   // Equal parts of it, each the parameters of one instance of a block: a slice is one of each. 1: the bucket is one.
@@ -133,14 +133,16 @@ struct Bucket {
   // The data axes along which ranks have the same parameters: gradients are all-reduced (ZeRO-0) or reduce-scattered over them, at the
   // end of a step (ZeRO-1) or in each microbatch (ZeRO-2).
   Axes dataAxes;
-  // ZeRO-1: what is kept for the update is 1 / |dataAxes| of the bucket. ZeRO-3: so are values, those of frozen parameters too.
-  bool sharded = false;
+  // ZeRO-1: those of dataAxes whose ranks share out what is kept for the update; between the others, the instances of the distributed
+  // optimizer, it is replicated. ZeRO-3: values too, those of frozen parameters among them. Empty: each rank has all.
+  Axes shardAxes;
   // Gradients are summed over these stages behind dataAxes. Empty: the parameters are not tied.
   std::vector<int64_t> tiedStages;
   // Tokens that choose an expert in a step, on average; 0 of what has gradients.
   double meanLoad = 0;
   std::vector<State> states;
 
+  bool isSharded() const { return !shardAxes.empty(); }
   int64_t unitElements() const { return elements / units; }
   bool hasUnitGradients() const { return has(StateRole::unitGradient); }
   // ZeRO-3: ranks keep slices of the values too.
@@ -156,7 +158,8 @@ struct Bucket {
   bool receivesLoad() const { return hasLoad() && !isFrozen(); }
   // At the end of a step.
   bool isReduced() const {
-    return !isFrozen() && (!reduceAxes.empty() || (!dataAxes.empty() && !hasUnitGradients()) || !tiedStages.empty());
+    const bool isPendingOverData = hasUnitGradients() ? dataAxes != shardAxes : !dataAxes.empty();
+    return !isFrozen() && (!reduceAxes.empty() || isPendingOverData || !tiedStages.empty());
   }
   // Elements that a rank has of the state; `ranks` share the slices.
   int64_t elementsOf(const State &state, int64_t ranks) const;

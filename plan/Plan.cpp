@@ -95,7 +95,7 @@ int64_t Bucket::offsetOf(StateRole role) const {
 }
 
 const State *Bucket::completeGradient() const {
-  return stateOf(sharded ? StateRole::gradientSlice : StateRole::gradient);
+  return stateOf(isSharded() ? StateRole::gradientSlice : StateRole::gradient);
 }
 
 bool isOfUnit(const StagePlan &stage, const Call &call) {

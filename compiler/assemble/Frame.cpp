@@ -54,6 +54,24 @@ bool mayWorkInPlace(Operation *op) {
   return kind && kind == "gradient";
 }
 
+// The result of a step's function that is made of the sum of slices by all-reduces alone, whose place it may have; null: there is none.
+Value resultMadeOf(Value sum) {
+  if (!sum.getDefiningOp<ReduceScatterOp>())
+    return {};
+  while (sum.hasOneUse()) {
+    OpOperand &use = *sum.getUses().begin();
+    if (auto reduce = dyn_cast<AllReduceOp>(use.getOwner())) {
+      sum = reduce.getResult();
+      continue;
+    }
+    auto function = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
+    const bool isOfStep =
+        function && isa<func::ReturnOp>(use.getOwner()) && function.getResultAttr(use.getOperandNumber(), kBufferAttr);
+    return isOfStep ? sum : Value();
+  }
+  return {};
+}
+
 class FrameBuilder {
 public:
   explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) { number(body_); }
@@ -134,7 +152,9 @@ private:
   }
 
   void placeResult(Operation &op, Value result) {
-    if (mayWorkInPlace(&op)) {
+    if (const Value whole = resultMadeOf(result); whole && whole != result) {
+      frame_.inResults[result] = whole;
+    } else if (mayWorkInPlace(&op)) {
       frame_.inPlace.insert(&op);
       extend(op.getOperand(0), result);
     } else if (isReturned(result) || joinedAs(result).join) {

@@ -23,6 +23,8 @@ struct FunctionFrame {
   // All-reduces whose result has the operand's memory: the operand dies there, and is a value of the frame or a gradient
   // bucket; the result is not returned.
   llvm::DenseSet<mlir::Operation *> inPlace;
+  // Results of a step's function, by the sums of slices that only all-reduces stand behind: the slice lies where the result does.
+  llvm::DenseMap<mlir::Value, mlir::Value> inResults;
 };
 
 using Frames = std::map<std::string, FunctionFrame>; // by name of the function

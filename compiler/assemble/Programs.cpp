@@ -82,7 +82,12 @@ private:
       return;
     }
     for (Value result : op->getResults())
-      placeInFrame(result);
+      if (const Value whole = frame_.inResults.lookup(result)) {
+        const Place place = placeOf(whole);
+        places_[result] = newValue(place.segment, place.offset, place.stride);
+      } else {
+        placeInFrame(result);
+      }
   }
 
   void placeInFrame(Value value) {

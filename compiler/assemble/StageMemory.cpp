@@ -24,8 +24,8 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
   bucket.reduceAxes = axesOf(op.getReduce());
-  bucket.sharded = op.getSharded();
-  if (!bucket.isFrozen() || bucket.sharded) // else nothing asks which ranks have the same
+  bucket.shardAxes = axesOf(op.getShard());
+  if (!bucket.isFrozen() || bucket.isSharded()) // else nothing asks which ranks have the same
     bucket.dataAxes = axesOf(op.getData());
   bucket.units = op.getUnits();
   bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
@@ -172,7 +172,7 @@ private:
         for (size_t number = 0; std::exchange(isThere, false); ++number)
           for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
-              const int64_t elements = bucket.elementsOf(*state, mesh().sizeOf(op.getData()));
+              const int64_t elements = bucket.elementsOf(*state, mesh().sizeOf(op.getShard()));
               state->offset = take(checkedMultiply(elements, plan::sizeInBytes(state->type)));
               isThere = true;
             }

@@ -145,7 +145,7 @@ private:
     if (isOfOneUnit(state.role) || use.unit == 0)
       return state.offset;
     const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-    const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getData()));
+    const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getShard()));
     return state.offset + use.unit * (elements / of.units) * plan::sizeInBytes(state.type);
   }
 

@@ -238,8 +238,7 @@ private:
   LogicalResult emitStages() {
     BucketProblem problem;
     problem.blocks = parameters_;
-    problem.level = trainingOf(module_).zero;
-    problem.mesh = meshOf(module_);
+    problem.sharding = {meshOf(module_), trainingOf(module_).zero};
     Precision precision = precisionOf(module_);
     problem.alignment =
         plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
@@ -254,7 +253,7 @@ private:
     for (const auto &[block, index] : blockIndex_)
       names_[index] = block->name;
     auto planned =
-        trained_ ? trainedBuckets(trained_, {problem.blocks, problem.stages, problem.level}) : planBuckets(problem);
+        trained_ ? trainedBuckets(trained_, {problem.blocks, problem.stages, problem.sharding}) : planBuckets(problem);
     if (!planned.isOk())
       return module_.emitError() << planned.status().message();
     for (int64_t stage = 0; stage < stages_; ++stage)
@@ -291,7 +290,7 @@ private:
     std::vector<int64_t> partOf;
     for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
-                       axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded,
+                       axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, axesAttr(bucket.shard),
                        llvm::APFloat(bucket.key.meanLoad), StringRef(plan::nameOf(bucket.key.use)), bucket.units,
                        bucket.key.unit >= 0);
       partOf.push_back(bucket.key.part);

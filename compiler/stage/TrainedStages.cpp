@@ -79,7 +79,7 @@ private:
 
 constexpr int64_t kMost = int64_t(1) << 42; // elements, instances: 2^20 strides of it fit into 64 bits
 
-Result<PlannedBucket> readBucket(const Fields &from, int64_t level) {
+Result<PlannedBucket> readBucket(const Fields &from, const Sharding &sharding) {
   PlannedBucket bucket;
   MGC_SET(bucket.elements, from.number("elements", 1, kMost));
   if (from.has("units"))
@@ -102,8 +102,8 @@ Result<PlannedBucket> readBucket(const Fields &from, int64_t level) {
   key.decay = from.has("decay");
   if (const auto load = from.get<FloatAttr>("meanLoad"))
     key.meanLoad = load.getValueAsDouble();
-  key.unit = isPerUnit(key, level) ? 0 : -1;
-  bucket.sharded = isSharded(key, level);
+  key.unit = isPerUnit(key, sharding) ? 0 : -1;
+  bucket.shard = shardAxesOf(key, sharding);
   return bucket;
 }
 
@@ -163,7 +163,7 @@ Result<StageBuckets> readStage(const Fields &stage, const EvaluatedStages &evalu
     return stage.refuse(buckets ? "places" : "buckets", "a list");
   StageBuckets out;
   for (auto [i, bucket] : llvm::enumerate(buckets)) {
-    MGC_ASSIGN(made, readBucket({bucket, fmt::format("{}.buckets[{}]", stage.where(), i)}, evaluated.level));
+    MGC_ASSIGN(made, readBucket({bucket, fmt::format("{}.buckets[{}]", stage.where(), i)}, evaluated.sharding));
     out.buckets.push_back(std::move(made));
   }
   Places known;

@@ -15,11 +15,11 @@ mlir::DictionaryAttr describeStages(mlir::ModuleOp trained);
 // Instances of each chunk, in the order of the chain. Empty where mg.trained says none.
 std::vector<int64_t> trainedChunks(mlir::DictionaryAttr trained);
 
-// The blocks' parameters and the instances on each stage of the evaluation. level: --zero.
+// The blocks' parameters and the instances on each stage of the evaluation.
 struct EvaluatedStages {
   const std::vector<std::vector<BlockParameter>> &blocks;
   const std::vector<std::vector<InstanceRange>> &stages;
-  int64_t level = 0;
+  const Sharding &sharding;
 };
 
 // The buckets of each stage, and where the evaluation's parameters lie in them: found by tensor, part and instance, as blocks of the

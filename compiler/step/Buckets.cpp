@@ -102,7 +102,7 @@ private:
   // The key of a parameter of the unit, if its bucket has units.
   BucketKey keyOf(const Uses &uses, int64_t unit) const {
     BucketKey key = keyOf(uses);
-    key.unit = isPerUnit(key, problem_.level) ? unit : -1;
+    key.unit = isPerUnit(key, problem_.sharding) ? unit : -1;
     return key;
   }
   // The unit that a parameter with several uses is, the same on all stages.
@@ -123,7 +123,7 @@ private:
     for (size_t i = 0; i < stage.buckets.size(); ++i)
       if (stage.buckets[i].key == key)
         return int64_t(i);
-    stage.buckets.push_back({key, elements, isSharded(key)});
+    stage.buckets.push_back({key, elements, shardAxesOf(key, problem_.sharding)});
     return int64_t(stage.buckets.size()) - 1;
   }
 
@@ -142,10 +142,10 @@ private:
   }
 
   int64_t paddedUnit(const BucketKey &key, int64_t elements) const {
-    return isSharded(key) ? slicedElements(elements, problem_.alignment, plan::groupSize(problem_.mesh, key.data))
-                          : elements;
+    const plan::Axes shard = shardAxesOf(key, problem_.sharding);
+    return shard.empty() ? elements
+                         : slicedElements(elements, problem_.alignment, plan::groupSize(problem_.sharding.mesh, shard));
   }
-  bool isSharded(const BucketKey &key) const { return mgc::isSharded(key, problem_.level); }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {
     for (int64_t i = range.first; i < range.first + range.count; ++i)
@@ -215,14 +215,24 @@ private:
 
 } // namespace
 
-bool isSharded(const BucketKey &key, int64_t level) {
-  const bool isFrozen = key.use == plan::BucketUse::frozen;
-  return !key.data.empty() && (isFrozen ? level > 2 && key.meanLoad == 0 : level > 0);
+static plan::Axes insideOfInstance(const BucketKey &key, const plan::Mesh &mesh) {
+  plan::Axes inside = key.data;
+  if (const auto between = mesh.named.find(std::string(plan::kInstanceAxis)); between != mesh.named.end())
+    std::erase_if(inside, [&](const std::string &axis) {
+      return std::ranges::find(between->second, axis) != between->second.end();
+    });
+  return inside;
 }
 
-bool isPerUnit(const BucketKey &key, int64_t level) {
+plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding) {
+  const bool isFrozen = key.use == plan::BucketUse::frozen;
+  const bool isSharded = isFrozen ? sharding.level > 2 && key.meanLoad == 0 : sharding.level > 0;
+  return isSharded ? insideOfInstance(key, sharding.mesh) : plan::Axes();
+}
+
+bool isPerUnit(const BucketKey &key, const Sharding &sharding) {
   const bool isOfLoad = key.use == plan::BucketUse::routerBias || key.use == plan::BucketUse::loadCounter;
-  return level > 1 && !key.data.empty() && !isOfLoad && key.meanLoad == 0;
+  return sharding.level > 1 && !insideOfInstance(key, sharding.mesh).empty() && !isOfLoad && key.meanLoad == 0;
 }
 
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return BucketPlanner(problem).plan(); }

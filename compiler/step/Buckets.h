@@ -29,12 +29,16 @@ struct BucketKey {
   auto operator<=>(const BucketKey &) const = default;
 };
 
-// Whether ranks of `data` have slices of the bucket's states at a level of ZeRO: from 1 on, of frozen parameters, which have values
-// alone, at 3.
-bool isSharded(const BucketKey &key, int64_t level);
-// Whether each instance's parameters are a unit: from 2 on, but for the few that load moves. So are frozen ones, that an evaluation, where
-// all are frozen, has the training's buckets.
-bool isPerUnit(const BucketKey &key, int64_t level);
+struct Sharding {
+  plan::Mesh mesh;
+  int64_t level = 0; // --zero
+};
+// Axes of `data` whose ranks have slices of the bucket's states: from level 1 on, of frozen parameters, which have values alone, at 3.
+// Those between instances of the optimizer (plan::kInstanceAxis) are none.
+plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding);
+// Whether each instance's parameters are a unit: from level 2 on, but for the few that load moves. So are frozen ones, that an evaluation,
+// where all are frozen, has the training's buckets.
+bool isPerUnit(const BucketKey &key, const Sharding &sharding);
 
 struct BlockParameter {
   int64_t argument = 0;     // index in the block's forward function
@@ -53,7 +57,7 @@ struct InstanceRange {
 struct PlannedBucket {
   BucketKey key;
   int64_t elements = 0; // all units'
-  bool sharded = false;
+  plan::Axes shard;
   int64_t units = 1; // plan::Bucket::units
 };
 struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride
@@ -68,8 +72,7 @@ struct StageBuckets {
 struct BucketProblem {
   std::vector<std::vector<BlockParameter>> blocks;
   std::vector<std::vector<InstanceRange>> stages;
-  plan::Mesh mesh;                          // for sizes of axes
-  int64_t level = 0;                        // --zero
+  Sharding sharding;
   int64_t alignment = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 

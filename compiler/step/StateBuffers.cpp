@@ -31,17 +31,15 @@ Precision precisionOf(BucketOp bucket) {
 }
 
 int64_t BucketTypes::unitOf(BucketOp bucket, MeshAttr mesh) {
-  return kLanes * (bucket.getSharded() ? mesh.sizeOf(bucket.getData()) : 1) * int64_t(bucket.getUnits());
+  return kLanes * mesh.sizeOf(bucket.getShard()) * int64_t(bucket.getUnits());
 }
 
 BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh_(mesh) {
   llvm::append_range(parts_, mesh.axesOf(plan::AxisRole::stage));
   llvm::append_range(parts_, bucket.getSplit());
   slices_ = parts_;
-  if (bucket.getSharded())
-    llvm::append_range(slices_, bucket.getData());
-  const int64_t all = bucket.unitElements();
-  rows_ = partRowsOf((bucket.getSharded() ? all / mesh.sizeOf(bucket.getData()) : all) / kLanes);
+  llvm::append_range(slices_, bucket.getShard());
+  rows_ = partRowsOf(bucket.unitElements() / mesh.sizeOf(bucket.getShard()) / kLanes);
 }
 
 RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, ArrayRef<Attribute> pending,
@@ -70,6 +68,9 @@ RankedTensorType BucketTypes::completeGradient() const {
 
 SmallVector<Attribute> BucketTypes::pendingOfUnits() const {
   SmallVector<Attribute> pending(BucketOp(bucket_).getReduce().getValue());
+  for (Attribute axis : BucketOp(bucket_).getData())
+    if (!llvm::is_contained(BucketOp(bucket_).getShard(), axis))
+      pending.push_back(axis);
   if (!BucketOp(bucket_).getTied().empty())
     pending.push_back(BucketOp(bucket_).getTiedAttr());
   return pending;
@@ -112,7 +113,7 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const UpdateRule &rule = ruleOf(bucket);
   const Precision precision = precisionOf(bucket);
   const Type f32 = Float32Type::get(bucket.getContext());
-  const bool isSharded = bucket.getSharded();
+  const bool isSharded = bucket.isSharded();
   const TrainingSettings &training = trainingOf(bucket->getParentOfType<ModuleOp>());
   const bool areValuesSliced = bucket.getPerUnit() && training.zero > 2;
   SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, areValuesSliced, precision.values}};
@@ -154,7 +155,7 @@ StringRef gatheredValues(BucketOp bucket) {
 }
 
 StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }
-StringRef completeGradient(BucketOp bucket) { return bucket.getSharded() ? "gradient_slice" : "gradient"; }
+StringRef completeGradient(BucketOp bucket) { return bucket.isSharded() ? "gradient_slice" : "gradient"; }
 
 StringRef regionOf(plan::StateRole role) {
   switch (role) {

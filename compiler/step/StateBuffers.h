@@ -33,7 +33,7 @@ public:
   // Pending over data and the tie alone.
   mlir::RankedTensorType gradientOfReplicas() const;
   // The gradient that begin zeroes and the end of the step completes: the pending one; of units f32, the rank's slice, to which each
-  // microbatch adds, pending over reduce and the tie alone.
+  // microbatch adds, pending over reduce, data axes that do not shard, and the tie.
   mlir::RankedTensorType accumulatedGradient() const;
   // The values of one unit: those that blocks read, and the rank's slice, of which they are gathered.
   mlir::RankedTensorType unitValue() const;

@@ -110,7 +110,7 @@ Value reduceBucket(FunctionBuilder &f, int64_t index) {
   BucketOp bucket = f.buckets[index];
   const BucketTypes types = f.types(index);
   const Value gradient = f.argument(types.accumulatedGradient(), accumulatedGradient(bucket), index);
-  const bool isInSteps = bucket.getSharded() && !bucket.getPerUnit();
+  const bool isInSteps = bucket.isSharded() && !bucket.getPerUnit();
   const Value ofReplicas = isInSteps ? f.reshard(gradient, types.gradientOfReplicas()) : gradient;
   const Value complete = f.reshard(ofReplicas, types.completeGradient());
   if (complete != gradient)

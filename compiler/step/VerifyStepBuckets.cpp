@@ -33,7 +33,7 @@ BucketOp bucketOf(StageOp stage, const Instance &instance, int64_t argument) {
 
 class Buckets {
 public:
-  explicit Buckets(ModuleOp module) : level_(trainingOf(module).zero) {}
+  explicit Buckets(ModuleOp module) : sharding_{meshOf(module), trainingOf(module).zero} {}
 
   LogicalResult add(StageOp stage, const Blocks &blocks) {
     std::map<const ModelBlock *, std::vector<BlockParameter>> known;
@@ -83,8 +83,8 @@ private:
         {"decay", fmt::format("{}", bucket.getDecay()), fmt::format("{}", key.decay)},
         {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
         {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
-        {"sharded", fmt::format("{}", bucket.getSharded()), fmt::format("{}", isSharded(key, level_))},
-        {"perUnit", fmt::format("{}", bucket.getPerUnit()), fmt::format("{}", isPerUnit(key, level_))}};
+        {"shard", axes(axesOf(bucket.getShard())), axes(shardAxesOf(key, sharding_))},
+        {"perUnit", fmt::format("{}", bucket.getPerUnit()), fmt::format("{}", isPerUnit(key, sharding_))}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)
         return bucket.emitOpError() << "has " << use.name << ", argument " << use.parameter.argument << " of "
@@ -93,7 +93,7 @@ private:
     return success();
   }
 
-  const int64_t level_; // --zero
+  const Sharding sharding_;
   std::vector<Use> uses_;
   std::map<std::string, std::set<int64_t>> stages_; // by name
 };

@@ -259,7 +259,7 @@ private:
     SmallVector<Type, 3> expected = {types.completeGradient()}, found;
     const Type first = types.accumulatedGradient();
     for (Type before : {Type(types.gradientOfReplicas()), first})
-      if (before != expected.back() && ((bucket.getSharded() && !bucket.getPerUnit()) || before == first))
+      if (before != expected.back() && ((bucket.isSharded() && !bucket.getPerUnit()) || before == first))
         expected.push_back(before);
     for (Value value = function.result(result); value;) {
       found.push_back(value.getType());

@@ -18,6 +18,9 @@ std::vector<plan::MeshView> Layout::views() const {
       {"context hierarchy", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
       {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
       {"heads of the hierarchy", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
+  if (instances > 1)
+    views.push_back({"instances of the optimizer",
+                     {{"tp", tp}, {"cp", cp}, {"dpi", dp / instances}, {std::string(plan::kInstanceAxis), instances}}});
   if (hasExperts)
     std::ranges::move(viewsOfExperts(*this), std::back_inserter(views));
   return views;

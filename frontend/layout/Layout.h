@@ -14,7 +14,7 @@ struct LayoutOptions { // the options that were given
   std::optional<int64_t> ep = {}, etp = {};
   std::optional<std::string> dispatcher = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {}, zero = {},
-                         lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
+                         lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {}, instances = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, reshard = {}, resetPositionIds = {}, resetAttentionMask = {},
                       countsLoad = {}, fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
@@ -75,7 +75,8 @@ struct Choice { // for people
 
 struct Layout : TrainingSettings {
   int64_t tp = 1, cp = 1, pp = 1, dp = 1;
-  int64_t cpInner = 1; // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
+  int64_t instances = 1; // groups of data ranks that each have all of the distributed optimizer's state
+  int64_t cpInner = 1;   // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
   // If the model has experts, ep ranks share them out, and etp ranks the columns of each. Both are taken from the ranks

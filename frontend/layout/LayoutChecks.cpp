@@ -548,6 +548,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.contextTypes.reset(), options.contextOrder.reset(), options.contextHierarchy.reset();
     options.resetPositionIds.reset(), options.resetAttentionMask.reset();
   }
+  if (near.zero == 0 || near.dp % asked.instances.value_or(1) != 0)
+    options.instances.reset();
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;
   if (asked.world)
     options.world = near.tp * *options.cp * near.pp * near.dp;

@@ -184,6 +184,13 @@ std::vector<LayoutOption> makeOptions() {
        .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
        .training = &Layout::zero},
+      {.flag = "--num-distributed-optimizer-instances",
+       .field = &Options::instances,
+       .most = kMaxAxis,
+       .help = "With --zero 1 to 3: groups of data ranks, the nearest, that each have all that is shared out (hybrid "
+               "sharding, HSDP)",
+       .chosen = 1,
+       .reason = "all data ranks share it out"},
       {.flag = "--reshard-after-forward",
        .field = &Options::reshard,
        .help = "With --zero 3: values that a forward has gathered are gathered again for the backward; else they stay "

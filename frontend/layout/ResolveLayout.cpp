@@ -96,6 +96,7 @@ private:
   }
 
   void resolveMesh();
+  void resolveInstances();
   void resolveExperts();
   void resolveDispatcher();
   void resolveEncoderLength();
@@ -153,12 +154,30 @@ void LayoutResolver::resolveMesh() {
       problems.hint("possible tp * cp * pp for this world: {}", listOf(divisorsOf(*world, *world)));
     }
   }
+  resolveInstances();
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
     std::tie(layout.tpGroups, layout.tpQueries) = *split;
   std::optional<bool> sp = given(&LayoutOptions::sp);
   layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
   if (!sp)
     record(flagOf(&LayoutOptions::sp), layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
+}
+
+void LayoutResolver::resolveInstances() {
+  if (!flags.instances && !defaults.instances)
+    return;
+  layout.instances = number(&LayoutOptions::instances);
+  const std::string &flag = flagOf(&LayoutOptions::instances);
+  if (given(&LayoutOptions::zero).value_or(0) == 0 && layout.instances > 1) {
+    problems.add("{} {} with --zero 0: every data rank has all of the optimizer's state", flag, layout.instances);
+    problems.hint("possible --zero with it: 1, 2, 3");
+  } else if (layout.dp % layout.instances == 0) {
+    return;
+  } else {
+    problems.add("{} {} does not divide dp = {} into groups of equal size", flag, layout.instances, layout.dp);
+    problems.hint("possible {} with this dp: {}", flag, listOf(divisorsOf(layout.dp, layout.dp)));
+  }
+  layout.instances = 1;
 }
 
 // With alltoall a token travels once for each choice that is not the rank's own, with allgather to each of the ep ranks: fewer
@@ -497,6 +516,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       idle.push_back(fmt::format("{} does nothing here: {}", optionOf(field).flag, why));
   };
   const bool oneReplica = layout.replicas() == 1;
+  add(asked.instances.value_or(1) == layout.dp && layout.dp > 1 && layout.cp == 1, &LayoutOptions::instances,
+      "each data rank is an instance by itself, so nothing is shared out");
   add(asked.reshard.has_value() && (layout.zero < 3 || oneReplica), &LayoutOptions::reshard,
       layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole");
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");

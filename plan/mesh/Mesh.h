@@ -6,6 +6,7 @@
 #include "runtime/base/Status.h"
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mgc::plan {
@@ -29,6 +30,9 @@ struct Axis {
   bool operator==(const Axis &) const = default;
 };
 using Axes = std::vector<std::string>; // names of primitive axes, first = major
+
+// The named axis between instances of the distributed optimizer: Megatron-LM's --num-distributed-optimizer-instances.
+inline constexpr std::string_view kInstanceAxis = "dpo";
 
 struct Mesh {
   std::vector<Axis> axes;

@@ -135,10 +135,10 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
                      program.instructions[i].label, buffer.name, nameOf(collective.type), nameOf(buffer.type));
       const bool isOfSlices =
           collective.kind == Collective::Kind::allGather || collective.kind == Collective::Kind::reduceScatter;
-      if (isOfSlices && primitiveAxes(plan.mesh, collective.axes) != buffer.bucket->dataAxes)
+      if (isOfSlices && primitiveAxes(plan.mesh, collective.axes) != buffer.bucket->shardAxes)
         problems.add("stage {} chunk {}: '{}' has the slices of {} over [{}], expected [{}]", index, chunk.name(),
                      program.instructions[i].label, buffer.name, fmt::join(collective.axes, ", "),
-                     fmt::join(buffer.bucket->dataAxes, ", "));
+                     fmt::join(buffer.bucket->shardAxes, ", "));
     }
   };
   for (const Chunk &chunk : stage.chunks) {

@@ -294,7 +294,7 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 
 // --- Buckets -----------------------------------------------------------------------------------------------
 
-// Every rank of dataAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
+// Every rank of shardAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
 // violation.
 int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
   const bool mayHaveUnits = bucket.hasUnitGradients() || bucket.isFrozen(); // frozen ones lie as those that are trained
@@ -304,9 +304,16 @@ int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
                                 "number that divides elements = {}",
                                 bucket.units, bucket.elements))
     return 0;
-  int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
-  int64_t multiple = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
-  checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
+  const bool areOfData = std::ranges::all_of(bucket.shardAxes, [&](const std::string &axis) {
+    return std::ranges::find(bucket.dataAxes, axis) != bucket.dataAxes.end();
+  });
+  if (!checks.violations.expect(areOfData && verifyAxes(checks.plan.mesh, bucket.shardAxes).isOk(), place,
+                                "shardAxes = [{}]; expected some of dataAxes = [{}]", fmt::join(bucket.shardAxes, ", "),
+                                fmt::join(bucket.dataAxes, ", ")))
+    return 0;
+  int64_t ranks = groupSize(checks.plan.mesh, bucket.shardAxes);
+  int64_t multiple = ranks * (bucket.isSharded() ? kAlignment / leastElementBytes(checks.plan) : 1);
+  checks.violations.expect(!bucket.isSharded() || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
   checks.violations.expect(bucket.unitElements() % multiple == 0, place,
                            "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
                            bucket.elements, ranks, checkedMultiply(multiple, bucket.units).value_or(multiple));
@@ -334,8 +341,8 @@ void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, c
                                state.sliced ? " in slices" : "", nameOf(type), isSliced ? " in slices" : "");
   };
   const bool isTrained = !bucket.isFrozen();
-  const bool isPerUnit = checks.plan.zero >= 2 && bucket.sharded && bucket.use == BucketUse::trained;
-  const bool areValuesSliced = checks.plan.zero >= 3 && bucket.sharded && (isPerUnit || !isTrained);
+  const bool isPerUnit = checks.plan.zero >= 2 && bucket.isSharded() && bucket.use == BucketUse::trained;
+  const bool areValuesSliced = checks.plan.zero >= 3 && bucket.isSharded() && (isPerUnit || !isTrained);
   const DType gradients = gradientType(checks.plan, bucket);
   expect(StateRole::value, true, valueType(checks.plan, bucket), areValuesSliced, "");
   const bool areKept = bucket.has(StateRole::gatheredValue);
@@ -343,8 +350,9 @@ void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, c
   expect(StateRole::gatheredValue, areValuesSliced && areKept, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
-  expect(StateRole::gradientSlice, isTrained && bucket.sharded, isPerUnit ? DType::f32 : gradients, true, "");
-  expect(StateRole::master, isTrained && valueType(checks.plan, bucket) == DType::bf16, DType::f32, bucket.sharded, "");
+  expect(StateRole::gradientSlice, isTrained && bucket.isSharded(), isPerUnit ? DType::f32 : gradients, true, "");
+  expect(StateRole::master, isTrained && valueType(checks.plan, bucket) == DType::bf16, DType::f32, bucket.isSharded(),
+         "");
   std::set<std::string> names;
   std::vector<std::string_view> kept, expected;
   for (const State &state : bucket.states) {
@@ -352,9 +360,10 @@ void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, c
     if (state.role != StateRole::optimizer)
       continue;
     kept.push_back(state.name);
-    checks.violations.expect(state.type == DType::f32 && state.sliced == bucket.sharded, place,
+    checks.violations.expect(state.type == DType::f32 && state.sliced == bucket.isSharded(), place,
                              "'{}' is {}{}; expected {}{}", state.name, nameOf(state.type),
-                             state.sliced ? " in slices" : "", nameOf(DType::f32), bucket.sharded ? " in slices" : "");
+                             state.sliced ? " in slices" : "", nameOf(DType::f32),
+                             bucket.isSharded() ? " in slices" : "");
   }
   for (const OptimizerState &state : kOptimizerStates)
     if (state.of == checks.plan.optimizer && bucket.use == BucketUse::trained)
@@ -384,12 +393,13 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
                            "use = {}, but meanLoad = {}; expected a mean load of router biases and counters alone",
                            nameOf(bucket.use), bucket.meanLoad);
   checks.violations.expect(
-      !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.sharded == !bucket.dataAxes.empty() &&
-                             (!bucket.sharded || checks.plan.zero >= 3)),
+      !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.isSharded() == !bucket.dataAxes.empty() &&
+                             (!bucket.isSharded() || checks.plan.zero >= 3)),
       place,
-      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and sharded = {}; expected none of the former, as no gradient "
+      "is frozen, but reduceAxes = [{}], dataAxes = [{}] and shardAxes = [{}]; expected none of the former, as no "
+      "gradient "
       "is reduced, and dataAxes where it is sharded, with zero = 3",
-      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), bucket.sharded);
+      fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), fmt::join(bucket.shardAxes, ", "));
   const Axes ofMesh = primitiveInMeshOrder(checks.plan.mesh, bucket.dataAxes);
   checks.violations.expect(bucket.dataAxes == ofMesh, place, "dataAxes = [{}]; expected the order of the mesh, [{}]",
                            fmt::join(bucket.dataAxes, ", "), fmt::join(ofMesh, ", "));

@@ -29,10 +29,10 @@ struct OwnBlock {
 
 // The rank's part of the unit, of a sharded bucket, in which the element is; of another one all.
 BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank, int64_t element) {
-  if (!bucket.sharded)
+  if (!bucket.isSharded())
     return {0, bucket.elements};
-  const int64_t unit = bucket.unitElements(), elements = unit / plan::groupSize(plan.mesh, bucket.dataAxes);
-  return {element / unit * unit + plan::coordinate(plan.mesh, rank, bucket.dataAxes) * elements, elements};
+  const int64_t unit = bucket.unitElements(), elements = unit / plan::groupSize(plan.mesh, bucket.shardAxes);
+  return {element / unit * unit + plan::coordinate(plan.mesh, rank, bucket.shardAxes) * elements, elements};
 }
 
 // Blocks that the rank writes. One of the holders of a block writes it, a different one for each block. Where the
@@ -44,8 +44,8 @@ std::vector<OwnBlock> ownBlocks(const Plan &plan, size_t parameter, int64_t rank
     const Holder &turn = blocks[block][(parameter + block) % blocks[block].size()];
     const plan::Bucket &bucket = bucketOf(plan, plan.parameters[parameter], turn);
     std::vector<int64_t> writers = {turn.rank};
-    if (bucket.sharded)
-      writers = plan::groupOf(plan.mesh, turn.rank, bucket.dataAxes);
+    if (bucket.isSharded())
+      writers = plan::groupOf(plan.mesh, turn.rank, bucket.shardAxes);
     if (std::ranges::find(writers, rank) != writers.end())
       own.push_back({{turn.place, rank}, sliceOf(plan, bucket, rank, beginOf(plan.parameters[parameter], turn))});
   }

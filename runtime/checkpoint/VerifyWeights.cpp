@@ -54,7 +54,7 @@ BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::
   for (const Holder &holder : holders) {
     const plan::Bucket &bucket = bucketOf(plan, parameter, holder);
     // Ranks that share slices share one copy.
-    const bool isFirst = plan::coordinate(plan.mesh, holder.rank, bucket.dataAxes) == 0;
+    const bool isFirst = plan::coordinate(plan.mesh, holder.rank, bucket.shardAxes) == 0;
     if (valuesOf(bucket).sliced && !isFirst)
       continue;
     copies_.push_back({holder.rank, beginOf(parameter, holder), BucketBuffer(plan, parameter, holder, valuesOf, arenas),

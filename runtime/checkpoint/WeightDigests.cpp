@@ -71,7 +71,7 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
   std::vector<float> staged;
   Digest digest;
   if (values.isSliced())
-    digest.slice = plan::coordinate(plan.mesh, holder.rank, bucketOf(plan, parameter, holder).dataAxes);
+    digest.slice = plan::coordinate(plan.mesh, holder.rank, bucketOf(plan, parameter, holder).shardAxes);
   for (int64_t i = 0; i < shard.rows; ++i) {
     const BucketRange all{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements},
         own = values.isSliced() ? values.ownPart(all) : all;

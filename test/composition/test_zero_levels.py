@@ -72,6 +72,38 @@ def test_one_replica_trains_as_level_0(session):
         assert_same_bits(*runs[::2], layout)
 
 
+# Inside of an instance slices are reduced and gathered, between instances they are summed; experts have instances of their own ranks.
+def test_instances(session):
+    compare_layouts(session, QWEN3, [f"{layout} --zero {zero} --num-distributed-optimizer-instances 2" for zero, layout in session.some(
+        [(zero, layout) for zero in (1, 2, 3) for layout in ("--dp 4", "--dp 2 --cp 2 --pp 2", "--dp 4 --tp 2 --sp", "--pp 2 --dp 2")])])
+    compare_layouts(session, QWEN3, ["--dp 4 --zero 1 --num-distributed-optimizer-instances 2 --mbs 1 --overlap-grad-reduce --ddp-bucket-size 300"])
+    compare_layouts(session, QWEN3_MOE, [f"--dp 4 --ep {ep} --zero {zero} --num-distributed-optimizer-instances 2 --mbs 1"
+                                         for ep, zero in session.some(((2, 1), (2, 3), (4, 2), (1, 3)))])
+    for zero in (1, 2, 3):
+        plan = session.plan(LLAMA, f"--dp 4 --zero {zero} --mbs 1 --num-distributed-optimizer-instances 2", 8)
+        assert plan["mesh"]["named"]["dp"] == ["dpo", "dpi"], plan["mesh"]
+        for stage in plan["stages"]:
+            elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), {}
+            for kind, axes, size in ((i["kind"], tuple(i["axes"]), size) for i, size in data_collectives(plan, stage)):
+                found[kind, axes] = found.get((kind, axes), 0) + size
+            scattered = elements if zero == 1 else units(plan, stage)
+            assert found["reduce_scatter", ("dpi",)] == scattered and found["all_reduce", ("dpo",)] == elements // 2, (zero, found)
+            assert zero == 3 or found["all_gather", ("dpi",)] == elements, (zero, found)
+            assert len(found) == 3, (zero, found)
+
+
+def data_collectives(plan, stage):
+    """The collectives of the stage's chunks over data ranks, those of a microbatch once, with the elements of the larger side."""
+    sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
+    for chunk in stage["chunks"]:
+        for call, _ in plan_lists.runs(chunk["calls"], chunk.get("repeats", [])):
+            for i in plan["programs"][call["program"]]["instructions"]:
+                if i["op"] == "collective" and i.get("axes"):
+                    size = i.get("outer", 1) * i["chunk"] * (1 if i["kind"] == "all_reduce" else math.prod(sizes[axis] for axis in i["axes"]))
+                    if size >= 16:  # not the step's scalars
+                        yield i, size
+
+
 def test_slices_that_are_empty_or_padding(session):
     compare_layouts(session, GPT2, ["--dp 8 --zero 2 --mbs 1", "--dp 8 --zero 3 --mbs 1"], valid=models.VALID * 2)
 

@@ -57,10 +57,16 @@ class Layout:
         size = zlib.crc32(str(self).encode()) // 2 % 3 * 20000
         return ["--overlap-grad-reduce", "--ddp-bucket-size", size - 19999] if self.dp * self.cp > 1 and size else []
 
+    @property
+    def instances(self):
+        """Half of the layouts that share out training state over more than two data ranks have two instances of it."""
+        halves = self.zero > 0 and self.dp > 1 and self.dp * self.cp > 2 and zlib.crc32(str(self).encode()) // 18 % 2
+        return ["--num-distributed-optimizer-instances", 2] if halves else []
+
     def flags(self):
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
-        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.context_flags]
+        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.instances, *self.context_flags]
         if self.experts:
             flags += ["--ep", self.experts[0], "--etp", self.experts[1], "--moe-token-dispatcher-type", self.experts[2]]
         return [str(flag) for flag in flags]

@@ -159,6 +159,7 @@ def random_sizes(r):
     layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4, 6]) + (1 if r.random() < 0.05 else 0)
     layout["seq"] = r.choice([5, 8, 12, 16])
     layout["zero"] = r.choice([0, 1, 2, 3])
+    layout["num-distributed-optimizer-instances"] = r.choice([1, 1, 2]) if layout["zero"] and layout["dp"] % 2 == 0 else 1
     layout["loss-tile"] = r.choice([0, 1, 5, 8])
     layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved", "zb-v", "v-half", "dualpipev", "auto"])
     layout["vpp"] = r.choice({"interleaved": [2, 3], "zb-v": [2], "v-half": [2], "dualpipev": [2], "auto": [1, 2]}.get(layout["schedule"], [1]))
@@ -194,6 +195,8 @@ def random_layout(r, model):
     flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
     flags += layout["documents"] + random_balance(r, model) + random_capacity(r, model) + random_later_tokens(r, model) + random_expert_ranks(r, model, layout)
+    if layout["zero"] == 3 and layout["schedule"] not in ("dualpipev", "auto") and r.random() < 0.3:
+        flags.append("--no-reshard-after-forward")
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
     if "num_experts_per_tok" in model and r.random() < 0.3:

@@ -469,8 +469,8 @@ BUCKET_USES = {"trained", "routerBias", "loadCounter", "frozen"}
 
 
 def bucket_mutants(plan, stage, bucket):
-    if bucket.get("sharded"):
-        yield "not sharded", lambda b: b.pop("sharded")
+    if bucket.get("shardAxes"):
+        yield "not sharded", lambda b: b.pop("shardAxes")
         for more in (-1, 1):
             yield f"units {more:+}", lambda b, more=more: b.update(units=b.get("units", 1) + more)
     for name in ("splitAxes", "dataAxes", "tiedStages"):

@@ -60,7 +60,7 @@ def defined(line):
 
 def axes_mutants(line, axes):
     """Mutants of `split = [..]` and the like: another one, one less, one twice, one more."""
-    for found in re.finditer(r'(split =|reduce =|data =) \[([^\]]*)\]', line):
+    for found in re.finditer(r'(split =|reduce =|data =|shard =) \[([^\]]*)\]', line):
         names = [name.strip('"') for name in split(found[2])]
         lists = [[axis] for axis in axes] + [names[:i] + names[i + 1:] for i in range(len(names))]
         lists += [names + [axis] for axis in axes] + [names[::-1], [*names, *names[:1]]]
@@ -145,7 +145,7 @@ def bound_mutants(line, kinds):
 def stage_mutants(line, functions, buckets):
     """Lines of mg.stage and of what is in it."""
     if "mg.bucket" in line:
-        for flag in ("decay", "frozen", "sharded"):
+        for flag in ("decay", "frozen"):
             has = f"{flag}, " in line
             yield f"{flag} flipped", line.replace(f"{flag}, ", "") if has else line.replace("{", f"{{{flag}, ", 1)
         tied = re.search(r"tied = array<i64(: [\d, ]+)?>", line)[0]

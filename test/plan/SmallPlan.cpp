@@ -119,7 +119,7 @@ std::vector<Region> makeRegions() {
 }
 
 std::vector<Bucket> makeBuckets(int64_t stage) {
-  Bucket tied{.name = "tied", .elements = 32, .splitAxes = {"tp"}, .dataAxes = {"dp"}, .sharded = true};
+  Bucket tied{.name = "tied", .elements = 32, .splitAxes = {"tp"}, .dataAxes = {"dp"}, .shardAxes = {"dp"}};
   tied.tiedStages = {0, 1};
   tied.states = {{"value", StateRole::value, DType::f32, false, 0},
                  {"gradient", StateRole::gradient, DType::f32, false, 256},

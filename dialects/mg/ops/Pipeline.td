@@ -38,7 +38,7 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded; `use`: plan::BucketUse. With `meanLoad` the load of experts stands in the place of their
+    `elements` per rank, padded; `use`: plan::BucketUse; `shard`: axes of `data` whose ranks have slices. With `meanLoad` the load of experts stands in the place of their
     gradients: f32, and not in the norm.
 
     With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. Where these have gradients, or slices of
@@ -48,14 +48,16 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     2. units is 1, or with perUnit a number that divides elements (bucket_c2)
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
-                       DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
+                       DenseI64ArrayAttr:$tied, UnitAttr:$decay, DefaultValuedAttr<ArrayAttr, "{}">:$shard,
                        DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use,
                        DefaultValuedAttr<I64Attr, "1">:$units, UnitAttr:$perUnit);
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     // At the end of a step.
+    bool isSharded() { return !getShard().empty(); }
     bool isReduced() {
-      return getUse() != "frozen" && !(getReduce().empty() && (getPerUnit() || getData().empty()) && getTied().empty());
+      const bool isPendingOverData = getPerUnit() ? getData() != getShard() : !getData().empty();
+      return getUse() != "frozen" && (!getReduce().empty() || isPendingOverData || !getTied().empty());
     }
     int64_t unitElements() { return getElements() / getUnits(); }
   }];

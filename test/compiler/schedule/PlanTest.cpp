@@ -276,6 +276,7 @@ plan::Plan planOfUnits() {
   enum { kClear, kBlock, kAdd };
   plan::Plan plan;
   plan.zero = 2;
+  plan.mesh.axes = {{"dp", 1, plan::AxisRole::data}};
   plan.programs = {{.name = "clear", .segments = {"gradient"}, .segmentBytes = {64}},
                    {.name = "block", .segments = {"x", "gradient"}, .segmentBytes = {64, 64}},
                    {.name = "add", .segments = {"gradient", "slice"}, .segmentBytes = {64, 64}}};
@@ -283,7 +284,7 @@ plan::Plan planOfUnits() {
   stage.bytes = 320;
   stage.regions = {{"units", 0, 64}, {"gradients", 64, 128}, {"parameters", 192, 128}};
   stage.rings = {{.name = "x", .bytes = 64}};
-  stage.buckets = {{.name = "layers", .elements = 32, .units = 2, .sharded = true}};
+  stage.buckets = {{.name = "layers", .elements = 32, .units = 2, .dataAxes = {"dp"}, .shardAxes = {"dp"}}};
   stage.buckets[0].states = {{"value", StateRole::value, DType::f32, false, 192},
                              {"unit_gradient", StateRole::unitGradient, DType::f32, false, 0},
                              {"gradient_slice", StateRole::gradientSlice, DType::f32, true, 64}};
@@ -364,7 +365,7 @@ plan::Plan planOfGatheredUnits() {
                     .use = plan::BucketUse::frozen,
                     .units = 2,
                     .dataAxes = {"dp"},
-                    .sharded = true}};
+                    .shardAxes = {"dp"}}};
   stage.buckets[0].states = {{"value", StateRole::value, DType::f32, true, 128},
                              {"unit_value", StateRole::unitValue, DType::f32, false, 0}};
   plan::Parameter &w = plan.parameters.emplace_back();

@@ -22,8 +22,8 @@ BucketKey key(plan::Axes split, plan::Axes reduce, plan::Axes data, bool decay) 
 // An embedding, `layers` layers and a head over `stages` stages, layer l on stage l * stages / layers.
 BucketProblem problem(int64_t layers, int64_t stages, bool tied, bool sharded) {
   BucketProblem result;
-  result.mesh.axes = {{"pp", stages, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
-  result.level = sharded ? 1 : 0;
+  result.sharding.mesh.axes = {{"pp", stages, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
+  result.sharding.level = sharded ? 1 : 0;
   BucketKey matrix = key({"tp"}, {}, {"dp"}, true), norm = key({}, {"tp"}, {"dp"}, false);
   result.blocks = {{parameter(1, "wte", 100, matrix), parameter(2, "wpe", 33, key({}, {"tp"}, {"dp"}, true))},
                    {parameter(3, "h.{}.norm", 7, norm), parameter(4, "h.{}.w", 50, matrix),
@@ -77,7 +77,7 @@ void checkStage(const BucketProblem &problem, int64_t index, const StageBuckets 
     last = {where.first, end};
   }
   for (const PlannedBucket &bucket : stage.buckets)
-    EXPECT_EQ(bucket.elements % (bucket.sharded ? 3 * 16 : 16), 0);
+    EXPECT_EQ(bucket.elements % (!bucket.shard.empty() ? 3 * 16 : 16), 0);
 }
 
 TEST(Buckets, PlacesAreSoundForAllSizes) {
@@ -131,7 +131,7 @@ TEST(Buckets, FrozenParametersHaveValuesAlone) {
   int64_t frozen = 0;
   for (const PlannedBucket &bucket : (*planned)[0].buckets) {
     const bool isFrozen = bucket.key.use == plan::BucketUse::frozen;
-    EXPECT_EQ(bucket.sharded, !isFrozen);
+    EXPECT_EQ(!bucket.shard.empty(), !isFrozen);
     EXPECT_EQ(bucket.key.part, isFrozen ? -1 : 0);
     frozen += isFrozen ? bucket.elements : 0;
   }
@@ -142,7 +142,7 @@ TEST(Buckets, FrozenParametersHaveValuesAlone) {
 TEST(Buckets, UnitsAreThoseOfInstances) {
   for (const bool tied : {false, true}) {
     BucketProblem p = problem(5, 2, tied, true);
-    p.level = 2;
+    p.sharding.level = 2;
     p.blocks[1][2].key.use = plan::BucketUse::frozen, p.blocks[1][2].key.data = {};
     auto planned = planBuckets(p);
     ASSERT_TRUE(planned.isOk()) << planned.status().message();
@@ -158,7 +158,7 @@ TEST(Buckets, UnitsAreThoseOfInstances) {
                         end = begin + p.blocks[place.block][place.parameter].elements;
           EXPECT_EQ(bucket.key.unit >= 0, bucket.key.use == plan::BucketUse::trained);
           EXPECT_EQ(bucket.elements % bucket.units, 0);
-          EXPECT_EQ(unit % (bucket.sharded ? 48 : 16), 0) << "a slice for each of 3 ranks";
+          EXPECT_EQ(unit % (!bucket.shard.empty() ? 48 : 16), 0) << "a slice for each of 3 ranks";
           if (bucket.key.unit < 0)
             continue;
           EXPECT_EQ(begin / unit, (end - 1) / unit);
@@ -214,7 +214,7 @@ TEST(Buckets, TiedBucketsAreAlikeOnAllStages) {
   BlockParameter a = parameter(0, "a", 100, matrix), b = parameter(1, "b", 33, matrix),
                  c = parameter(2, "c", 20, whole);
   BucketProblem p;
-  p.mesh.axes = {{"pp", 2, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
+  p.sharding.mesh.axes = {{"pp", 2, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
   p.blocks = {{b, c, a}, {a, b, c}};
   p.stages = {{{0, 0, 1}}, {{1, 0, 1}}};
   auto planned = planBuckets(p);

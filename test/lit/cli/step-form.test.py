@@ -34,7 +34,7 @@ edit("data", "zero", "stage", "stage 0",
      (THIRD + r'data = \["dp"\], reduce = \["tp"\]', r'\1data = [], reduce = ["tp", "dp"]'))
 edit("place", "zero", "stage", "stage 0", (r"(mg.place @embed \d+ instances 0 count 1 bucket) 1", r"\1 2"), ("bucket 192", "bucket 2048"))
 edit("decay", "zero", "stage", "stage 0", (THIRD + r"reduce", r"\1decay, reduce"))
-edit("sharded", "zero", "stage", "stage 0", (THIRD + r"sharded, ", r"\1"))
+edit("shard", "zero", "stage", "stage 0", (THIRD + r'shard = \["dp"\], ', r"\1"))
 edit("tied", "zero", "stage", "stage 0", (r"array<i64: 0, 1>", "array<i64>"))
 
 # Sums of gradients: an axis is left out, another one is summed over, a tie is left out, or the order of slices is another.

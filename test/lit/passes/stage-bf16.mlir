@@ -83,8 +83,8 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 // CHECK:         %[[GATHERED:.*]] = mg.all_gather %[[V]] over ["dp"] {{.*}} -> tensor<2x8x16xbf16
 // CHECK:         return %[[NEW]], %[[GATHERED]]
 // CHECK:         mg.stage 0
-// CHECK:         mg.bucket 256 {{.*}}decay{{.*}}sharded
-// CHECK:         mg.bucket 64 {{.*}}sharded
+// CHECK:         mg.bucket 256 {{.*}}decay{{.*}}shard = ["dp"]
+// CHECK:         mg.bucket 64 {{.*}}shard = ["dp"]
 
 // Without ZeRO-1 a rank has all masters.
 // REPLICATED-LABEL: func.func @update.0(

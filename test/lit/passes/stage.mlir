@@ -90,8 +90,8 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK:         mg.all_gather %[[NEW]] over ["dp"] {{.*}} -> tensor<2x4x16xf32
 
 // CHECK-LABEL: mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
-// CHECK-NEXT:    mg.bucket 128 {data = ["dp"], decay, reduce = [], sharded, split = ["tp"], tied = array<i64>}
-// CHECK-NEXT:    mg.bucket 32 {data = ["dp"], reduce = ["tp"], sharded, split = [], tied = array<i64>}
+// CHECK-NEXT:    mg.bucket 128 {data = ["dp"], decay, reduce = [], shard = ["dp"], split = ["tp"], tied = array<i64>}
+// CHECK-NEXT:    mg.bucket 32 {data = ["dp"], reduce = ["tp"], shard = ["dp"], split = [], tied = array<i64>}
 // CHECK-NEXT:    mg.place @embed 1 instances 0 count 1 bucket 0 offset 0 stride 128
 // CHECK-NEXT:    mg.place @layer 1 instances 0 count 2 bucket 1 offset 0 stride 16
 // CHECK-NEXT:    mg.chunk 0 {

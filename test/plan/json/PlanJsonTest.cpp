@@ -125,7 +125,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
-            "is of version 1, this program reads version 24; recompile the plan with the mgc of this version");
+            "is of version 1, this program reads version 25; recompile the plan with the mgc of this version");
   for (const std::string version : {"99999999999999999999", "\"5\"", "05", "5.5", "-1"})
     EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"").find("is of version " + version + ", this"),
               0u);
@@ -204,8 +204,8 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
   EXPECT_EQ(errorAfter("\"m\":4", "\"m\":9223372036854775808"),
             "programs[0].instructions[0].m: found 9223372036854775808, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"waits\":[1]", "\"waits\":0"), "stages[0].schedule[1].waits: found 0, expected a list");
-  EXPECT_EQ(errorAfter("\"sharded\":true", "\"sharded\":1"),
-            "stages[0].buckets[0].sharded: found 1, expected true or false");
+  EXPECT_EQ(errorAfter("\"sliced\":true", "\"sliced\":1"),
+            "stages[0].buckets[0].states[2].sliced: found 1, expected true or false");
   EXPECT_EQ(errorAfter("\"sequenceLength\": 4", "\"sequenceLength\": [4, [5]]"),
             "sequenceLength: found a list of 2, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"fedcba9876543210\"", "\"fedcba987654321\""),

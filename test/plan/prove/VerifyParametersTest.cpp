@@ -424,11 +424,11 @@ const Broken kFrozen[] = {
      [](Bucket &bucket) { bucket.states.push_back({"master", StateRole::master, DType::f32, false, 768}); },
      ": has 1 states of the role master; expected 0"},
     {"Reduced", 0, 1, [](Bucket &bucket) { bucket.reduceAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [dp], dataAxes = [] and sharded = false; expected none"},
+     ": is frozen, but reduceAxes = [dp], dataAxes = [] and shardAxes = []; expected none"},
     {"OfData", 0, 1, [](Bucket &bucket) { bucket.dataAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = false; expected none"},
-    {"Sharded", 0, 1, [](Bucket &bucket) { bucket.sharded = true, bucket.dataAxes = {"dp"}; },
-     ": is frozen, but reduceAxes = [], dataAxes = [dp] and sharded = true; expected none of the former, as no "
+     ": is frozen, but reduceAxes = [], dataAxes = [dp] and shardAxes = []; expected none"},
+    {"Sharded", 0, 1, [](Bucket &bucket) { bucket.dataAxes = bucket.shardAxes = {"dp"}; },
+     ": is frozen, but reduceAxes = [], dataAxes = [dp] and shardAxes = [dp]; expected none of the former, as no "
      "gradient "
      "is reduced, and dataAxes where it is sharded, with zero = 3"},
     {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },

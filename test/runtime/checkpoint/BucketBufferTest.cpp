@@ -16,7 +16,7 @@ plan::Plan planOfUnits() {
   plan.mesh.axes = {{"dp", 2, plan::AxisRole::data}};
   plan.mesh.named = {{"dp", {"dp"}}};
   plan::Bucket &bucket = plan.stages.emplace_back().buckets.emplace_back();
-  bucket.elements = kElements, bucket.units = kUnits, bucket.sharded = true, bucket.dataAxes = {"dp"};
+  bucket.elements = kElements, bucket.units = kUnits, bucket.dataAxes = bucket.shardAxes = {"dp"};
   bucket.states = {{"gradient_slice", plan::StateRole::gradientSlice, plan::DType::f32, true, 0}};
   return plan;
 }

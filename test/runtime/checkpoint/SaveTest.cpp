@@ -254,7 +254,7 @@ static void writeGradients(const Plan &plan, const Memory &memory) {
         for (size_t i = 0; i < indices.size(); ++i) {
           int64_t element = place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i));
           float value = float(indices[i]);
-          if (!bucket.sharded)
+          if (!bucket.isSharded())
             memory.floats(plan, rank, bucket.offsetOf(plan::StateRole::gradient), bucket.elements)[element] = value;
           else if (element / slice == mine)
             memory.floats(plan, rank, bucket.completeGradient()->offset, slice)[element % slice] = value;

@@ -147,7 +147,7 @@ TEST(State, chunksOfRandomParametersAreTheirElements) {
     Plan plan = makeRandomPlan(seed);
     for (plan::StagePlan &stage : plan.stages)
       for (Bucket &bucket : stage.buckets)
-        bucket.sharded = false;
+        bucket.shardAxes.clear();
     std::map<std::string, std::set<int64_t>> seen; // by tensor or stack
     int64_t elements = 0, expected = 0;
     for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)

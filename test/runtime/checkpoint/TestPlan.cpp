@@ -64,7 +64,7 @@ static void layOut(Plan &plan, bool zero) {
     for (Bucket &bucket : stage.buckets) {
       bucket.name = "bucket";
       bucket.dataAxes = {"dp"};
-      bucket.sharded = zero;
+      bucket.shardAxes = zero ? bucket.dataAxes : plan::Axes();
       int64_t ranks = plan::groupSize(plan.mesh, bucket.dataAxes),
               unit = plan::kAlignment / leastElementBytes(plan) * ranks;
       bucket.elements = (bucket.elements + 5 + unit - 1) / unit * unit;
@@ -136,8 +136,7 @@ void freezeAll(Plan &plan) {
   for (plan::StagePlan &stage : plan.stages)
     for (plan::Bucket &bucket : stage.buckets) {
       bucket.use = plan::BucketUse::frozen;
-      bucket.sharded = false;
-      bucket.reduceAxes = bucket.dataAxes = {};
+      bucket.reduceAxes = bucket.dataAxes = bucket.shardAxes = {};
       std::erase_if(bucket.states, [](const plan::State &state) { return state.role != plan::StateRole::value; });
     }
 }

@@ -27,10 +27,10 @@ void forEachBucket(const Plan &plan, const ExpectedValue &expected,
     for (size_t b = 0; b < stage.buckets.size(); ++b) {
       const Bucket &bucket = stage.buckets[b];
       const std::vector<float> whole = bucketContents(plan, rank, int64_t(b), expected);
-      const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
+      const int64_t parts = bucket.isSharded() ? plan::groupSize(plan.mesh, bucket.shardAxes) : 1;
       const int64_t slice = bucket.elements / parts;
-      visit(rank,
-            {bucket, whole, bucket.sharded ? slice * plan::coordinate(plan.mesh, rank, bucket.dataAxes) : 0, slice});
+      visit(rank, {bucket, whole, bucket.isSharded() ? slice * plan::coordinate(plan.mesh, rank, bucket.shardAxes) : 0,
+                   slice});
     }
   }
 }
