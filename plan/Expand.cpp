@@ -92,7 +92,7 @@ static Parameter ofInstance(const Parameter &all, int64_t instance) {
 bool isNumbered(const Parameter &parameter) { return parameter.name.find("{}") != std::string::npos; }
 
 int64_t elementsOf(const Plan &plan, const Bucket &bucket, const State &state) {
-  return bucket.elementsOf(state, state.sliced ? groupSize(plan.mesh, bucket.shardAxes) : 1);
+  return bucket.elementsOf(state, groupSize(plan.mesh, bucket.axesOf(state)));
 }
 
 int64_t bytesOf(const Plan &plan, const Bucket &bucket, const State &state) {

@@ -76,14 +76,26 @@ struct Parameter {
 
 // The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
-// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over dataAxes is added to gradientSlice.
+// gradientOfUpdate: the rank's slice of the complete one where what the update needs is cut further than gradientSlice.
+// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over shardAxes is added to gradientSlice.
 // unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. Where two
 // runs are paired there are two: the forward's is the second. gatheredValue: likewise, of all units at once: gathered before each
 // forward call that reads them, and read by the microbatch's backward too.
-enum class StateRole { value, gradient, gradientSlice, master, optimizer, unitGradient, unitValue, gatheredValue };
+enum class StateRole {
+  value,
+  gradient,
+  gradientSlice,
+  gradientOfUpdate,
+  master,
+  optimizer,
+  unitGradient,
+  unitValue,
+  gatheredValue
+};
 template <>
-inline constexpr auto enumNames<StateRole> = std::to_array<std::string_view>(
-    {"value", "gradient", "gradientSlice", "master", "optimizer", "unitGradient", "unitValue", "gatheredValue"});
+inline constexpr auto enumNames<StateRole> =
+    std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "gradientOfUpdate", "master", "optimizer",
+                                     "unitGradient", "unitValue", "gatheredValue"});
 
 // A flat buffer of a bucket in the rank's memory.
 struct State {
@@ -91,7 +103,7 @@ struct State {
   std::string name;
   StateRole role = StateRole::value;
   DType type = DType::f32;
-  // The rank has one of equal contiguous slices, by its coordinate along shardAxes.
+  // The rank has one of equal contiguous slices, by its coordinate along Bucket::axesOf.
   bool sliced = false;
   // Bytes from the beginning of the rank's allocation.
   int64_t offset = 0;
@@ -105,7 +117,13 @@ constexpr bool isOfOneUnit(StateRole role) { return role == StateRole::unitGradi
 constexpr bool isOfMicrobatches(StateRole role) { return isOfOneUnit(role) || role == StateRole::gatheredValue; }
 
 inline bool isGradient(StateRole role) {
-  return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::unitGradient;
+  return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::gradientOfUpdate ||
+         role == StateRole::unitGradient;
+}
+
+// Whether the update works on it, and no microbatch does.
+constexpr bool isOfUpdate(StateRole role) {
+  return role == StateRole::gradientOfUpdate || role == StateRole::master || role == StateRole::optimizer;
 }
 
 // The fate of the parameters of a bucket at the end of a step. trained: gradients update them. routerBias: the load of experts
@@ -121,7 +139,7 @@ inline constexpr auto enumNames<BucketUse> =
 // f32.
 struct Bucket {
   std::string name;
-  // Per rank, padded so that it divides over shardAxes and alignment.
+  // Per rank, padded so that it divides over shardAxes, outerAxes and alignment.
   int64_t elements = 0;
   BucketUse use = BucketUse::trained;
   // Equal parts of it, each the parameters of one instance of a block: a slice is one of each. 1: the bucket is one.
@@ -136,6 +154,8 @@ struct Bucket {
   // ZeRO-1: those of dataAxes whose ranks share out what is kept for the update; between the others, the instances of the distributed
   // optimizer, it is replicated. ZeRO-3: values too, those of frozen parameters among them. Empty: each rank has all.
   Axes shardAxes;
+  // Other dataAxes along which states of the update are cut again, behind shardAxes.
+  Axes outerAxes;
   // Gradients are summed over these stages behind dataAxes. Empty: the parameters are not tied.
   std::vector<int64_t> tiedStages;
   // Tokens that choose an expert in a step, on average; 0 of what has gradients.
@@ -161,6 +181,8 @@ struct Bucket {
     const bool isPendingOverData = hasUnitGradients() ? dataAxes != shardAxes : !dataAxes.empty();
     return !isFrozen() && (!reduceAxes.empty() || isPendingOverData || !tiedStages.empty());
   }
+  // Axes along which ranks have slices of the state, the first by the largest; empty: each has all of it.
+  Axes axesOf(const State &state) const;
   // Elements that a rank has of the state; `ranks` share the slices.
   int64_t elementsOf(const State &state, int64_t ranks) const;
   // Null: there is none.

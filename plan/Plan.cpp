@@ -79,6 +79,13 @@ int64_t Bucket::elementsOf(const State &state, int64_t ranks) const {
   return isOfOneUnit(state.role) ? unitElements() : state.sliced ? elements / ranks : elements;
 }
 
+Axes Bucket::axesOf(const State &state) const {
+  Axes axes = state.sliced ? shardAxes : Axes();
+  if (state.sliced && isOfUpdate(state.role))
+    axes.insert(axes.end(), outerAxes.begin(), outerAxes.end());
+  return axes;
+}
+
 const State *Bucket::stateNamed(std::string_view name) const {
   const auto found = std::ranges::find(states, name, &State::name);
   return found == states.end() ? nullptr : &*found;
@@ -95,7 +102,9 @@ int64_t Bucket::offsetOf(StateRole role) const {
 }
 
 const State *Bucket::completeGradient() const {
-  return stateOf(isSharded() ? StateRole::gradientSlice : StateRole::gradient);
+  return stateOf(!outerAxes.empty() ? StateRole::gradientOfUpdate
+                 : isSharded()      ? StateRole::gradientSlice
+                                    : StateRole::gradient);
 }
 
 bool isOfUnit(const StagePlan &stage, const Call &call) {

@@ -58,18 +58,14 @@ bool mayWorkInPlace(Operation *op) {
 Value resultMadeOf(Value sum) {
   if (!sum.getDefiningOp<ReduceScatterOp>())
     return {};
-  while (sum.hasOneUse()) {
-    OpOperand &use = *sum.getUses().begin();
-    if (auto reduce = dyn_cast<AllReduceOp>(use.getOwner())) {
-      sum = reduce.getResult();
-      continue;
-    }
+  while (sum.hasOneUse() && isa<AllReduceOp>(*sum.user_begin()))
+    sum = sum.user_begin()->getResult(0);
+  const bool isOfStep = llvm::any_of(sum.getUses(), [](OpOperand &use) {
     auto function = dyn_cast<func::FuncOp>(use.getOwner()->getParentOp());
-    const bool isOfStep =
-        function && isa<func::ReturnOp>(use.getOwner()) && function.getResultAttr(use.getOperandNumber(), kBufferAttr);
-    return isOfStep ? sum : Value();
-  }
-  return {};
+    return function && isa<func::ReturnOp>(use.getOwner()) &&
+           function.getResultAttr(use.getOperandNumber(), kBufferAttr);
+  });
+  return isOfStep ? sum : Value();
 }
 
 class FrameBuilder {

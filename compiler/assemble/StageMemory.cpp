@@ -25,6 +25,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.splitAxes = axesOf(op.getSplit());
   bucket.reduceAxes = axesOf(op.getReduce());
   bucket.shardAxes = axesOf(op.getShard());
+  bucket.outerAxes = axesOf(op.getOuter());
   if (!bucket.isFrozen() || bucket.isSharded()) // else nothing asks which ranks have the same
     bucket.dataAxes = axesOf(op.getData());
   bucket.units = op.getUnits();
@@ -170,9 +171,9 @@ private:
     for (size_t role = 0; role < plan::enumNames<plan::StateRole>.size(); ++role)
       if (bool isThere = regionOf(plan::StateRole(role)) == region; isThere)
         for (size_t number = 0; std::exchange(isThere, false); ++number)
-          for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
+          for (plan::Bucket &bucket : out_.buckets)
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
-              const int64_t elements = bucket.elementsOf(*state, mesh().sizeOf(op.getShard()));
+              const int64_t elements = bucket.elementsOf(*state, plan::groupSize(mesh(), bucket.axesOf(*state)));
               state->offset = take(checkedMultiply(elements, plan::sizeInBytes(state->type)));
               isThere = true;
             }
@@ -183,7 +184,7 @@ private:
         return &state;
     return nullptr;
   }
-  MeshAttr mesh() { return module_->getAttrOfType<MeshAttr>(kMeshAttr); }
+  plan::Mesh mesh() { return meshOf(module_); }
 
   // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
   // share memory. Where runs are paired, the values of forward lie behind all others.

@@ -144,8 +144,7 @@ private:
       return memory_.gatheredValuesOf(bucket, use.task).offset;
     if (isOfOneUnit(state.role) || use.unit == 0)
       return state.offset;
-    const auto mesh = stage_->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-    const int64_t elements = of.elementsOf(state, mesh.sizeOf(BucketOp(buckets_[bucket]).getShard()));
+    const int64_t elements = of.elementsOf(state, plan::groupSize(meshOf(context_.module), of.axesOf(state)));
     return state.offset + use.unit * (elements / of.units) * plan::sizeInBytes(state.type);
   }
 

@@ -238,7 +238,7 @@ private:
   LogicalResult emitStages() {
     BucketProblem problem;
     problem.blocks = parameters_;
-    problem.sharding = {meshOf(module_), trainingOf(module_).zero};
+    problem.sharding = shardingOf(module_);
     Precision precision = precisionOf(module_);
     problem.alignment =
         plan::kAlignment / std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
@@ -291,8 +291,8 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets) {
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, axesAttr(bucket.shard),
-                       llvm::APFloat(bucket.key.meanLoad), StringRef(plan::nameOf(bucket.key.use)), bucket.units,
-                       bucket.key.unit >= 0);
+                       axesAttr(bucket.outer), llvm::APFloat(bucket.key.meanLoad),
+                       StringRef(plan::nameOf(bucket.key.use)), bucket.units, bucket.key.unit >= 0);
       partOf.push_back(bucket.key.part);
     }
     const StepFunctions step = buildStep(op, partOf, parts, totals_);

@@ -66,4 +66,9 @@ FailureOr<std::vector<BlockParameter>> parametersOf(const ModelBlock &block) {
   return parameters;
 }
 
+Sharding shardingOf(ModuleOp module) {
+  const TrainingSettings &training = trainingOf(module);
+  return {meshOf(module), training.zero, training.shardsOuter};
+}
+
 } // namespace mgc

@@ -10,4 +10,7 @@ namespace mgc {
 // at the block.
 mlir::FailureOr<std::vector<BlockParameter>> parametersOf(const ModelBlock &block);
 
+// How the program shares out training state.
+Sharding shardingOf(mlir::ModuleOp module);
+
 } // namespace mgc

@@ -123,7 +123,7 @@ private:
     for (size_t i = 0; i < stage.buckets.size(); ++i)
       if (stage.buckets[i].key == key)
         return int64_t(i);
-    stage.buckets.push_back({key, elements, shardAxesOf(key, problem_.sharding)});
+    stage.buckets.push_back({key, elements, shardAxesOf(key, problem_.sharding), outerAxesOf(key, problem_.sharding)});
     return int64_t(stage.buckets.size()) - 1;
   }
 
@@ -142,7 +142,8 @@ private:
   }
 
   int64_t paddedUnit(const BucketKey &key, int64_t elements) const {
-    const plan::Axes shard = shardAxesOf(key, problem_.sharding);
+    plan::Axes shard = shardAxesOf(key, problem_.sharding);
+    std::ranges::copy(outerAxesOf(key, problem_.sharding), std::back_inserter(shard));
     return shard.empty() ? elements
                          : slicedElements(elements, problem_.alignment, plan::groupSize(problem_.sharding.mesh, shard));
   }
@@ -215,24 +216,32 @@ private:
 
 } // namespace
 
-static plan::Axes insideOfInstance(const BucketKey &key, const plan::Mesh &mesh) {
-  plan::Axes inside = key.data;
-  if (const auto between = mesh.named.find(std::string(plan::kInstanceAxis)); between != mesh.named.end())
-    std::erase_if(inside, [&](const std::string &axis) {
-      return std::ranges::find(between->second, axis) != between->second.end();
-    });
-  return inside;
+// The data axes between instances of the optimizer, or those inside of one.
+static plan::Axes dataAxes(const BucketKey &key, const plan::Mesh &mesh, bool betweenInstances) {
+  const auto between = mesh.named.find(std::string(plan::kInstanceAxis));
+  plan::Axes axes;
+  for (const std::string &axis : key.data)
+    if (const bool isBetween =
+            between != mesh.named.end() && std::ranges::find(between->second, axis) != between->second.end();
+        isBetween == betweenInstances)
+      axes.push_back(axis);
+  return axes;
 }
 
 plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding) {
   const bool isFrozen = key.use == plan::BucketUse::frozen;
   const bool isSharded = isFrozen ? sharding.level > 2 && key.meanLoad == 0 : sharding.level > 0;
-  return isSharded ? insideOfInstance(key, sharding.mesh) : plan::Axes();
+  return isSharded ? dataAxes(key, sharding.mesh, false) : plan::Axes();
+}
+
+plan::Axes outerAxesOf(const BucketKey &key, const Sharding &sharding) {
+  const bool isSharded = sharding.shardsOuter && isPerUnit(key, sharding) && key.use != plan::BucketUse::frozen;
+  return isSharded ? dataAxes(key, sharding.mesh, true) : plan::Axes();
 }
 
 bool isPerUnit(const BucketKey &key, const Sharding &sharding) {
   const bool isOfLoad = key.use == plan::BucketUse::routerBias || key.use == plan::BucketUse::loadCounter;
-  return sharding.level > 1 && !insideOfInstance(key, sharding.mesh).empty() && !isOfLoad && key.meanLoad == 0;
+  return sharding.level > 1 && !dataAxes(key, sharding.mesh, false).empty() && !isOfLoad && key.meanLoad == 0;
 }
 
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return BucketPlanner(problem).plan(); }

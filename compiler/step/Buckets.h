@@ -31,11 +31,14 @@ struct BucketKey {
 
 struct Sharding {
   plan::Mesh mesh;
-  int64_t level = 0; // --zero
+  int64_t level = 0;        // --zero
+  bool shardsOuter = false; // --outer-dp-sharding-strategy optim
 };
 // Axes of `data` whose ranks have slices of the bucket's states: from level 1 on, of frozen parameters, which have values alone, at 3.
 // Those between instances of the optimizer (plan::kInstanceAxis) are none.
 plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding);
+// Axes of `data` between instances of the optimizer along which what the update needs is shared out again.
+plan::Axes outerAxesOf(const BucketKey &key, const Sharding &sharding);
 // Whether each instance's parameters are a unit: from level 2 on, but for the few that load moves. So are frozen ones, that an evaluation,
 // where all are frozen, has the training's buckets.
 bool isPerUnit(const BucketKey &key, const Sharding &sharding);
@@ -57,7 +60,7 @@ struct InstanceRange {
 struct PlannedBucket {
   BucketKey key;
   int64_t elements = 0; // all units'
-  plan::Axes shard;
+  plan::Axes shard, outer;
   int64_t units = 1; // plan::Bucket::units
 };
 struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride

@@ -31,7 +31,7 @@ Precision precisionOf(BucketOp bucket) {
 }
 
 int64_t BucketTypes::unitOf(BucketOp bucket, MeshAttr mesh) {
-  return kLanes * mesh.sizeOf(bucket.getShard()) * int64_t(bucket.getUnits());
+  return kLanes * mesh.sizeOf(bucket.getShard()) * mesh.sizeOf(bucket.getOuter()) * int64_t(bucket.getUnits());
 }
 
 BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh_(mesh) {
@@ -39,7 +39,9 @@ BucketTypes::BucketTypes(BucketOp bucket, MeshAttr mesh) : bucket_(bucket), mesh
   llvm::append_range(parts_, bucket.getSplit());
   slices_ = parts_;
   llvm::append_range(slices_, bucket.getShard());
-  rows_ = partRowsOf(bucket.unitElements() / mesh.sizeOf(bucket.getShard()) / kLanes);
+  ofUpdate_ = slices_;
+  llvm::append_range(ofUpdate_, bucket.getOuter());
+  rows_ = partRowsOf(bucket.unitElements() / mesh.sizeOf(bucket.getShard()) / mesh.sizeOf(bucket.getOuter()) / kLanes);
 }
 
 RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, ArrayRef<Attribute> pending,
@@ -60,10 +62,10 @@ RankedTensorType BucketTypes::typeOf(Type element, ArrayRef<Attribute> axes, Arr
 }
 
 RankedTensorType BucketTypes::whole(Type element) const { return typeOf(element, parts_, {}); }
-RankedTensorType BucketTypes::slice(Type element) const { return typeOf(element, slices_, {}); }
+RankedTensorType BucketTypes::ofUpdate(Type element) const { return typeOf(element, ofUpdate_, {}); }
 RankedTensorType BucketTypes::completeGradient() const {
   const Type element = precisionOf(bucket_).gradients;
-  return slice(BucketOp(bucket_).getPerUnit() ? Type(Float32Type::get(element.getContext())) : element);
+  return ofUpdate(BucketOp(bucket_).getPerUnit() ? Type(Float32Type::get(element.getContext())) : element);
 }
 
 SmallVector<Attribute> BucketTypes::pendingOfUnits() const {
@@ -105,7 +107,7 @@ RankedTensorType BucketTypes::pendingGradient() const {
 }
 
 RankedTensorType BucketTypes::of(const StateBuffer &state) const {
-  return state.sliced ? slice(state.element) : whole(state.element);
+  return typeOf(state.element, !state.sliced ? parts_ : isOfUpdate(state.role) ? ofUpdate_ : slices_, {});
 }
 
 SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
@@ -124,6 +126,8 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   if (bucket.getPerUnit() && rule.hasGradients) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
+    if (!bucket.getOuter().empty())
+      states.push_back({"gradient_of_update", StateRole::gradientOfUpdate, true, f32});
   } else if (rule.hasGradients) {
     states.push_back({"gradient", StateRole::gradient, false, precision.gradients});
     if (isSharded)
@@ -155,7 +159,9 @@ StringRef gatheredValues(BucketOp bucket) {
 }
 
 StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }
-StringRef completeGradient(BucketOp bucket) { return bucket.isSharded() ? "gradient_slice" : "gradient"; }
+StringRef completeGradient(BucketOp bucket) {
+  return !bucket.getOuter().empty() ? "gradient_of_update" : bucket.isSharded() ? "gradient_slice" : "gradient";
+}
 
 StringRef regionOf(plan::StateRole role) {
   switch (role) {
@@ -163,6 +169,7 @@ StringRef regionOf(plan::StateRole role) {
     return "parameters";
   case plan::StateRole::gradient:
   case plan::StateRole::gradientSlice:
+  case plan::StateRole::gradientOfUpdate:
     return "gradients";
   case plan::StateRole::gatheredValue:
     return "gathered";

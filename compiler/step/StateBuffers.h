@@ -3,7 +3,8 @@
 //
 // A bucket is rows of 16 elements in parts: tensor<P x R x 16 x f32, #mg.layout<part [..], flat, lane>>. Parts lie one rank's after
 // another's: first those of the stages, then those along the axes that split the parameters; where a rank has a slice of the
-// bucket alone, last those along the data axes. A bucket of several units has them as its first dimension, `unit`.
+// bucket alone, last those along the data axes: first those of `shard`, and of what the update needs those of `outer`. A bucket of
+// several units has them as its first dimension, `unit`.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -24,9 +25,8 @@ public:
   mlir::RankedTensorType of(const StateBuffer &state) const; // a gradient is complete
   // Elements of a row, for each rank that has a slice.
   static int64_t unitOf(BucketOp bucket, MeshAttr mesh);
-  mlir::RankedTensorType whole(mlir::Type element) const; // the same along the data axes
-  mlir::RankedTensorType
-  slice(mlir::Type element) const; // a slice along these, of a bucket that is sharded; else whole
+  mlir::RankedTensorType whole(mlir::Type element) const;    // the same along the data axes
+  mlir::RankedTensorType ofUpdate(mlir::Type element) const; // the rank's part: a slice, of a bucket that is sharded
   // Gradients that blocks add to: pending over reduce, data and the stages of a tie, in this order.
   mlir::RankedTensorType pendingGradient() const;
   mlir::RankedTensorType completeGradient() const;
@@ -48,8 +48,8 @@ private:
   llvm::SmallVector<mlir::Attribute> pendingOfUnits() const;
   BucketOp bucket_;
   MeshAttr mesh_;
-  llvm::SmallVector<mlir::Attribute> parts_, slices_; // axes
-  int64_t rows_ = 0;                                  // in each part
+  llvm::SmallVector<mlir::Attribute> parts_, slices_, ofUpdate_; // axes
+  int64_t rows_ = 0;                                             // in each part
 };
 
 // A buffer of a bucket: plan::State before it has a place.

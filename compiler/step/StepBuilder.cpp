@@ -202,7 +202,7 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
   const BucketTypes types = f.types(index);
   UpdateOperands operands{bucket, {}, {}, {}, factor, scalars};
   operands.value = precision.hasMasters() ? f.state("master", index)
-                                          : f.reshard(f.state("value", index), types.slice(precision.values));
+                                          : f.reshard(f.state("value", index), types.ofUpdate(precision.values));
   operands.gradient = f.state(completeGradient(bucket), index);
   for (StringRef state : rule.states)
     operands.states.push_back(f.state(state, index));
@@ -210,7 +210,7 @@ void updateBucket(FunctionBuilder &f, int64_t index, Value factor, Value scalars
   Value value = update->getResult(0);
   if (precision.hasMasters()) {
     f.result(value, "master", index);
-    value = CastOp::create(f.builder, f.loc, types.slice(precision.values), value);
+    value = CastOp::create(f.builder, f.loc, types.ofUpdate(precision.values), value);
   }
   f.result(f.reshard(value, types.of(*stateNamed(bucket, "value"))), "value", index);
   for (auto [state, result] : llvm::zip(rule.states, update->getResults().drop_front()))

@@ -33,7 +33,7 @@ BucketOp bucketOf(StageOp stage, const Instance &instance, int64_t argument) {
 
 class Buckets {
 public:
-  explicit Buckets(ModuleOp module) : sharding_{meshOf(module), trainingOf(module).zero} {}
+  explicit Buckets(ModuleOp module) : sharding_(shardingOf(module)) {}
 
   LogicalResult add(StageOp stage, const Blocks &blocks) {
     std::map<const ModelBlock *, std::vector<BlockParameter>> known;
@@ -84,6 +84,7 @@ private:
         {"meanLoad", fmt::format("{}", bucket.getMeanLoad().convertToDouble()), fmt::format("{}", key.meanLoad)},
         {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
         {"shard", axes(axesOf(bucket.getShard())), axes(shardAxesOf(key, sharding_))},
+        {"outer", axes(axesOf(bucket.getOuter())), axes(outerAxesOf(key, sharding_))},
         {"perUnit", fmt::format("{}", bucket.getPerUnit()), fmt::format("{}", isPerUnit(key, sharding_))}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)

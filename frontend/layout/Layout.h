@@ -15,6 +15,7 @@ struct LayoutOptions { // the options that were given
   std::optional<std::string> dispatcher = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {}, zero = {},
                          lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {}, instances = {};
+  std::optional<std::string> outerSharding = {}; // no_shard, or kShardsOuter
   std::optional<bool> sp = {}, overlapGradReduce = {}, reshard = {}, resetPositionIds = {}, resetAttentionMask = {},
                       countsLoad = {}, fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
@@ -47,7 +48,8 @@ struct ScheduleInfo {
   }
 };
 
-inline constexpr std::string_view kAdam = "adam"; // adamw, in command lines of Megatron-LM
+inline constexpr std::string_view kShardsOuter = "optim"; // a word of --outer-dp-sharding-strategy
+inline constexpr std::string_view kAdam = "adam";         // adamw, in command lines of Megatron-LM
 
 // A row of the caller's table of machines.
 struct MachineInfo {

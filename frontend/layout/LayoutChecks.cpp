@@ -550,6 +550,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   }
   if (near.zero == 0 || near.dp % asked.instances.value_or(1) != 0)
     options.instances.reset();
+  if (near.zero != 3)
+    options.outerSharding.reset();
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;
   if (asked.world)
     options.world = near.tp * *options.cp * near.pp * near.dp;

@@ -36,6 +36,7 @@ std::vector<std::string> machineNames(const Supported &supported) {
   return names;
 }
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
+std::vector<std::string> outerStrategies(const Supported &) { return {"no_shard", std::string(kShardsOuter)}; }
 std::vector<std::string> optimizerNames(const Supported &) {
   std::vector<std::string> names(plan::enumNames<plan::Optimizer>.begin(), plan::enumNames<plan::Optimizer>.end());
   names.emplace_back(kAdam);
@@ -191,6 +192,14 @@ std::vector<LayoutOption> makeOptions() {
                "sharding, HSDP)",
        .chosen = 1,
        .reason = "all data ranks share it out"},
+      {.flag = "--outer-dp-sharding-strategy",
+       .field = &Options::outerSharding,
+       .words = outerStrategies,
+       .help =
+           "With --num-distributed-optimizer-instances and --zero 3: optim shares out what the optimizer keeps, and "
+           "masters, over all data ranks (HFSDP)",
+       .reason = "each instance has all of it",
+       .training = &Layout::shardsOuter},
       {.flag = "--reshard-after-forward",
        .field = &Options::reshard,
        .help = "With --zero 3: values that a forward has gathered are gathered again for the backward; else they stay "

@@ -97,6 +97,7 @@ private:
 
   void resolveMesh();
   void resolveInstances();
+  void resolveOuterSharding();
   void resolveExperts();
   void resolveDispatcher();
   void resolveEncoderLength();
@@ -155,6 +156,7 @@ void LayoutResolver::resolveMesh() {
     }
   }
   resolveInstances();
+  resolveOuterSharding();
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
     std::tie(layout.tpGroups, layout.tpQueries) = *split;
   std::optional<bool> sp = given(&LayoutOptions::sp);
@@ -178,6 +180,19 @@ void LayoutResolver::resolveInstances() {
     problems.hint("possible {} with this dp: {}", flag, listOf(divisorsOf(layout.dp, layout.dp)));
   }
   layout.instances = 1;
+}
+
+// Megatron-LM shares the optimizer's state out over instances of full sharding alone.
+void LayoutResolver::resolveOuterSharding() {
+  if (given(&LayoutOptions::outerSharding) != kShardsOuter)
+    return;
+  const std::string &flag = flagOf(&LayoutOptions::outerSharding);
+  if (const int64_t level = given(&LayoutOptions::zero).value_or(0); level != 3) {
+    problems.add("{} {} with --zero {}: it is of values that are in slices, with --zero 3", flag, kShardsOuter, level);
+    problems.hint("possible: --zero 3 with it, or {} no_shard", flag);
+    return;
+  }
+  layout.shardsOuter = layout.instances > 1;
 }
 
 // With alltoall a token travels once for each choice that is not the rank's own, with allgather to each of the ep ranks: fewer
@@ -518,6 +533,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   const bool oneReplica = layout.replicas() == 1;
   add(asked.instances.value_or(1) == layout.dp && layout.dp > 1 && layout.cp == 1, &LayoutOptions::instances,
       "each data rank is an instance by itself, so nothing is shared out");
+  add(asked.outerSharding == kShardsOuter && layout.zero == 3 && layout.instances == 1, &LayoutOptions::outerSharding,
+      "there is one instance of the optimizer, over all data ranks");
   add(asked.reshard.has_value() && (layout.zero < 3 || oneReplica), &LayoutOptions::reshard,
       layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole");
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");

@@ -71,7 +71,7 @@ template <typename V> constexpr void fields(V &v, Of<Parameter>) {
 template <typename V> constexpr void fields(V &v, Of<Bucket>) {
   required<&Bucket::name, &Bucket::elements>(v);
   optional<&Bucket::units, &Bucket::use, &Bucket::splitAxes, &Bucket::reduceAxes, &Bucket::dataAxes, &Bucket::shardAxes,
-           &Bucket::tiedStages, &Bucket::meanLoad>(v);
+           &Bucket::outerAxes, &Bucket::tiedStages, &Bucket::meanLoad>(v);
   required<&Bucket::states>(v);
 }
 

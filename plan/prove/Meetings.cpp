@@ -95,7 +95,9 @@ private:
     const Binding &binding = call.segments[instruction.operands[0].segment];
     const std::vector<Bucket> &buckets = plan_.stages[stage].buckets;
     const auto bucket = std::ranges::find_if(buckets, [&](const Bucket &one) {
-      return one.offsetOf(one.hasUnitGradients() ? StateRole::gradientSlice : StateRole::gradient) == binding.offset;
+      return std::ranges::any_of(one.states, [&](const State &state) {
+        return isGradient(state.role) && !isOfOneUnit(state.role) && state.offset == binding.offset;
+      });
     });
     if (binding.slot >= 0 || instruction.operands[0].offset != 0 || bucket == buckets.end())
       return "";

@@ -88,13 +88,13 @@ void checkBound(const Plan &plan, int64_t index, const std::map<Task, Places> &b
 struct TypedBuffer {
   std::string name;
   int64_t begin = 0, end = 0;
-  DType type = DType::f32;
+  const State *state = nullptr;
   const Bucket *bucket = nullptr;
 };
 
 void addBuffer(const Plan &plan, const Bucket &bucket, const State &state, std::vector<TypedBuffer> &buffers) {
   if (const int64_t bytes = bytesOf(plan, bucket, state); bytes > 0)
-    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, state.type, &bucket});
+    buffers.push_back({bucket.name + "." + state.name, state.offset, state.offset + bytes, &state, &bucket});
 }
 
 // Buffers of all states.
@@ -119,6 +119,14 @@ std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, con
   return buffers;
 }
 
+// The axes over which the state is gathered or scattered. Of a state that is made of slices, or scattered to some, these are the next
+// ones along which it is cut; of one that gives the slices, or is made by scattering, the last ones.
+const Axes &axesOfCollective(const TypedBuffer &buffer, bool isOfSlices) {
+  const Bucket &bucket = *buffer.bucket;
+  const bool isOuter = isOfSlices ? isOfUpdate(buffer.state->role) && !bucket.outerAxes.empty() : buffer.state->sliced;
+  return isOuter ? bucket.outerAxes : bucket.shardAxes;
+}
+
 // A collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only for small counts. What gathers slices
 // or makes them does so in the order of the ranks that have them.
 void checkCollectives(const Plan &plan, int64_t index, const Units &units, Problems &problems) {
@@ -126,19 +134,21 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
   const std::vector<TypedBuffer> ofStates = buffersOf(plan, stage);
   std::vector<TypedBuffer> buffers; // buffers that a call may work on
   const auto check = [&](const Chunk &chunk, const Program &program, size_t i, const Collective &collective,
-                         int64_t offset) {
+                         int64_t offset, bool isSource) {
     for (const TypedBuffer &buffer : buffers) {
       if (offset < buffer.begin || buffer.end <= offset)
         continue;
-      if (buffer.type != collective.type)
+      if (buffer.state->type != collective.type)
         problems.add("stage {} chunk {}: '{}' takes {} for {}, expected {}", index, chunk.name(),
-                     program.instructions[i].label, buffer.name, nameOf(collective.type), nameOf(buffer.type));
-      const bool isOfSlices =
-          collective.kind == Collective::Kind::allGather || collective.kind == Collective::Kind::reduceScatter;
-      if (isOfSlices && primitiveAxes(plan.mesh, collective.axes) != buffer.bucket->shardAxes)
+                     program.instructions[i].label, buffer.name, nameOf(collective.type), nameOf(buffer.state->type));
+      const bool gathers = collective.kind == Collective::Kind::allGather;
+      if (!gathers && collective.kind != Collective::Kind::reduceScatter)
+        continue;
+      const Axes &expected = axesOfCollective(buffer, gathers == isSource);
+      if (primitiveAxes(plan.mesh, collective.axes) != expected)
         problems.add("stage {} chunk {}: '{}' has the slices of {} over [{}], expected [{}]", index, chunk.name(),
                      program.instructions[i].label, buffer.name, fmt::join(collective.axes, ", "),
-                     fmt::join(buffer.bucket->shardAxes, ", "));
+                     fmt::join(expected, ", "));
     }
   };
   for (const Chunk &chunk : stage.chunks) {
@@ -151,7 +161,8 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
         if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body))
           for (const Operand &operand : program.instructions[i].operands)
             if (const Binding &bound = call.segments[operand.segment]; bound.slot < 0)
-              check(chunk, program, i, *collective, bound.offset + operand.offset);
+              check(chunk, program, i, *collective, bound.offset + operand.offset,
+                    &operand == &program.instructions[i].operands.front());
     }
   }
 }

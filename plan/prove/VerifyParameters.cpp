@@ -294,30 +294,35 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 
 // --- Buckets -----------------------------------------------------------------------------------------------
 
-// Every rank of shardAxes has an equal, aligned slice of each unit of a sharded bucket. Returns how many ranks these are; 0 after a
-// violation.
-int64_t verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
+// Every rank of shardAxes has an equal, aligned slice of each unit of a sharded bucket, and every one of outerAxes of that slice. False
+// after a violation that leaves it open how large they are.
+bool verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
   const bool mayHaveUnits = bucket.hasUnitGradients() || bucket.isFrozen(); // frozen ones lie as those that are trained
   const bool divides = bucket.units >= 1 && bucket.elements % bucket.units == 0;
   if (!checks.violations.expect(divides && (bucket.units == 1 || mayHaveUnits), place,
                                 "units = {}; expected 1, or of a bucket with a unitGradient or frozen parameters a "
                                 "number that divides elements = {}",
                                 bucket.units, bucket.elements))
-    return 0;
-  const bool areOfData = std::ranges::all_of(bucket.shardAxes, [&](const std::string &axis) {
-    return std::ranges::find(bucket.dataAxes, axis) != bucket.dataAxes.end();
-  });
-  if (!checks.violations.expect(areOfData && verifyAxes(checks.plan.mesh, bucket.shardAxes).isOk(), place,
-                                "shardAxes = [{}]; expected some of dataAxes = [{}]", fmt::join(bucket.shardAxes, ", "),
-                                fmt::join(bucket.dataAxes, ", ")))
-    return 0;
-  int64_t ranks = groupSize(checks.plan.mesh, bucket.shardAxes);
+    return false;
+  Axes axes = bucket.shardAxes;
+  axes.insert(axes.end(), bucket.outerAxes.begin(), bucket.outerAxes.end());
+  const bool areOfData = std::ranges::all_of(
+      axes, [&](const std::string &axis) { return std::ranges::find(bucket.dataAxes, axis) != bucket.dataAxes.end(); });
+  if (!checks.violations.expect(
+          areOfData && verifyAxes(checks.plan.mesh, axes).isOk(), place,
+          "shardAxes = [{}], outerAxes = [{}]; expected of both some of dataAxes = [{}], each once",
+          fmt::join(bucket.shardAxes, ", "), fmt::join(bucket.outerAxes, ", "), fmt::join(bucket.dataAxes, ", ")))
+    return false;
+  checks.violations.expect(bucket.outerAxes.empty() || bucket.hasUnitGradients(), place,
+                           "outerAxes = [{}]; expected none of a bucket without a unitGradient",
+                           fmt::join(bucket.outerAxes, ", "));
+  int64_t ranks = groupSize(checks.plan.mesh, axes);
   int64_t multiple = ranks * (bucket.isSharded() ? kAlignment / leastElementBytes(checks.plan) : 1);
   checks.violations.expect(!bucket.isSharded() || checks.plan.zero > 0, place, "is sharded, but the plan has zero = 0");
   checks.violations.expect(bucket.unitElements() % multiple == 0, place,
                            "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
                            bucket.elements, ranks, checkedMultiply(multiple, bucket.units).value_or(multiple));
-  return ranks;
+  return true;
 }
 
 // Values and what stands in the place of gradients are f32 where a bucket has load, else as the plan says.
@@ -351,6 +356,7 @@ void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, c
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
   expect(StateRole::gradientSlice, isTrained && bucket.isSharded(), isPerUnit ? DType::f32 : gradients, true, "");
+  expect(StateRole::gradientOfUpdate, !bucket.outerAxes.empty(), DType::f32, true, "");
   expect(StateRole::master, isTrained && valueType(checks.plan, bucket) == DType::bf16, DType::f32, bucket.isSharded(),
          "");
   std::set<std::string> names;
@@ -407,13 +413,13 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
 
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
-  const int64_t ranks = verifySlices(checks, bucket, place);
+  const bool hasSizes = verifySlices(checks, bucket, place);
   verifyUse(checks, bucket, place);
   verifyRoles(checks, stage, bucket, place);
-  if (ranks == 0)
+  if (!hasSizes)
     return;
   for (const State &state : bucket.states) {
-    const int64_t elements = bucket.elementsOf(state, ranks);
+    const int64_t elements = elementsOf(checks.plan, bucket, state);
     Checked bytes = checkedMultiply(elements, sizeInBytes(state.type));
     bool fits = fitsInside(state.offset, bytes, stage.bytes);
     checks.violations.expect(fits && state.offset % kAlignment == 0, place,
@@ -421,8 +427,8 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
-    const bool isKept =
-        !isOfOneUnit(state.role) && (state.role != StateRole::gradientSlice || bucket.hasUnitGradients());
+    const bool isKept = !isOfOneUnit(state.role) && state.role != StateRole::gradientOfUpdate &&
+                        (state.role != StateRole::gradientSlice || bucket.hasUnitGradients());
     if (fits && isKept)
       persistent.push_back(
           {state.offset, state.offset + *bytes, fmt::format("{} of bucket '{}'", state.name, bucket.name)});

@@ -39,14 +39,14 @@ StateOf stateNamed(const std::string &name) {
   return [name](const plan::Bucket &bucket) -> const plan::State & { return *bucket.stateNamed(name); };
 }
 
-// Slice i lies with the rank whose coordinate along the bucket's shardAxes is i.
+// Slice i lies with the rank whose coordinate along the state's axes is i.
 BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Bucket &bucket, int64_t rank, const StateOf &stateOf,
                            Arenas arenas) {
   const plan::State &state = stateOf(bucket);
   std::vector<int64_t> ranks = {rank};
   if (state.sliced) {
-    ranks = plan::groupOf(plan.mesh, rank, bucket.shardAxes);
-    mine_ = plan::coordinate(plan.mesh, rank, bucket.shardAxes);
+    ranks = plan::groupOf(plan.mesh, rank, bucket.axesOf(state));
+    mine_ = plan::coordinate(plan.mesh, rank, bucket.axesOf(state));
   }
   type_ = state.type;
   elementBytes_ = sizeInBytes(type_);

@@ -13,8 +13,7 @@ namespace mgc {
 
 static bool areAlike(const plan::Bucket &from, const plan::Bucket &to) {
   const plan::State &a = valuesOf(from), &b = valuesOf(to);
-  return from.elements == to.elements && from.units == to.units && a.type == b.type && a.sliced == b.sliced &&
-         (!a.sliced || from.shardAxes == to.shardAxes);
+  return from.elements == to.elements && from.units == to.units && a.type == b.type && from.axesOf(a) == to.axesOf(b);
 }
 
 static bool areAlike(const plan::Parameter &from, const plan::Parameter &to) {

@@ -100,6 +100,7 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
 }
 
 // The block's filler has all values to write, unless they are in slices; each holder its part of what is.
+// A slice of masters is inside of the slice of the values.
 void Filler::fillPiece(const Piece &piece) const {
   const Fill fill = fills_.weights(*piece.block->parameter);
   const BucketBuffer values = bufferOf(*piece.block, piece.holder, valuesOf),
@@ -107,7 +108,9 @@ void Filler::fillPiece(const Piece &piece) const {
   const bool hasAllValues = piece.holder.rank == piece.block->filler.rank && !values.isSliced();
   const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
   forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
-    const BucketRange run = {begin + local, count}, part = hasAllValues ? run : weights.ownPart(run);
+    const BucketRange run = {begin + local, count}, part = hasAllValues        ? run
+                                                           : values.isSliced() ? values.ownPart(run)
+                                                                               : weights.ownPart(run);
     if (part.count == 0)
       return;
     const int64_t from = file + part.begin - run.begin;

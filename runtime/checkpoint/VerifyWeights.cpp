@@ -54,12 +54,14 @@ BlockCheck::BlockCheck(const Plan &plan, const Parameter &parameter, const std::
   for (const Holder &holder : holders) {
     const plan::Bucket &bucket = bucketOf(plan, parameter, holder);
     // Ranks that share slices share one copy.
-    const bool isFirst = plan::coordinate(plan.mesh, holder.rank, bucket.shardAxes) == 0;
-    if (valuesOf(bucket).sliced && !isFirst)
+    const auto isFirst = [&](const plan::State &state) {
+      return plan::coordinate(plan.mesh, holder.rank, bucket.axesOf(state)) == 0;
+    };
+    if (!isFirst(valuesOf(bucket)))
       continue;
     copies_.push_back({holder.rank, beginOf(parameter, holder), BucketBuffer(plan, parameter, holder, valuesOf, arenas),
                        std::nullopt});
-    if (bucket.has(plan::StateRole::master) && (!weightsOf(bucket).sliced || isFirst))
+    if (bucket.has(plan::StateRole::master) && isFirst(weightsOf(bucket)))
       copies_.back().masters = BucketBuffer(plan, parameter, holder, weightsOf, arenas);
   }
 }

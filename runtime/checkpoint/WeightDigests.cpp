@@ -66,12 +66,13 @@ void lookAtMasters(const BucketBuffer &masters, const DigestRow &row, const std:
 Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
   const BucketBuffer values(plan, parameter, holder, valuesOf, arenas),
       masters(plan, parameter, holder, weightsOf, arenas);
-  const bool hasMasters = bucketOf(plan, parameter, holder).has(plan::StateRole::master);
+  const plan::Bucket &bucket = bucketOf(plan, parameter, holder);
+  const bool hasMasters = bucket.has(plan::StateRole::master);
   const Shard shard = shardOf(plan.mesh, parameter, holder.rank);
   std::vector<float> staged;
   Digest digest;
   if (values.isSliced())
-    digest.slice = plan::coordinate(plan.mesh, holder.rank, bucketOf(plan, parameter, holder).shardAxes);
+    digest.slice = plan::coordinate(plan.mesh, holder.rank, bucket.axesOf(valuesOf(bucket)));
   for (int64_t i = 0; i < shard.rows; ++i) {
     const BucketRange all{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements},
         own = values.isSliced() ? values.ownPart(all) : all;

@@ -92,6 +92,22 @@ def test_instances(session):
             assert len(found) == 3, (zero, found)
 
 
+# States of the update are cut again between instances: a slice of gradients is scattered once a step, and the new values are gathered.
+def test_instances_that_share_the_update_out(session):
+    optim = "--zero 3 --num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim"
+    compare_layouts(session, QWEN3, [f"{layout} {optim}" for layout in session.some(
+        ("--dp 4 --mbs 1", "--dp 2 --cp 2 --pp 2", "--dp 4 --tp 2 --sp", "--pp 2 --dp 4 --mbs 1 --no-reshard-after-forward"))])
+    compare_layouts(session, GPT2, [f"--pp 2 --dp 4 --mbs 1 {optim}"])  # a table that two stages tie
+    compare_layouts(session, QWEN3_MOE, [f"--dp 4 --ep 2 {optim} --mbs 1"])
+    plan = session.plan(LLAMA, f"--dp 4 --mbs 1 {optim}", 8)
+    for stage in plan["stages"]:
+        elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), {}
+        for kind, axes, size in ((i["kind"], tuple(i["axes"]), size) for i, size in data_collectives(plan, stage)):
+            found[kind, axes] = found.get((kind, axes), 0) + size
+        assert found["reduce_scatter", ("dpo",)] == found["all_gather", ("dpo",)] == elements // 2, found
+        assert found["reduce_scatter", ("dpi",)] == units(plan, stage) and len(found) == 4, found
+
+
 def data_collectives(plan, stage):
     """The collectives of the stage's chunks over data ranks, those of a microbatch once, with the elements of the larger side."""
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}

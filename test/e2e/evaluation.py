@@ -38,7 +38,8 @@ CASES = [
     ("gpt2", "--tp 2 --dp 2 --zero 3 --mbs 1"),
     ("llama", "--dp 2 --pp 2 --zero 2 --mbs 1 --dtype bf16"),
     ("deepseek_v3", "--dp 2 --ep 2 --pp 2 --zero 3 --mbs 1"),
-    ("llama", "--dp 2 --pp 2 --zero 3 --mbs 1 --freeze embeddings,layers:0"),
+    ("llama", "--dp 4 --pp 2 --zero 3 --mbs 1 --freeze embeddings,layers:0 --num-distributed-optimizer-instances 2 "
+              "--outer-dp-sharding-strategy optim"),
     ("gpt2", "--dp 2 --zero 1 --mbs 1 --freeze embeddings"),
     ("t5", "--dp 2 --zero 3 --mbs 1 --seq 12 --encoder-seq-length 16"),
 ]

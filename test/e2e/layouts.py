@@ -61,7 +61,8 @@ class Layout:
     def instances(self):
         """Half of the layouts that share out training state over more than two data ranks have two instances of it."""
         halves = self.zero > 0 and self.dp > 1 and self.dp * self.cp > 2 and zlib.crc32(str(self).encode()) // 18 % 2
-        return ["--num-distributed-optimizer-instances", 2] if halves else []
+        optim = ["--outer-dp-sharding-strategy", "optim"] if self.zero == 3 and zlib.crc32(str(self).encode()) // 36 % 2 else []
+        return ["--num-distributed-optimizer-instances", 2, *optim] if halves else []
 
     def flags(self):
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]

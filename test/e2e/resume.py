@@ -100,6 +100,8 @@ class SameLayout(unittest.TestCase):
     def test_units(self):
         self.compare("units", gpt("units", "--tp 2 --pp 2 --dp 2 --zero 2 --mbs 1"), CORPUS)
         self.compare("sharded", gpt("sharded", "--pp 2 --dp 2 --zero 3 --mbs 1 --dtype bf16"), CORPUS)
+        optim = "--num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim"
+        self.compare("instances", gpt("instances", f"--pp 2 --dp 4 --zero 3 --mbs 1 --dtype bf16 {optim}"), CORPUS)
 
     def test_context(self):
         self.compare("context", gpt("context", "--cp 2 --dp 2 --zero 1 --mbs 2"), CORPUS)

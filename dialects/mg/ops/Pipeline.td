@@ -38,8 +38,9 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded; `use`: plan::BucketUse; `shard`: axes of `data` whose ranks have slices. With `meanLoad` the load of experts stands in the place of their
-    gradients: f32, and not in the norm.
+    `elements` per rank, padded; `use`: plan::BucketUse; `shard`: axes of `data` whose ranks have slices; `outer`: others
+    along which each slice of what the update needs is shared out again. With `meanLoad` the load of experts stands in the
+    place of their gradients: f32, and not in the norm.
 
     With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. Where these have gradients, or slices of
     values, `mg.unit` has functions that run around each call that uses one.
@@ -49,6 +50,7 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, DefaultValuedAttr<ArrayAttr, "{}">:$shard,
+                       DefaultValuedAttr<ArrayAttr, "{}">:$outer,
                        DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use,
                        DefaultValuedAttr<I64Attr, "1">:$units, UnitAttr:$perUnit);
   let hasVerifier = 1;

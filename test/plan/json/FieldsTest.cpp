@@ -93,7 +93,7 @@ TEST(Fields, CountsFields) {
   EXPECT_EQ(fieldCount<Operand>(), 4u);
   EXPECT_EQ(fieldCount<Mesh>(), 2u);
   EXPECT_EQ(fieldCount<Gemm>(), 11u);
-  EXPECT_EQ(fieldCount<Bucket>(), 11u);
+  EXPECT_EQ(fieldCount<Bucket>(), 12u);
 }
 
 TEST(Fields, NameEveryFieldAndAllComeBack) {
