@@ -78,8 +78,8 @@ struct Parameter {
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
 // gradientOfUpdate: the rank's slice of the complete one where what the update needs is cut further than gradientSlice.
 // unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over shardAxes is added to gradientSlice.
-// unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. Where two
-// runs are paired there are two: the forward's is the second. gatheredValue: likewise, of all units at once: gathered before each
+// unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. There
+// may be two: where two runs are paired the second is the forward's, and where values are gathered ahead calls use them in turn. gatheredValue: likewise, of all units at once: gathered before each
 // forward call that reads them, and read by the microbatch's backward too.
 enum class StateRole {
   value,

@@ -73,8 +73,8 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   return names;
 }
 
-// The values of one unit that forward has, where runs are paired.
-constexpr std::string_view kUnitOfForward = "unit_value_forward";
+// The values of one unit in the second memory.
+constexpr std::string_view kSecondUnit = "unit_value_second";
 
 class StagePlacement {
 public:
@@ -85,6 +85,9 @@ public:
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     hasPairs_ = std::ranges::any_of(schedule.steps,
                                     [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
+    out_.twice = hasPairs_                                 ? StageMemory::Twice::forPairs
+                 : trainingOf(module_).overlapsParamGather ? StageMemory::Twice::aheadOfUse
+                                                           : StageMemory::Twice::no;
     placeBuckets();
     if (hasPairs_ && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
           return bucket.has(plan::StateRole::gatheredValue);
@@ -133,19 +136,49 @@ private:
   void placeBuckets() {
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
-    for (size_t i = 0; i < out_.buckets.size() && hasPairs_; ++i)
-      if (const plan::State *values = stateOf(out_.buckets[i], plan::StateRole::unitValue, 0);
-          values && isReadBy(i, /*forward=*/true) && isReadBy(i, /*forward=*/false)) {
-        plan::State ofForward = *values;
-        ofForward.name = kUnitOfForward;
-        out_.buckets[i].states.push_back(std::move(ofForward));
-      }
+    for (size_t i = 0; i < out_.buckets.size(); ++i)
+      out_.gatheredStates.push_back(addSecondMemory(i));
     for (StringRef region : {"parameters", "gathered", "gradients", "optimizer"})
       if (const auto isThere = [&](const plan::State &state) { return regionOf(state.role) == region; };
           region != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
             return std::ranges::any_of(bucket.states, isThere);
           }))
         addRegion(region, [&] { placeStates(region); });
+  }
+
+  // Adds the state of the second memory where calls gather values of the bucket to both.
+  std::array<int64_t, 2> addSecondMemory(size_t bucket) {
+    std::vector<plan::State> &states = out_.buckets[bucket].states;
+    const auto gathered = std::ranges::find_if(states, [](const plan::State &state) {
+      return state.role == plan::StateRole::unitValue || state.role == plan::StateRole::gatheredValue;
+    });
+    if (gathered == states.end())
+      return {-1, -1};
+    const int64_t first = gathered - states.begin();
+    if (gathered->role == plan::StateRole::gatheredValue)
+      return {first, first};
+    const bool inFirst = isReadFrom(bucket, false), inSecond = isReadFrom(bucket, true);
+    if (!inFirst || !inSecond)
+      return {inSecond ? -1 : first, inSecond ? first : -1};
+    plan::State second = *gathered;
+    second.name = kSecondUnit;
+    states.push_back(std::move(second));
+    return {first, std::ssize(states) - 1};
+  }
+
+  // Whether calls read parameters of the bucket in the memory.
+  bool isReadFrom(size_t bucket, bool second) {
+    if (out_.twice == StageMemory::Twice::forPairs)
+      return isReadBy(bucket, second);
+    for (PlaceOp place : stage_.all<PlaceOp>())
+      if (size_t(place.getBucket()) == bucket)
+        for (const ChunkLayout &chunk : chunks_)
+          for (auto [i, instance] : llvm::enumerate(chunk.instances()))
+            if (const int64_t number = instance.number - int64_t(place.getFirst());
+                instance.block->name == place.getBlock() && number >= 0 && number < int64_t(place.getCount()) &&
+                out_.isSecond(plan::Task::backward, i) == second)
+              return true;
+    return false;
   }
 
   // Whether calls of forward, or of the other tasks of a microbatch, read parameters of the bucket.
@@ -187,17 +220,21 @@ private:
   plan::Mesh mesh() { return meshOf(module_); }
 
   // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
-  // share memory. Where runs are paired, the values of forward lie behind all others.
+  // share memory. The second memory for values lies behind the first, and gradients behind both where values are gathered ahead, for
+  // then these are of another instance.
   void placeUnits() {
     const std::vector<SmallVector<Instances, 2>> instances = instancesOfBuckets();
-    for (const bool ofPairs : {false, true}) {
+    const auto groupOf = [&](size_t bucket, const plan::State &state) {
+      if (state.role == plan::StateRole::unitGradient)
+        return out_.twice == StageMemory::Twice::aheadOfUse ? 2 : 0;
+      return &state - out_.buckets[bucket].states.data() == out_.gatheredStates[bucket][1] ? 1 : 0;
+    };
+    for (const int group : {0, 1, 2}) {
       std::vector<PlacedUnit> placed;
       Checked most = 0;
       for (size_t b = 0; b < out_.buckets.size(); ++b)
         for (plan::State &state : out_.buckets[b].states) {
-          const bool isOfForward = hasPairs_ && state.role == plan::StateRole::unitValue &&
-                                   (state.name == kUnitOfForward || !isReadBy(b, /*forward=*/false));
-          if (!isOfOneUnit(state.role) || isOfForward != ofPairs)
+          if (!isOfOneUnit(state.role) || groupOf(b, state) != group)
             continue;
           const PlacedUnit &unit = placeUnit(b, state, instances, placed);
           state.offset = end_.value_or(0) + unit.begin.value_or(0);
@@ -320,14 +357,6 @@ private:
 };
 
 } // namespace
-
-const plan::State &StageMemory::gatheredValuesOf(int64_t bucket, plan::Task task) const {
-  const plan::State *found = buckets[bucket].stateOf(plan::StateRole::gatheredValue);
-  for (const plan::State &state : buckets[bucket].states)
-    if (state.role == plan::StateRole::unitValue && (!found || task == plan::Task::forward))
-      found = &state;
-  return *found;
-}
 
 Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
                                const schedule::PeriodicStage &schedule, const Frames &frames) {

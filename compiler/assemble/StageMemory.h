@@ -6,8 +6,8 @@
 //   scalars                            the step's scalars and results, the clip factor
 //   inputs                             of all microbatches; positions once
 //   activations                        the schedule's area
-//   units                              gradients and values of one unit at a time; where the schedule has pairs of runs, values of
-//                                      forward behind them
+//   units                              gradients and values of one unit at a time; behind them the second memory for values, and where
+//                                      they are gathered ahead the gradients
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
 //                                      frame; where the schedule has pairs of runs, those of forward have a place of their own
 //                                      behind it
@@ -32,8 +32,17 @@ struct StageMemory {
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
   int64_t activations = 0, flow = 0, forwardFlow = 0, frame = 0, forwardFrame = 0;
   int64_t frameOf(plan::Task task) const { return task == plan::Task::forward ? forwardFrame : frame; }
-  // Where a task has the gathered values of a bucket whose values are sliced.
-  const plan::State &gatheredValuesOf(int64_t bucket, plan::Task task) const;
+  // Memory for values of units is there twice where runs are paired, the second for forward, and where values are gathered ahead,
+  // for every second instance of a chunk.
+  enum class Twice { no, forPairs, aheadOfUse } twice = Twice::no;
+  bool isSecond(plan::Task task, size_t instance) const {
+    return twice == Twice::forPairs ? task == plan::Task::forward : twice == Twice::aheadOfUse && instance % 2 == 1;
+  }
+  // By bucket: the numbers of the states that have gathered values, in the first memory and in the second; -1: it has none there.
+  std::vector<std::array<int64_t, 2>> gatheredStates;
+  const plan::State &gatheredValuesOf(int64_t bucket, bool inSecond) const {
+    return buckets[bucket].states[gatheredStates[bucket][inSecond]];
+  }
   int64_t bytes = 0;
   // The bytes that the stage would take if the area and the frame were as large as the most that lives together.
   int64_t leastBytes = 0;

@@ -123,6 +123,7 @@ private:
   struct Use {
     plan::Task task;
     int64_t unit = 0;
+    bool inSecond = false; // its memory for gathered values
   };
 
   plan::Binding bufferBinding(DictionaryAttr buffer, const Use &use) {
@@ -141,7 +142,7 @@ private:
     const plan::Bucket &of = memory_.buckets[bucket];
     const plan::State &state = *of.stateNamed(std::string_view(kind)); // verified: it has it
     if (state.role == plan::StateRole::unitValue)
-      return memory_.gatheredValuesOf(bucket, use.task).offset;
+      return memory_.gatheredValuesOf(bucket, use.inSecond).offset;
     if (isOfOneUnit(state.role) || use.unit == 0)
       return state.offset;
     const int64_t elements = of.elementsOf(state, plan::groupSize(meshOf(context_.module), of.axesOf(state)));
@@ -198,12 +199,21 @@ private:
     chunk.virtualStage = int64_t(k);
     size_t count = layout.instances().size();
     std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k)}];
+    std::vector<InstanceCalls> all;
     for (size_t n = 0; n < count; ++n) {
-      begins.push_back(int64_t(chunk.calls.size()));
       size_t i = task == plan::Task::forward ? n : count - 1 - n;
       const BlockFunction *function = layout.instances()[i].block->functionOf(task);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
-        addCalls({layout, k, i, *function, chunk});
+        all.push_back(callsOf({layout, k, i, *function, chunk}));
+      else
+        all.emplace_back();
+    }
+    for (size_t n = 0; n < count; ++n) {
+      begins.push_back(int64_t(chunk.calls.size()));
+      llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
+      if (n + 1 < count && gathersAhead() && !all[n].calls.empty())
+        llvm::append_range(chunk.calls, std::exchange(all[n + 1].gathers, {}));
+      llvm::append_range(chunk.calls, all[n].calls);
     }
     begins.push_back(int64_t(chunk.calls.size()));
     addChunk(int64_t(k), std::move(chunk));
@@ -225,8 +235,15 @@ private:
     plan::Chunk &chunk;
   };
 
-  // The call, and around it those of the units that it reads values or makes gradients of.
-  void addCalls(const Caller &caller) {
+  // Where values are gathered ahead, the memory of the next instance is free while this one computes: they use the two in turn.
+  bool gathersAhead() const { return memory_.twice == StageMemory::Twice::aheadOfUse; }
+
+  // The calls that gather the values that an instance reads; its own, between those that clear and add up its gradients.
+  struct InstanceCalls {
+    std::vector<plan::Call> gathers, calls;
+  };
+  InstanceCalls callsOf(const Caller &caller) {
+    InstanceCalls calls;
     std::map<int64_t, int64_t> read, made; // unit, by bucket
     const auto add = [&](int64_t index, std::map<int64_t, int64_t> &units) {
       if (const InBucket in = placeOf(instanceOf(caller), index); units_.contains(in.bucket))
@@ -238,19 +255,21 @@ private:
     for (const BlockFunction::Result &result : caller.function.results)
       if (result.kind == BlockFunction::ResultKind::grad)
         add(result.index, made);
-    const auto addUnitCall = [&](StringRef functionName, int64_t unit) {
-      caller.chunk.calls.push_back(stepCall(functionName, {caller.chunk.task, unit}));
-      caller.chunk.calls.back().instance = instanceOf(caller).number;
+    const auto addUnitCall = [&](std::vector<plan::Call> &to, StringRef functionName, int64_t unit) {
+      to.push_back(stepCall(functionName, {caller.chunk.task, unit, isSecond(caller)}));
+      to.back().instance = instanceOf(caller).number;
     };
     for (const auto &[bucket, unit] : read)
       if (const auto gather = units_.at(bucket).getGather())
-        addUnitCall(*gather, unit);
+        addUnitCall(calls.gathers, *gather, unit);
     for (const auto &[bucket, unit] : made)
-      addUnitCall(*units_.at(bucket).getClear(), unit);
-    caller.chunk.calls.push_back(makeCall(caller));
+      addUnitCall(calls.calls, *units_.at(bucket).getClear(), unit);
+    calls.calls.push_back(makeCall(caller));
     for (const auto &[bucket, unit] : made)
-      addUnitCall(*units_.at(bucket).getAccumulate(), unit);
+      addUnitCall(calls.calls, *units_.at(bucket).getAccumulate(), unit);
+    return calls;
   }
+  bool isSecond(const Caller &caller) const { return memory_.isSecond(caller.chunk.task, caller.instance); }
 
   // Whether the instance's forward has gathered the values of the parameter, and they stay.
   bool isGatheredBefore(const Caller &caller, int64_t argument) {
@@ -317,7 +336,7 @@ private:
   int64_t valueOffset(const Caller &caller, int64_t argument) {
     const InBucket in = placeOf(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
-    return bucket.areValuesSliced() ? offsetIn(memory_.gatheredValuesOf(in.bucket, caller.chunk.task), in)
+    return bucket.areValuesSliced() ? offsetIn(memory_.gatheredValuesOf(in.bucket, isSecond(caller)), in)
                                     : offsetIn(*bucket.stateOf(plan::StateRole::value), in);
   }
   int64_t gradientOffset(const Caller &caller, int64_t argument) {

@@ -16,8 +16,8 @@ struct LayoutOptions { // the options that were given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {}, zero = {},
                          lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {}, instances = {};
   std::optional<std::string> outerSharding = {}; // no_shard, or kShardsOuter
-  std::optional<bool> sp = {}, overlapGradReduce = {}, reshard = {}, resetPositionIds = {}, resetAttentionMask = {},
-                      countsLoad = {}, fp32Residual = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {}, overlapParamGather = {}, reshard = {}, resetPositionIds = {},
+                      resetAttentionMask = {}, countsLoad = {}, fp32Residual = {};
   std::optional<int64_t> encoderLength = {};
   std::optional<std::string> schedule = {}, optimizer = {}, dtype = {}, gradientType = {}, target = {},
                              contextOrder = {};

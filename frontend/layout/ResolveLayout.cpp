@@ -453,6 +453,12 @@ void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   const bool pays = layout.target.leavesCoresToProducts;
+  if (const std::optional<bool> ahead = given(&LayoutOptions::overlapParamGather); layout.zero == 3) {
+    layout.overlapsParamGather = ahead.value_or(pays) && layout.replicas() > 1;
+    if (!ahead)
+      record(flagOf(&LayoutOptions::overlapParamGather), pays ? "true" : "false",
+             pays ? "transfers leave the device's cores to the layer before" : "ranks compute with all their cores");
+  }
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (layout.zero > 1) {
     if (!overlap)
@@ -542,6 +548,9 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
+  add(asked.overlapParamGather.value_or(false) && (layout.zero < 3 || oneReplica), &LayoutOptions::overlapParamGather,
+      oneReplica ? "dp * cp is 1, so values are whole"
+                 : fmt::format("with --zero {} values are gathered once a step, behind the update", layout.zero));
   const std::string inMicrobatches =
       fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch, behind it", layout.zero);
   add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1, &LayoutOptions::overlapGradReduce,

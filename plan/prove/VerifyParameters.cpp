@@ -331,12 +331,11 @@ DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLo
 
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
 // masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
-// f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, of two where runs are paired.
-void verifyRoles(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place) {
+// f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, in one memory or in two.
+void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
     const int64_t found = std::ranges::count(bucket.states, role, &State::role);
-    const bool mayBeTwo =
-        isExpected && role == StateRole::unitValue && std::ranges::any_of(stage.schedule, &ScheduleStep::paired);
+    const bool mayBeTwo = isExpected && role == StateRole::unitValue;
     checks.violations.expect(found == isExpected || (found == 2 && mayBeTwo), place,
                              "has {} states of the role {}; expected {}{}{}", found, nameOf(role), isExpected ? 1 : 0,
                              mayBeTwo ? " or 2" : "", why);
@@ -415,7 +414,7 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                    std::vector<Interval> &persistent) {
   const bool hasSizes = verifySlices(checks, bucket, place);
   verifyUse(checks, bucket, place);
-  verifyRoles(checks, stage, bucket, place);
+  verifyRoles(checks, bucket, place);
   if (!hasSizes)
     return;
   for (const State &state : bucket.states) {

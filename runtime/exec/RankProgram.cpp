@@ -91,9 +91,15 @@ void RankProgram::Maker::assignStreams() {
   for (size_t i = 0; i < record_.chunks.size() && concurrency_ != Concurrency::none; ++i) {
     const ChunkRecord &chunk = record_.chunks[i];
     const bool isOfLayers = isPerMicrobatch(chunk.chunk->task);
-    for (size_t k = 0; k < chunk.instructions.size(); ++k)
-      if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
-        program_.chunks_[i][k].side = isOfLayers ? StreamKind::layers : StreamKind::step;
+    const std::vector<plan::Call> calls = expandedCalls(*chunk.chunk);
+    for (size_t call = 0; call < calls.size(); ++call) {
+      const StreamKind side = !isOfLayers                             ? StreamKind::step
+                              : isOfUnit(*record_.stage, calls[call]) ? StreamKind::units
+                                                                      : StreamKind::layers;
+      for (int64_t k = chunk.callBegins[call]; k < chunk.callBegins[call + 1]; ++k)
+        if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
+          program_.chunks_[i][k].side = side;
+    }
   }
   const bool keepsGroups = concurrency_ == Concurrency::products;
   if (keepsGroups)
@@ -172,12 +178,20 @@ void RankProgram::Maker::count(const StepJoins::Runs &runs) {
     }
 }
 
-int64_t RankProgram::mostConcurrent() const {
+// The most of a chunk's instructions for which isCounted holds.
+template <typename Prepared> static int64_t mostOf(const std::vector<Prepared> &chunks, auto isCounted) {
   int64_t most = 0;
-  for (const std::vector<PreparedInstruction> &chunk : chunks_)
-    most = std::max<int64_t>(
-        most, std::ranges::count_if(chunk, [](const PreparedInstruction &made) { return made.concurrent >= 0; }));
+  for (const Prepared &chunk : chunks)
+    most = std::max<int64_t>(most, std::ranges::count_if(chunk, isCounted));
   return most;
+}
+
+int64_t RankProgram::mostConcurrent() const {
+  return mostOf(chunks_, [](const PreparedInstruction &made) { return made.concurrent >= 0; });
+}
+
+int64_t RankProgram::mostConcurrent(StreamKind kind) const {
+  return mostOf(chunks_, [&](const PreparedInstruction &made) { return made.concurrent >= 0 && made.side == kind; });
 }
 
 Result<RankProgram> RankProgram::make(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,

@@ -11,9 +11,9 @@
 namespace mgc {
 
 // The kind of stream that an instruction runs on. Collectives may have streams of their own by their use: those of forward
-// and backward, and those that complete gradients and end the step.
-enum class StreamKind { compute, gradients, layers, step };
-inline constexpr size_t kStreamKinds = 4;
+// and backward, those that gather or sum up units (plan::isOfUnit), and those that complete gradients and end the step.
+enum class StreamKind { compute, gradients, layers, units, step };
+inline constexpr size_t kStreamKinds = 5;
 
 struct PreparedInstruction {
   PreparedCall call;
@@ -55,7 +55,8 @@ public:
   std::span<const PairTurn> turns(int64_t schedule) const {
     return turns_.at({joins_.ofStep[schedule], joins_.ofStep[schedule + 1]});
   }
-  int64_t mostConcurrent() const; // collectives of a chunk
+  int64_t mostConcurrent() const;                // collectives of a chunk
+  int64_t mostConcurrent(StreamKind kind) const; // on streams of the kind
   const CollectiveCount &collectives() const { return count_; }
 
 private:

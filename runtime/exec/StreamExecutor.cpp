@@ -81,7 +81,7 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
   cursor_ = cursorOn(compute_, false);
   secondCursor_ = cursorOn(compute_, false);
   MGC_SET(begun_, device.makeEvent());
-  for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::step}) {
+  for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::units, StreamKind::step}) {
     MGC_ASSIGN(stream, device.makeStream(true));
     MGC_ASSIGN(begin, device.makeEvent());
     Lane &lane = lanes_[kind];
@@ -125,7 +125,9 @@ Status StreamExecutor::startThreads() {
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index)
     gradients += isOfGradients(index);
   MGC_TRY(startThread(StreamKind::gradients, gradients));
-  return startThread(StreamKind::layers, program_.mostConcurrent());
+  for (StreamKind kind : {StreamKind::layers, StreamKind::units})
+    MGC_TRY(startThread(kind, program_.mostConcurrent(kind)));
+  return Status::ok();
 }
 
 Status StreamExecutor::startThread(StreamKind kind, int64_t works) {

@@ -2,7 +2,8 @@
 //
 //     compute          runs, in the order of the list
 //     gradients        those of task gradients, in their own order: concurrently with the backward of other layers
-//     layers, step     collectives of the runs: after the work in the run's stream, which goes on concurrently and waits where it
+//     layers, units, step
+//                      collectives of the runs: after the work in the run's stream, which goes on concurrently and waits where it
 //                      comes to what touches the same bytes, or to its end (StepJoins.h)
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //

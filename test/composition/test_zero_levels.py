@@ -108,6 +108,27 @@ def test_instances_that_share_the_update_out(session):
         assert found["reduce_scatter", ("dpi",)] == units(plan, stage) and len(found) == 4, found
 
 
+# Values of the next instance are gathered while one computes, in a second memory: no bit changes.
+def test_values_that_are_gathered_ahead(session):
+    for config, layout in session.some(((GPT2, "--dp 4 --mbs 1"), (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --vpp 2 --dp 2 --schedule interleaved"),
+                                        (QWEN3, "--cp 2 --dp 2 --tp 2 --sp"), (QWEN3_MOE, "--dp 4 --ep 2 --mbs 1"), (LLAMA, "--pp 2 --dp 2 --schedule zb-h1"),
+                                        (LLAMA | {"num_hidden_layers": 4}, "--dp 2 --freeze layers:0-1"), (LLAMA, "--dp 2 --no-reshard-after-forward"))):
+        runs = [session.train(config, f"{layout} --zero 3 --{no}overlap-param-gather") for no in ("no-", "")]
+        assert_same_bits(*runs, layout)
+    plan = session.plan(LLAMA, "--dp 2 --zero 3 --overlap-param-gather", 8)
+    for chunk in plan["stages"][0]["chunks"]:
+        if chunk["task"] not in ("forward", "backward"):
+            continue
+        kinds = [is_gather(plan, call) for call, _ in plan_lists.runs(chunk["calls"], chunk.get("repeats", []))]
+        assert kinds[0] and not kinds[-1] and chunk["calls"], kinds
+        first = kinds.index(False)
+        assert any(kinds[1:first]), "the second instance's values come before the first computes"
+
+
+def is_gather(plan, call):
+    return [i.get("kind") for i in plan["programs"][call["program"]]["instructions"]] == ["all_gather"]
+
+
 def data_collectives(plan, stage):
     """The collectives of the stage's chunks over data ranks, those of a microbatch once, with the elements of the larger side."""
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}

@@ -64,10 +64,15 @@ class Layout:
         optim = ["--outer-dp-sharding-strategy", "optim"] if self.zero == 3 and zlib.crc32(str(self).encode()) // 36 % 2 else []
         return ["--num-distributed-optimizer-instances", 2, *optim] if halves else []
 
+    @property
+    def ahead(self):
+        """Half of the layouts whose values are in slices gather them ahead of their use."""
+        return ["--overlap-param-gather"] if self.zero == 3 and zlib.crc32(str(self).encode()) // 72 % 2 else []
+
     def flags(self):
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
-        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.instances, *self.context_flags]
+        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.instances, *self.ahead, *self.context_flags]
         if self.experts:
             flags += ["--ep", self.experts[0], "--etp", self.experts[1], "--moe-token-dispatcher-type", self.experts[2]]
         return [str(flag) for flag in flags]

@@ -197,6 +197,8 @@ def random_layout(r, model):
     flags += layout["documents"] + random_balance(r, model) + random_capacity(r, model) + random_later_tokens(r, model) + random_expert_ranks(r, model, layout)
     if layout["num-distributed-optimizer-instances"] > 1 and layout["zero"] == 3 and r.random() < 0.5:
         flags += ["--outer-dp-sharding-strategy", "optim"]
+    if layout["zero"] == 3 and r.random() < 0.5:
+        flags.append("--overlap-param-gather")
     if layout["zero"] == 3 and layout["schedule"] not in ("dualpipev", "auto") and r.random() < 0.3:
         flags.append("--no-reshard-after-forward")
     if r.random() < 0.5:

@@ -24,6 +24,7 @@ struct TrainingSettings {
   int64_t zero = 0;
   bool shardsOuter = false;         // instances of the optimizer share out what the update needs
   bool reshardsAfterForward = true; // where values are sliced: they are gathered again for the backward
+  bool overlapsParamGather = false; // values of the next instance are gathered while one computes
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;
@@ -70,11 +71,12 @@ constexpr auto trainingFields() {
       std::pair("virtual_stages", &T::virtualStages), std::pair("chunks_in_v", &T::chunksInV),
       std::pair("split_backward", &T::splitBackward), std::pair("zero", &T::zero),
       std::pair("shards_outer", &T::shardsOuter), std::pair("reshards_after_forward", &T::reshardsAfterForward),
-      std::pair("optimizer", &T::optimizer), std::pair("bucket_elements", &T::bucketElements),
-      std::pair("loss_tile", &T::lossTile), std::pair("sequence_parallel", &T::sequenceParallel),
-      std::pair("dtype", &T::dtype), std::pair("gradient_dtype", &T::gradientType),
-      std::pair("fp32_residual_connection", &T::fp32Residual), std::pair("context_types", &T::contextTypes),
-      std::pair("zigzag", &T::zigzag), std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
+      std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("optimizer", &T::optimizer),
+      std::pair("bucket_elements", &T::bucketElements), std::pair("loss_tile", &T::lossTile),
+      std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),
+      std::pair("gradient_dtype", &T::gradientType), std::pair("fp32_residual_connection", &T::fp32Residual),
+      std::pair("context_types", &T::contextTypes), std::pair("zigzag", &T::zigzag),
+      std::pair("objective", &T::objective), std::pair("token_types", &T::tokenTypes),
       std::pair("longest_document", &T::longestDocument), std::pair("start_token", &T::startToken),
       std::pair("padding_token", &T::paddingToken), std::pair("images", &T::images),
       std::pair("moe_router_load_balancing_type", &T::balanceType),
