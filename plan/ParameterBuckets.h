@@ -77,7 +77,7 @@ struct Parameter {
 // The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
 // sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
 // gradientOfUpdate: the rank's slice of the complete one where what the update needs is cut further than gradientSlice.
-// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over shardAxes is added to gradientSlice.
+// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over shardAxes, unitSum, is added to gradientSlice.
 // unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. There
 // may be two: where two runs are paired the second is the forward's, and where values are gathered ahead calls use them in turn. gatheredValue: likewise, of all units at once: gathered before each
 // forward call that reads them, and read by the microbatch's backward too.
@@ -89,13 +89,14 @@ enum class StateRole {
   master,
   optimizer,
   unitGradient,
+  unitSum,
   unitValue,
   gatheredValue
 };
 template <>
 inline constexpr auto enumNames<StateRole> =
     std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "gradientOfUpdate", "master", "optimizer",
-                                     "unitGradient", "unitValue", "gatheredValue"});
+                                     "unitGradient", "unitSum", "unitValue", "gatheredValue"});
 
 // A flat buffer of a bucket in the rank's memory.
 struct State {
@@ -111,14 +112,16 @@ struct State {
 };
 
 // Whether it has one unit at a time, in memory that units share.
-constexpr bool isOfOneUnit(StateRole role) { return role == StateRole::unitGradient || role == StateRole::unitValue; }
+constexpr bool isOfOneUnit(StateRole role) {
+  return role == StateRole::unitGradient || role == StateRole::unitSum || role == StateRole::unitValue;
+}
 
 // Whether nothing of it is kept from step to step.
 constexpr bool isOfMicrobatches(StateRole role) { return isOfOneUnit(role) || role == StateRole::gatheredValue; }
 
 inline bool isGradient(StateRole role) {
   return role == StateRole::gradient || role == StateRole::gradientSlice || role == StateRole::gradientOfUpdate ||
-         role == StateRole::unitGradient;
+         role == StateRole::unitGradient || role == StateRole::unitSum;
 }
 
 // Whether the update works on it, and no microbatch does.

@@ -76,7 +76,7 @@ bool isCounter(const Plan &plan, const Parameter &parameter) { return bucketOf(p
 bool isFrozen(const Plan &plan, const Parameter &parameter) { return bucketOf(plan, parameter).isFrozen(); }
 
 int64_t Bucket::elementsOf(const State &state, int64_t ranks) const {
-  return isOfOneUnit(state.role) ? unitElements() : state.sliced ? elements / ranks : elements;
+  return (isOfOneUnit(state.role) ? unitElements() : elements) / (state.sliced ? ranks : 1);
 }
 
 Axes Bucket::axesOf(const State &state) const {

@@ -37,7 +37,7 @@ Units::Units(const Plan &plan, int64_t index) : plan_(plan), stage_(plan.stages[
 void Units::addViews(const Parameter &parameter, const Parameter::Place &place) {
   const Bucket &bucket = stage_.buckets[place.bucket];
   for (const State &state : bucket.states) {
-    if (!isOfOneUnit(state.role))
+    if (!isOfOneUnit(state.role) || state.sliced)
       continue;
     const int64_t width = sizeInBytes(state.type), bytes = elementsOfBlock(plan_, parameter) * width;
     for (int64_t i = 0; i < place.count; ++i) {
@@ -59,6 +59,14 @@ bool Units::isWhole(const UnitBytes &bytes, const UnitPlace &unit, StateRole sli
   const Bucket &bucket = stage_.buckets[unit.bucket];
   return std::ranges::any_of(bucket.states, [&](const State &state) {
     return isWholeOf(state.role, slices) && bytesOfWhole(bucket, state, unit.unit) == bytes;
+  });
+}
+
+bool Units::isSum(const UnitBytes &bytes, const UnitPlace &unit) const {
+  const Bucket &bucket = stage_.buckets[unit.bucket];
+  return std::ranges::any_of(bucket.states, [&](const State &state) {
+    return state.role == StateRole::unitSum && state.offset == bytes.offset &&
+           bytesOf(plan_, bucket, state) == bytes.bytes;
   });
 }
 

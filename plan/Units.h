@@ -43,6 +43,8 @@ public:
   std::optional<UnitSlice> sliceAt(const UnitBytes &bytes) const;
   // Whether the bytes are memory for the whole unit: its gradient, where `slices` is gradientSlice, or its values, where it is value.
   bool isWhole(const UnitBytes &bytes, const UnitPlace &unit, StateRole slices) const;
+  // Whether the bytes are memory for the rank's slice of the sum of the unit's gradients.
+  bool isSum(const UnitBytes &bytes, const UnitPlace &unit) const;
   // Whether some unit's gradient is there at a time.
   bool isGradient(const UnitBytes &bytes) const;
   // Whether some unit's values are, at a time or always.

@@ -73,8 +73,8 @@ StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks
   return names;
 }
 
-// The values of one unit in the second memory.
-constexpr std::string_view kSecondUnit = "unit_value_second";
+// The values and the gradient of one unit in the second memory.
+constexpr std::string_view kSecondUnit = "unit_value_second", kSecondGradient = "unit_gradient_second";
 
 class StagePlacement {
 public:
@@ -88,6 +88,7 @@ public:
     out_.twice = hasPairs_                                 ? StageMemory::Twice::forPairs
                  : trainingOf(module_).overlapsParamGather ? StageMemory::Twice::aheadOfUse
                                                            : StageMemory::Twice::no;
+    out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs_;
     placeBuckets();
     if (hasPairs_ && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
           return bucket.has(plan::StateRole::gatheredValue);
@@ -136,8 +137,10 @@ private:
   void placeBuckets() {
     for (auto [i, bucket] : llvm::enumerate(buckets_))
       out_.buckets.push_back(describeBucket(bucket, i));
-    for (size_t i = 0; i < out_.buckets.size(); ++i)
+    for (size_t i = 0; i < out_.buckets.size(); ++i) {
       out_.gatheredStates.push_back(addSecondMemory(i));
+      out_.gradientStates.push_back(addSecondGradient(i));
+    }
     for (StringRef region : {"parameters", "gathered", "gradients", "optimizer"})
       if (const auto isThere = [&](const plan::State &state) { return regionOf(state.role) == region; };
           region != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
@@ -157,11 +160,24 @@ private:
     const int64_t first = gathered - states.begin();
     if (gathered->role == plan::StateRole::gatheredValue)
       return {first, first};
-    const bool inFirst = isReadFrom(bucket, false), inSecond = isReadFrom(bucket, true);
+    return addSecond(states, first, kSecondUnit, isReadFrom(bucket, false), isReadFrom(bucket, true));
+  }
+  std::array<int64_t, 2> addSecondGradient(size_t bucket) {
+    std::vector<plan::State> &states = out_.buckets[bucket].states;
+    const auto gradient = std::ranges::find(states, plan::StateRole::unitGradient, &plan::State::role);
+    if (gradient == states.end())
+      return {-1, -1};
+    const auto uses = [&](bool second) {
+      return isOfSome(bucket, [&](size_t instance) { return out_.isSecondGradient(instance) == second; });
+    };
+    return addSecond(states, gradient - states.begin(), kSecondGradient, uses(false), uses(true));
+  }
+  static std::array<int64_t, 2> addSecond(std::vector<plan::State> &states, int64_t first, std::string_view name,
+                                          bool inFirst, bool inSecond) {
     if (!inFirst || !inSecond)
       return {inSecond ? -1 : first, inSecond ? first : -1};
-    plan::State second = *gathered;
-    second.name = kSecondUnit;
+    plan::State second = states[first];
+    second.name = name;
     states.push_back(std::move(second));
     return {first, std::ssize(states) - 1};
   }
@@ -170,13 +186,18 @@ private:
   bool isReadFrom(size_t bucket, bool second) {
     if (out_.twice == StageMemory::Twice::forPairs)
       return isReadBy(bucket, second);
+    return isOfSome(bucket, [&](size_t i) { return out_.isSecond(plan::Task::backward, i) == second; });
+  }
+
+  // Whether an instance has parameters of the bucket that has a place in its chunk for which isWanted holds.
+  bool isOfSome(size_t bucket, llvm::function_ref<bool(size_t)> isWanted) {
     for (PlaceOp place : stage_.all<PlaceOp>())
       if (size_t(place.getBucket()) == bucket)
         for (const ChunkLayout &chunk : chunks_)
           for (auto [i, instance] : llvm::enumerate(chunk.instances()))
             if (const int64_t number = instance.number - int64_t(place.getFirst());
                 instance.block->name == place.getBlock() && number >= 0 && number < int64_t(place.getCount()) &&
-                out_.isSecond(plan::Task::backward, i) == second)
+                isWanted(i))
               return true;
     return false;
   }
@@ -206,8 +227,7 @@ private:
         for (size_t number = 0; std::exchange(isThere, false); ++number)
           for (plan::Bucket &bucket : out_.buckets)
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {
-              const int64_t elements = bucket.elementsOf(*state, plan::groupSize(mesh(), bucket.axesOf(*state)));
-              state->offset = take(checkedMultiply(elements, plan::sizeInBytes(state->type)));
+              state->offset = take(checkedMultiply(elementsOf(bucket, *state), plan::sizeInBytes(state->type)));
               isThere = true;
             }
   }
@@ -217,7 +237,9 @@ private:
         return &state;
     return nullptr;
   }
-  plan::Mesh mesh() { return meshOf(module_); }
+  int64_t elementsOf(const plan::Bucket &bucket, const plan::State &state) {
+    return bucket.elementsOf(state, plan::groupSize(meshOf(module_), bucket.axesOf(state)));
+  }
 
   // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
   // share memory. The second memory for values lies behind the first, and gradients behind both where values are gathered ahead, for
@@ -225,11 +247,14 @@ private:
   void placeUnits() {
     const std::vector<SmallVector<Instances, 2>> instances = instancesOfBuckets();
     const auto groupOf = [&](size_t bucket, const plan::State &state) {
-      if (state.role == plan::StateRole::unitGradient)
+      const int64_t number = &state - out_.buckets[bucket].states.data();
+      if (isGradient(state.role) && !out_.sumsBeside)
         return out_.twice == StageMemory::Twice::aheadOfUse ? 2 : 0;
-      return &state - out_.buckets[bucket].states.data() == out_.gatheredStates[bucket][1] ? 1 : 0;
+      if (isGradient(state.role))
+        return state.role == plan::StateRole::unitSum ? 4 : number == out_.gradientStates[bucket][1] ? 3 : 2;
+      return number == out_.gatheredStates[bucket][1] ? 1 : 0;
     };
-    for (const int group : {0, 1, 2}) {
+    for (const int group : {0, 1, 2, 3, 4}) {
       std::vector<PlacedUnit> placed;
       Checked most = 0;
       for (size_t b = 0; b < out_.buckets.size(); ++b)
@@ -259,7 +284,7 @@ private:
   const PlacedUnit &placeUnit(size_t bucket, const plan::State &state,
                               const std::vector<SmallVector<Instances, 2>> &instances,
                               std::vector<PlacedUnit> &placed) {
-    const Checked bytes = checkedMultiply(out_.buckets[bucket].unitElements(), plan::sizeInBytes(state.type));
+    const Checked bytes = checkedMultiply(elementsOf(out_.buckets[bucket], state), plan::sizeInBytes(state.type));
     Checked begin = 0;
     for (const PlacedUnit &other : placed)
       if (haveOneInstance(instances[bucket], instances[other.bucket]) && begin && other.begin &&

@@ -7,7 +7,7 @@
 //   inputs                             of all microbatches; positions once
 //   activations                        the schedule's area
 //   units                              gradients and values of one unit at a time; behind them the second memory for values, and where
-//                                      they are gathered ahead the gradients
+//                                      calls use two in turn the gradients, in two memories, and their sums
 //   frame                              gradients, then activations, that flow between the instances of a chunk, then the largest
 //                                      frame; where the schedule has pairs of runs, those of forward have a place of their own
 //                                      behind it
@@ -40,6 +40,13 @@ struct StageMemory {
   }
   // By bucket: the numbers of the states that have gathered values, in the first memory and in the second; -1: it has none there.
   std::vector<std::array<int64_t, 2>> gatheredStates;
+  // Likewise for gradients, where they are summed up while the next instance computes.
+  bool sumsBeside = false;
+  bool isSecondGradient(size_t instance) const { return sumsBeside && instance % 2 == 1; }
+  std::vector<std::array<int64_t, 2>> gradientStates;
+  const plan::State &unitGradientOf(int64_t bucket, bool inSecond) const {
+    return buckets[bucket].states[gradientStates[bucket][inSecond]];
+  }
   const plan::State &gatheredValuesOf(int64_t bucket, bool inSecond) const {
     return buckets[bucket].states[gatheredStates[bucket][inSecond]];
   }

@@ -123,7 +123,7 @@ private:
   struct Use {
     plan::Task task;
     int64_t unit = 0;
-    bool inSecond = false; // its memory for gathered values
+    bool inSecond = false, isSecondGradient = false; // its memory for gathered values, for gradients
   };
 
   plan::Binding bufferBinding(DictionaryAttr buffer, const Use &use) {
@@ -143,6 +143,8 @@ private:
     const plan::State &state = *of.stateNamed(std::string_view(kind)); // verified: it has it
     if (state.role == plan::StateRole::unitValue)
       return memory_.gatheredValuesOf(bucket, use.inSecond).offset;
+    if (state.role == plan::StateRole::unitGradient)
+      return memory_.unitGradientOf(bucket, use.isSecondGradient).offset;
     if (isOfOneUnit(state.role) || use.unit == 0)
       return state.offset;
     const int64_t elements = of.elementsOf(state, plan::groupSize(meshOf(context_.module), of.axesOf(state)));
@@ -208,12 +210,19 @@ private:
       else
         all.emplace_back();
     }
+    std::vector<plan::Call> additions; // additions of sums that are made while the next instance computes
     for (size_t n = 0; n < count; ++n) {
       begins.push_back(int64_t(chunk.calls.size()));
       llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
       if (n + 1 < count && gathersAhead() && !all[n].calls.empty())
         llvm::append_range(chunk.calls, std::exchange(all[n + 1].gathers, {}));
       llvm::append_range(chunk.calls, all[n].calls);
+      if (memory_.sumsBeside && !all[n].calls.empty())
+        llvm::append_range(chunk.calls, std::exchange(additions, {}));
+      llvm::append_range(chunk.calls, all[n].sums);
+      llvm::append_range(additions, all[n].additions);
+      if (!memory_.sumsBeside || n + 1 == count)
+        llvm::append_range(chunk.calls, std::exchange(additions, {}));
     }
     begins.push_back(int64_t(chunk.calls.size()));
     addChunk(int64_t(k), std::move(chunk));
@@ -238,9 +247,10 @@ private:
   // Where values are gathered ahead, the memory of the next instance is free while this one computes: they use the two in turn.
   bool gathersAhead() const { return memory_.twice == StageMemory::Twice::aheadOfUse; }
 
-  // The calls that gather the values that an instance reads; its own, between those that clear and add up its gradients.
+  // The calls that gather the values that an instance reads; its own, behind those that clear its gradients; those that sum these up
+  // over data ranks, and add the sums to slices.
   struct InstanceCalls {
-    std::vector<plan::Call> gathers, calls;
+    std::vector<plan::Call> gathers, calls, sums, additions;
   };
   InstanceCalls callsOf(const Caller &caller) {
     InstanceCalls calls;
@@ -256,7 +266,7 @@ private:
       if (result.kind == BlockFunction::ResultKind::grad)
         add(result.index, made);
     const auto addUnitCall = [&](std::vector<plan::Call> &to, StringRef functionName, int64_t unit) {
-      to.push_back(stepCall(functionName, {caller.chunk.task, unit, isSecond(caller)}));
+      to.push_back(stepCall(functionName, {caller.chunk.task, unit, isSecond(caller), isSecondGradient(caller)}));
       to.back().instance = instanceOf(caller).number;
     };
     for (const auto &[bucket, unit] : read)
@@ -266,9 +276,12 @@ private:
       addUnitCall(calls.calls, *units_.at(bucket).getClear(), unit);
     calls.calls.push_back(makeCall(caller));
     for (const auto &[bucket, unit] : made)
-      addUnitCall(calls.calls, *units_.at(bucket).getAccumulate(), unit);
+      addUnitCall(calls.sums, *units_.at(bucket).getSum(), unit);
+    for (const auto &[bucket, unit] : made)
+      addUnitCall(calls.additions, *units_.at(bucket).getAccumulate(), unit);
     return calls;
   }
+  bool isSecondGradient(const Caller &caller) const { return memory_.isSecondGradient(caller.instance); }
   bool isSecond(const Caller &caller) const { return memory_.isSecond(caller.chunk.task, caller.instance); }
 
   // Whether the instance's forward has gathered the values of the parameter, and they stay.
@@ -342,8 +355,9 @@ private:
   int64_t gradientOffset(const Caller &caller, int64_t argument) {
     const InBucket in = placeOf(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
-    return offsetIn(
-        *bucket.stateOf(bucket.hasUnitGradients() ? plan::StateRole::unitGradient : plan::StateRole::gradient), in);
+    return offsetIn(bucket.hasUnitGradients() ? memory_.unitGradientOf(in.bucket, isSecondGradient(caller))
+                                              : *bucket.stateOf(plan::StateRole::gradient),
+                    in);
   }
   int64_t offsetIn(const plan::State &state, const InBucket &in) {
     const int64_t element =

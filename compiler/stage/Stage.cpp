@@ -303,8 +303,8 @@ private:
     for (func::FuncOp function : step.gradients)
       gradients.push_back(unique(function));
     for (const auto &[bucket, unit] : step.units)
-      UnitOp::create(builder_, loc, builder_.getI64IntegerAttr(bucket), unique(unit.clear), unique(unit.accumulate),
-                     unique(unit.gather));
+      UnitOp::create(builder_, loc, builder_.getI64IntegerAttr(bucket), unique(unit.clear), unique(unit.sum),
+                     unique(unit.accumulate), unique(unit.gather));
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

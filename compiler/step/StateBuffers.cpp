@@ -125,6 +125,7 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
     states.push_back({"gathered_value", StateRole::gatheredValue, false, precision.values});
   if (bucket.getPerUnit() && rule.hasGradients) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
+    states.push_back({"unit_sum", StateRole::unitSum, true, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
     if (!bucket.getOuter().empty())
       states.push_back({"gradient_of_update", StateRole::gradientOfUpdate, true, f32});
@@ -174,6 +175,7 @@ StringRef regionOf(plan::StateRole role) {
   case plan::StateRole::gatheredValue:
     return "gathered";
   case plan::StateRole::unitGradient:
+  case plan::StateRole::unitSum:
   case plan::StateRole::unitValue:
     return "units";
   case plan::StateRole::master:

@@ -230,18 +230,20 @@ func::FuncOp buildGather(StageOp stage, int64_t index) {
 // The sum over the data axes, in the type of the gradients, is added in f32; sums over other axes are completed at the end of the step.
 UnitFunctions buildGradientOfUnit(StageOp stage, int64_t index) {
   const std::string name = fmt::format("{}.{}", int64_t(stage.getNumber()), index);
-  FunctionBuilder clear(stage, plan::Task::gradients, "clear." + name), f(stage, plan::Task::gradients, "unit." + name);
+  FunctionBuilder clear(stage, plan::Task::gradients, "clear." + name), s(stage, plan::Task::gradients, "sum." + name),
+      f(stage, plan::Task::gradients, "unit." + name);
   const BucketTypes types = f.types(index);
   clear.result(ZeroOp::create(clear.builder, clear.loc, types.unitGradient()), "unit_gradient", index);
-  Value sum = f.reshard(f.argument(types.unitGradient(), "unit_gradient", index),
-                        types.unitSum(types.unitGradient().getElementType()));
+  const RankedTensorType sumType = types.unitSum(types.unitGradient().getElementType());
+  s.result(s.reshard(s.argument(types.unitGradient(), "unit_gradient", index), sumType), "unit_sum", index);
+  Value sum = f.argument(sumType, "unit_sum", index);
   const RankedTensorType f32 = types.unitSum(f.builder.getF32Type());
   if (sum.getType() != f32)
     sum = CastOp::create(f.builder, f.loc, f32, sum);
   const Value before = f.argument(f32, "gradient_slice", index);
   f.result(AccumulateOp::create(f.builder, f.loc, f32, ValueRange{before, sum}, f.builder.getDenseI64ArrayAttr({1, 1})),
            "gradient_slice", index);
-  return {clear.finish(), f.finish(), {}};
+  return {clear.finish(), s.finish(), f.finish(), {}};
 }
 
 UnitFunctions buildUnit(StageOp stage, int64_t index) {

@@ -13,10 +13,10 @@
 
 namespace mgc {
 
-// Functions around a call that uses a unit: mg.unit. A frozen unit has neither clear nor accumulate, one whose values are whole no gather:
+// Functions around a call that uses a unit: mg.unit. A frozen unit has no clear, sum and accumulate, one whose values are whole no gather:
 // these are null.
 struct UnitFunctions {
-  mlir::func::FuncOp clear, accumulate, gather;
+  mlir::func::FuncOp clear, sum, accumulate, gather;
 };
 
 struct StepFunctions {

@@ -344,7 +344,7 @@ private:
     return success();
   }
 
-  // clear gives zeros; accumulate adds the unit's sum over the data axes to the slice.
+  // clear gives zeros, sum the unit's sum over the data axes; accumulate adds it to the slice.
   LogicalResult verifyUnit(UnitOp unit, int64_t index) {
     for (StringRef symbol : unit.functions())
       if (failed(verifyTask(symbol, plan::Task::gradients)))
@@ -352,8 +352,10 @@ private:
     if (failed(verifyGather(unit, index)))
       return failure();
     const bool hasGradients = ruleOf(buckets_[index]).hasGradients;
-    if (unit.getClear().has_value() != hasGradients || unit.getAccumulate().has_value() != hasGradients)
-      return unit.emitOpError() << (hasGradients ? "lacks" : "has") << " clear and accumulate; expected these where "
+    if (unit.getClear().has_value() != hasGradients || unit.getSum().has_value() != hasGradients ||
+        unit.getAccumulate().has_value() != hasGradients)
+      return unit.emitOpError() << (hasGradients ? "lacks" : "has")
+                                << " clear, sum and accumulate; expected these where "
                                 << "the bucket is not frozen (step_c7)";
     return hasGradients ? verifyGradients(unit, index) : success();
   }
@@ -361,28 +363,35 @@ private:
   LogicalResult verifyGradients(UnitOp unit, int64_t index) {
     const BucketTypes types(buckets_[index], mesh_);
     const Type f32 = types.unitSum(Float32Type::get(stage_.getContext()));
-    const Bound gradient{"unit_gradient", index}, slice{"gradient_slice", index};
-    StepFunction clear = functionOf(*unit.getClear()), accumulate = functionOf(*unit.getAccumulate());
+    const Type sumType = types.unitSum(types.unitGradient().getElementType());
+    const Bound gradient{"unit_gradient", index}, sum{"unit_sum", index}, slice{"gradient_slice", index};
+    StepFunction clear = functionOf(*unit.getClear()), sums = functionOf(*unit.getSum()),
+                 accumulate = functionOf(*unit.getAccumulate());
     if (failed(verifyBound(clear, StepFunction::kArgument, {})) ||
         failed(verifyBound(clear, StepFunction::kResult, {{gradient, types.unitGradient()}})) ||
-        failed(verifyBound(accumulate, StepFunction::kArgument, {{gradient, types.unitGradient()}, {slice, f32}})) ||
+        failed(verifyBound(sums, StepFunction::kArgument, {{gradient, types.unitGradient()}})) ||
+        failed(verifyBound(sums, StepFunction::kResult, {{sum, sumType}})) ||
+        failed(verifyBound(accumulate, StepFunction::kArgument, {{sum, sumType}, {slice, f32}})) ||
         failed(verifyBound(accumulate, StepFunction::kResult, {{slice, f32}})))
       return failure();
     if (!clear.result(0).getDefiningOp<ZeroOp>())
       return clear.error() << gradient.text() << " is " << clear.describe(clear.result(0)) << "; expected "
                            << ZeroOp::getOperationName() << " (step_c7)";
+    if (sums.isReadable() && beforeReshards(sums.result(0)) != sums.argument(gradient))
+      return sums.error() << sum.text() << " is made of what is " << sums.describe(beforeReshards(sums.result(0)))
+                          << "; expected " << gradient.text() << " (step_c7)";
     if (!accumulate.isReadable())
       return success();
-    auto sum = accumulate.result(0).getDefiningOp<AccumulateOp>();
-    const bool isSum = sum && sum.getValues().size() == 2 &&
-                       llvm::all_of(sum.getSigns(), [](int64_t s) { return s == 1; }) &&
-                       sum.getValues()[0] == accumulate.argument(slice);
-    Value added = isSum ? sum.getValues()[1] : Value();
+    auto total = accumulate.result(0).getDefiningOp<AccumulateOp>();
+    const bool isSum = total && total.getValues().size() == 2 &&
+                       llvm::all_of(total.getSigns(), [](int64_t s) { return s == 1; }) &&
+                       total.getValues()[0] == accumulate.argument(slice);
+    Value added = isSum ? total.getValues()[1] : Value();
     if (auto cast = added ? added.getDefiningOp<CastOp>() : CastOp())
       added = cast->getOperand(0);
-    if (!added || beforeReshards(added) != accumulate.argument(gradient))
+    if (!added || added != accumulate.argument(sum))
       return accumulate.error() << slice.text() << " is " << accumulate.describe(accumulate.result(0))
-                                << "; expected the sum of itself and the unit's gradient (step_c7)";
+                                << "; expected the sum of itself and the unit's (step_c7)";
     return success();
   }
 

@@ -359,7 +359,9 @@ std::vector<LayoutOption> makeOptions() {
        .training = &Layout::lossTile},
       {.flag = "--overlap-grad-reduce",
        .field = &Options::overlapGradReduce,
-       .help = "Reduce gradients over data ranks while the backward goes on",
+       .help = "Reduce gradients over data ranks while the backward goes on; with --zero 2 and 3 those of a layer "
+               "while the "
+               "next computes, in a second buffer",
        .standard = "on for GPUs",
        .reason = "their transfers leave cores to the backward",
        .hasNegation = true},

@@ -460,16 +460,12 @@ void LayoutResolver::resolveOverlap() {
              pays ? "transfers leave the device's cores to the layer before" : "ranks compute with all their cores");
   }
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
-  if (layout.zero > 1) {
-    if (!overlap)
-      record(flagOf(&LayoutOptions::overlapGradReduce), "false",
-             fmt::format("--zero {} reduces the gradients of each layer behind it", layout.zero));
-    return;
-  }
   if (!overlap)
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the backward" : "ranks compute with all their cores");
-  if (overlap.value_or(pays))
+  if (layout.zero > 1)
+    layout.overlapsGradReduce = overlap.value_or(pays) && layout.replicas() > 1;
+  else if (overlap.value_or(pays))
     layout.bucketElements = number(&LayoutOptions::bucketSize);
   else if (given(&LayoutOptions::bucketSize))
     problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
@@ -551,11 +547,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   add(asked.overlapParamGather.value_or(false) && (layout.zero < 3 || oneReplica), &LayoutOptions::overlapParamGather,
       oneReplica ? "dp * cp is 1, so values are whole"
                  : fmt::format("with --zero {} values are gathered once a step, behind the update", layout.zero));
-  const std::string inMicrobatches =
-      fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch, behind it", layout.zero);
-  add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1, &LayoutOptions::overlapGradReduce,
-      inMicrobatches);
-  add(asked.bucketSize && !oneReplica && layout.zero > 1, &LayoutOptions::bucketSize, inMicrobatches);
+  add(asked.bucketSize && !oneReplica && layout.zero > 1, &LayoutOptions::bucketSize,
+      fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch, behind it", layout.zero));
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.contextHierarchy && hierarchyOf(layout).empty(), &LayoutOptions::contextHierarchy,

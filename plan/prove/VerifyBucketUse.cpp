@@ -106,16 +106,35 @@ std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage) {
   return buffers;
 }
 
-// A call of a microbatch: the slices of a unit that it binds, and the memory of the whole unit, which other units have too.
-std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, const Units &units, const Call &call) {
+// The unit that each call of a microbatch gathers or sums up. A sum is of the unit to whose slice it is added behind.
+std::vector<std::optional<UnitSlice>> unitsOf(const Plan &plan, const Units &units, const std::vector<Call> &calls) {
+  std::vector<std::optional<UnitSlice>> found(calls.size());
+  std::map<UnitBytes, UnitSlice> sums; // by their memory, those that are added later
+  for (size_t c = calls.size(); c-- > 0;) {
+    std::vector<UnitBytes> bound;
+    for (size_t i = 0; i < calls[c].segments.size(); ++i)
+      if (calls[c].segments[i].slot < 0)
+        bound.push_back({calls[c].segments[i].offset, plan.programs[calls[c].program].segmentBytes[i]});
+    for (const UnitBytes &bytes : bound)
+      if (const auto slice = units.sliceAt(bytes))
+        found[c] = slice;
+    for (const UnitBytes &bytes : bound)
+      if (found[c] && found[c]->role == StateRole::gradientSlice && units.isSum(bytes, found[c]->unit))
+        sums[bytes] = *found[c];
+      else if (const auto sum = sums.find(bytes); sum != sums.end() && !found[c])
+        found[c] = sum->second;
+  }
+  return found;
+}
+
+// The slices of the unit that a call of a microbatch is for, and the memory of the whole unit, which other units have too.
+std::vector<TypedBuffer> buffersOf(const Plan &plan, const StagePlan &stage, const std::optional<UnitSlice> &slice) {
   std::vector<TypedBuffer> buffers;
-  for (size_t i = 0; i < call.segments.size(); ++i)
-    if (const auto slice = call.segments[i].slot < 0
-                               ? units.sliceAt({call.segments[i].offset, plan.programs[call.program].segmentBytes[i]})
-                               : std::nullopt)
-      for (const Bucket &bucket = stage.buckets[slice->unit.bucket]; const State &state : bucket.states)
-        if (state.role == slice->role || isWholeOf(state.role, slice->role))
-          addBuffer(plan, bucket, state, buffers);
+  if (slice)
+    for (const Bucket &bucket = stage.buckets[slice->unit.bucket]; const State &state : bucket.states)
+      if (state.role == slice->role || isWholeOf(state.role, slice->role) ||
+          (state.role == StateRole::unitSum && slice->role == StateRole::gradientSlice))
+        addBuffer(plan, bucket, state, buffers);
   return buffers;
 }
 
@@ -154,8 +173,11 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
   for (const Chunk &chunk : stage.chunks) {
     if (isPerMicrobatch(chunk.task) && units.empty())
       continue;
-    for (const Call &call : expandedCalls(chunk)) {
-      buffers = isPerMicrobatch(chunk.task) ? buffersOf(plan, stage, units, call) : ofStates;
+    const std::vector<Call> calls = expandedCalls(chunk);
+    const std::vector<std::optional<UnitSlice>> ofUnits = unitsOf(plan, units, calls);
+    for (size_t c = 0; c < calls.size(); ++c) {
+      const Call &call = calls[c];
+      buffers = isPerMicrobatch(chunk.task) ? buffersOf(plan, stage, ofUnits[c]) : ofStates;
       const Program &program = plan.programs[call.program];
       for (size_t i = 0; i < program.instructions.size(); ++i)
         if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body))

@@ -335,7 +335,7 @@ DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLo
 void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
     const int64_t found = std::ranges::count(bucket.states, role, &State::role);
-    const bool mayBeTwo = isExpected && role == StateRole::unitValue;
+    const bool mayBeTwo = isExpected && (role == StateRole::unitValue || role == StateRole::unitGradient);
     checks.violations.expect(found == isExpected || (found == 2 && mayBeTwo), place,
                              "has {} states of the role {}; expected {}{}{}", found, nameOf(role), isExpected ? 1 : 0,
                              mayBeTwo ? " or 2" : "", why);
@@ -354,6 +354,7 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   expect(StateRole::gatheredValue, areValuesSliced && areKept, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
   expect(StateRole::unitGradient, isPerUnit, gradients, false, "");
+  expect(StateRole::unitSum, isPerUnit, gradients, true, "");
   expect(StateRole::gradientSlice, isTrained && bucket.isSharded(), isPerUnit ? DType::f32 : gradients, true, "");
   expect(StateRole::gradientOfUpdate, !bucket.outerAxes.empty(), DType::f32, true, "");
   expect(StateRole::master, isTrained && valueType(checks.plan, bucket) == DType::bf16, DType::f32, bucket.isSharded(),

@@ -33,7 +33,9 @@ public:
       run(call);
     call_ = nullptr;
     for (const auto &[whole, made] : gradients_)
-      report("ends with the gradient at {} that no call has added to a slice", whole.offset);
+      report("ends with the gradient at {} that no call has summed up", whole.offset);
+    for (const auto &[sum, units] : sums_)
+      report("ends with the sum at {} that no call has added to a slice", sum.offset);
     return std::move(used_);
   }
 
@@ -65,6 +67,8 @@ private:
       return gather(slice->unit, whole);
     if (slice)
       return accumulate(slice->unit, whole);
+    if (inRegion.size() == 2 && !isOther && gathered.empty())
+      return sum(bytesAt(inRegion[0]), bytesAt(inRegion[1]));
     if (!inRegion.empty() && !isOther && gathered.empty())
       return clear(whole);
     for (const size_t segment : gathered)
@@ -84,7 +88,10 @@ private:
   void makeRoom(const UnitBytes &whole, std::string_view how) {
     for (const auto &[other, made] : gradients_)
       if (meet(other, whole))
-        report("{} over the gradient at {} before it was added to a slice", how, other.offset);
+        report("{} over the gradient at {} before it was summed up", how, other.offset);
+    for (const auto &[other, units] : sums_)
+      if (meet(other, whole))
+        report("{} over the sum at {} before it was added to a slice", how, other.offset);
     std::erase_if(values_, [&](const auto &gathered) { return meet(gathered.first, whole); });
   }
 
@@ -145,13 +152,29 @@ private:
            at.offset, at.offset + at.bytes);
   }
 
-  void accumulate(const UnitPlace &unit, const std::optional<UnitBytes> &whole) {
-    const auto found = whole ? gradients_.find(*whole) : gradients_.end();
-    if (found == gradients_.end() || !units_.isWhole(*whole, unit, StateRole::gradientSlice) ||
-        !found->second.units.contains(unit))
-      return report("adds to the slice of unit {} of bucket {} what is not this unit's gradient", unit.unit,
+  // One of the two is a gradient, the other memory for its sum.
+  void sum(UnitBytes whole, UnitBytes sum) {
+    if (!gradients_.contains(whole))
+      std::swap(whole, sum);
+    std::set<UnitPlace> possible;
+    if (const auto found = gradients_.find(whole); found != gradients_.end())
+      std::ranges::copy_if(found->second.units, std::inserter(possible, possible.end()), [&](const UnitPlace &unit) {
+        return units_.isWhole(whole, unit, StateRole::gradientSlice) && units_.isSum(sum, unit);
+      });
+    if (possible.empty())
+      return report("sums up to bytes [{}, {}) what is no gradient of a unit whose sum is there", sum.offset,
+                    sum.offset + sum.bytes);
+    gradients_.erase(whole);
+    makeRoom(sum, "sums up a gradient");
+    sums_[sum] = std::move(possible);
+  }
+
+  void accumulate(const UnitPlace &unit, const std::optional<UnitBytes> &sum) {
+    const auto found = sum ? sums_.find(*sum) : sums_.end();
+    if (found == sums_.end() || !found->second.contains(unit))
+      return report("adds to the slice of unit {} of bucket {} what is not the sum of this unit's gradients", unit.unit,
                     nameOf(unit));
-    gradients_.erase(found);
+    sums_.erase(found);
     used_.added.insert(unit);
   }
 
@@ -179,8 +202,9 @@ private:
     const Call *by = nullptr;
     std::set<UnitPlace> units;
   };
-  std::map<UnitBytes, Made> gradients_;   // cleared, and not yet added
-  std::map<UnitBytes, UnitPlace> values_; // gathered
+  std::map<UnitBytes, Made> gradients_;           // cleared, and not yet summed up
+  std::map<UnitBytes, std::set<UnitPlace>> sums_; // not yet added; the units that they may be of
+  std::map<UnitBytes, UnitPlace> values_;         // gathered
   Used used_;
 };
 

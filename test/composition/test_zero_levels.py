@@ -108,13 +108,16 @@ def test_instances_that_share_the_update_out(session):
         assert found["reduce_scatter", ("dpi",)] == units(plan, stage) and len(found) == 4, found
 
 
-# Values of the next instance are gathered while one computes, in a second memory: no bit changes.
-def test_values_that_are_gathered_ahead(session):
+# Values of the next instance are gathered, and gradients of the one before summed up, while one computes: in a second memory, and no bit
+# changes.
+def test_what_overlaps_the_layers(session):
     for config, layout in session.some(((GPT2, "--dp 4 --mbs 1"), (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --vpp 2 --dp 2 --schedule interleaved"),
                                         (QWEN3, "--cp 2 --dp 2 --tp 2 --sp"), (QWEN3_MOE, "--dp 4 --ep 2 --mbs 1"), (LLAMA, "--pp 2 --dp 2 --schedule zb-h1"),
                                         (LLAMA | {"num_hidden_layers": 4}, "--dp 2 --freeze layers:0-1"), (LLAMA, "--dp 2 --no-reshard-after-forward"))):
-        runs = [session.train(config, f"{layout} --zero 3 --{no}overlap-param-gather") for no in ("no-", "")]
-        assert_same_bits(*runs, layout)
+        runs = [session.train(config, f"{layout} --zero 3 --{values}overlap-param-gather --{sums}overlap-grad-reduce")
+                for values, sums in (("no-", "no-"), ("", "no-"), ("no-", ""), ("", ""))]
+        for run in runs[1:]:
+            assert_same_bits(runs[0], run, layout)
     plan = session.plan(LLAMA, "--dp 2 --zero 3 --overlap-param-gather", 8)
     for chunk in plan["stages"][0]["chunks"]:
         if chunk["task"] not in ("forward", "backward"):
@@ -123,6 +126,13 @@ def test_values_that_are_gathered_ahead(session):
         assert kinds[0] and not kinds[-1] and chunk["calls"], kinds
         first = kinds.index(False)
         assert any(kinds[1:first]), "the second instance's values come before the first computes"
+    assert_same_bits(*(session.train(LLAMA, f"--dp 2 --pp 2 --zero 2 --{no}overlap-grad-reduce") for no in ("no-", "")), "level 2")
+    plan = session.plan(LLAMA, "--dp 2 --zero 2 --overlap-grad-reduce", 8)
+    backward = next(chunk for chunk in plan["stages"][0]["chunks"] if chunk["task"] == "backward")
+    names = [plan["programs"][call["program"]]["name"] for call, _ in plan_lists.runs(backward["calls"], backward.get("repeats", []))]
+    kinds = ["sum" if ".sum." in name else "add" if ".unit." in name else "clear" if ".clear." in name else "layer" for name in names]
+    first = kinds.index("sum")
+    assert "layer" in kinds[first:kinds.index("add")], "a layer computes between a sum and its addition"
 
 
 def is_gather(plan, call):

@@ -92,24 +92,26 @@ def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
 def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
   let summary = "Functions that run around each call that uses a unit of a bucket: ZeRO-2 and 3";
   let description = [{
-    Before a call that makes gradients of the unit `clear` zeroes its gradient, behind it `accumulate` reduces it over the
-    data axes and adds it to the rank's slice; of frozen parameters there are neither. Where ranks keep slices of the
+    Before a call that makes gradients of the unit `clear` zeroes its gradient, behind it `sum` reduces it over the
+    data axes and `accumulate` adds the sum to the rank's slice; of frozen parameters there is none of these. Where ranks keep slices of the
     values too (ZeRO-3), `gather` makes the unit's values of them before each call that reads some.
 
-        mg.unit bucket 3 clear @gradients.clear.0.3 accumulate @gradients.unit.0.3 gather @gradients.gather.0.3
+        mg.unit bucket 3 clear @gradients.clear.0.3 sum @gradients.sum.0.3 accumulate @gradients.unit.0.3
+          gather @gradients.gather.0.3
 
     The form of all is proved with that of the step (step_c7, compiler/step/VerifyStepForm.h).
   }];
   let arguments = (ins I64Attr:$bucket, OptionalAttr<FlatSymbolRefAttr>:$clear,
+                       OptionalAttr<FlatSymbolRefAttr>:$sum,
                        OptionalAttr<FlatSymbolRefAttr>:$accumulate, OptionalAttr<FlatSymbolRefAttr>:$gather);
   let assemblyFormat = [{
-    `bucket` $bucket (`clear` $clear^ `accumulate` $accumulate)? (`gather` $gather^)? attr-dict
+    `bucket` $bucket (`clear` $clear^ `sum` $sum `accumulate` $accumulate)? (`gather` $gather^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The functions that it has.
-    llvm::SmallVector<llvm::StringRef, 3> functions() {
-      llvm::SmallVector<llvm::StringRef, 3> all;
-      for (std::optional<llvm::StringRef> function : {getClear(), getAccumulate(), getGather()})
+    llvm::SmallVector<llvm::StringRef, 4> functions() {
+      llvm::SmallVector<llvm::StringRef, 4> all;
+      for (std::optional<llvm::StringRef> function : {getClear(), getSum(), getAccumulate(), getGather()})
         if (function)
           all.push_back(*function);
       return all;

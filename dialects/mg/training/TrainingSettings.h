@@ -24,6 +24,7 @@ struct TrainingSettings {
   int64_t zero = 0;
   bool shardsOuter = false;         // instances of the optimizer share out what the update needs
   bool reshardsAfterForward = true; // where values are sliced: they are gathered again for the backward
+  bool overlapsGradReduce = false;  // gradients of units are summed up while the next instance computes
   bool overlapsParamGather = false; // values of the next instance are gathered while one computes
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
@@ -71,6 +72,7 @@ constexpr auto trainingFields() {
       std::pair("virtual_stages", &T::virtualStages), std::pair("chunks_in_v", &T::chunksInV),
       std::pair("split_backward", &T::splitBackward), std::pair("zero", &T::zero),
       std::pair("shards_outer", &T::shardsOuter), std::pair("reshards_after_forward", &T::reshardsAfterForward),
+      std::pair("overlaps_grad_reduce", &T::overlapsGradReduce),
       std::pair("overlaps_param_gather", &T::overlapsParamGather), std::pair("optimizer", &T::optimizer),
       std::pair("bucket_elements", &T::bucketElements), std::pair("loss_tile", &T::lossTile),
       std::pair("sequence_parallel", &T::sequenceParallel), std::pair("dtype", &T::dtype),

@@ -270,23 +270,25 @@ TEST(Plan, StatesThatAStepBindsAreListed) {
 }
 
 // One stage with a bucket of two units, of instances 0 and 1, each a parameter of 16 elements, and a chunk that makes their gradients:
-// cleared, made, added, the last instance first. The gradient is at 0, slices at 64 and 128.
+// cleared, made, summed up, added, the last instance first. The gradient is at 0, its sum at 320, slices at 64 and 128.
 plan::Plan planOfUnits() {
   using plan::StateRole, plan::DType;
-  enum { kClear, kBlock, kAdd };
+  enum { kClear, kBlock, kSum, kAdd };
   plan::Plan plan;
   plan.zero = 2;
   plan.mesh.axes = {{"dp", 1, plan::AxisRole::data}};
   plan.programs = {{.name = "clear", .segments = {"gradient"}, .segmentBytes = {64}},
                    {.name = "block", .segments = {"x", "gradient"}, .segmentBytes = {64, 64}},
-                   {.name = "add", .segments = {"gradient", "slice"}, .segmentBytes = {64, 64}}};
+                   {.name = "sum", .segments = {"gradient", "sum"}, .segmentBytes = {64, 64}},
+                   {.name = "add", .segments = {"sum", "slice"}, .segmentBytes = {64, 64}}};
   plan::StagePlan &stage = plan.stages.emplace_back();
-  stage.bytes = 320;
-  stage.regions = {{"units", 0, 64}, {"gradients", 64, 128}, {"parameters", 192, 128}};
+  stage.bytes = 384;
+  stage.regions = {{"units", 0, 64}, {"gradients", 64, 128}, {"parameters", 192, 128}, {"units", 320, 64}};
   stage.rings = {{.name = "x", .bytes = 64}};
   stage.buckets = {{.name = "layers", .elements = 32, .units = 2, .dataAxes = {"dp"}, .shardAxes = {"dp"}}};
   stage.buckets[0].states = {{"value", StateRole::value, DType::f32, false, 192},
                              {"unit_gradient", StateRole::unitGradient, DType::f32, false, 0},
+                             {"unit_sum", StateRole::unitSum, DType::f32, true, 320},
                              {"gradient_slice", StateRole::gradientSlice, DType::f32, true, 64}};
   plan::Parameter &w = plan.parameters.emplace_back();
   w.name = w.tensor = "h.{}.w";
@@ -298,7 +300,8 @@ plan::Plan planOfUnits() {
   for (int64_t layer : {1, 0}) {
     chunk.calls.push_back({kClear, layer, 0, {{-1, 0}}});
     chunk.calls.push_back({kBlock, layer, 0, {{0, 0}, {-1, 0}}});
-    chunk.calls.push_back({kAdd, layer, 0, {{-1, 0}, {-1, 64 + 64 * layer}}});
+    chunk.calls.push_back({kSum, layer, 0, {{-1, 0}, {-1, 320}}});
+    chunk.calls.push_back({kAdd, layer, 0, {{-1, 320}, {-1, 64 + 64 * layer}}});
   }
   return plan;
 }
@@ -311,7 +314,7 @@ std::string found(const plan::Plan &plan) {
   return std::string(problems.status().message());
 }
 
-TEST(Plan, UnitsAreClearedMadeAndAdded) {
+TEST(Plan, UnitsAreClearedMadeSummedUpAndAdded) {
   const auto refuses = [&](auto &&edit, const char *message) {
     plan::Plan plan = planOfUnits();
     edit(plan.stages[0].chunks[0].calls);
@@ -323,24 +326,34 @@ TEST(Plan, UnitsAreClearedMadeAndAdded) {
           "the call of 'block' for instance 1 binds bytes [0, 64), which are neither values of a unit that was "
           "gathered for "
           "its instance nor a gradient of one that was cleared for it");
-  refuses(
-      [](Calls &calls) { calls.erase(calls.begin() + 1); },
-      "the call of 'add' for instance 1 adds to the slice of unit 1 of bucket layers what is not this unit's gradient");
+  refuses([](Calls &calls) { calls.erase(calls.begin() + 1); },
+          "the call of 'sum' for instance 1 sums up to bytes [320, 384) what is no gradient of a unit whose sum is "
+          "there");
   refuses([](Calls &calls) { calls.erase(calls.begin() + 2); },
-          "the call of 'clear' for instance 0 clears a gradient over the gradient at 0 before it was added to a slice");
-  refuses([](Calls &calls) { calls.pop_back(); }, "ends with the gradient at 0 that no call has added to a slice");
+          "the call of 'add' for instance 1 adds to the slice of unit 1 of bucket layers what is not the sum of this "
+          "unit's gradients");
+  refuses([](Calls &calls) { calls.erase(calls.begin() + 2, calls.begin() + 4); },
+          "the call of 'clear' for instance 0 clears a gradient over the gradient at 0 before it was summed up");
+  refuses([](Calls &calls) { calls.erase(calls.begin() + 3); },
+          "the call of 'sum' for instance 0 sums up a gradient over the sum at 320 before it was added to a slice");
+  refuses([](Calls &calls) { calls.pop_back(); }, "ends with the sum at 320 that no call has added to a slice");
+  refuses([](Calls &calls) { calls.erase(calls.end() - 2, calls.end()); },
+          "ends with the gradient at 0 that no call has summed up");
+  refuses([](Calls &calls) { calls[2].segments[1].offset = 0; }, "the call of 'sum' for instance 1 sums up");
+  refuses([](Calls &calls) { calls[3].segments[0].offset = 0; }, "adds to the slice of unit 1 of bucket layers");
   refuses([](Calls &calls) { calls[1].instance = 2; }, "the call of 'block' for instance 2 binds bytes [0, 64)");
-  refuses([](Calls &calls) { calls[2].segments[1].offset = 64; }, "adds to the slice of unit 0 of bucket layers");
+  refuses([](Calls &calls) { calls[3].segments[1].offset = 64; }, "adds to the slice of unit 0 of bucket layers");
   refuses([](Calls &calls) { calls.insert(calls.begin() + 2, calls[1]); }, "the call of 'block' for instance 1 binds");
-  refuses([](Calls &calls) { calls.insert(calls.begin() + 3, calls[2]); }, "the call of 'add' for instance 1 adds");
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 3, calls[2]); }, "the call of 'sum' for instance 1 sums up");
+  refuses([](Calls &calls) { calls.insert(calls.begin() + 4, calls[3]); }, "the call of 'add' for instance 1 adds");
   refuses([](Calls &calls) { std::swap(calls[0], calls[1]); }, "the call of 'block' for instance 1 binds");
   plan::Plan none = planOfUnits();
-  none.stages[0].chunks[0].calls.resize(3);
+  none.stages[0].chunks[0].calls.resize(4);
   EXPECT_NE(found(none).find("no call adds a gradient to the slice of unit 0 of bucket layers"), std::string::npos)
       << found(none);
   plan::Plan both = planOfUnits();
-  both.programs[2].segments.push_back("other"), both.programs[2].segmentBytes.push_back(64);
-  both.stages[0].chunks[0].calls[2].segments.push_back({-1, 64});
+  both.programs[3].segments.push_back("other"), both.programs[3].segmentBytes.push_back(64);
+  both.stages[0].chunks[0].calls[3].segments.push_back({-1, 64});
   EXPECT_NE(found(both).find("the call of 'add' for instance 1 adds to the slice of unit"), std::string::npos)
       << found(both);
   plan::Plan half = planOfUnits();

@@ -443,8 +443,9 @@ Plan makeUnitPlan() {
   for (StagePlan &stage : plan.stages) {
     stateNamed(stage.buckets[0], "gradient") = {"unit_gradient", StateRole::unitGradient, DType::f32, false,
                                                 stage.bytes};
-    stage.regions.push_back({"units", stage.bytes, 128});
-    stage.bytes += 128;
+    stage.buckets[0].states.push_back({"unit_sum", StateRole::unitSum, DType::f32, true, stage.bytes + 128});
+    stage.regions.push_back({"units", stage.bytes, 192});
+    stage.bytes += 192;
   }
   return plan;
 }
@@ -468,6 +469,10 @@ const Broken kUnits[] = {
      "stages[0].buckets[0]: has 1 states of the role unitGradient; expected 0"},
     {"NoGradient", 0, 0, [](Bucket &bucket) { removeState(bucket, "unit_gradient"); },
      ": has 0 states of the role unitGradient; expected 1"},
+    {"NoSum", 0, 0, [](Bucket &bucket) { removeState(bucket, "unit_sum"); },
+     ": has 0 states of the role unitSum; expected 1"},
+    {"WholeSum", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "unit_sum").sliced = false; },
+     ": 'unit_sum' is f32; expected f32 in slices"},
     {"WholeGradient", 0, 0,
      [](Bucket &bucket) { bucket.states.push_back({"gradient", StateRole::gradient, DType::f32, false, 256}); },
      ": has 1 states of the role gradient; expected 0"},
