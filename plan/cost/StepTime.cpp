@@ -4,6 +4,7 @@
 #include "plan/cost/ModelFlops.h"
 #include "plan/cost/PlanOrders.h"
 #include "plan/cost/PlanWalk.h"
+#include "plan/cost/UnitTime.h"
 
 #include <algorithm>
 #include <map>
@@ -26,7 +27,7 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   for (const StagePlan &stage : plan.stages) {
     times.emplace_back();
     for (const Chunk &chunk : stage.chunks)
-      times.back().push_back(secondsOf(chunk, programs));
+      (times.back().emplace_back(secondsOf(chunk, programs))) += hiddenUnits(plan, stage, chunk, programs);
   }
   return times;
 }
@@ -104,16 +105,18 @@ struct StageWork {
   double busy() const { return layers.seconds() + step.seconds(); }
 };
 
-StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks,
+StageWork workOf(const Plan &plan, const StagePlan &stage, const std::vector<ProgramTime> &chunks,
                  const std::vector<ProgramTime> &programs, const ChunkPairs &pairs) {
   const std::vector<int64_t> runs = runsOfChunks(stage);
   StageWork work;
   for (size_t i = 0; i < stage.chunks.size(); ++i)
-    if (isPerMicrobatch(stage.chunks[i].task))
+    if (isPerMicrobatch(stage.chunks[i].task)) {
+      work.units += hiddenUnits(plan, stage, stage.chunks[i], programs) * double(runs[i]);
       forEachCall(stage.chunks[i], [&](const plan::Call &call, int64_t times) {
         if (isOfUnit(stage, call))
           work.units += programs[call.program] * double(times * runs[i]);
       });
+    }
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Task task = stage.chunks[i].task;
     ProgramTime &sum = isPerMicrobatch(task) ? work.layers : task == Task::gradients ? work.gradients : work.step;
@@ -151,7 +154,8 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.optimizer += share * (work.step.compute() + work.units.compute());
   cost.hiddenExchanges += share * hidden;
   cost.hiddenLayers += share * (total(layers.hidden) - hidden);
-  cost.hiddenGradients += share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
+  cost.hiddenGradients += share * (total(work.step.hidden) + total(work.units.hidden) + work.gradients.seconds() +
+                                   total(work.gradients.hidden));
 }
 
 // --- Waiting ----------------------------------------------------------------------------------------
@@ -223,7 +227,7 @@ StepCost predict(const Plan &plan, const Machine &machine) {
   const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const StageWork work = workOf(plan.stages[stage], times[stage], programs, pairs[stage]);
+    const StageWork work = workOf(plan, plan.stages[stage], times[stage], programs, pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
