@@ -108,8 +108,10 @@ LogicalResult verifyStepBuckets(ModuleOp module, const Blocks &blocks, ArrayRef<
   Buckets buckets(module);
   for (StageOp stage : stages) {
     for (BucketOp bucket : stage.all<BucketOp>()) {
-      if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
-        return bucket.emitOpError("split, reduce and data are lists of axes' names");
+      if (!llvm::all_of(
+              ArrayRef({bucket.getSplit(), bucket.getReduce(), bucket.getData(), bucket.getShard(), bucket.getOuter()}),
+              areNames))
+        return bucket.emitOpError("split, reduce, data, shard and outer are lists of axes' names");
       if (const int64_t unit = BucketTypes::unitOf(bucket, mesh), elements = bucket.getElements();
           elements <= 0 || elements % unit != 0)
         return bucket.emitOpError() << "has " << elements << " elements; expected a multiple of " << unit

@@ -548,7 +548,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.contextTypes.reset(), options.contextOrder.reset(), options.contextHierarchy.reset();
     options.resetPositionIds.reset(), options.resetAttentionMask.reset();
   }
-  if (near.zero == 0 || near.dp % asked.instances.value_or(1) != 0)
+  if (near.zero == 0 || near.dp % std::max<int64_t>(asked.instances.value_or(1), 1) != 0 ||
+      asked.instances.value_or(1) < 1)
     options.instances.reset();
   if (near.zero != 3)
     options.outerSharding.reset();

@@ -173,9 +173,9 @@ void LayoutResolver::resolveInstances() {
   if (given(&LayoutOptions::zero).value_or(0) == 0 && layout.instances > 1) {
     problems.add("{} {} with --zero 0: every data rank has all of the optimizer's state", flag, layout.instances);
     problems.hint("possible --zero with it: 1, 2, 3");
-  } else if (layout.dp % layout.instances == 0) {
+  } else if (layout.instances > 0 && layout.dp % layout.instances == 0) {
     return;
-  } else {
+  } else if (layout.instances > 0) { // number() has refused others
     problems.add("{} {} does not divide dp = {} into groups of equal size", flag, layout.instances, layout.dp);
     problems.hint("possible {} with this dp: {}", flag, listOf(divisorsOf(layout.dp, layout.dp)));
   }
@@ -184,7 +184,7 @@ void LayoutResolver::resolveInstances() {
 
 // Megatron-LM shares the optimizer's state out over instances of full sharding alone.
 void LayoutResolver::resolveOuterSharding() {
-  if (given(&LayoutOptions::outerSharding) != kShardsOuter)
+  if (!given(&LayoutOptions::outerSharding) || word(&LayoutOptions::outerSharding) != kShardsOuter)
     return;
   const std::string &flag = flagOf(&LayoutOptions::outerSharding);
   if (const int64_t level = given(&LayoutOptions::zero).value_or(0); level != 3) {

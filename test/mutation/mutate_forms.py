@@ -60,7 +60,7 @@ def defined(line):
 
 def axes_mutants(line, axes):
     """Mutants of `split = [..]` and the like: another one, one less, one twice, one more."""
-    for found in re.finditer(r'(split =|reduce =|data =|shard =) \[([^\]]*)\]', line):
+    for found in re.finditer(r'(split =|reduce =|data =|shard =|outer =) \[([^\]]*)\]', line):
         names = [name.strip('"') for name in split(found[2])]
         lists = [[axis] for axis in axes] + [names[:i] + names[i + 1:] for i in range(len(names))]
         lists += [names + [axis] for axis in axes] + [names[::-1], [*names, *names[:1]]]

@@ -418,6 +418,26 @@ TEST(LayoutViolation, ContextNear) {
 } // namespace
 
 // Scripts that try many layouts ask for these everywhere: said, not refused.
+TEST(LayoutInstances, AreEqualGroupsOfDataRanks) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 1, .instances = 2}), "");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 1, .instances = 3}),
+            "config.json: --num-distributed-optimizer-instances 3 does not divide dp = 4 into groups of equal size\n"
+            "  possible --num-distributed-optimizer-instances with this dp: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .instances = 2}),
+            "config.json: --num-distributed-optimizer-instances 2 with --zero 0: every data rank has all of the "
+            "optimizer's state\n  possible --zero with it: 1, 2, 3");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 1, .instances = 0}),
+            "config.json: --num-distributed-optimizer-instances 0 is not from 1 to 65536");
+}
+
+TEST(LayoutInstances, ShareOutTheUpdateOfFullSharding) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 3, .instances = 2, .outerSharding = "optim"}), "");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 2, .instances = 2, .outerSharding = "optim"}),
+            "config.json: --outer-dp-sharding-strategy optim with --zero 2: it is of values that are in slices, with "
+            "--zero 3\n  possible: --zero 3 with it, or --outer-dp-sharding-strategy no_shard");
+  EXPECT_NE(errorOf(tinyGpt2(), {.dp = 4, .zero = 3, .instances = 2, .outerSharding = "full"}), "");
+}
+
 TEST(Layout, whatDoesNothingIsSaid) {
   const auto warnings = [](const LayoutOptions &flags, const LayoutOptions &defaults = {},
                            const std::string &family = "llama") {
@@ -430,6 +450,11 @@ TEST(Layout, whatDoesNothingIsSaid) {
   EXPECT_EQ(warnings({.sp = true}), "--sp does nothing here\n");
   EXPECT_EQ(warnings({.zero = 1}), "--zero does nothing here\n");
   EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
+  EXPECT_EQ(warnings({.dp = 2, .zero = 1, .overlapParamGather = true}), "--overlap-param-gather does nothing here\n");
+  EXPECT_EQ(warnings({.dp = 2, .zero = 3, .instances = 2}),
+            "--num-distributed-optimizer-instances does nothing here\n");
+  EXPECT_EQ(warnings({.dp = 2, .zero = 3, .outerSharding = "optim"}),
+            "--outer-dp-sharding-strategy does nothing here\n");
   EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
   EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
   EXPECT_EQ(warnings({.dispatcher = "alltoall"}, {}, "mixtral"), "--moe-token-dispatcher-type does nothing here\n");
