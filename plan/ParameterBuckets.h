@@ -151,7 +151,7 @@ struct Bucket {
   Axes splitAxes;
   // The pending axes that are no data axes: gradients are all-reduced over them before dataAxes.
   Axes reduceAxes;
-  // The data axes along which ranks have the same parameters: gradients are all-reduced (ZeRO-0) or reduce-scattered over them, at the
+  // The data axes along which ranks have the same parameters: gradients are all-reduced (ZeRO-0), or reduce-scattered over shardAxes, at the
   // end of a step (ZeRO-1) or in each microbatch (ZeRO-2).
   Axes dataAxes;
   // ZeRO-1: those of dataAxes whose ranks share out what is kept for the update; between the others, the instances of the distributed

@@ -17,8 +17,11 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
   const bool oneReplica = layout.replicas() == 1;
   add(asked.instances.value_or(1) == layout.dp && layout.dp > 1 && layout.cp == 1, &LayoutOptions::instances,
       "each data rank is an instance by itself, so nothing is shared out");
-  add(asked.outerSharding == kShardsOuter && layout.zero == 3 && layout.instances == 1, &LayoutOptions::outerSharding,
-      "there is one instance of the optimizer, over all data ranks");
+  const bool hasUnits = layout.zero > 1 && layout.dp / layout.instances * layout.cp > 1; // (experts may have none)
+  const std::string whole = "no instance has several data ranks, so nothing is shared out";
+  add(asked.outerSharding == kShardsOuter && layout.zero == 3 && (layout.instances == 1 || !hasUnits),
+      &LayoutOptions::outerSharding,
+      layout.instances == 1 ? "there is one instance of the optimizer, over all data ranks" : whole);
   add(asked.reshard.has_value() && (layout.zero < 3 || oneReplica), &LayoutOptions::reshard,
       layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole");
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");
@@ -26,11 +29,16 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
-  add(asked.overlapParamGather.value_or(false) && (layout.zero < 3 || oneReplica), &LayoutOptions::overlapParamGather,
-      oneReplica ? "dp * cp is 1, so values are whole"
-                 : fmt::format("with --zero {} values are gathered once a step, behind the update", layout.zero));
+  add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1 && !hasUnits,
+      &LayoutOptions::overlapGradReduce, whole);
+  add(asked.overlapParamGather.value_or(false) && (layout.zero < 3 || !hasUnits), &LayoutOptions::overlapParamGather,
+      oneReplica         ? "dp * cp is 1, so values are whole"
+      : layout.zero == 0 ? "without --zero every rank has whole values"
+      : layout.zero < 3  ? fmt::format("with --zero {} values are gathered once a step, behind the update", layout.zero)
+                         : whole);
   add(asked.bucketSize && !oneReplica && layout.zero > 1, &LayoutOptions::bucketSize,
-      fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch, behind it", layout.zero));
+      hasUnits ? fmt::format("with --zero {} the gradients of each layer are reduced in each microbatch", layout.zero)
+               : whole);
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.contextHierarchy && hierarchyOf(layout).empty(), &LayoutOptions::contextHierarchy,

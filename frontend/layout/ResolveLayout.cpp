@@ -97,6 +97,7 @@ private:
   }
 
   void resolveMesh();
+  int64_t zeroAsked() const { return (flags.zero ? flags.zero : defaults.zero).value_or(0); }
   void resolveInstances();
   void resolveOuterSharding();
   void resolveExperts();
@@ -171,7 +172,7 @@ void LayoutResolver::resolveInstances() {
     return;
   layout.instances = number(&LayoutOptions::instances);
   const std::string &flag = flagOf(&LayoutOptions::instances);
-  if (given(&LayoutOptions::zero).value_or(0) == 0 && layout.instances > 1) {
+  if (zeroAsked() == 0 && layout.instances > 1) {
     problems.add("{} {} with --zero 0: every data rank has all of the optimizer's state", flag, layout.instances);
     problems.hint("possible --zero with it: 1, 2, 3");
   } else if (layout.instances > 0 && layout.dp % layout.instances == 0) {
@@ -185,10 +186,10 @@ void LayoutResolver::resolveInstances() {
 
 // Megatron-LM shares the optimizer's state out over instances of full sharding alone.
 void LayoutResolver::resolveOuterSharding() {
-  if (!given(&LayoutOptions::outerSharding) || word(&LayoutOptions::outerSharding) != kShardsOuter)
+  if ((!flags.outerSharding && !defaults.outerSharding) || word(&LayoutOptions::outerSharding) != kShardsOuter)
     return;
   const std::string &flag = flagOf(&LayoutOptions::outerSharding);
-  if (const int64_t level = given(&LayoutOptions::zero).value_or(0); level != 3) {
+  if (const int64_t level = zeroAsked(); level != 3) {
     problems.add("{} {} with --zero {}: it is of values that are in slices, with --zero 3", flag, kShardsOuter, level);
     problems.hint("possible: --zero 3 with it, or {} no_shard", flag);
     return;

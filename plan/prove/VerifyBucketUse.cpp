@@ -146,12 +146,24 @@ const Axes &axesOfCollective(const TypedBuffer &buffer, bool isOfSlices) {
   return isOuter ? bucket.outerAxes : bucket.shardAxes;
 }
 
+// The axes over which the gradients of a bucket are all-reduced at the end of a step: those along which ranks have parts of the sum that
+// they neither share out nor have summed up before.
+std::set<std::string> axesOfSums(const Bucket &bucket) {
+  std::set<std::string> axes(bucket.dataAxes.begin(), bucket.dataAxes.end());
+  for (const Axes *sharedOut : {&bucket.shardAxes, &bucket.outerAxes})
+    for (const std::string &axis : *sharedOut)
+      axes.erase(axis);
+  axes.insert(bucket.reduceAxes.begin(), bucket.reduceAxes.end());
+  return axes;
+}
+
 // A collective takes a bucket's numbers for what they are: sums of f32 taken for bf16 are right only for small counts. What gathers slices
 // or makes them does so in the order of the ranks that have them.
 void checkCollectives(const Plan &plan, int64_t index, const Units &units, Problems &problems) {
   const StagePlan &stage = plan.stages[index];
   const std::vector<TypedBuffer> ofStates = buffersOf(plan, stage);
   std::vector<TypedBuffer> buffers; // buffers that a call may work on
+  std::map<const Bucket *, std::set<std::string>> summed;
   const auto check = [&](const Chunk &chunk, const Program &program, size_t i, const Collective &collective,
                          int64_t offset, bool isSource) {
     for (const TypedBuffer &buffer : buffers) {
@@ -160,6 +172,16 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
       if (buffer.state->type != collective.type)
         problems.add("stage {} chunk {}: '{}' takes {} for {}, expected {}", index, chunk.name(),
                      program.instructions[i].label, buffer.name, nameOf(collective.type), nameOf(buffer.state->type));
+      if (collective.kind == Collective::Kind::allReduce && isGradient(buffer.state->role)) {
+        const std::set<std::string> expected = axesOfSums(*buffer.bucket);
+        for (const std::string &axis : primitiveAxes(plan.mesh, collective.axes)) {
+          summed[buffer.bucket].insert(axis);
+          if (!expected.contains(axis))
+            problems.add("stage {} chunk {}: '{}' sums {} over [{}], expected some of [{}]", index, chunk.name(),
+                         program.instructions[i].label, buffer.name, fmt::join(collective.axes, ", "),
+                         fmt::join(expected, ", "));
+        }
+      }
       const bool gathers = collective.kind == Collective::Kind::allGather;
       if (!gathers && collective.kind != Collective::Kind::reduceScatter)
         continue;
@@ -187,6 +209,10 @@ void checkCollectives(const Plan &plan, int64_t index, const Units &units, Probl
                     &operand == &program.instructions[i].operands.front());
     }
   }
+  for (const Bucket &bucket : stage.buckets)
+    if (const std::set<std::string> expected = axesOfSums(bucket); !bucket.isFrozen() && summed[&bucket] != expected)
+      problems.add("stage {} bucket {}: gradients are summed at the end of a step over [{}], expected [{}]", index,
+                   bucket.name, fmt::join(summed[&bucket], ", "), fmt::join(expected, ", "));
 }
 
 // --- Parameters --------------------------------------------------------------------------------------------

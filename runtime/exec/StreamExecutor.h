@@ -12,8 +12,8 @@
 // while its host waits. Work that a stream waits for has been enqueued before, on whichever rank, so streams never wait in a
 // circle. All streams begin behind the compute stream and end before it ends: a step can be captured as a graph.
 //
-// On the host to enqueue is to do: the rank's thread is the compute stream, and a thread of its own each of gradients and
-// layers (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
+// On the host to enqueue is to do: the rank's thread is the compute stream, and a thread of its own each of gradients,
+// layers and units (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
 // the communicator moves when both ends have come.
 //
 // On a device a pair of runs (plan::ScheduleStep) shares the compute stream in alternating turns (plan/PairTurns.h), so

@@ -136,6 +136,8 @@ FAULTS = [
     Fault("unit-uncleared", "a unit's gradient may be cleared before it is summed up", "plan/prove/VerifyUnits.cpp",
           'if (meet(other, whole))\n        report("{} over the gradient', 'if (false)\n        report("{} over the gradient',
           "unit/proof_test"),
+    Fault("sums-between-instances", "the sum of gradients between instances of the optimizer may be left out",
+          "plan/prove/VerifyBucketUse.cpp", "!bucket.isFrozen() && summed[&bucket] != expected", "false", "unit/proof_test"),
     Fault("sum-overwritten", "the sum of a unit may be overwritten before it is added", "plan/prove/VerifyUnits.cpp",
           'if (meet(other, whole))\n        report("{} over the sum', 'if (false)\n        report("{} over the sum', "unit/proof_test"),
     Fault("one-memory", "values that are gathered ahead come over those that a layer reads", "compiler/assemble/StageMemory.h",

@@ -356,6 +356,13 @@ TEST(Plan, UnitsAreClearedMadeSummedUpAndAdded) {
   both.stages[0].chunks[0].calls[3].segments.push_back({-1, 64});
   EXPECT_NE(found(both).find("the call of 'add' for instance 1 adds to the slice of unit"), std::string::npos)
       << found(both);
+  plan::Plan unsummed = planOfUnits();
+  unsummed.mesh.axes.push_back({"tp", 2, plan::AxisRole::tensor});
+  unsummed.stages[0].buckets[0].reduceAxes = {"tp"};
+  EXPECT_NE(found(unsummed).find("stage 0 bucket layers: gradients are summed at the end of a step over [], expected "
+                                 "[tp]"),
+            std::string::npos)
+      << found(unsummed);
   plan::Plan half = planOfUnits();
   half.programs[0].segmentBytes = {32};
   EXPECT_NE(found(half).find("clears what is not the gradient of one unit"), std::string::npos) << found(half);
