@@ -74,13 +74,21 @@ struct Parameter {
   bool operator==(const Parameter &) const = default;
 };
 
-// The meaning of a flat buffer of a bucket. gradient: the blocks add to it. gradientSlice: the rank's slice of the complete gradient, of a
-// sharded bucket. master: f32, the values are rounded from it. optimizer: what the update rule keeps from step to step.
-// gradientOfUpdate: the rank's slice of the complete one where what the update needs is cut further than gradientSlice.
-// unitGradient: the gradient of one unit at a time (ZeRO-2): blocks add to it, then its sum over shardAxes, unitSum, is added to gradientSlice.
-// unitValue: the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before each call that reads them. There
-// may be two: where two runs are paired the second is the forward's, and where values are gathered ahead calls use them in turn. gatheredValue: likewise, of all units at once: gathered before each
-// forward call that reads them, and read by the microbatch's backward too.
+// The meaning of a flat buffer of a bucket.
+//   gradient          the blocks add to it
+//   gradientSlice     of a sharded bucket: the rank's slice of the gradient, complete after the step's reduction; with units f32, and
+//                     microbatches add to it
+//   gradientOfUpdate  the rank's part of the complete gradient, where what the update needs is cut further than gradientSlice
+//   master            f32, the values are rounded from it
+//   optimizer         what the update rule keeps from step to step
+//   unitGradient      the gradient of one unit at a time (ZeRO-2): blocks add to it. There may be two, which calls use in turn, so that
+//                     one is summed up while blocks add to the other
+//   unitSum           its sum over shardAxes, before it is added to gradientSlice
+//   unitValue         the values of one unit at a time (ZeRO-3): gathered from the slices of `value` before a call reads them. There
+//                     may be two: where two runs are paired the second is the forward's; where values are gathered ahead calls use
+//                     them in turn
+//   gatheredValue     likewise, of all units at once: gathered before each forward call that reads them, and read by the
+//                     microbatch's backward too
 enum class StateRole {
   value,
   gradient,
@@ -184,6 +192,8 @@ struct Bucket {
     const bool isPendingOverData = hasUnitGradients() ? dataAxes != shardAxes : !dataAxes.empty();
     return !isFrozen() && (!reduceAxes.empty() || isPendingOverData || !tiedStages.empty());
   }
+  // Axes along which states of the update are in slices: shardAxes, then outerAxes.
+  Axes axesOfUpdate() const;
   // Axes along which ranks have slices of the state, the first by the largest; empty: each has all of it.
   Axes axesOf(const State &state) const;
   // Elements that a rank has of the state; `ranks` share the slices.

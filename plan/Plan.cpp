@@ -79,11 +79,14 @@ int64_t Bucket::elementsOf(const State &state, int64_t ranks) const {
   return (isOfOneUnit(state.role) ? unitElements() : elements) / (state.sliced ? ranks : 1);
 }
 
-Axes Bucket::axesOf(const State &state) const {
-  Axes axes = state.sliced ? shardAxes : Axes();
-  if (state.sliced && isOfUpdate(state.role))
-    axes.insert(axes.end(), outerAxes.begin(), outerAxes.end());
+Axes Bucket::axesOfUpdate() const {
+  Axes axes = shardAxes;
+  axes.insert(axes.end(), outerAxes.begin(), outerAxes.end());
   return axes;
+}
+
+Axes Bucket::axesOf(const State &state) const {
+  return !state.sliced ? Axes() : isOfUpdate(state.role) ? axesOfUpdate() : shardAxes;
 }
 
 const State *Bucket::stateNamed(std::string_view name) const {

@@ -244,6 +244,19 @@ Status compileSmallerBatches(const CompileFlags &flags, const std::vector<int64_
   return Status::ok();
 }
 
+// Runs that are paired overlap each other, and units are gathered and summed up in line.
+void sayWhatPairsLeaveOut(mlir::ModuleOp module, const plan::Plan &plan) {
+  const TrainingSettings &training = trainingOf(module);
+  if (!training.overlapsParamGather && !training.overlapsGradReduce)
+    return;
+  if (std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
+        return std::ranges::any_of(stage.schedule, &plan::ScheduleStep::paired);
+      }))
+    say(stderr, "mgc: {} and {} do nothing here: --schedule {} pairs runs, which overlap each other\n",
+        frontend::optionOf(&frontend::LayoutOptions::overlapParamGather).flag,
+        frontend::optionOf(&frontend::LayoutOptions::overlapGradReduce).flag, plan.schedule);
+}
+
 Status compile(const CompileFlags &flags) {
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
@@ -288,6 +301,7 @@ Status compile(const CompileFlags &flags) {
   if (!flags.tuneThreads.empty())
     options.tune = [&](plan::Plan &plan) { return tuneFor(flags, plan); };
   MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
+  sayWhatPairsLeaveOut(*module, plan);
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);
   MGC_TRY(emitEvaluation(evaluation ? *evaluation : mlir::ModuleOp(), flags, options));

@@ -76,18 +76,19 @@ private:
   void placeResults(Operation *op) {
     if (isView(op) || isa<JoinOp>(op)) // have their places
       return;
-    if (frame_.inPlace.contains(op)) {
-      const Place place = placeOf(op->getOperand(0));
-      places_[op->getResult(0)] = newValue(place.segment, place.offset, place.stride);
-      return;
-    }
     for (Value result : op->getResults())
-      if (const Value whole = frame_.inResults.lookup(result)) {
-        const Place place = placeOf(whole);
-        places_[result] = newValue(place.segment, place.offset, place.stride);
-      } else {
+      if (const Value whole = frame_.inResults.lookup(result))
+        placeLike(result, whole);
+      else if (frame_.inPlace.contains(op))
+        placeLike(result, op->getOperand(0));
+      else
         placeInFrame(result);
-      }
+  }
+
+  // Where another value lies, which is gone by then or not yet there.
+  void placeLike(Value value, Value other) {
+    const Place place = placeOf(other);
+    places_[value] = newValue(place.segment, place.offset, place.stride);
   }
 
   void placeInFrame(Value value) {

@@ -83,14 +83,14 @@ public:
         buckets_(stage.all<BucketOp>()), functions_(functionsOf(stage, chunks)) {}
 
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
-    hasPairs_ = std::ranges::any_of(schedule.steps,
-                                    [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
-    out_.twice = hasPairs_                                 ? StageMemory::Twice::forPairs
+    const bool hasPairs = std::ranges::any_of(
+        schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
+    out_.twice = hasPairs                                  ? StageMemory::Twice::forPairs
                  : trainingOf(module_).overlapsParamGather ? StageMemory::Twice::aheadOfUse
                                                            : StageMemory::Twice::no;
-    out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs_;
+    out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs;
     placeBuckets();
-    if (hasPairs_ && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
+    if (hasPairs && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
           return bucket.has(plan::StateRole::gatheredValue);
         }))
       return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
@@ -148,6 +148,8 @@ private:
           }))
         addRegion(region, [&] { placeStates(region); });
   }
+
+  bool hasPairs() const { return out_.twice == StageMemory::Twice::forPairs; }
 
   // Adds the state of the second memory where calls gather values of the bucket to both.
   std::array<int64_t, 2> addSecondMemory(size_t bucket) {
@@ -242,19 +244,22 @@ private:
   }
 
   // The gradient and the values of one unit of each bucket. Those of buckets that one instance has parameters of lie apart; others
-  // share memory. The second memory for values lies behind the first, and gradients behind both where values are gathered ahead, for
-  // then these are of another instance.
+  // share memory with those of the same kind, and values with gradients too, unless calls use a memory in turn: then two instances are
+  // there at once.
   void placeUnits() {
     const std::vector<SmallVector<Instances, 2>> instances = instancesOfBuckets();
     const auto groupOf = [&](size_t bucket, const plan::State &state) {
       const int64_t number = &state - out_.buckets[bucket].states.data();
-      if (isGradient(state.role) && !out_.sumsBeside)
-        return out_.twice == StageMemory::Twice::aheadOfUse ? 2 : 0;
-      if (isGradient(state.role))
-        return state.role == plan::StateRole::unitSum ? 4 : number == out_.gradientStates[bucket][1] ? 3 : 2;
-      return number == out_.gatheredStates[bucket][1] ? 1 : 0;
+      if (!isGradient(state.role))
+        return number == out_.gatheredStates[bucket][1] ? UnitKind::secondValue : UnitKind::value;
+      if (!out_.sumsBeside)
+        return out_.twice == StageMemory::Twice::aheadOfUse ? UnitKind::gradient : UnitKind::value;
+      return state.role == plan::StateRole::unitSum     ? UnitKind::sum
+             : number == out_.gradientStates[bucket][1] ? UnitKind::secondGradient
+                                                        : UnitKind::gradient;
     };
-    for (const int group : {0, 1, 2, 3, 4}) {
+    for (const UnitKind group :
+         {UnitKind::value, UnitKind::secondValue, UnitKind::gradient, UnitKind::secondGradient, UnitKind::sum}) {
       std::vector<PlacedUnit> placed;
       Checked most = 0;
       for (size_t b = 0; b < out_.buckets.size(); ++b)
@@ -269,6 +274,8 @@ private:
     }
   }
 
+  // One lies behind the other.
+  enum class UnitKind { value, secondValue, gradient, secondGradient, sum };
   struct PlacedUnit {
     size_t bucket;
     Checked begin, end;
@@ -354,7 +361,7 @@ private:
   }
   Checked framesOf(int64_t FunctionFrame::*bytes) {
     const int64_t forward = largestFrame(functions_.forward, bytes), others = largestFrame(functions_.others, bytes);
-    return hasPairs_ ? checkedAdd(forward, others) : Checked(std::max(forward, others));
+    return hasPairs() ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 
   void placeFrames() {
@@ -366,7 +373,7 @@ private:
     out_.flow = take(flow);
     out_.forwardFlow = take(forwardFlow);
     out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
-    if (hasPairs_)
+    if (hasPairs())
       out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);
   }
 
@@ -376,7 +383,6 @@ private:
   const Frames &frames_;
   SmallVector<BucketOp> buckets_;
   const StageFunctions functions_;
-  bool hasPairs_ = false;
   Checked end_ = 0;
   StageMemory out_;
 };

@@ -35,7 +35,7 @@ struct Sharding {
   bool shardsOuter = false; // --outer-dp-sharding-strategy optim
 };
 // Axes of `data` whose ranks have slices of the bucket's states: from level 1 on, of frozen parameters, which have values alone, at 3.
-// Those between instances of the optimizer (plan::kInstanceAxis) are none.
+// Axes between instances of the optimizer (plan::kInstanceAxis) are not among them.
 plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding);
 // Axes of `data` between instances of the optimizer along which what the update needs is shared out again.
 plan::Axes outerAxesOf(const BucketKey &key, const Sharding &sharding);

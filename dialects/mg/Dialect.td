@@ -138,7 +138,8 @@ def Mg_TrainingAttr : Mg_Attr<"Training", "training"> {
       of a schedule that a file gave, `schedule_memory` (a number) of one that is planned and `machine`, the name or
       the description of the machine whose times it is planned by (docs/adding-a-schedule.md)
     - memory and ranks: `zero`: 0, `shards_outer`: false, `reshards_after_forward`: true,
-      `overlaps_grad_reduce`: false (of units), `overlaps_param_gather`: false, `bucket_elements`: 0, `loss_tile`: 0, `sequence_parallel`: false
+      `overlaps_grad_reduce`: false (of units), `overlaps_param_gather`: false, `bucket_elements`: 0, `loss_tile`: 0,
+      `sequence_parallel`: false
     - the update: `optimizer`: "adamw" (plan/Optimizers.h)
     - types: `dtype` of parameters and activations, `gradient_dtype` of parameters' gradients: f32 or bf16, f32 by
       default; `fp32_residual_connection`: false

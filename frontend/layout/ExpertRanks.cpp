@@ -106,6 +106,20 @@ void checkExpertRanks(const ModelDescription &model, const Layout &layout, Probl
   }
   if (fitsRanks(layout))
     return;
+  Layout ofOne = layout;
+  ofOne.instances = 1;
+  if (fitsRanks(ofOne)) {
+    const std::string &flag = optionOf(&LayoutOptions::instances).flag;
+    problems.add("{} {}: its groups of dp = {} data ranks are not cut where those of etp * ep = {} * {} are", flag,
+                 layout.instances, layout.dp, layout.etp, layout.ep);
+    std::vector<int64_t> counts = divisorsOf(layout.dp, layout.dp);
+    std::erase_if(counts, [&](int64_t count) {
+      ofOne.instances = count;
+      return !fitsRanks(ofOne);
+    });
+    problems.hint("possible {} with these experts: {}", flag, listOf(counts));
+    return;
+  }
   problems.add("etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
                "into groups of equal size in either way",
                layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);

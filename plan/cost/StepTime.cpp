@@ -18,8 +18,23 @@ using plan::Task;
 
 namespace {
 
-// [stage][chunk]: of one run.
-using ChunkTimes = std::vector<std::vector<ProgramTime>>;
+// One run of a chunk.
+struct ChunkTime {
+  ProgramTime all;
+  ProgramTime units; // part of it: what gathers units, and clears and sums up their gradients: ZeRO-2 and 3
+};
+using ChunkTimes = std::vector<std::vector<ChunkTime>>; // [stage][chunk]
+
+ChunkTime chunkTime(const Plan &plan, const StagePlan &stage, const Chunk &chunk,
+                    const std::vector<ProgramTime> &programs) {
+  ChunkTime time{secondsOf(chunk, programs), hiddenUnits(plan, stage, chunk, programs)};
+  time.all += time.units;
+  forEachCall(chunk, [&](const plan::Call &call, int64_t runs) {
+    if (isPerMicrobatch(chunk.task) && isOfUnit(stage, call))
+      time.units += programs[call.program] * double(runs);
+  });
+  return time;
+}
 
 ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
@@ -27,7 +42,7 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   for (const StagePlan &stage : plan.stages) {
     times.emplace_back();
     for (const Chunk &chunk : stage.chunks)
-      (times.back().emplace_back(secondsOf(chunk, programs))) += hiddenUnits(plan, stage, chunk, programs);
+      times.back().push_back(chunkTime(plan, stage, chunk, programs));
   }
   return times;
 }
@@ -50,7 +65,7 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTim
     for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
       const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
       const int64_t chunk = task.chunk < 0 ? -1 : shape.globalChunk(int64_t(stage), task.chunk);
-      setCost(costs, chunk, task.kind, times[stage][i].seconds());
+      setCost(costs, chunk, task.kind, times[stage][i].all.seconds());
     }
   const MessageRates messages = messageRates(cluster);
   costs.messageLatency = messages.latency;
@@ -76,7 +91,7 @@ ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const
       const auto [pair, isNew] = pairs.try_emplace({before, step.chunk});
       if (isNew) {
         pair->second.time = secondsOfPair(cluster, plan, chunks[before], chunks[step.chunk]);
-        (pair->second.alone += times[stage][before]) += times[stage][step.chunk];
+        (pair->second.alone += times[stage][before].all) += times[stage][step.chunk].all;
       }
       ++pair->second.runs;
     }
@@ -99,28 +114,20 @@ void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const Chun
 
 struct StageWork {
   ProgramTime layers;    // forward and backward
-  ProgramTime units;     // part of them: what gathers units, and clears and reduces their gradients: ZeRO-2 and 3
+  ProgramTime units;     // part of them: ChunkTime::units
   ProgramTime step;      // begin, reduce, update
   ProgramTime gradients; // on a stream of its own
   double busy() const { return layers.seconds() + step.seconds(); }
 };
 
-StageWork workOf(const Plan &plan, const StagePlan &stage, const std::vector<ProgramTime> &chunks,
-                 const std::vector<ProgramTime> &programs, const ChunkPairs &pairs) {
+StageWork workOf(const StagePlan &stage, const std::vector<ChunkTime> &chunks, const ChunkPairs &pairs) {
   const std::vector<int64_t> runs = runsOfChunks(stage);
   StageWork work;
-  for (size_t i = 0; i < stage.chunks.size(); ++i)
-    if (isPerMicrobatch(stage.chunks[i].task)) {
-      work.units += hiddenUnits(plan, stage, stage.chunks[i], programs) * double(runs[i]);
-      forEachCall(stage.chunks[i], [&](const plan::Call &call, int64_t times) {
-        if (isOfUnit(stage, call))
-          work.units += programs[call.program] * double(times * runs[i]);
-      });
-    }
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Task task = stage.chunks[i].task;
     ProgramTime &sum = isPerMicrobatch(task) ? work.layers : task == Task::gradients ? work.gradients : work.step;
-    sum += chunks[i] * double(runs[i]);
+    sum += chunks[i].all * double(runs[i]);
+    work.units += chunks[i].units * double(runs[i]);
   }
   for (const auto &[ofChunks, pair] : pairs) {
     work.layers += pair.time * pair.runs;
@@ -224,10 +231,9 @@ StepCost predict(const Plan &plan, const Machine &machine) {
   StepCost cost;
   cost.timing = simulate(solution, costs);
   cost.seconds = cost.timing.makespan;
-  const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const StageWork work = workOf(plan, plan.stages[stage], times[stage], programs, pairs[stage]);
+    const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});

@@ -150,9 +150,8 @@ const Axes &axesOfCollective(const TypedBuffer &buffer, bool isOfSlices) {
 // they neither share out nor have summed up before.
 std::set<std::string> axesOfSums(const Bucket &bucket) {
   std::set<std::string> axes(bucket.dataAxes.begin(), bucket.dataAxes.end());
-  for (const Axes *sharedOut : {&bucket.shardAxes, &bucket.outerAxes})
-    for (const std::string &axis : *sharedOut)
-      axes.erase(axis);
+  for (const std::string &axis : bucket.axesOfUpdate())
+    axes.erase(axis);
   axes.insert(bucket.reduceAxes.begin(), bucket.reduceAxes.end());
   return axes;
 }

@@ -304,8 +304,7 @@ bool verifySlices(Checks &checks, const Bucket &bucket, const Place &place) {
                                 "number that divides elements = {}",
                                 bucket.units, bucket.elements))
     return false;
-  Axes axes = bucket.shardAxes;
-  axes.insert(axes.end(), bucket.outerAxes.begin(), bucket.outerAxes.end());
+  const Axes axes = bucket.axesOfUpdate();
   const bool areOfData = std::ranges::all_of(
       axes, [&](const std::string &axis) { return std::ranges::find(bucket.dataAxes, axis) != bucket.dataAxes.end(); });
   if (!checks.violations.expect(

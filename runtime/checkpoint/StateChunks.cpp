@@ -27,18 +27,12 @@ struct OwnBlock {
   BucketRange slice;
 };
 
-// The axes along which ranks have slices of what they write: of what the update keeps, which are inside of those of values.
-plan::Axes axesOfSlices(const plan::Bucket &bucket) {
-  plan::Axes axes = bucket.shardAxes;
-  axes.insert(axes.end(), bucket.outerAxes.begin(), bucket.outerAxes.end());
-  return axes;
-}
-
-// The rank's part of the unit, of a sharded bucket, in which the element is; of another one all.
+// The rank's part of the unit, of a sharded bucket, in which the element is; of another one all. By the slices of what the update keeps,
+// which are inside of those of values.
 BucketRange sliceOf(const Plan &plan, const plan::Bucket &bucket, int64_t rank, int64_t element) {
   if (!bucket.isSharded())
     return {0, bucket.elements};
-  const plan::Axes axes = axesOfSlices(bucket);
+  const plan::Axes axes = bucket.axesOfUpdate();
   const int64_t unit = bucket.unitElements(), elements = unit / plan::groupSize(plan.mesh, axes);
   return {element / unit * unit + plan::coordinate(plan.mesh, rank, axes) * elements, elements};
 }
@@ -53,7 +47,7 @@ std::vector<OwnBlock> ownBlocks(const Plan &plan, size_t parameter, int64_t rank
     const plan::Bucket &bucket = bucketOf(plan, plan.parameters[parameter], turn);
     std::vector<int64_t> writers = {turn.rank};
     if (bucket.isSharded())
-      writers = plan::groupOf(plan.mesh, turn.rank, axesOfSlices(bucket));
+      writers = plan::groupOf(plan.mesh, turn.rank, bucket.axesOfUpdate());
     if (std::ranges::find(writers, rank) != writers.end())
       own.push_back({{turn.place, rank}, sliceOf(plan, bucket, rank, beginOf(plan.parameters[parameter], turn))});
   }

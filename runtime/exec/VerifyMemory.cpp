@@ -49,12 +49,16 @@ std::string smallerPlan(const plan::Plan &plan) {
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)
     ways += ", --bf16";
-  const bool hasReplicas = std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
-    return std::ranges::any_of(
-        stage.buckets, [&](const plan::Bucket &bucket) { return plan::groupSize(plan.mesh, bucket.dataAxes) > 1; });
+  const bool hasInstances = plan.mesh.named.contains(std::string(plan::kInstanceAxis));
+  const bool canShare = std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets, [&](const plan::Bucket &bucket) {
+      return plan::groupSize(plan.mesh, hasInstances ? bucket.shardAxes : bucket.dataAxes) > 1;
+    });
   });
-  if (hasReplicas && plan.zero < 3)
+  if (canShare && plan.zero < 3)
     ways += fmt::format(", --zero {}", plan.zero + 1);
+  if (hasInstances)
+    ways += ", fewer --num-distributed-optimizer-instances";
   return ways;
 }
 

@@ -70,7 +70,11 @@ std::string optimizerText(const plan::Plan &plan) {
           kept.push_back(state.name), isSliced |= state.sliced;
   return fmt::format("{} keeps {}: {}", nameOf(plan.optimizer),
                      kept.empty() ? "nothing" : fmt::to_string(fmt::join(kept, ", ")),
-                     isSliced ? fmt::format("ZeRO-{}, a slice on each data rank", plan.zero) : "replicated");
+                     !isSliced ? "replicated"
+                               : fmt::format("ZeRO-{}, a slice on each data rank{}", plan.zero,
+                                             plan.mesh.named.contains(std::string(plan::kInstanceAxis))
+                                                 ? " of each instance of the optimizer"
+                                                 : ""));
 }
 
 void printModel(const plan::Plan &plan) {

@@ -428,8 +428,8 @@ TEST(Plan, ValuesOfUnitsAreGatheredBeforeTheyAreRead) {
   refuses([](Calls &calls) { calls[1].segments[0] = {-1, 128}; }, "binds segment 'x' to bytes [128, 192)");
   plan::Plan pairs = planOfGatheredUnits(); // forward has memory of its own
   pairs.stages[0].buckets[0].states.push_back(
-      {"unit_value_forward", plan::StateRole::unitValue, plan::DType::f32, false, 64});
-  EXPECT_EQ(found(pairs), "stage 0: no call gathers values of bucket layers to 'unit_value_forward' at 64");
+      {"unit_value_second", plan::StateRole::unitValue, plan::DType::f32, false, 64});
+  EXPECT_EQ(found(pairs), "stage 0: no call gathers values of bucket layers to 'unit_value_second' at 64");
   for (size_t i : {0, 1})
     pairs.stages[0].chunks[0].calls[i].segments[1].offset = 64;
   EXPECT_EQ(found(pairs), "");

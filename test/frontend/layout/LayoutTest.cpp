@@ -430,6 +430,14 @@ TEST(LayoutInstances, AreEqualGroupsOfDataRanks) {
             "config.json: --num-distributed-optimizer-instances 0 is not from 1 to 65536");
 }
 
+TEST(LayoutInstances, AreCutWhereExpertsAre) {
+  EXPECT_EQ(errorOf(tinyDecoder("mixtral"), {.ep = 2, .dp = 6, .gbs = 12, .zero = 3}), "");
+  EXPECT_EQ(errorOf(tinyDecoder("mixtral"), {.ep = 2, .dp = 6, .gbs = 12, .zero = 3, .instances = 2}),
+            "config.json: --num-distributed-optimizer-instances 2: its groups of dp = 6 data ranks are not cut where "
+            "those of etp * ep = 1 * 2 are\n"
+            "  possible --num-distributed-optimizer-instances with these experts: 1, 3, 6");
+}
+
 TEST(LayoutInstances, ShareOutTheUpdateOfFullSharding) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 3, .instances = 2, .outerSharding = "optim"}), "");
   EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .zero = 2, .instances = 2, .outerSharding = "optim"}),
