@@ -88,7 +88,8 @@ struct Parameter {
 //                     may be two: where two runs are paired the second is the forward's; where values are gathered ahead calls use
 //                     them in turn
 //   gatheredValue     likewise, of all units at once: gathered before each forward call that reads them, and read by the
-//                     microbatch's backward too
+//                     microbatch's backward too; or once in a step, by chunks of its first microbatch, before the first call that reads
+//                     them (Chunk::first)
 enum class StateRole {
   value,
   gradient,
@@ -145,6 +146,12 @@ template <>
 inline constexpr auto enumNames<BucketUse> =
     std::to_array<std::string_view>({"trained", "routerBias", "loadCounter", "frozen"});
 
+// When values of which ranks have slices are gathered. never: they have them whole. use: one unit at a time, before each call that reads
+// some. microbatch: before calls of forward, for backward too. step: before the first call of a step that reads some.
+enum class GatherTime { never, use, microbatch, step };
+template <>
+inline constexpr auto enumNames<GatherTime> = std::to_array<std::string_view>({"never", "use", "microbatch", "step"});
+
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer for each of its states.
 // ZeRO-1 gives each rank of `shardAxes` one of equal contiguous slices of some. Values and loads of parameters with a meanLoad are
 // f32.
@@ -163,7 +170,7 @@ struct Bucket {
   // end of a step (ZeRO-1) or in each microbatch (ZeRO-2).
   Axes dataAxes;
   // ZeRO-1: those of dataAxes whose ranks share out what is kept for the update; between the others, the instances of the distributed
-  // optimizer, it is replicated. ZeRO-3: values too, those of frozen parameters among them. Empty: each rank has all.
+  // optimizer, it is replicated. Values too where areValuesSliced(). Empty: each rank has all.
   Axes shardAxes;
   // Other dataAxes along which states of the update are cut again, behind shardAxes.
   Axes outerAxes;
@@ -176,7 +183,7 @@ struct Bucket {
   bool isSharded() const { return !shardAxes.empty(); }
   int64_t unitElements() const { return elements / units; }
   bool hasUnitGradients() const { return has(StateRole::unitGradient); }
-  // ZeRO-3: ranks keep slices of the values too.
+  // Ranks keep slices of the values too, and gather them for each use (ZeRO-3) or once a step.
   bool areValuesSliced() const {
     const State *values = stateOf(StateRole::value);
     return values && values->sliced;

@@ -133,7 +133,8 @@ int64_t Ring::slots() const {
 }
 
 std::string Chunk::name() const {
-  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
+  return isPerVirtualStage(task) ? fmt::format("{}.{}{}", nameOf(task), virtualStage, first ? ".first" : "")
+                                 : std::string(nameOf(task));
 }
 
 std::string_view nameOf(KernelLevel level) { return factsOf(level).name; }

@@ -23,7 +23,7 @@ namespace mgc::plan {
 
 enum class Optimizer : uint8_t; // plan/Optimizers.h
 
-inline constexpr int64_t kVersion = 27;
+inline constexpr int64_t kVersion = 28;
 
 // A part of the rank's allocation; together the regions cover it exactly.
 struct Region {

@@ -61,7 +61,10 @@ struct Chunk {
   Task task = Task::begin;
   // The part of the stage's layers that the chunk runs; 0 for a task that is not per virtual stage.
   int64_t virtualStage = 0;
-  // Like "forward.0", "begin".
+  // It runs for microbatch 0 alone, and gathers values that the whole step reads; another chunk of its task and virtual stage, if
+  // there are more microbatches, runs for all others.
+  bool first = false;
+  // Like "forward.0", "forward.0.first", "begin".
   std::string name() const;
   // The rings of the stage that the chunk uses.
   std::vector<int64_t> slots;

@@ -247,14 +247,16 @@ Status compileSmallerBatches(const CompileFlags &flags, const std::vector<int64_
 // Runs that are paired overlap each other, and units are gathered and summed up in line.
 void sayWhatPairsLeaveOut(mlir::ModuleOp module, const plan::Plan &plan) {
   const TrainingSettings &training = trainingOf(module);
-  if (!training.overlapsParamGather && !training.overlapsGradReduce)
-    return;
-  if (std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
+  std::vector<std::string> idle;
+  if (training.overlapsParamGather && plan.zero == 3)
+    idle.push_back(frontend::optionOf(&frontend::LayoutOptions::overlapParamGather).flag);
+  if (training.overlapsGradReduce)
+    idle.push_back(frontend::optionOf(&frontend::LayoutOptions::overlapGradReduce).flag);
+  if (!idle.empty() && std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
         return std::ranges::any_of(stage.schedule, &plan::ScheduleStep::paired);
       }))
-    say(stderr, "mgc: {} and {} do nothing here: --schedule {} pairs runs, which overlap each other\n",
-        frontend::optionOf(&frontend::LayoutOptions::overlapParamGather).flag,
-        frontend::optionOf(&frontend::LayoutOptions::overlapGradReduce).flag, plan.schedule);
+    say(stderr, "mgc: {} {} nothing here: --schedule {} pairs runs, which overlap each other\n",
+        fmt::join(idle, " and "), idle.size() == 1 ? "does" : "do", plan.schedule);
 }
 
 Status compile(const CompileFlags &flags) {

@@ -17,9 +17,10 @@ namespace {
 std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
   std::vector<StageDecisions> stages;
   for (StageOp stage : module.getOps<StageOp>()) {
-    stages.push_back({stage, {}, {}, {}});
+    stages.push_back({stage, {}, {}, {}, {}});
     for (ChunkOp chunk : stage.all<ChunkOp>())
       stages.back().chunks.emplace_back(blocks.instancesOf(chunk.getBody()));
+    stages.back().firstGathers = FirstGathers(stage, stages.back().chunks);
   }
   return stages;
 }
@@ -66,6 +67,9 @@ void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
       if (task != plan::Task::forward && !chunk.computes(task))
         idle.back().push_back(task);
   }
+  auto &opened = problem.opened.emplace_back();
+  for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk)
+    opened.push_back(stage.firstGathers.has(int64_t(chunk)));
   std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
   for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
     if (reduction.getChunk() < parts.size())

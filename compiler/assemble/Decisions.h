@@ -3,6 +3,7 @@
 // allocation.
 #pragma once
 
+#include "compiler/assemble/FirstGathers.h"
 #include "compiler/assemble/Programs.h"
 #include "compiler/assemble/StageMemory.h"
 
@@ -11,6 +12,7 @@ namespace mgc {
 struct StageDecisions {
   StageOp op;
   std::vector<ChunkLayout> chunks;
+  FirstGathers firstGathers;
   schedule::PeriodicStage schedule;
   StageMemory memory;
 };

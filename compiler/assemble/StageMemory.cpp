@@ -90,9 +90,8 @@ public:
                                                            : StageMemory::Twice::no;
     out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs;
     placeBuckets();
-    if (hasPairs && std::ranges::any_of(out_.buckets, [](const plan::Bucket &bucket) {
-          return bucket.has(plan::StateRole::gatheredValue);
-        }))
+    if (hasPairs && std::ranges::any_of(
+                        buckets_, [](BucketOp bucket) { return gatherTimeOf(bucket) == plan::GatherTime::microbatch; }))
       return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
                     "which would read values while they are gathered again\n  possible: another --schedule, or "
                     "--reshard-after-forward");

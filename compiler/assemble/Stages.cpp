@@ -1,6 +1,7 @@
 // See Stages.h.
 #include "compiler/assemble/Stages.h"
 
+#include "compiler/assemble/ParameterPlaces.h"
 #include "compiler/schedule/FindRepeats.h"
 #include "compiler/step/StateBuffers.h"
 #include "compiler/step/StepBuilder.h"
@@ -52,9 +53,8 @@ void findRepeats(plan::Chunk &chunk) {
 class StageBuilder {
 public:
   StageBuilder(const StageDecisions &stage, const StageContext &context)
-      : stage_(stage.op), layouts_(stage.chunks), schedule_(stage.schedule), memory_(stage.memory), context_(context) {
-    for (PlaceOp place : stage_.all<PlaceOp>())
-      places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
+      : stage_(stage.op), layouts_(stage.chunks), firstGathers_(stage.firstGathers), schedule_(stage.schedule),
+        memory_(stage.memory), context_(context), places_(stage.op) {
     for (UnitOp unit : stage_.all<UnitOp>())
       units_[unit.getBucket()] = unit;
     buckets_ = stage_.all<BucketOp>();
@@ -64,8 +64,13 @@ public:
     addMemory();
     addStepChunk(plan::Task::begin, stage_.getBegin());
     for (size_t k = 0; k < layouts_.size(); ++k) {
-      for (plan::Task task : passesOf(context_.module))
-        addChunk(task, k);
+      for (plan::Task task : passesOf(context_.module)) {
+        const bool isOpened = task == plan::Task::forward && firstGathers_.has(int64_t(k));
+        if (isOpened)
+          addChunk(task, k, true);
+        if (!isOpened || trainingOf(context_.module).microbatches > 1)
+          addChunk(task, k, false);
+      }
       addGradients(int64_t(k));
     }
     addStepChunk(plan::Task::reduce, stage_.getReduce());
@@ -189,18 +194,19 @@ private:
 
   // --- Chunks
   void addChunk(int64_t k, plan::Chunk chunk) {
-    chunkOf_[{chunk.task, k}] = out_.chunks.size();
+    chunkOf_[{chunk.task, k, chunk.first}] = out_.chunks.size();
     findRepeats(chunk);
     out_.chunks.push_back(std::move(chunk));
   }
 
-  void addChunk(plan::Task task, size_t k) {
+  void addChunk(plan::Task task, size_t k, bool isFirst) {
     const ChunkLayout &layout = layouts_[k];
     plan::Chunk chunk;
     chunk.task = task;
+    chunk.first = isFirst;
     chunk.virtualStage = int64_t(k);
     size_t count = layout.instances().size();
-    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k)}];
+    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k), isFirst}];
     std::vector<InstanceCalls> all;
     for (size_t n = 0; n < count; ++n) {
       size_t i = task == plan::Task::forward ? n : count - 1 - n;
@@ -209,13 +215,18 @@ private:
         all.push_back(callsOf({layout, k, i, *function, chunk}));
       else
         all.emplace_back();
+      if (isFirst)
+        all.back().gathers = gathersOf(layout.instances()[i].number, firstGathers_.of(int64_t(k), i));
     }
+    size_t next = 0;
     std::vector<plan::Call> additions; // additions of sums that are made while the next instance computes
     for (size_t n = 0; n < count; ++n) {
       begins.push_back(int64_t(chunk.calls.size()));
+      const bool isNext = isFirst && (n == 0 || n == next); // its values are the last that calls before it gathered
       llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
-      if (n + 1 < count && gathersAhead() && !all[n].calls.empty())
-        llvm::append_range(chunk.calls, std::exchange(all[n + 1].gathers, {}));
+      if (isNext || (n + 1 < count && gathersAhead() && !all[n].calls.empty()))
+        if (next = isFirst ? nextGathers(all, n + 1) : n + 1; next < count)
+          llvm::append_range(chunk.calls, std::exchange(all[next].gathers, {}));
       llvm::append_range(chunk.calls, all[n].calls);
       if (memory_.sumsBeside && !all[n].calls.empty())
         llvm::append_range(chunk.calls, std::exchange(additions, {}));
@@ -252,11 +263,24 @@ private:
   struct InstanceCalls {
     std::vector<plan::Call> gathers, calls, sums, additions;
   };
+  // The calls that gather units once in a step.
+  std::vector<plan::Call> gathersOf(int64_t instance, const std::vector<FirstGathers::Unit> &units) {
+    std::vector<plan::Call> calls;
+    for (const auto &[bucket, unit] : units) {
+      calls.push_back(stepCall(*units_.at(bucket).getGather(), {plan::Task::forward, unit}));
+      calls.back().instance = instance;
+    }
+    return calls;
+  }
+  static size_t nextGathers(const std::vector<InstanceCalls> &all, size_t from) {
+    return std::find_if(all.begin() + from, all.end(), [](const InstanceCalls &one) { return !one.gathers.empty(); }) -
+           all.begin();
+  }
   InstanceCalls callsOf(const Caller &caller) {
     InstanceCalls calls;
     std::map<int64_t, int64_t> read, made; // unit, by bucket
     const auto add = [&](int64_t index, std::map<int64_t, int64_t> &units) {
-      if (const InBucket in = placeOf(instanceOf(caller), index); units_.contains(in.bucket))
+      if (const ParameterPlaces::Place in = places_.of(instanceOf(caller), index); units_.contains(in.bucket))
         units[in.bucket] = in.element / memory_.buckets[in.bucket].unitElements();
     };
     for (const BlockFunction::Argument &argument : caller.function.arguments)
@@ -272,6 +296,7 @@ private:
     for (const auto &[bucket, unit] : read)
       if (const auto gather = units_.at(bucket).getGather())
         addUnitCall(calls.gathers, *gather, unit);
+    std::erase_if(made, [&](const auto &one) { return !units_.at(one.first).getClear(); });
     for (const auto &[bucket, unit] : made)
       addUnitCall(calls.calls, *units_.at(bucket).getClear(), unit);
     calls.calls.push_back(makeCall(caller));
@@ -284,9 +309,11 @@ private:
   bool isSecondGradient(const Caller &caller) const { return memory_.isSecondGradient(caller.instance); }
   bool isSecond(const Caller &caller) const { return memory_.isSecond(caller.chunk.task, caller.instance); }
 
-  // Whether the instance's forward has gathered the values of the parameter, and they stay.
+  // Whether the values of the parameter stay where the instance's forward, or the first microbatch, has gathered them.
   bool isGatheredBefore(const Caller &caller, int64_t argument) {
-    const int64_t bucket = placeOf(instanceOf(caller), argument).bucket;
+    const int64_t bucket = places_.of(instanceOf(caller), argument).bucket;
+    if (gatherTimeOf(buckets_[bucket]) == plan::GatherTime::step)
+      return true;
     const BlockFunction *forward = instanceOf(caller).block->functionOf(plan::Task::forward);
     return caller.chunk.task != plan::Task::forward && memory_.buckets[bucket].has(plan::StateRole::gatheredValue) &&
            forward && context_.programOf.contains(func::FuncOp(forward->function).getName().str());
@@ -334,32 +361,20 @@ private:
     return {slotOf(ringOf_.at({schedule::BufferKind(at.buffer), int64_t(caller.number)}), caller.chunk), at.offset};
   }
 
-  struct InBucket {
-    int64_t bucket = -1, element = 0;
-  };
-  InBucket placeOf(const Instance &instance, int64_t argument) {
-    for (PlaceOp place : places_.at({instance.block->name, argument})) {
-      int64_t n = instance.number - int64_t(place.getFirst());
-      if (n >= 0 && n < int64_t(place.getCount()))
-        return {int64_t(place.getBucket()), int64_t(place.getOffset()) + n * int64_t(place.getStride())};
-    }
-    return {}; // verified: every instance of the stage has its places
-  }
-
   int64_t valueOffset(const Caller &caller, int64_t argument) {
-    const InBucket in = placeOf(instanceOf(caller), argument);
+    const ParameterPlaces::Place in = places_.of(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
     return bucket.areValuesSliced() ? offsetIn(memory_.gatheredValuesOf(in.bucket, isSecond(caller)), in)
                                     : offsetIn(*bucket.stateOf(plan::StateRole::value), in);
   }
   int64_t gradientOffset(const Caller &caller, int64_t argument) {
-    const InBucket in = placeOf(instanceOf(caller), argument);
+    const ParameterPlaces::Place in = places_.of(instanceOf(caller), argument);
     const plan::Bucket &bucket = memory_.buckets[in.bucket];
     return offsetIn(bucket.hasUnitGradients() ? memory_.unitGradientOf(in.bucket, isSecondGradient(caller))
                                               : *bucket.stateOf(plan::StateRole::gradient),
                     in);
   }
-  int64_t offsetIn(const plan::State &state, const InBucket &in) {
+  int64_t offsetIn(const plan::State &state, const ParameterPlaces::Place &in) {
     const int64_t element =
         isOfOneUnit(state.role) ? in.element % memory_.buckets[in.bucket].unitElements() : in.element;
     return state.offset + plan::sizeInBytes(state.type) * element;
@@ -375,7 +390,7 @@ private:
     step.microbatchStride = periodic.microbatchStride;
     step.waits = from.waits;
     if (from.kind == Kind::run) {
-      step.chunk = chunkOf_.at({from.task.kind, from.task.chunk});
+      step.chunk = chunkOf_.at({from.task.kind, from.task.chunk, from.task.first});
       step.paired = from.task.paired;
       setCalls(from.task, step);
     } else {
@@ -390,7 +405,7 @@ private:
       return;
     step.firstCall = task.part;
     step.callCount = 1;
-    auto calls = callsBefore_.find({task.kind, task.chunk});
+    auto calls = callsBefore_.find({task.kind, task.chunk, task.first});
     if (calls == callsBefore_.end())
       return;
     int64_t begin = 0, end = 0, number = 0; // instances
@@ -405,18 +420,19 @@ private:
 
   StageOp stage_;
   const std::vector<ChunkLayout> &layouts_;
+  const FirstGathers &firstGathers_;
   const schedule::PeriodicStage &schedule_;
   const StageMemory &memory_;
   const StageContext &context_;
-  std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
-  std::map<int64_t, UnitOp> units_;                                        // by bucket
+  const ParameterPlaces places_;
+  std::map<int64_t, UnitOp> units_; // by bucket
   SmallVector<BucketOp> buckets_;
   std::map<std::string, int64_t> ringOfData_;
   std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
   int64_t firstRing_ = 0;                                              // first ring of the schedule
-  std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;          // by task and chunk of the stage
+  std::map<std::tuple<plan::Task, int64_t, bool>, int64_t> chunkOf_; // by task, chunk of the stage, plan::Chunk::first
   // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
-  std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;
+  std::map<std::tuple<plan::Task, int64_t, bool>, std::vector<int64_t>> callsBefore_;
   plan::StagePlan out_;
 };
 

@@ -214,7 +214,8 @@ private:
 
   // One matrix is trained, and decays, as one.
   bool areTreatedAlike(BlockArgument a, BlockArgument b) {
-    return decays(paramOf(a)) == decays(paramOf(b)) && isFrozen(paramOf(a)) == isFrozen(paramOf(b));
+    return decays(paramOf(a)) == decays(paramOf(b)) && isFrozen(paramOf(a)) == isFrozen(paramOf(b)) &&
+           isEvaluated(paramOf(a)) == isEvaluated(paramOf(b));
   }
 
   // Whether an axis splits the dimension that would be positions of j.

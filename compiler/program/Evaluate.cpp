@@ -18,11 +18,12 @@ namespace {
 
 // Counters are moved by nothing; they go on to count.
 DictionaryAttr frozen(DictionaryAttr param) {
-  if (isCounter(param))
+  if (isCounter(param) || isFrozen(param))
     return param;
   Builder builder(param.getContext());
   NamedAttrList entries(param);
   entries.set("frozen", builder.getUnitAttr());
+  entries.set("evaluated", builder.getUnitAttr());
   return entries.getDictionary(param.getContext());
 }
 

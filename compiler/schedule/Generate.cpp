@@ -66,6 +66,7 @@ private:
       list.push_back({{TaskKind::begin, -1, -1}, 0, 0});
       for (size_t i = 0; i < orders[stage].size(); ++i) {
         Run run{orders[stage][i], times.start[stage][i], times.end[stage][i]};
+        run.task.first = problem.isFirst(int64_t(stage), run.task);
         const bool isLast = run.task.kind == completing && run.task.microbatch + 1 == shape.microbatches;
         const int64_t parts = isLast ? problem.partsOf(int64_t(stage), run.task.chunk) : 0;
         run.task.paired &= parts == 0 && list.back().task.part < 0 && // parts run by themselves
@@ -225,7 +226,7 @@ private:
     step.kind = isSend ? Step::Kind::send : Step::Kind::recv;
     step.task = runs[stage][isSend ? message.sourceRun : message.targetRun].task;
     step.task.part = -1;
-    step.task.paired = false;
+    step.task.paired = step.task.first = false;
     step.peer = isSend ? message.target : message.source;
     step.value = message.value;
     step.microbatch = message.microbatch;

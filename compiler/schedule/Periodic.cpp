@@ -30,8 +30,8 @@ std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
 // All but their microbatches.
 bool sameStep(const Step &a, const Step &b) {
   return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk && a.task.part == b.task.part &&
-         a.task.paired == b.task.paired && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
-         (a.microbatch < 0) == (b.microbatch < 0) && a.reads == b.reads && a.writes == b.writes;
+         a.task.paired == b.task.paired && a.task.first == b.task.first && a.peer == b.peer && a.value == b.value &&
+         a.bytes == b.bytes && (a.microbatch < 0) == (b.microbatch < 0) && a.reads == b.reads && a.writes == b.writes;
 }
 
 // The items of a list that a repeat does not cut: a pair of runs is one.

@@ -24,6 +24,10 @@ AccessTable defaultAccess() {
   return table;
 }
 
+bool Problem::isFirst(int64_t stage, const ScheduledTask &task) const {
+  return task.kind == TaskKind::forward && task.microbatch == 0 && !opened.empty() && opened[stage][task.chunk];
+}
+
 bool Problem::isIdle(int64_t stage, int64_t chunk, TaskKind task) const {
   return !idle.empty() && std::ranges::find(idle[stage][chunk], task) != idle[stage][chunk].end();
 }

@@ -33,6 +33,9 @@ struct Problem {
   // [stage][chunk]: the tasks of a chunk that compute nothing, and touch no buffer. Empty: none.
   std::vector<std::vector<std::vector<TaskKind>>> idle = {};
   bool isIdle(int64_t stage, int64_t chunk, TaskKind task) const;
+  // [stage][chunk]: the forward of the first microbatch runs by itself, ScheduledTask::first. Empty: of no chunk.
+  std::vector<std::vector<bool>> opened = {};
+  bool isFirst(int64_t stage, const ScheduledTask &task) const;
   // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
   // so many parts, each followed by the task gradients for the part, which runs concurrently with the following runs.
   // 0: in one, and its gradients are left to reduce. Empty: 0 everywhere.

@@ -292,7 +292,8 @@ private:
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
                        axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, axesAttr(bucket.shard),
                        axesAttr(bucket.outer), llvm::APFloat(bucket.key.meanLoad),
-                       StringRef(plan::nameOf(bucket.key.use)), bucket.units, bucket.key.unit >= 0);
+                       StringRef(plan::nameOf(bucket.key.use)), bucket.units, bucket.key.unit >= 0,
+                       StringRef(plan::nameOf(bucket.gather)));
       partOf.push_back(bucket.key.part);
     }
     const StepFunctions step = buildStep(op, partOf, parts, totals_);

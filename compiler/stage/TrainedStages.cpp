@@ -92,6 +92,7 @@ Result<PlannedBucket> readBucket(const Fields &from, const Sharding &sharding) {
   if (!use)
     return from.refuse("use", fmt::format("one of {}", fmt::join(plan::enumNames<plan::BucketUse>, ", ")));
   key.use = *use == plan::BucketUse::loadCounter ? plan::BucketUse::loadCounter : plan::BucketUse::frozen;
+  key.isEvaluated = *use == plan::BucketUse::trained || *use == plan::BucketUse::routerBias;
   MGC_SET(key.split, from.axes("split"));
   MGC_SET(key.data, from.axes("data"));
   MGC_ASSIGN(reduce, from.axes("reduce"));
@@ -104,6 +105,7 @@ Result<PlannedBucket> readBucket(const Fields &from, const Sharding &sharding) {
     key.meanLoad = load.getValueAsDouble();
   key.unit = isPerUnit(key, sharding) ? 0 : -1;
   bucket.shard = shardAxesOf(key, sharding);
+  bucket.gather = gatherTimeOf(key, sharding);
   return bucket;
 }
 

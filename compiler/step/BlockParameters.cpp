@@ -49,6 +49,7 @@ static FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argum
                    : isCounter(param)        ? plan::BucketUse::loadCounter
                    : result.key.meanLoad > 0 ? plan::BucketUse::routerBias
                                              : plan::BucketUse::trained;
+  result.key.isEvaluated = isEvaluated(param);
   llvm::raw_string_ostream(result.view) << type << " " << param;
   return result;
 }
@@ -68,7 +69,8 @@ FailureOr<std::vector<BlockParameter>> parametersOf(const ModelBlock &block) {
 
 Sharding shardingOf(ModuleOp module) {
   const TrainingSettings &training = trainingOf(module);
-  return {meshOf(module), training.zero, training.shardsOuter};
+  return {meshOf(module), training.zero, training.shardsOuter, training.reshardsAfterForward,
+          training.overlapsParamGather};
 }
 
 } // namespace mgc

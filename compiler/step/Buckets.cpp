@@ -123,7 +123,8 @@ private:
     for (size_t i = 0; i < stage.buckets.size(); ++i)
       if (stage.buckets[i].key == key)
         return int64_t(i);
-    stage.buckets.push_back({key, elements, shardAxesOf(key, problem_.sharding), outerAxesOf(key, problem_.sharding)});
+    stage.buckets.push_back({key, elements, shardAxesOf(key, problem_.sharding), outerAxesOf(key, problem_.sharding), 1,
+                             gatherTimeOf(key, problem_.sharding)});
     return int64_t(stage.buckets.size()) - 1;
   }
 
@@ -228,9 +229,25 @@ static plan::Axes dataAxes(const BucketKey &key, const plan::Mesh &mesh, bool be
   return axes;
 }
 
-plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding) {
+// The time of what has data axes to be sliced along.
+static plan::GatherTime gatherTimeOfSlices(const BucketKey &key, const Sharding &sharding) {
   const bool isFrozen = key.use == plan::BucketUse::frozen;
-  const bool isSharded = isFrozen ? sharding.level > 2 && key.meanLoad == 0 : sharding.level > 0;
+  if (key.meanLoad != 0 || (key.use != plan::BucketUse::trained && !isFrozen))
+    return plan::GatherTime::never;
+  if (sharding.level > 2)
+    return sharding.reshards ? plan::GatherTime::use : plan::GatherTime::microbatch;
+  const bool isMoved = !isFrozen || key.isEvaluated;
+  return sharding.level > 0 && sharding.gathersAhead && isMoved ? plan::GatherTime::step : plan::GatherTime::never;
+}
+
+plan::GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding) {
+  return dataAxes(key, sharding.mesh, false).empty() ? plan::GatherTime::never : gatherTimeOfSlices(key, sharding);
+}
+
+plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding) {
+  const bool isSharded = key.use == plan::BucketUse::frozen
+                             ? gatherTimeOfSlices(key, sharding) != plan::GatherTime::never
+                             : sharding.level > 0;
   return isSharded ? dataAxes(key, sharding.mesh, false) : plan::Axes();
 }
 

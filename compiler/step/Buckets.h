@@ -22,6 +22,7 @@ struct BucketKey {
   bool decay = false;
   double meanLoad = 0;                            // the load that replaces gradients; 0: they have gradients
   plan::BucketUse use = plan::BucketUse::trained; // frozen: no reduce, and no part
+  bool isEvaluated = false;                       // frozen, but moved by the training that is evaluated
   // Part of the stage whose gradients are completed together; -1: with all others, at the end.
   int64_t part = -1;
   // Number of the unit (ZeRO-2 and 3), which has a bucket of its own; -1: none. Parameters that several instances use are units by themselves.
@@ -31,17 +32,22 @@ struct BucketKey {
 
 struct Sharding {
   plan::Mesh mesh;
-  int64_t level = 0;        // --zero
-  bool shardsOuter = false; // --outer-dp-sharding-strategy optim
+  int64_t level = 0;         // --zero
+  bool shardsOuter = false;  // --outer-dp-sharding-strategy optim
+  bool reshards = true;      // --reshard-after-forward
+  bool gathersAhead = false; // --overlap-param-gather
 };
-// Axes of `data` whose ranks have slices of the bucket's states: from level 1 on, of frozen parameters, which have values alone, at 3.
-// Axes between instances of the optimizer (plan::kInstanceAxis) are not among them.
+// Axes of `data` whose ranks have slices of the bucket's states: from level 1 on. Of frozen parameters, which have values alone, where
+// these are in slices. Axes between instances of the optimizer (plan::kInstanceAxis) are not among them.
 plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding);
 // Axes of `data` between instances of the optimizer along which what the update needs is shared out again.
 plan::Axes outerAxesOf(const BucketKey &key, const Sharding &sharding);
 // Whether each instance's parameters are a unit: from level 2 on, but for the few that load moves. So are frozen ones, that an evaluation,
 // where all are frozen, has the training's buckets.
 bool isPerUnit(const BucketKey &key, const Sharding &sharding);
+// When values are gathered: at level 3 for each use or microbatch, frozen ones too; below it once a step, of parameters that the
+// training moves, if they are to be gathered ahead. Never of those that load moves.
+plan::GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding);
 
 struct BlockParameter {
   int64_t argument = 0;     // index in the block's forward function
@@ -62,6 +68,7 @@ struct PlannedBucket {
   int64_t elements = 0; // all units'
   plan::Axes shard, outer;
   int64_t units = 1; // plan::Bucket::units
+  plan::GatherTime gather = plan::GatherTime::never;
 };
 struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride
   int64_t block = 0, parameter = 0, first = 0, count = 0;

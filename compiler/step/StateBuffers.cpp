@@ -116,14 +116,14 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const Precision precision = precisionOf(bucket);
   const Type f32 = Float32Type::get(bucket.getContext());
   const bool isSharded = bucket.isSharded();
-  const TrainingSettings &training = trainingOf(bucket->getParentOfType<ModuleOp>());
-  const bool areValuesSliced = bucket.getPerUnit() && training.zero > 2;
-  SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, areValuesSliced, precision.values}};
-  if (areValuesSliced && training.reshardsAfterForward)
+  const plan::GatherTime gather = gatherTimeOf(bucket);
+  SmallVector<StateBuffer, 6> states = {
+      {"value", StateRole::value, gather != plan::GatherTime::never, precision.values}};
+  if (gather == plan::GatherTime::use)
     states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
-  else if (areValuesSliced)
+  else if (gather != plan::GatherTime::never)
     states.push_back({"gathered_value", StateRole::gatheredValue, false, precision.values});
-  if (bucket.getPerUnit() && rule.hasGradients) {
+  if (hasUnitGradients(bucket)) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
     states.push_back({"unit_sum", StateRole::unitSum, true, precision.gradients});
     states.push_back({"gradient_slice", StateRole::gradientSlice, true, f32});
@@ -147,6 +147,12 @@ std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
       return state;
   return std::nullopt;
 }
+
+plan::GatherTime gatherTimeOf(BucketOp bucket) {
+  return *plan::valueNamed<plan::GatherTime>(bucket.getGather()); // bucket_c3
+}
+
+bool hasUnitGradients(BucketOp bucket) { return bucket.getPerUnit() && ruleOf(bucket).hasGradients; }
 
 bool hasUnitFunctions(BucketOp bucket) {
   return llvm::any_of(statesOf(bucket), [](const StateBuffer &state) { return isOfMicrobatches(state.role); });

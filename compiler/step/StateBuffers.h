@@ -63,6 +63,9 @@ struct StateBuffer {
 // In the order of the map.
 llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
+plan::GatherTime gatherTimeOf(BucketOp bucket);
+// Whether blocks add to the gradient of one unit at a time, which is summed up in each microbatch.
+bool hasUnitGradients(BucketOp bucket);
 // Whether calls that use a unit of the bucket need others around them: mg.unit.
 bool hasUnitFunctions(BucketOp bucket);
 // The state to which values of a unit are gathered; empty: there is none.

@@ -248,7 +248,7 @@ UnitFunctions buildGradientOfUnit(StageOp stage, int64_t index) {
 
 UnitFunctions buildUnit(StageOp stage, int64_t index) {
   BucketOp bucket = stage.all<BucketOp>()[index];
-  UnitFunctions functions = ruleOf(bucket).hasGradients ? buildGradientOfUnit(stage, index) : UnitFunctions();
+  UnitFunctions functions = hasUnitGradients(bucket) ? buildGradientOfUnit(stage, index) : UnitFunctions();
   if (!gatheredValues(bucket).empty())
     functions.gather = buildGather(stage, index);
   return functions;

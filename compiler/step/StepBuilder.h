@@ -13,8 +13,8 @@
 
 namespace mgc {
 
-// Functions around a call that uses a unit: mg.unit. A frozen unit has no clear, sum and accumulate, one whose values are whole no gather:
-// these are null.
+// Functions around a call that uses a unit: mg.unit. One without gradients of its own (hasUnitGradients) has no clear, sum and accumulate,
+// one whose values are whole no gather: these are null.
 struct UnitFunctions {
   mlir::func::FuncOp clear, sum, accumulate, gather;
 };

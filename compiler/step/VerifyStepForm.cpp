@@ -291,8 +291,9 @@ private:
     for (UnitOp unit : stage_.all<UnitOp>()) {
       const int64_t index = unit.getBucket();
       if (index < 0 || index >= int64_t(buckets_.size()) || !hasUnitFunctions(buckets_[index]))
-        return unit.emitOpError() << "bucket " << index << " is not one of the stage's with perUnit whose gradients or "
-                                  << "values are those of one unit at a time (step_c7)";
+        return unit.emitOpError() << "bucket " << index
+                                  << " is not one of the stage's whose gradients are those of one "
+                                  << "unit at a time, or whose values are gathered (step_c7)";
       ++counts[index];
       if (failed(verifyUnit(unit, index)))
         return failure();
@@ -328,7 +329,7 @@ private:
     const bool isSliced = !gatheredValues(buckets_[index]).empty();
     if (isSliced != unit.getGather().has_value())
       return unit.emitOpError() << (isSliced ? "lacks a gather" : "has a gather") << "; expected one where ranks keep "
-                                << "slices of the values, with --zero 3 (step_c7)";
+                                << "slices of the values (step_c7)";
     if (!isSliced)
       return success();
     StepFunction gather = functionOf(*unit.getGather());
@@ -351,12 +352,12 @@ private:
         return failure();
     if (failed(verifyGather(unit, index)))
       return failure();
-    const bool hasGradients = ruleOf(buckets_[index]).hasGradients;
+    const bool hasGradients = hasUnitGradients(buckets_[index]);
     if (unit.getClear().has_value() != hasGradients || unit.getSum().has_value() != hasGradients ||
         unit.getAccumulate().has_value() != hasGradients)
       return unit.emitOpError() << (hasGradients ? "lacks" : "has")
                                 << " clear, sum and accumulate; expected these where "
-                                << "the bucket is not frozen (step_c7)";
+                                << "the bucket is perUnit and not frozen (step_c7)";
     return hasGradients ? verifyGradients(unit, index) : success();
   }
 

@@ -59,10 +59,12 @@ double mgc::meanLoadOf(DictionaryAttr param) {
 
 bool mgc::isCounter(DictionaryAttr param) { return param && param.contains("counts"); }
 
-bool mgc::isFrozen(DictionaryAttr param) {
+static bool firstViewHas(DictionaryAttr param, StringRef key) {
   const auto views = param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>();
-  return !views.empty() && views.front().contains("frozen");
+  return !views.empty() && views.front().contains(key);
 }
+bool mgc::isFrozen(DictionaryAttr param) { return firstViewHas(param, "frozen"); }
+bool mgc::isEvaluated(DictionaryAttr param) { return firstViewHas(param, "evaluated"); }
 
 bool mgc::isTrained(DictionaryAttr param) { return !isFrozen(param) && meanLoadOf(param) == 0; }
 

@@ -46,6 +46,8 @@ bool isCounter(mlir::DictionaryAttr param);
 // Whether the parameter is not trained, with `frozen` (docs/frozen-parameters.md): it has no gradient, and load does
 // not update it. Joined views are all frozen or none is.
 bool isFrozen(mlir::DictionaryAttr param);
+// Whether it is frozen for an evaluation alone, with `evaluated`: a training moves its values.
+bool isEvaluated(mlir::DictionaryAttr param);
 // Whether the optimizer updates it.
 bool isTrained(mlir::DictionaryAttr param);
 // The element types of values and gradients. Where load stands in the place of the gradient both are f32; the module says it of

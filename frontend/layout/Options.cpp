@@ -368,8 +368,11 @@ std::vector<LayoutOption> makeOptions() {
        .training = &Layout::overlapsGradReduce},
       {.flag = "--overlap-param-gather",
        .field = &Options::overlapParamGather,
-       .help = "With --zero 3: gather the values of the next layer while one computes, into a second buffer",
-       .standard = "on for GPUs",
+       .help =
+           "With --zero 3: gather the values of the next layer while one computes, into a second buffer; with --zero 1 "
+           "and 2: gather the values in parts, each while the layers before compute in the next step's first "
+           "microbatch; needs --overlap-grad-reduce",
+       .standard = "on for GPUs with --zero 3",
        .reason = "their transfers leave cores to the layer",
        .hasNegation = true,
        .training = &Layout::overlapsParamGather},

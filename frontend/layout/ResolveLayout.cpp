@@ -455,12 +455,12 @@ void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   const bool pays = layout.target.leavesCoresToProducts;
-  if (const std::optional<bool> ahead = given(&LayoutOptions::overlapParamGather); layout.zero == 3) {
-    layout.overlapsParamGather = ahead.value_or(pays) && layout.replicas() > 1;
-    if (!ahead)
-      record(flagOf(&LayoutOptions::overlapParamGather), pays ? "true" : "false",
-             pays ? "transfers leave the device's cores to the layer before" : "ranks compute with all their cores");
-  }
+  const std::optional<bool> ahead = given(&LayoutOptions::overlapParamGather);
+  const bool isFree = pays && layout.zero == 3; // level 3 needs no memory but that of a second unit
+  layout.overlapsParamGather = ahead.value_or(isFree) && layout.zero > 0 && layout.replicas() > 1;
+  if (!ahead && layout.zero == 3)
+    record(flagOf(&LayoutOptions::overlapParamGather), pays ? "true" : "false",
+           pays ? "transfers leave the device's cores to the layer before" : "ranks compute with all their cores");
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
@@ -472,6 +472,12 @@ void LayoutResolver::resolveOverlap() {
   else if (given(&LayoutOptions::bucketSize))
     problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
                  flagOf(&LayoutOptions::overlapGradReduce));
+  if (layout.overlapsParamGather && layout.zero < 3 && !overlap.value_or(pays)) {
+    problems.add("{} with --zero {} without {}: values are gathered in the parts in which gradients are reduced",
+                 flagOf(&LayoutOptions::overlapParamGather), layout.zero, flagOf(&LayoutOptions::overlapGradReduce));
+    problems.hint("possible: {} with it, --zero 3, or {}", flagOf(&LayoutOptions::overlapGradReduce),
+                  "--no-overlap-param-gather");
+  }
 }
 
 // A model without experts has no balance, and nothing is said of it unless something is asked for.

@@ -28,7 +28,12 @@ int64_t addressOf(const StagePlan &stage, int64_t bucket) {
 class BoundRanges {
 public:
   BoundRanges(const Plan &plan, const Units &units, int64_t stage)
-      : plan_(plan), units_(units), stage_(plan.stages[stage]) {}
+      : plan_(plan), units_(units), stage_(plan.stages[stage]) {
+    for (size_t b = 0; b < stage_.buckets.size(); ++b)
+      if (const State *values = stage_.buckets[b].stateOf(StateRole::gatheredValue))
+        kept_.push_back(
+            {{values->offset, bytesOf(plan, stage_.buckets[b], *values)}, addressOf(stage_, int64_t(b)), 0});
+  }
 
   // Calls visit(segment, range) for each segment of the call that lies in the rank's allocation itself, as parameters do.
   template <typename Visit> void forEach(const Call &call, int64_t runs, Visit &&visit) {
@@ -39,10 +44,13 @@ public:
       const Binding &binding = call.segments[segment];
       if (binding.slot >= 0)
         continue;
-      const auto values = std::ranges::find_if(gathered_.rbegin(), gathered_.rend(), [&](const Gathered &one) {
+      const auto isIn = [&](const Gathered &one) {
         return one.whole.offset <= binding.offset && binding.offset < one.whole.offset + one.whole.bytes;
-      });
-      if (values == gathered_.rend())
+      };
+      const auto values = std::ranges::find_if(gathered_.rbegin(), gathered_.rend(), isIn);
+      if (const auto kept = std::ranges::find_if(kept_, isIn); kept != kept_.end())
+        visit(segment, BoundRange{kept->address + binding.offset - kept->whole.offset, binding.stride, runs});
+      else if (values == gathered_.rend())
         visit(segment, BoundRange{binding.offset, binding.stride, runs});
       else
         visit(segment,
@@ -90,6 +98,7 @@ private:
   const Units &units_;
   const StagePlan &stage_;
   std::vector<Gathered> gathered_; // the last is in the memory that several have
+  std::vector<Gathered> kept_;     // all units of a bucket, which stay
 };
 
 bool bindsRing(const Call &call, const Chunk &chunk, int64_t ring) {
@@ -107,7 +116,7 @@ bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call
 const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
   const auto found = std::ranges::find_if(stage.chunks, [&](const Chunk &chunk) {
     return chunk.task == Task::forward && chunk.virtualStage == virtualStage;
-  });
+  }); // one that is first does the same
   return found == stage.chunks.end() ? nullptr : &*found;
 }
 

@@ -36,6 +36,7 @@ std::vector<schedule::Order> ordersOf(const plan::Plan &plan) {
         return;
       schedule::ScheduledTask task = taskOf(stage.chunks[step.chunk], step.microbatch);
       task.paired = step.paired;
+      task.first = false;
       if (order.empty() || order.back() != task)
         order.push_back(task);
     });

@@ -55,7 +55,7 @@ int64_t mgc::cost::elementsOf(const Parameter &parameter) {
 }
 
 schedule::ScheduledTask mgc::cost::taskOf(const Chunk &chunk, int64_t microbatch) {
-  return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch};
+  return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch, -1, false, chunk.first};
 }
 
 schedule::Solution mgc::cost::solutionOf(const Plan &plan) {

@@ -47,12 +47,16 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   return times;
 }
 
-// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
-void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seconds) {
-  if (double schedule::ChunkCost::*field = schedule::costOf(task)) {
-    costs.chunks[globalChunk].*field = seconds;
+// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest; a chunk's is that of
+// microbatches behind the first, if there are some.
+void setCost(schedule::Costs &costs, int64_t globalChunk, const schedule::ScheduledTask &task, double seconds) {
+  if (double schedule::ChunkCost::*field = schedule::costOf(task.kind)) {
+    double &known = costs.chunks[globalChunk].*field;
+    known = task.first && known > 0 ? known : seconds;
+    if (task.first)
+      costs.firsts[{task.kind, globalChunk}] = seconds;
   } else {
-    double &slowest = costs.*schedule::stepCostOf(task);
+    double &slowest = costs.*schedule::stepCostOf(task.kind);
     slowest = std::max(slowest, seconds);
   }
 }
@@ -65,7 +69,7 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTim
     for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
       const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
       const int64_t chunk = task.chunk < 0 ? -1 : shape.globalChunk(int64_t(stage), task.chunk);
-      setCost(costs, chunk, task.kind, times[stage][i].all.seconds());
+      setCost(costs, chunk, task, times[stage][i].all.seconds());
     }
   const MessageRates messages = messageRates(cluster);
   costs.messageLatency = messages.latency;

@@ -114,7 +114,7 @@ template <typename V> constexpr void fields(V &v, Of<Call>) {
 
 template <typename V> constexpr void fields(V &v, Of<Chunk>) {
   required<&Chunk::task>(v);
-  optional<&Chunk::virtualStage>(v);
+  optional<&Chunk::virtualStage, &Chunk::first>(v);
   required<&Chunk::slots, &Chunk::calls>(v);
   optional<&Chunk::repeats>(v);
 }

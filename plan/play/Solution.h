@@ -57,6 +57,7 @@ struct ScheduledTask {
   int64_t microbatch = -1; // -1: once per training step
   int64_t part = -1;       // part of the chunk's layers, see Problem::parts; -1: all of it
   bool paired = false;     // with the task before it in the order: plan::ScheduleStep
+  bool first = false;      // the first microbatch's, which has a chunk of its own: plan::Chunk
   bool operator==(const ScheduledTask &) const = default;
 };
 std::string toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"

@@ -17,6 +17,9 @@ double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const Sc
   double ChunkCost::*field = costOf(task.kind);
   if (!field)
     return costs.*stepCostOf(task.kind);
+  if (const auto first = costs.firsts.find({task.kind, shape.globalChunk(stage, task.chunk)});
+      task.first && first != costs.firsts.end())
+    return first->second;
   return (costs.chunks.empty() ? ChunkCost() : costs.chunks[shape.globalChunk(stage, task.chunk)]).*field;
 }
 

@@ -14,6 +14,8 @@ struct Costs {
   // Seconds of two tasks of these global chunks that run as a pair, first and second; the sum where there is none.
   using Pair = std::array<std::pair<TaskKind, int64_t>, 2>;
   std::map<Pair, double> pairs = {};
+  // Seconds of a task of a global chunk that is first (ScheduledTask); as long as others where there is none.
+  std::map<std::pair<TaskKind, int64_t>, double> firsts = {};
 };
 double Costs::*stepCostOf(TaskKind kind); // the field of a task of the step
 

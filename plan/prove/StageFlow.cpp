@@ -29,6 +29,16 @@ public:
   StageProof(const Plan &plan, int64_t index, Flows &flows, Problems &problems)
       : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems), memory_(stage_),
         allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
+    for (const Chunk &chunk : stage_.chunks)
+      firstOf_.push_back(std::ranges::find_if(stage_.chunks,
+                                              [&](const Chunk &other) {
+                                                return other.task == chunk.task &&
+                                                       other.virtualStage == chunk.virtualStage;
+                                              }) -
+                         stage_.chunks.begin());
+    for (size_t i = 0; i < stage_.chunks.size(); ++i)
+      if (stage_.chunks[i].first)
+        opened_.insert(firstOf_[i]);
     for (const Region &region : stage_.regions)
       if (region.kind == "parameters" || region.kind == "optimizer")
         defined_.add({region.offset, region.offset + region.bytes});
@@ -255,7 +265,10 @@ private:
 
   // begin, then the microbatches of each chunk in ascending order, then reduce and update; each once, with all calls.
   void verifyTurn(const ScheduleStep &step, const Chunk &chunk, int64_t calls, int64_t end) {
-    int64_t &call = nextCall_[step.chunk], &next = nextMicrobatch_[step.chunk];
+    int64_t &call = nextCall_[step.chunk], &next = nextMicrobatch_[firstOf_[step.chunk]];
+    if (opened_.contains(firstOf_[step.chunk]) && chunk.first != (microbatch_ == 0))
+      report("runs {}; expected the chunk that is first for microbatch 0, and for that alone",
+             chunk.first ? "though it is first" : "though another chunk is first");
     if (step.firstCall != call)
       report("runs calls from {} on, expected from {} on", step.firstCall, call);
     else if (microbatch_ >= 0 && microbatch_ - skippedMicrobatches_ != next)
@@ -291,7 +304,7 @@ private:
     for (size_t i = 0; i < stage_.chunks.size() && problems_.count() < kEnough; ++i) {
       const Chunk &chunk = stage_.chunks[i];
       const int64_t runs = isPerMicrobatch(chunk.task) ? plan_.microbatches : 1,
-                    found = nextMicrobatch_[i] + (isPerMicrobatch(chunk.task) ? skippedMicrobatches_ : 0);
+                    found = nextMicrobatch_[firstOf_[i]] + (isPerMicrobatch(chunk.task) ? skippedMicrobatches_ : 0);
       if (found != runs || nextCall_[i] != 0)
         problems_.add("stage {}: the steps run chunk '{}' for {} microbatches and {} calls, expected {} and "
                       "no calls more",
@@ -465,7 +478,11 @@ private:
   int64_t window_ = 1, phase_ = 0;
   int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;
   std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk; less those passed over
-  std::map<int64_t, ByteSet> carried_;             // by ring that is sent or received
+  // By chunk: the first in the list with its task and virtual stage, which counts the microbatches of both; those of which one
+  // is Chunk::first.
+  std::vector<int64_t> firstOf_;
+  std::set<int64_t> opened_;
+  std::map<int64_t, ByteSet> carried_; // by ring that is sent or received
   std::map<int64_t, Started> lastOfStream_;
   std::deque<Started> recent_; // the last window_ + 1
   struct {
@@ -523,7 +540,8 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   state.add(part_.chunk), state.add(part_.end), state.add(part_.microbatch - base);
   for (size_t chunk = 0; chunk < nextMicrobatch_.size(); ++chunk) {
     state.add(nextCall_[chunk]);
-    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base : nextMicrobatch_[chunk]);
+    const int64_t next = nextMicrobatch_[firstOf_[chunk]];
+    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? next - base : next);
   }
   return state.take();
 }

@@ -330,7 +330,8 @@ DType gradientType(const Plan &plan, const Bucket &bucket) { return bucket.hasLo
 
 // The states that a bucket has by its use and types: values; unless it is frozen a gradient, its slice where it is sharded, and
 // masters where values are bf16; states of the optimizer where gradients update it. With ZeRO-2 a gradient of one unit, and slices in
-// f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, in one memory or in two.
+// f32, to which microbatches add. With ZeRO-3 slices of the values, and values of one unit, in one memory or in two, or of all; at
+// other levels slices and values of all, or values alone.
 void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   const auto expect = [&](StateRole role, bool isExpected, DType type, bool isSliced, std::string_view why) {
     const int64_t found = std::ranges::count(bucket.states, role, &State::role);
@@ -345,10 +346,11 @@ void verifyRoles(Checks &checks, const Bucket &bucket, const Place &place) {
   };
   const bool isTrained = !bucket.isFrozen();
   const bool isPerUnit = checks.plan.zero >= 2 && bucket.isSharded() && bucket.use == BucketUse::trained;
-  const bool areValuesSliced = checks.plan.zero >= 3 && bucket.isSharded() && (isPerUnit || !isTrained);
+  const bool areKept = bucket.has(StateRole::gatheredValue);
+  const bool areValuesSliced =
+      bucket.isSharded() && (checks.plan.zero >= 3 || areKept) && (bucket.use == BucketUse::trained || !isTrained);
   const DType gradients = gradientType(checks.plan, bucket);
   expect(StateRole::value, true, valueType(checks.plan, bucket), areValuesSliced, "");
-  const bool areKept = bucket.has(StateRole::gatheredValue);
   expect(StateRole::unitValue, areValuesSliced && !areKept, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gatheredValue, areValuesSliced && areKept, valueType(checks.plan, bucket), false, "");
   expect(StateRole::gradient, isTrained && !isPerUnit, gradients, false, isTrained ? "" : ", as it is frozen");
@@ -399,11 +401,11 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
                            nameOf(bucket.use), bucket.meanLoad);
   checks.violations.expect(
       !bucket.isFrozen() || (bucket.reduceAxes.empty() && bucket.isSharded() == !bucket.dataAxes.empty() &&
-                             (!bucket.isSharded() || checks.plan.zero >= 3)),
+                             bucket.isSharded() == bucket.areValuesSliced()),
       place,
       "is frozen, but reduceAxes = [{}], dataAxes = [{}] and shardAxes = [{}]; expected none of the former, as no "
       "gradient "
-      "is reduced, and dataAxes where it is sharded, with zero = 3",
+      "is reduced, and dataAxes where it is sharded, as its values are",
       fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), fmt::join(bucket.shardAxes, ", "));
   const Axes ofMesh = primitiveInMeshOrder(checks.plan.mesh, bucket.dataAxes);
   checks.violations.expect(bucket.dataAxes == ofMesh, place, "dataAxes = [{}]; expected the order of the mesh, [{}]",

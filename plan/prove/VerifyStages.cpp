@@ -348,16 +348,22 @@ static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const
 
 // Each part of the stage's layers has a forward; nothing is there twice.
 static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chunks) {
-  std::set<std::pair<Task, int64_t>> seen;
+  std::set<std::tuple<Task, int64_t, bool>> seen;
+  std::set<std::pair<Task, int64_t>> later; // chunks of which others run for microbatch 0
+  for (const Chunk &chunk : stage.chunks)
+    if (chunk.first)
+      later.insert({chunk.task, chunk.virtualStage});
   int64_t forwards = 0;
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Chunk &chunk = stage.chunks[i];
     const int64_t parts = isPerVirtualStage(chunk.task) ? checks.plan.virtualStages : 1;
     checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
                              "virtualStage {} of '{}' is not one of {}", chunk.virtualStage, nameOf(chunk.task), parts);
-    checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage}).second, chunks.element(i),
+    checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage, chunk.first}).second, chunks.element(i),
                              "a second chunk '{}'", chunk.name());
-    forwards += chunk.task == Task::forward;
+    checks.violations.expect(!chunk.first || chunk.task == Task::forward, chunks.element(i),
+                             "'{}' is first; expected it of a forward", chunk.name());
+    forwards += chunk.task == Task::forward && (chunk.first || !later.contains({chunk.task, chunk.virtualStage}));
   }
   checks.violations.expect(forwards == checks.plan.virtualStages, chunks,
                            "{} chunks are forward, expected one for each of the {} virtual stages", forwards,

@@ -3,6 +3,7 @@
 # many bytes travel for it (docs/memory.md).
 import json
 import math
+import shutil
 
 import models
 from harness import assert_same_bits, compare_layouts, main  # plan_lists is found by its path
@@ -83,9 +84,7 @@ def test_instances(session):
         plan = session.plan(LLAMA, f"--dp 4 --zero {zero} --mbs 1 --num-distributed-optimizer-instances 2", 8)
         assert plan["mesh"]["named"]["dp"] == ["dpo", "dpi"], plan["mesh"]
         for stage in plan["stages"]:
-            elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), {}
-            for kind, axes, size in ((i["kind"], tuple(i["axes"]), size) for i, size in data_collectives(plan, stage)):
-                found[kind, axes] = found.get((kind, axes), 0) + size
+            elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), data_elements(plan, stage)
             scattered = elements if zero == 1 else units(plan, stage)
             assert found["reduce_scatter", ("dpi",)] == scattered and found["all_reduce", ("dpo",)] == elements // 2, (zero, found)
             assert zero == 3 or found["all_gather", ("dpi",)] == elements, (zero, found)
@@ -101,9 +100,7 @@ def test_instances_that_share_the_update_out(session):
     compare_layouts(session, QWEN3_MOE, [f"--dp 4 --ep 2 {optim} --mbs 1"])
     plan = session.plan(LLAMA, f"--dp 4 --mbs 1 {optim}", 8)
     for stage in plan["stages"]:
-        elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), {}
-        for kind, axes, size in ((i["kind"], tuple(i["axes"]), size) for i, size in data_collectives(plan, stage)):
-            found[kind, axes] = found.get((kind, axes), 0) + size
+        elements, found = sum(bucket["elements"] for bucket in stage["buckets"]), data_elements(plan, stage)
         assert found["reduce_scatter", ("dpo",)] == found["all_gather", ("dpo",)] == elements // 2, found
         assert found["reduce_scatter", ("dpi",)] == units(plan, stage) and len(found) == 4, found
 
@@ -118,14 +115,9 @@ def test_what_overlaps_the_layers(session):
                 for values, sums in (("no-", "no-"), ("", "no-"), ("no-", ""), ("", ""))]
         for run in runs[1:]:
             assert_same_bits(runs[0], run, layout)
-    plan = session.plan(LLAMA, "--dp 2 --zero 3 --overlap-param-gather", 8)
-    for chunk in plan["stages"][0]["chunks"]:
-        if chunk["task"] not in ("forward", "backward"):
-            continue
-        kinds = [is_gather(plan, call) for call, _ in plan_lists.runs(chunk["calls"], chunk.get("repeats", []))]
-        assert kinds[0] and not kinds[-1] and chunk["calls"], kinds
-        first = kinds.index(False)
-        assert any(kinds[1:first]), "the second instance's values come before the first computes"
+    in_line, ahead = (gathers_in_front(session.plan(LLAMA, f"--dp 2 --zero 3 --{no}overlap-param-gather", 8)) for no in ("no-", ""))
+    for task in ("forward.0", "backward.0"):
+        assert 0 < in_line[task] < ahead[task], "the second instance's values come before the first computes"
     assert_same_bits(*(session.train(LLAMA, f"--dp 2 --pp 2 --zero 2 --{no}overlap-grad-reduce") for no in ("no-", "")), "level 2")
     plan = session.plan(LLAMA, "--dp 2 --zero 2 --overlap-grad-reduce", 8)
     backward = next(chunk for chunk in plan["stages"][0]["chunks"] if chunk["task"] == "backward")
@@ -135,8 +127,91 @@ def test_what_overlaps_the_layers(session):
     assert "layer" in kinds[first:kinds.index("add")], "a layer computes between a sum and its addition"
 
 
+# At levels 1 and 2 values are gathered once a step, in parts, each ahead of the first layer that reads it: whatever the use order, and
+# tables that two stages tie, with an evaluation between two steps and with files that are written at once.
+def test_gathers_once_a_step(session):
+    ahead = "--overlap-grad-reduce --overlap-param-gather"
+    for config, layout in session.some(((GPT2, "--dp 4 --mbs 1"), (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --vpp 2 --dp 2 --schedule interleaved"),
+                                        (QWEN3, "--cp 2 --dp 2 --tp 2 --sp"), (QWEN3_MOE, "--dp 4 --ep 2 --mbs 1"), (LLAMA, "--pp 2 --dp 2 --schedule zb-h1"),
+                                        (GPT2 | {"n_layer": 4}, "--dp 2 --pp 2 --vpp 2 --schedule dualpipev --mbs 1"),
+                                        (LLAMA, "--dp 4 --mbs 1 --num-distributed-optimizer-instances 2"), (QWEN3, "--dp 2 --dtype bf16 --mbs 1"),
+                                        (LLAMA | {"num_hidden_layers": 4}, "--dp 2 --freeze layers:0-1"))):
+        for zero, size in ((1, "--ddp-bucket-size 300"), (1, ""), (2, "")):
+            runs = [session.train(config, f"{layout} --zero {zero} {size} --overlap-grad-reduce {more}") for more in ("", "--overlap-param-gather")]
+            assert_same_bits(*runs, (layout, zero))
+    for zero, size in ((1, "--ddp-bucket-size 300"), (2, "")):
+        plan = session.plan(LLAMA, f"--dp 2 --pp 2 --mbs 1 --zero {zero} {ahead} {size}", 8)
+        for stage in plan["stages"]:
+            elements = sum(bucket["elements"] for bucket in stage["buckets"])
+            gathered = {chunk: sum(sizes) for chunk, sizes in gathers_of_chunks(plan, stage).items()}
+            assert gathered.pop("forward.0.first") == elements and not any(gathered.values()), (zero, gathered)
+        assert gathers_in_front(plan)["forward.0.first"] > 1
+        step = next(step for step in plan["stages"][0]["schedule"] if step.get("microbatch", -1) == 0)
+        assert plan["stages"][0]["chunks"][step["chunk"]].get("first"), "the first microbatch's forward gathers"
+    refuse_stale_values(session)
+
+
+# Plans of which a step would read values of the step before: without a gather, with the first microbatch's chunk for another, or twice.
+def refuse_stale_values(session):
+    bundle = session.compile(LLAMA, "--dp 2 --mbs 1 --zero 2 --overlap-grad-reduce --overlap-param-gather", 8)
+    whole = plan_lists.read(bundle)
+    run = whole["plan"]["stages"][0]["schedule"]
+    chunks = whole["plan"]["stages"][0]["chunks"]
+    first = next(i for i, chunk in enumerate(chunks) if chunk.get("first"))
+    edits = {
+        "values of the step before": (lambda stage: stage["chunks"][first]["calls"].pop(0), "nothing has written in the step"),
+        "not first": (lambda stage: stage["chunks"][first].pop("first"), "a second chunk 'forward.0'"),
+        "other microbatch": (lambda stage: swap_first(stage, first), "expected the chunk that is first for microbatch 0, and for that alone"),
+    }
+    assert run[1]["chunk"] == first, run[:3]
+    for name, (edit, expected) in edits.items():
+        edited = json.loads(json.dumps(whole))
+        edit(edited["plan"]["stages"][0])
+        folder = session.new_folder() / "bundle"
+        shutil.copytree(bundle, folder)
+        plan_lists.write(edited, folder)
+        done = session.execute("mgrun", folder, "--mock-data", "--train-iters", 1)
+        assert done.returncode == 1 and expected in done.stderr, (name, done.stderr)
+
+
+def swap_first(stage, first):
+    other = next(i for i, chunk in enumerate(stage["chunks"]) if chunk["task"] == "forward" and i != first)
+    for step in stage["schedule"]:
+        if step.get("chunk") in (first, other):
+            step["chunk"] = first + other - step["chunk"]
+
+
+def name_of(chunk):
+    return f'{chunk["task"]}.{chunk.get("virtualStage", 0)}{".first" if chunk.get("first") else ""}'
+
+
 def is_gather(plan, call):
     return [i.get("kind") for i in plan["programs"][call["program"]]["instructions"]] == ["all_gather"]
+
+
+def gathers_of_chunks(plan, stage):
+    """The elements of each gather of values over data ranks, by chunk."""
+    found = {}
+    for chunk in stage["chunks"]:
+        found[name_of(chunk)] = [size for i, size in data_collectives(plan, {"chunks": [chunk]}) if i["kind"] == "all_gather"]
+    return found
+
+
+def gathers_in_front(plan):
+    """How many calls of each chunk of the first stage gather values before the first layer computes."""
+    found = {}
+    for chunk in plan["stages"][0]["chunks"]:
+        kinds = [is_gather(plan, call) for call, _ in plan_lists.runs(chunk["calls"], chunk.get("repeats", []))]
+        found[name_of(chunk)] = kinds.index(False)
+    return found
+
+
+def data_elements(plan, stage):
+    """Elements of the stage's collectives over data ranks, those of a microbatch once, by kind and axes."""
+    found = {}
+    for i, size in data_collectives(plan, stage):
+        found[i["kind"], tuple(i["axes"])] = found.get((i["kind"], tuple(i["axes"])), 0) + size
+    return found
 
 
 def data_collectives(plan, stage):

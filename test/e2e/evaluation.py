@@ -41,6 +41,9 @@ CASES = [
     ("llama", "--dp 4 --pp 2 --zero 3 --mbs 1 --freeze embeddings,layers:0 --num-distributed-optimizer-instances 2 "
               "--outer-dp-sharding-strategy optim"),
     ("gpt2", "--dp 2 --zero 1 --mbs 1 --freeze embeddings"),
+    ("llama", "--dp 4 --pp 2 --zero 1 --mbs 1 --freeze embeddings,layers:0 --overlap-grad-reduce --overlap-param-gather "
+              "--ddp-bucket-size 300 --num-distributed-optimizer-instances 2"),
+    ("deepseek_v3", "--dp 2 --ep 2 --pp 2 --zero 2 --mbs 1 --overlap-grad-reduce --overlap-param-gather"),
     ("t5", "--dp 2 --zero 3 --mbs 1 --seq 12 --encoder-seq-length 16"),
 ]
 

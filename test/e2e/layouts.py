@@ -68,8 +68,9 @@ class Layout:
 
     @property
     def ahead(self):
-        """Half of the layouts whose values are in slices gather them ahead of their use."""
-        return ["--overlap-param-gather"] if self.zero == 3 and zlib.crc32(str(self).encode()) // 72 % 2 else []
+        """Half of the layouts that may do so have values in slices, and gather them ahead of their use."""
+        may_be = self.zero == 3 or (self.zero > 0 and "--overlap-grad-reduce" in self.overlap)
+        return ["--overlap-param-gather"] if may_be and zlib.crc32(str(self).encode()) // 72 % 2 else []
 
     def flags(self):
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]

@@ -1,5 +1,7 @@
 """plan.json for tests: its records that are lists as objects with names, and its lists with their repeats run, as plan/Expand.h
 has them."""
+import copy
+import json
 
 # The records that plan/json/Fields.h writes as lists: where they lie, "*" being every element; their fields, in order; the
 # values of those that may be missing at the end.
@@ -93,3 +95,24 @@ def parameters(plan):
         for number, places in instances.items():
             named = {key: parameter[key].replace("{}", str(number)) for key in ("name", "tensor")}
             yield parameter | named | {"places": places}
+
+
+def fnv1a(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def read(plan):
+    """The document of a bundle, its plan `named`."""
+    document = json.loads((plan / "plan.json").read_text())
+    named(document["plan"])
+    return document
+
+
+def write(document, plan):
+    """Makes it that of a bundle, with its checksum."""
+    body = json.dumps(listed(copy.deepcopy(document["plan"])))
+    text = f'{{\n"version": {document["version"]},\n"checksum": "{fnv1a(body.encode()):016x}",\n"plan": {body}\n}}\n'
+    (plan / "plan.json").write_text(text)

@@ -100,6 +100,11 @@ class SameLayout(unittest.TestCase):
     def test_units(self):
         self.compare("units", gpt("units", "--tp 2 --pp 2 --dp 2 --zero 2 --mbs 1"), CORPUS)
         self.compare("sharded", gpt("sharded", "--pp 2 --dp 2 --zero 3 --mbs 1 --dtype bf16"), CORPUS)
+        ahead = "--overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 300"
+        straight = self.compare("ahead", gpt("ahead", f"--pp 2 --dp 2 --zero 1 --mbs 1 --dtype bf16 {ahead}"), CORPUS)
+        train(gpt("behind", "--pp 2 --dp 2 --zero 1 --mbs 1 --dtype bf16 --overlap-grad-reduce --ddp-bucket-size 300"), *CORPUS,
+              "--train-iters", STEPS, "--save", "behind", "--log", "behind.jsonl")
+        self.assertEqual(contents(straight), contents("behind"))
         optim = "--num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim"
         self.compare("instances", gpt("instances", f"--pp 2 --dp 4 --zero 3 --mbs 1 --dtype bf16 {optim}"), CORPUS)
 

@@ -197,12 +197,12 @@ def random_layout(r, model):
     flags += layout["documents"] + random_balance(r, model) + random_capacity(r, model) + random_later_tokens(r, model) + random_expert_ranks(r, model, layout)
     if layout["num-distributed-optimizer-instances"] > 1 and layout["zero"] == 3 and r.random() < 0.5:
         flags += ["--outer-dp-sharding-strategy", "optim"]
-    if layout["zero"] == 3 and r.random() < 0.5:
-        flags.append("--overlap-param-gather")
     if layout["zero"] == 3 and layout["schedule"] not in ("dualpipev", "auto") and r.random() < 0.3:
         flags.append("--no-reshard-after-forward")
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
+    if (layout["zero"] == 3 or (layout["zero"] and "--overlap-grad-reduce" in flags)) and r.random() < 0.5:
+        flags.append("--overlap-param-gather")
     if "num_experts_per_tok" in model and r.random() < 0.3:
         flags.append("--moe-per-layer-logging")
     return flags, layout

@@ -31,6 +31,7 @@ import numpy
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
 import models  # noqa: E402
 import plan_lists  # noqa: E402
+from plan_lists import fnv1a, read, write  # noqa: E402, F401
 import samples  # noqa: E402
 import tensor_files  # noqa: E402
 
@@ -60,6 +61,8 @@ MODELS = {  # name: config.json, layout
     "gpt2-sharded": (GPT2 | {"n_layer": 4}, "--pp 2 --vpp 2 --dp 2 --zero 3 --dtype bf16 --schedule dualpipev --freeze layers:1 --gbs 8 --seq 8"),
     "gpt2-instances": (GPT2, "--pp 2 --dp 4 --zero 3 --num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim "
                              "--overlap-param-gather --overlap-grad-reduce --gbs 8 --seq 8"),
+    "gpt2-ahead": (GPT2 | {"n_layer": 3}, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --overlap-grad-reduce --overlap-param-gather "
+                                          "--ddp-bucket-size 1 --freeze layers:0"),
     "gpt2-gathered": (GPT2, "--pp 2 --cp 2 --dp 2 --zero 3 --no-reshard-after-forward --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
@@ -98,25 +101,6 @@ ENDS = {"documentEnds": "positions", "keyDocumentEnds": "keyPositions"}
 ENCODER_ENDS = {"encoderEnds": "positions"}
 IMAGES = {"imagePlaces": "positions"}
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
-
-
-def fnv1a(data):
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def read(plan):
-    document = json.loads((plan / "plan.json").read_text())
-    plan_lists.named(document["plan"])
-    return document
-
-
-def write(document, plan):
-    body = json.dumps(plan_lists.listed(copy.deepcopy(document["plan"])))
-    text = f'{{\n"version": {document["version"]},\n"checksum": "{fnv1a(body.encode()):016x}",\n"plan": {body}\n}}\n'
-    (plan / "plan.json").write_text(text)
 
 
 def encoder_tensors(plan, r):

@@ -42,17 +42,19 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     along which each slice of what the update needs is shared out again. With `meanLoad` the load of experts stands in the
     place of their gradients: f32, and not in the norm.
 
-    With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. Where these have gradients, or slices of
-    values, `mg.unit` has functions that run around each call that uses one.
+    With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. `gather`: plan::GatherTime, when the values
+    are gathered of the ranks' slices. `mg.unit` has the functions that run around calls that use a unit.
 
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)
     2. units is 1, or with perUnit a number that divides elements (bucket_c2)
+    3. gather is never, use, microbatch or step; never without shard, and use with perUnit alone (bucket_c3)
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, DefaultValuedAttr<ArrayAttr, "{}">:$shard,
                        DefaultValuedAttr<ArrayAttr, "{}">:$outer,
                        DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, DefaultValuedAttr<StrAttr, "\"trained\"">:$use,
-                       DefaultValuedAttr<I64Attr, "1">:$units, UnitAttr:$perUnit);
+                       DefaultValuedAttr<I64Attr, "1">:$units, UnitAttr:$perUnit,
+                       DefaultValuedAttr<StrAttr, "\"never\"">:$gather);
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     // At the end of a step.
@@ -90,11 +92,11 @@ def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
 }
 
 def Mg_UnitOp : Mg_Op<"unit", [HasParent<"StageOp">]> {
-  let summary = "Functions that run around each call that uses a unit of a bucket: ZeRO-2 and 3";
+  let summary = "Functions that run around calls that use a unit of a bucket, or the whole of one that has none";
   let description = [{
     Before a call that makes gradients of the unit `clear` zeroes its gradient, behind it `sum` reduces it over the
-    data axes and `accumulate` adds the sum to the rank's slice; of frozen parameters there is none of these. Where ranks keep slices of the
-    values too (ZeRO-3), `gather` makes the unit's values of them before each call that reads some.
+    data axes and `accumulate` adds the sum to the rank's slice; of frozen parameters, and without perUnit, there is none of these.
+    Where ranks keep slices of the values too, `gather` makes the unit's values of them before calls that read some.
 
         mg.unit bucket 3 clear @gradients.clear.0.3 sum @gradients.sum.0.3 accumulate @gradients.unit.0.3
           gather @gradients.gather.0.3

@@ -25,7 +25,7 @@ struct TrainingSettings {
   bool shardsOuter = false;         // instances of the optimizer share out what the update needs
   bool reshardsAfterForward = true; // where values are sliced: they are gathered again for the backward
   bool overlapsGradReduce = false;  // gradients of units are summed up while the next instance computes
-  bool overlapsParamGather = false; // values of the next instance are gathered while one computes
+  bool overlapsParamGather = false; // values are gathered while other layers compute
   plan::Optimizer optimizer{};
   // The least number of parameters whose gradients are completed together; 0: all, at the end.
   int64_t bucketElements = 0;

@@ -458,7 +458,8 @@ TEST(Layout, whatDoesNothingIsSaid) {
   EXPECT_EQ(warnings({.sp = true}), "--sp does nothing here\n");
   EXPECT_EQ(warnings({.zero = 1}), "--zero does nothing here\n");
   EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
-  EXPECT_EQ(warnings({.dp = 2, .zero = 1, .overlapParamGather = true}), "--overlap-param-gather does nothing here\n");
+  EXPECT_EQ(warnings({.dp = 2, .zero = 1, .overlapGradReduce = true, .overlapParamGather = true}), "");
+  EXPECT_EQ(warnings({.dp = 2, .overlapParamGather = true}), "--overlap-param-gather does nothing here\n");
   EXPECT_EQ(warnings({.dp = 2, .zero = 3, .instances = 2}),
             "--num-distributed-optimizer-instances does nothing here\n");
   EXPECT_EQ(warnings({.dp = 2, .zero = 3, .outerSharding = "optim"}),

@@ -133,6 +133,21 @@ mg.stage 0 begin @f reduce @f update @f {
 }
 
 mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{gather = 'later'; expected one of never, use, microbatch, step, never without shard, use with perUnit alone (bucket_c3)}}
+  mg.bucket 32 {split = [], reduce = [], data = ["dp"], shard = ["dp"], tied = array<i64>, gather = "later"}
+}
+
+mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{gather = 'step'; expected one of never, use, microbatch, step, never without shard, use with perUnit alone (bucket_c3)}}
+  mg.bucket 32 {split = [], reduce = [], data = ["dp"], tied = array<i64>, gather = "step"}
+}
+
+mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{gather = 'use'; expected one of never, use, microbatch, step, never without shard, use with perUnit alone (bucket_c3)}}
+  mg.bucket 32 {split = [], reduce = [], data = ["dp"], shard = ["dp"], tied = array<i64>, gather = "use"}
+}
+
+mg.stage 0 begin @f reduce @f update @f {
   // expected-error@+1 {{use = 'thawed'; expected one of trained, routerBias, loadCounter, frozen (bucket_c1)}}
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>, use = "thawed"}
 }

@@ -430,7 +430,7 @@ const Broken kFrozen[] = {
     {"Sharded", 0, 1, [](Bucket &bucket) { bucket.dataAxes = bucket.shardAxes = {"dp"}; },
      ": is frozen, but reduceAxes = [], dataAxes = [dp] and shardAxes = [dp]; expected none of the former, as no "
      "gradient "
-     "is reduced, and dataAxes where it is sharded, with zero = 3"},
+     "is reduced, and dataAxes where it is sharded, as its values are"},
     {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },
      ": has 0 states of the role gradient; expected 1"},
 };

@@ -214,6 +214,7 @@ const Broken kTasks[] = {
      ": virtualStage 1 of 'reduce' is not one of 1"},
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = kMax; },
      "stages[0].chunks: 1 chunks are forward, expected one for each of the 9223372036854775807 virtual stages"},
+    {"FirstReduce", 0, 1, [](Chunk &chunk) { chunk.first = true; }, ": 'reduce' is first; expected it of a forward"},
     {"SecondForward", 0, 1, [](Chunk &chunk) { chunk.task = Task::forward; }, ": a second chunk 'forward.0'"},
 };
 
