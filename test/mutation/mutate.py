@@ -62,7 +62,7 @@ MODELS = {  # name: config.json, layout
     "gpt2-instances": (GPT2, "--pp 2 --dp 4 --zero 3 --num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim "
                              "--overlap-param-gather --overlap-grad-reduce --gbs 8 --seq 8"),
     "gpt2-ahead": (GPT2 | {"n_layer": 3}, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --overlap-grad-reduce --overlap-param-gather "
-                                          "--ddp-bucket-size 1 --freeze layers:0"),
+                                          "--ddp-bucket-size 1 --freeze layers:1"),
     "gpt2-gathered": (GPT2, "--pp 2 --cp 2 --dp 2 --zero 3 --no-reshard-after-forward --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "bart": (BART, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 10 --encoder-seq-length 12"),
