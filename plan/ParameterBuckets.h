@@ -107,6 +107,28 @@ inline constexpr auto enumNames<StateRole> =
     std::to_array<std::string_view>({"value", "gradient", "gradientSlice", "gradientOfUpdate", "master", "optimizer",
                                      "unitGradient", "unitSum", "unitValue", "gatheredValue"});
 
+// The kind of the region that states of the role lie in (Region::kind).
+constexpr std::string_view regionOf(StateRole role) {
+  switch (role) {
+  case StateRole::value:
+    return "parameters";
+  case StateRole::gradient:
+  case StateRole::gradientSlice:
+  case StateRole::gradientOfUpdate:
+    return "gradients";
+  case StateRole::gatheredValue:
+    return "gathered";
+  case StateRole::unitGradient:
+  case StateRole::unitSum:
+  case StateRole::unitValue:
+    return "units";
+  case StateRole::master:
+  case StateRole::optimizer:
+    return "optimizer";
+  }
+  return {};
+}
+
 // A flat buffer of a bucket in the rank's memory.
 struct State {
   // Unique in its bucket. Of the role optimizer what checkpoints and PyTorch call it: "exp_avg".
@@ -145,12 +167,6 @@ enum class BucketUse { trained, routerBias, loadCounter, frozen };
 template <>
 inline constexpr auto enumNames<BucketUse> =
     std::to_array<std::string_view>({"trained", "routerBias", "loadCounter", "frozen"});
-
-// When values of which ranks have slices are gathered. never: they have them whole. use: one unit at a time, before each call that reads
-// some. microbatch: before calls of forward, for backward too. step: before the first call of a step that reads some.
-enum class GatherTime { never, use, microbatch, step };
-template <>
-inline constexpr auto enumNames<GatherTime> = std::to_array<std::string_view>({"never", "use", "microbatch", "step"});
 
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer for each of its states.
 // ZeRO-1 gives each rank of `shardAxes` one of equal contiguous slices of some. Values and loads of parameters with a meanLoad are

@@ -110,15 +110,23 @@ const State *Bucket::completeGradient() const {
                                     : StateRole::gradient);
 }
 
+// A layer of an evaluation may bind parameters and its frame too; but what it reads and gives is in the region of the frame as well.
 bool isOfUnit(const StagePlan &stage, const Call &call) {
-  const auto isInUnits = [&](const Binding &binding) {
-    return std::ranges::any_of(stage.regions, [&](const Region &region) {
-      return (region.kind == "units" || region.kind == "gathered") && region.offset <= binding.offset &&
-             binding.offset < region.offset + region.bytes;
+  const auto regionOf = [&](const Binding &binding) -> std::string_view {
+    const auto found = std::ranges::find_if(stage.regions, [&](const Region &region) {
+      return region.offset <= binding.offset && binding.offset < region.offset + region.bytes;
     });
+    return found == stage.regions.end() ? std::string_view() : found->kind;
   };
-  return std::ranges::all_of(call.segments, [](const Binding &binding) { return binding.slot < 0; }) &&
-         std::ranges::any_of(call.segments, isInUnits);
+  int64_t units = 0, frames = 0;
+  for (const Binding &binding : call.segments) {
+    if (binding.slot >= 0)
+      return false;
+    const std::string_view region = regionOf(binding);
+    units += region == "units" || region == "gathered";
+    frames += region == "frame";
+  }
+  return units > 0 && frames <= 1;
 }
 
 int64_t leastElementBytes(const Plan &plan) {

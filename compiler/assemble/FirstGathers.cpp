@@ -11,7 +11,7 @@ namespace mgc {
 // A microbatch passes the forwards of a stage's chunks in ascending order, before all else.
 FirstGathers::FirstGathers(StageOp stage, const std::vector<ChunkLayout> &chunks) {
   const auto buckets = stage.all<BucketOp>();
-  const auto isGathered = [&](int64_t bucket) { return gatherTimeOf(buckets[bucket]) == plan::GatherTime::step; };
+  const auto isGathered = [&](int64_t bucket) { return gatherTimeOf(buckets[bucket]) == GatherTime::step; };
   const ParameterPlaces places(stage);
   std::set<Unit> seen;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk)

@@ -1,4 +1,4 @@
-// The calls of a stage that gather values once in a step (plan::GatherTime::step). In: a stage and its chunks. Out: which unit of which
+// The calls of a stage that gather values once in a step (GatherTime::step). In: a stage and its chunks. Out: which unit of which
 // bucket is gathered at which instance of which chunk, in the forward of the first microbatch: the first that has parameters of it,
 // though its forward need not read them. That run has a chunk of its own (plan::Chunk::first).
 #pragma once

@@ -90,8 +90,8 @@ public:
                                                            : StageMemory::Twice::no;
     out_.sumsBeside = trainingOf(module_).overlapsGradReduce && !hasPairs;
     placeBuckets();
-    if (hasPairs && std::ranges::any_of(
-                        buckets_, [](BucketOp bucket) { return gatherTimeOf(bucket) == plan::GatherTime::microbatch; }))
+    if (hasPairs &&
+        std::ranges::any_of(buckets_, [](BucketOp bucket) { return gatherTimeOf(bucket) == GatherTime::microbatch; }))
       return errorf("--no-reshard-after-forward: the schedule pairs a forward with a backward of another microbatch, "
                     "which would read values while they are gathered again\n  possible: another --schedule, or "
                     "--reshard-after-forward");
@@ -141,7 +141,8 @@ private:
       out_.gradientStates.push_back(addSecondGradient(i));
     }
     for (StringRef region : {"parameters", "gathered", "gradients", "optimizer"})
-      if (const auto isThere = [&](const plan::State &state) { return regionOf(state.role) == region; };
+      if (const auto isThere =
+              [&](const plan::State &state) { return region == StringRef(plan::regionOf(state.role)); };
           region != "gathered" || std::ranges::any_of(out_.buckets, [&](const plan::Bucket &bucket) {
             return std::ranges::any_of(bucket.states, isThere);
           }))
@@ -224,7 +225,7 @@ private:
   // States of a role lie together: the first of each bucket, then the second.
   void placeStates(StringRef region) {
     for (size_t role = 0; role < plan::enumNames<plan::StateRole>.size(); ++role)
-      if (bool isThere = regionOf(plan::StateRole(role)) == region; isThere)
+      if (bool isThere = region == StringRef(plan::regionOf(plan::StateRole(role))); isThere)
         for (size_t number = 0; std::exchange(isThere, false); ++number)
           for (plan::Bucket &bucket : out_.buckets)
             if (plan::State *state = stateOf(bucket, plan::StateRole(role), number)) {

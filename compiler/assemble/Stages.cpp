@@ -218,13 +218,12 @@ private:
       if (isFirst)
         all.back().gathers = gathersOf(layout.instances()[i].number, firstGathers_.of(int64_t(k), i));
     }
-    size_t next = 0;
+    size_t next = 0;                   // the instance whose values were gathered last
     std::vector<plan::Call> additions; // additions of sums that are made while the next instance computes
     for (size_t n = 0; n < count; ++n) {
       begins.push_back(int64_t(chunk.calls.size()));
-      const bool isNext = isFirst && (n == 0 || n == next); // its values are the last that calls before it gathered
       llvm::append_range(chunk.calls, std::exchange(all[n].gathers, {}));
-      if (isNext || (n + 1 < count && gathersAhead() && !all[n].calls.empty()))
+      if (isFirst ? n == next : gathersAhead() && !all[n].calls.empty())
         if (next = isFirst ? nextGathers(all, n + 1) : n + 1; next < count)
           llvm::append_range(chunk.calls, std::exchange(all[next].gathers, {}));
       llvm::append_range(chunk.calls, all[n].calls);
@@ -312,7 +311,7 @@ private:
   // Whether the values of the parameter stay where the instance's forward, or the first microbatch, has gathered them.
   bool isGatheredBefore(const Caller &caller, int64_t argument) {
     const int64_t bucket = places_.of(instanceOf(caller), argument).bucket;
-    if (gatherTimeOf(buckets_[bucket]) == plan::GatherTime::step)
+    if (gatherTimeOf(buckets_[bucket]) == GatherTime::step)
       return true;
     const BlockFunction *forward = instanceOf(caller).block->functionOf(plan::Task::forward);
     return caller.chunk.task != plan::Task::forward && memory_.buckets[bucket].has(plan::StateRole::gatheredValue) &&

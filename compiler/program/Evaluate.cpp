@@ -17,7 +17,7 @@ using namespace mgc;
 namespace {
 
 // Counters are moved by nothing; they go on to count.
-DictionaryAttr frozen(DictionaryAttr param) {
+DictionaryAttr evaluated(DictionaryAttr param) {
   if (isCounter(param) || isFrozen(param))
     return param;
   Builder builder(param.getContext());
@@ -48,7 +48,7 @@ struct EvaluatePass : mgc::impl::EvaluateBase<EvaluatePass> {
     for (auto block : module.getOps<func::FuncOp>()) {
       for (unsigned i = 0; i < block.getNumArguments(); ++i)
         if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))
-          block.setArgAttr(i, kParamAttr, frozen(param));
+          block.setArgAttr(i, kParamAttr, evaluated(param));
       block.walk([](StochasticOpInterface op) { op.dropNothing(); });
       eraseUnreadData(block);
     }

@@ -230,24 +230,23 @@ static plan::Axes dataAxes(const BucketKey &key, const plan::Mesh &mesh, bool be
 }
 
 // The time of what has data axes to be sliced along.
-static plan::GatherTime gatherTimeOfSlices(const BucketKey &key, const Sharding &sharding) {
+static GatherTime gatherTimeOfSlices(const BucketKey &key, const Sharding &sharding) {
   const bool isFrozen = key.use == plan::BucketUse::frozen;
   if (key.meanLoad != 0 || (key.use != plan::BucketUse::trained && !isFrozen))
-    return plan::GatherTime::never;
+    return GatherTime::never;
   if (sharding.level > 2)
-    return sharding.reshards ? plan::GatherTime::use : plan::GatherTime::microbatch;
+    return sharding.reshards ? GatherTime::use : GatherTime::microbatch;
   const bool isMoved = !isFrozen || key.isEvaluated;
-  return sharding.level > 0 && sharding.gathersAhead && isMoved ? plan::GatherTime::step : plan::GatherTime::never;
+  return sharding.level > 0 && sharding.gathersAhead && isMoved ? GatherTime::step : GatherTime::never;
 }
 
-plan::GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding) {
-  return dataAxes(key, sharding.mesh, false).empty() ? plan::GatherTime::never : gatherTimeOfSlices(key, sharding);
+GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding) {
+  return dataAxes(key, sharding.mesh, false).empty() ? GatherTime::never : gatherTimeOfSlices(key, sharding);
 }
 
 plan::Axes shardAxesOf(const BucketKey &key, const Sharding &sharding) {
-  const bool isSharded = key.use == plan::BucketUse::frozen
-                             ? gatherTimeOfSlices(key, sharding) != plan::GatherTime::never
-                             : sharding.level > 0;
+  const bool isSharded =
+      key.use == plan::BucketUse::frozen ? gatherTimeOfSlices(key, sharding) != GatherTime::never : sharding.level > 0;
   return isSharded ? dataAxes(key, sharding.mesh, false) : plan::Axes();
 }
 

@@ -2,6 +2,7 @@
 // buckets, and where each parameter lies in them. Pure arithmetic on plain structs.
 #pragma once
 
+#include "dialects/mg/GatherTime.h"
 #include "plan/ParameterBuckets.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Status.h"
@@ -47,7 +48,7 @@ plan::Axes outerAxesOf(const BucketKey &key, const Sharding &sharding);
 bool isPerUnit(const BucketKey &key, const Sharding &sharding);
 // When values are gathered: at level 3 for each use or microbatch, frozen ones too; below it once a step, of parameters that the
 // training moves, if they are to be gathered ahead. Never of those that load moves.
-plan::GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding);
+GatherTime gatherTimeOf(const BucketKey &key, const Sharding &sharding);
 
 struct BlockParameter {
   int64_t argument = 0;     // index in the block's forward function
@@ -68,7 +69,7 @@ struct PlannedBucket {
   int64_t elements = 0; // all units'
   plan::Axes shard, outer;
   int64_t units = 1; // plan::Bucket::units
-  plan::GatherTime gather = plan::GatherTime::never;
+  GatherTime gather = GatherTime::never;
 };
 struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride
   int64_t block = 0, parameter = 0, first = 0, count = 0;

@@ -116,12 +116,11 @@ SmallVector<StateBuffer, 6> statesOf(BucketOp bucket) {
   const Precision precision = precisionOf(bucket);
   const Type f32 = Float32Type::get(bucket.getContext());
   const bool isSharded = bucket.isSharded();
-  const plan::GatherTime gather = gatherTimeOf(bucket);
-  SmallVector<StateBuffer, 6> states = {
-      {"value", StateRole::value, gather != plan::GatherTime::never, precision.values}};
-  if (gather == plan::GatherTime::use)
+  const GatherTime gather = gatherTimeOf(bucket);
+  SmallVector<StateBuffer, 6> states = {{"value", StateRole::value, gather != GatherTime::never, precision.values}};
+  if (gather == GatherTime::use)
     states.push_back({"unit_value", StateRole::unitValue, false, precision.values});
-  else if (gather != plan::GatherTime::never)
+  else if (gather != GatherTime::never)
     states.push_back({"gathered_value", StateRole::gatheredValue, false, precision.values});
   if (hasUnitGradients(bucket)) {
     states.push_back({"unit_gradient", StateRole::unitGradient, false, precision.gradients});
@@ -148,8 +147,8 @@ std::optional<StateBuffer> stateNamed(BucketOp bucket, StringRef name) {
   return std::nullopt;
 }
 
-plan::GatherTime gatherTimeOf(BucketOp bucket) {
-  return *plan::valueNamed<plan::GatherTime>(bucket.getGather()); // bucket_c3
+GatherTime gatherTimeOf(BucketOp bucket) {
+  return *plan::valueNamed<GatherTime>(bucket.getGather()); // bucket_c3
 }
 
 bool hasUnitGradients(BucketOp bucket) { return bucket.getPerUnit() && ruleOf(bucket).hasGradients; }
@@ -168,27 +167,6 @@ StringRef gatheredValues(BucketOp bucket) {
 StringRef accumulatedGradient(BucketOp bucket) { return bucket.getPerUnit() ? "gradient_slice" : "gradient"; }
 StringRef completeGradient(BucketOp bucket) {
   return !bucket.getOuter().empty() ? "gradient_of_update" : bucket.isSharded() ? "gradient_slice" : "gradient";
-}
-
-StringRef regionOf(plan::StateRole role) {
-  switch (role) {
-  case plan::StateRole::value:
-    return "parameters";
-  case plan::StateRole::gradient:
-  case plan::StateRole::gradientSlice:
-  case plan::StateRole::gradientOfUpdate:
-    return "gradients";
-  case plan::StateRole::gatheredValue:
-    return "gathered";
-  case plan::StateRole::unitGradient:
-  case plan::StateRole::unitSum:
-  case plan::StateRole::unitValue:
-    return "units";
-  case plan::StateRole::master:
-  case plan::StateRole::optimizer:
-    return "optimizer";
-  }
-  llvm_unreachable("covered switch");
 }
 
 } // namespace mgc

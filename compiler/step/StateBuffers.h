@@ -7,6 +7,7 @@
 // several units has them as its first dimension, `unit`.
 #pragma once
 
+#include "dialects/mg/GatherTime.h"
 #include "dialects/mg/Mg.h"
 #include "plan/ParameterBuckets.h"
 
@@ -63,7 +64,7 @@ struct StateBuffer {
 // In the order of the map.
 llvm::SmallVector<StateBuffer, 6> statesOf(BucketOp bucket);
 std::optional<StateBuffer> stateNamed(BucketOp bucket, llvm::StringRef name);
-plan::GatherTime gatherTimeOf(BucketOp bucket);
+GatherTime gatherTimeOf(BucketOp bucket);
 // Whether blocks add to the gradient of one unit at a time, which is summed up in each microbatch.
 bool hasUnitGradients(BucketOp bucket);
 // Whether calls that use a unit of the bucket need others around them: mg.unit.
@@ -74,8 +75,5 @@ llvm::StringRef gatheredValues(BucketOp bucket);
 llvm::StringRef accumulatedGradient(BucketOp bucket);
 // Where the rank has what it owns of a bucket's complete gradient.
 llvm::StringRef completeGradient(BucketOp bucket);
-
-// The region of the memory map that has states of the role.
-llvm::StringRef regionOf(plan::StateRole role);
 
 } // namespace mgc

@@ -85,7 +85,7 @@ private:
         {"use", bucket.getUse().str(), std::string(nameOf(key.use))},
         {"shard", axes(axesOf(bucket.getShard())), axes(shardAxesOf(key, sharding_))},
         {"outer", axes(axesOf(bucket.getOuter())), axes(outerAxesOf(key, sharding_))},
-        {"gather", bucket.getGather().str(), std::string(nameOf(gatherTimeOf(key, sharding_)))},
+        {"gather", bucket.getGather().str(), std::string(plan::nameOf(gatherTimeOf(key, sharding_)))},
         {"perUnit", fmt::format("{}", bucket.getPerUnit()), fmt::format("{}", isPerUnit(key, sharding_))}};
     for (const auto &[field, found, expected] : rows)
       if (found != expected)

@@ -111,6 +111,9 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
     if (isFrozen(part) != isFrozen(cast<DictionaryAttr>(parts[0])))
       return errorf("{}: part {} is frozen or the first one is, not both; one matrix is trained as one",
                     kParamAttr.str(), nameOfView(part));
+    if (isEvaluated(part) != isEvaluated(cast<DictionaryAttr>(parts[0])))
+      return errorf("{}: part {} is evaluated or the first one is, not both; one matrix is trained as one",
+                    kParamAttr.str(), nameOfView(part));
     if (meanLoadOf(part) != 0 || isCounter(part))
       return errorf("{}: part {} has a mean load or counts; what load stands for is in no other matrix",
                     kParamAttr.str(), nameOfView(part));
@@ -131,6 +134,8 @@ Status mgc::verifyParameter(Attribute param, Type type) {
                   kParamAttr.str());
   if (isCounter(dictionary) && isFrozen(dictionary))
     return errorf("{}: counts and is frozen; nothing trains a counter", kParamAttr.str());
+  if (isEvaluated(dictionary) && !isFrozen(dictionary))
+    return errorf("{}: is evaluated and not frozen; an evaluation trains nothing", kParamAttr.str());
   if (!parts)
     return namesTensor(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
   if (parts.empty() || !llvm::all_of(parts, namesTensor))

@@ -57,7 +57,7 @@ Precision precisionOf(mlir::ModuleOp module, double meanLoad);
 std::string reasonOfType(double meanLoad, plan::DType TrainingSettings::*field);
 
 // Requires that the parameter names its tensors, that joined views differ, that all of them or none decay and all or
-// none are frozen, and that they fill the dimension of the type along which they are joined.
+// none are frozen, evaluated ones are frozen, and that they fill the dimension of the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

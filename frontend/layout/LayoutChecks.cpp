@@ -463,7 +463,8 @@ static void reconcile(const Supported &supported, const Layout &layout, const La
     near.gradientType = widest;
   if (asked.dtype.value_or(widest) == widest && asked.fp32Residual.value_or(false))
     near.fp32Residual = false;
-  if (asked.bucketSize && !asked.overlapGradReduce.value_or(layout.target.leavesCoresToProducts))
+  const bool gathersOnce = asked.overlapParamGather.value_or(false) && asked.zero.value_or(0) > 0 && asked.zero < 3;
+  if ((asked.bucketSize || gathersOnce) && !asked.overlapGradReduce.value_or(layout.target.leavesCoresToProducts))
     near.overlapGradReduce = true;
   near.layersPerChunk.reset(); // vpp says it
 }

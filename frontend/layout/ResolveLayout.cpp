@@ -472,11 +472,11 @@ void LayoutResolver::resolveOverlap() {
   else if (given(&LayoutOptions::bucketSize))
     problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
                  flagOf(&LayoutOptions::overlapGradReduce));
-  if (layout.overlapsParamGather && layout.zero < 3 && !overlap.value_or(pays)) {
+  const bool hasSlices = layout.dp / std::max<int64_t>(layout.instances, 1) * layout.cp > 1;
+  if (layout.overlapsParamGather && layout.zero < 3 && hasSlices && !overlap.value_or(pays)) {
     problems.add("{} with --zero {} without {}: values are gathered in the parts in which gradients are reduced",
                  flagOf(&LayoutOptions::overlapParamGather), layout.zero, flagOf(&LayoutOptions::overlapGradReduce));
-    problems.hint("possible: {} with it, --zero 3, or {}", flagOf(&LayoutOptions::overlapGradReduce),
-                  "--no-overlap-param-gather");
+    problems.hint("possible: {} with it, --zero 3, or neither", flagOf(&LayoutOptions::overlapGradReduce));
   }
 }
 

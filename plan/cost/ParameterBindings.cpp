@@ -44,9 +44,7 @@ public:
       const Binding &binding = call.segments[segment];
       if (binding.slot >= 0)
         continue;
-      const auto isIn = [&](const Gathered &one) {
-        return one.whole.offset <= binding.offset && binding.offset < one.whole.offset + one.whole.bytes;
-      };
+      const auto isIn = [&](const Gathered &one) { return meets(one, binding.offset); };
       const auto values = std::ranges::find_if(gathered_.rbegin(), gathered_.rend(), isIn);
       if (const auto kept = std::ranges::find_if(kept_, isIn); kept != kept_.end())
         visit(segment, BoundRange{kept->address + binding.offset - kept->whole.offset, binding.stride, runs});
@@ -85,7 +83,8 @@ private:
     for (size_t i = 0; gathered && i < call.segments.size(); ++i)
       if (units_.isGathered(bytesAt(call, i)))
         gathered->whole = bytesAt(call, i);
-    if (gathered)
+    if (gathered &&
+        std::ranges::none_of(kept_, [&](const Gathered &one) { return meets(one, gathered->whole.offset); }))
       gathered_.push_back(*gathered);
     return gathered.has_value();
   }
@@ -94,6 +93,9 @@ private:
     UnitBytes whole;
     int64_t address = 0, addressStride = 0;
   };
+  static bool meets(const Gathered &one, int64_t offset) {
+    return one.whole.offset <= offset && offset < one.whole.offset + one.whole.bytes;
+  }
   const Plan &plan_;
   const Units &units_;
   const StagePlan &stage_;
@@ -112,11 +114,11 @@ bool readsTokensOfDecoder(const StagePlan &stage, const Chunk &chunk, const Call
   });
 }
 
-// The forward chunk of a virtual stage; null: the stage has none.
+// The forward chunk of a virtual stage, the first microbatch's or the others'; null: the stage has none.
 const Chunk *forwardChunk(const StagePlan &stage, int64_t virtualStage) {
   const auto found = std::ranges::find_if(stage.chunks, [&](const Chunk &chunk) {
     return chunk.task == Task::forward && chunk.virtualStage == virtualStage;
-  }); // one that is first does the same
+  });
   return found == stage.chunks.end() ? nullptr : &*found;
 }
 

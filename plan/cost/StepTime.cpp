@@ -47,14 +47,10 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   return times;
 }
 
-// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest; a chunk's is that of
-// microbatches behind the first, if there are some.
+// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
 void setCost(schedule::Costs &costs, int64_t globalChunk, const schedule::ScheduledTask &task, double seconds) {
   if (double schedule::ChunkCost::*field = schedule::costOf(task.kind)) {
-    double &known = costs.chunks[globalChunk].*field;
-    known = task.first && known > 0 ? known : seconds;
-    if (task.first)
-      costs.firsts[{task.kind, globalChunk}] = seconds;
+    (task.first ? costs.firsts[{task.kind, globalChunk}] : costs.chunks[globalChunk].*field) = seconds;
   } else {
     double &slowest = costs.*schedule::stepCostOf(task.kind);
     slowest = std::max(slowest, seconds);

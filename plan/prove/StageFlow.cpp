@@ -400,7 +400,7 @@ private:
     }
   }
 
-  // Only update writes parameters and the optimizer's state; no step writes the step's scalars, inputs, or activations
+  // Only update writes parameters and the optimizer's state, only microbatches what is gathered and units; no step writes the step's scalars, inputs, or activations
   // except through their rings.
   void verifyRegion(const Chunk &chunk, ByteInterval range) {
     const ByteInterval scalars = stepScalars();
@@ -408,9 +408,10 @@ private:
       report("writes bytes [{}, {}), which are the step's scalars", range.begin, range.end);
     for (const Region &region : stage_.regions) {
       const bool isState = region.kind == "parameters" || region.kind == "optimizer";
+      const bool isOfMicrobatches = region.kind == "gathered" || region.kind == "units";
       const bool isRings = region.kind == "inputs" || region.kind == "activations";
       if (range.begin < region.offset + region.bytes && region.offset < range.end &&
-          (isRings || (isState && chunk.task != Task::update)))
+          (isRings || (isState && chunk.task != Task::update) || (isOfMicrobatches && !isPerMicrobatch(chunk.task))))
         report("writes bytes [{}, {}), which lie in the region '{}'", range.begin, range.end, region.kind);
     }
   }

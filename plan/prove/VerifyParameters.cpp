@@ -405,7 +405,7 @@ void verifyUse(Checks &checks, const Bucket &bucket, const Place &place) {
       place,
       "is frozen, but reduceAxes = [{}], dataAxes = [{}] and shardAxes = [{}]; expected none of the former, as no "
       "gradient "
-      "is reduced, and dataAxes where it is sharded, as its values are",
+      "is reduced, and dataAxes where its values are in slices, with shardAxes",
       fmt::join(bucket.reduceAxes, ", "), fmt::join(bucket.dataAxes, ", "), fmt::join(bucket.shardAxes, ", "));
   const Axes ofMesh = primitiveInMeshOrder(checks.plan.mesh, bucket.dataAxes);
   checks.violations.expect(bucket.dataAxes == ofMesh, place, "dataAxes = [{}]; expected the order of the mesh, [{}]",
@@ -427,6 +427,13 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                              "'{}' at {} must be at a multiple of {}, and its {} elements lie inside the allocation of "
                              "{} bytes",
                              state.name, state.offset, kAlignment, elements, stage.bytes);
+    const auto isInRegion = [&](const Region &region) {
+      return region.kind == regionOf(state.role) && region.offset <= state.offset &&
+             state.offset + *bytes <= region.offset + region.bytes;
+    };
+    checks.violations.expect(!fits || std::ranges::any_of(stage.regions, isInRegion), place,
+                             "'{}', bytes [{}, {}), does not lie in a region '{}'", state.name, state.offset,
+                             state.offset + bytes.value_or(0), regionOf(state.role));
     // Slices are reused from step to step, and those of units within one: free to share memory. VerifyBucketUse.h has the latter.
     const bool isKept = !isOfOneUnit(state.role) && state.role != StateRole::gradientOfUpdate &&
                         (state.role != StateRole::gradientSlice || bucket.hasUnitGradients());

@@ -1,4 +1,4 @@
-// The use of units (ZeRO-2 and 3): their memory has one after another, of which values are gathered and gradients added to slices.
+// The use of units (ZeRO-2 and 3, and of buckets whose values are gathered): their memory has one after another, of which values are gathered and gradients added to slices.
 #pragma once
 
 #include "plan/Units.h"

@@ -55,6 +55,12 @@ std::string smallerPlan(const plan::Plan &plan) {
       return plan::groupSize(plan.mesh, hasInstances ? bucket.shardAxes : bucket.dataAxes) > 1;
     });
   });
+  const bool gathersOnce = std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets,
+                               [](const plan::Bucket &bucket) { return bucket.has(plan::StateRole::gatheredValue); });
+  });
+  if (gathersOnce)
+    ways += plan.zero < 3 ? ", --no-overlap-param-gather" : ", --reshard-after-forward";
   if (canShare && plan.zero < 3)
     ways += fmt::format(", --zero {}", plan.zero + 1);
   if (hasInstances)

@@ -5,7 +5,8 @@ from harness import assert_equal, compare_layouts, differences, instructions, ma
 from models import GPT2, LLAMA, QWEN3, QWEN3_MOE
 
 LAYOUTS = ("--tp 1", "--tp 2 --sp", "--tp 4 --no-sp", "--dp 2 --zero 1", "--pp 2 --zero 0", "--tp 2 --pp 2 --dp 2 --zero 1",
-           "--tp 4 --sp --pp 2 --zero 1 --schedule zb-h1")
+           "--tp 4 --sp --pp 2 --zero 1 --schedule zb-h1", "--tp 2 --pp 2 --dp 2 --zero 2", "--tp 2 --pp 2 --dp 2 --zero 3",
+           "--pp 2 --dp 4 --mbs 1 --zero 3 --num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim")
 
 
 # Every element counts once: the norm is that of the gathered gradients. Gradients of padded rows are not among them.

@@ -84,7 +84,8 @@ def test_04_tiny_steps_add_up_in_masters(session):
     lr, steps = 1e-5, 3
     flags = f"--lr {lr} --adam-beta1 0 --adam-beta2 0 --adam-eps 1e-12 --weight-decay 0 --save-dtype f32"
     start = models.random_weights(LLAMA)
-    for layout in ("--tp 1", "--tp 2 --sp --dp 2 --zero 1", "--pp 2 --dp 2 --zero 0"):
+    for layout in ("--tp 1", "--tp 2 --sp --dp 2 --zero 1", "--pp 2 --dp 2 --zero 0", "--pp 2 --dp 2 --zero 3",
+                   "--dp 2 --zero 2 --overlap-grad-reduce --overlap-param-gather"):
         exact = session.train(LLAMA, layout, steps=steps, flags=flags)
         found = session.train(LLAMA, f"{layout} {BF16}", steps=steps, flags=flags)
         coarse = session.train(LLAMA, f"{layout} {BF16}", steps=steps, flags=flags.replace("--save-dtype f32", ""))
@@ -104,7 +105,8 @@ def test_04_tiny_steps_add_up_in_masters(session):
 
 
 def test_05_saved_values_are_the_masters_rounded(session):
-    for layout in ("--tp 1", "--tp 2 --dp 2 --zero 1", "--pp 2 --dp 2 --zero 1"):
+    for layout in ("--tp 1", "--tp 2 --dp 2 --zero 1", "--pp 2 --dp 2 --zero 1", "--tp 2 --dp 2 --zero 3",
+                   "--pp 2 --dp 2 --zero 1 --overlap-grad-reduce --overlap-param-gather"):
         runs = [session.train(QWEN3, f"{layout} {BF16}", flags=f"--save-dtype {kind}") for kind in ("f32", "bf16")]
         same({n: nearest(w) for n, w in runs[0].weights.items()}, runs[1].weights, layout)
         same(runs[0].gradients, runs[1].gradients, layout)

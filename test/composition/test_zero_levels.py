@@ -28,6 +28,24 @@ def test_levels_have_the_same_bits(session):
         assert_same_bits(*runs, layout)
 
 
+# Masters are never made of values again, at no level: else a hundred steps of bf16 would not have the bits of level 0, whose masters are
+# whole. The first update counts as step 1 in all.
+def test_hundred_steps_have_the_same_bits(session):
+    batch = models.random_batch(LLAMA, steps=100)
+    ahead = "--overlap-grad-reduce --overlap-param-gather"
+    runs = [session.train_new(LLAMA, f"--dp 2 --mbs 2 --dtype bf16 --zero {zero}", steps=100, flags="--clip-grad 0 --lr 0.01", batch=batch)
+            for zero in (0, 1, f"1 {ahead}", 2, f"2 {ahead}", 3)]
+    for run in runs[1:]:  # norms are sums over slices, in an order of their own
+        assert all((run.weights[name] == weights).all() for name, weights in runs[0].weights.items())
+
+
+# In how many parts gradients are reduced, and values gathered, says nothing of what they are.
+def test_sizes_of_parts(session):
+    for more in ("", "--overlap-param-gather"):
+        compare_layouts(session, LLAMA, [f"--dp 4 --mbs 1 --zero 1 --overlap-grad-reduce --ddp-bucket-size {size} {more}"
+                                         for size in (1, 300, 3000, 10**9)])
+
+
 # Where values are gathered to says nothing of the sums.
 def test_gathered_values_have_the_bits_of_whole_ones(session):
     for layout in session.some(("--dp 2 --mbs 1", "--dp 2 --tp 2 --sp --mbs 1", "--dp 2 --pp 2 --mbs 1", "--pp 2 --cp 2 --mbs 1 --dtype bf16",
@@ -148,6 +166,16 @@ def test_gathers_once_a_step(session):
         assert gathers_in_front(plan)["forward.0.first"] > 1
         step = next(step for step in plan["stages"][0]["schedule"] if step.get("microbatch", -1) == 0)
         assert plan["stages"][0]["chunks"][step["chunk"]].get("first"), "the first microbatch's forward gathers"
+    # The first two parts are gathered in front of the first layer, each other in front of the first layer of the part before it.
+    plan = session.plan(models.with_layers(LLAMA, 8), f"--dp 2 --mbs 1 --zero 1 {ahead} --ddp-bucket-size 6000", 8)
+    chunks = {name_of(chunk): chunk for chunk in plan["stages"][0]["chunks"]}
+    parts, first = len(chunks["gradients.0"]["calls"]), chunks["forward.0.first"]
+    kinds = [is_gather(plan, call) for call, _ in plan_lists.runs(first["calls"], first.get("repeats", []))]
+    groups = sum(kind and not before for before, kind in zip([False] + kinds, kinds))
+    assert groups == parts - 1 and 3 < parts < 8, (groups, parts)
+    apart = [i for i, (before, kind) in enumerate(zip([False] + kinds, kinds)) if kind and not before]
+    layers = [kinds[i:j].count(False) for i, j in zip(apart, apart[1:])]
+    assert all(count > 1 for count in layers[1:]), "a part of several layers computes between two gathers"
     refuse_stale_values(session)
 
 
@@ -161,6 +189,9 @@ def refuse_stale_values(session):
     edits = {
         "values of the step before": (lambda stage: stage["chunks"][first]["calls"].pop(0), "nothing has written in the step"),
         "not first": (lambda stage: stage["chunks"][first].pop("first"), "a second chunk 'forward.0'"),
+        "region": (lambda stage: hide_gathers(stage, first), "does not lie in a region 'gathered'"),
+        "cleared": (lambda stage: clear_gathered(stage, first), "which lie in the region 'gathered'"),
+        "twice": (lambda stage: run_first_twice(stage, first), "no step runs chunk 'forward.0'"),
         "other microbatch": (lambda stage: swap_first(stage, first), "expected the chunk that is first for microbatch 0, and for that alone"),
     }
     assert run[1]["chunk"] == first, run[:3]
@@ -172,6 +203,25 @@ def refuse_stale_values(session):
         plan_lists.write(edited, folder)
         done = session.execute("mgrun", folder, "--mock-data", "--train-iters", 1)
         assert done.returncode == 1 and expected in done.stderr, (name, done.stderr)
+
+
+# What is gathered would be there from the step before.
+def hide_gathers(stage, first):
+    next(region for region in stage["regions"] if region["kind"] == "gathered")["kind"] = "parameters"
+    stage["chunks"][first]["calls"].pop(0)
+
+
+# The step would begin with zeros in the place of values.
+def clear_gathered(stage, first):
+    begin = next(chunk for chunk in stage["chunks"] if chunk["task"] == "begin")["calls"][0]
+    begin["segments"][0]["offset"] = next(region for region in stage["regions"] if region["kind"] == "gathered")["offset"]
+    stage["chunks"][first]["calls"].pop(0)
+
+
+def run_first_twice(stage, first):
+    for step in stage["schedule"]:
+        if step["kind"] == "run" and stage["chunks"][step["chunk"]]["task"] == "forward":
+            step["chunk"] = first
 
 
 def swap_first(stage, first):

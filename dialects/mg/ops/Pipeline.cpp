@@ -1,4 +1,5 @@
 // Stages, tiles, kernels and moves: verifiers.
+#include "dialects/mg/GatherTime.h"
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/Tiling.h"
 #include "plan/ParameterBuckets.h"
@@ -262,11 +263,10 @@ LogicalResult BucketOp::verify() {
   if (units < 1 || elements % units != 0 || (units > 1 && !getPerUnit()))
     return emitOpError() << units << " units of " << elements
                          << " elements; expected 1, or with perUnit a number that divides these (bucket_c2)";
-  const std::optional<plan::GatherTime> gather = plan::valueNamed<plan::GatherTime>(getGather());
-  if (!gather || (*gather != plan::GatherTime::never && getShard().empty()) ||
-      (*gather == plan::GatherTime::use && !getPerUnit()))
+  const std::optional<GatherTime> gather = plan::valueNamed<GatherTime>(getGather());
+  if (!gather || (*gather != GatherTime::never && getShard().empty()) || (*gather == GatherTime::use && !getPerUnit()))
     return emitOpError() << "gather = '" << getGather() << "'; expected one of "
-                         << fmt::format("{}", fmt::join(plan::enumNames<plan::GatherTime>, ", "))
+                         << fmt::format("{}", fmt::join(plan::enumNames<GatherTime>, ", "))
                          << ", never without shard, use with perUnit alone (bucket_c3)";
   if (llvm::is_contained(plan::enumNames<plan::BucketUse>, std::string_view(getUse())))
     return success();

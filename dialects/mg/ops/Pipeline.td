@@ -42,7 +42,7 @@ def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
     along which each slice of what the update needs is shared out again. With `meanLoad` the load of experts stands in the
     place of their gradients: f32, and not in the norm.
 
-    With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. `gather`: plan::GatherTime, when the values
+    With `perUnit` (ZeRO-2 and 3) each instance's parameters are one of the `units`. `gather`: GatherTime, when the values
     are gathered of the ranks' slices. `mg.unit` has the functions that run around calls that use a unit.
 
     1. use is trained, routerBias, loadCounter or frozen (bucket_c1)

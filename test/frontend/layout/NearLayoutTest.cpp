@@ -80,6 +80,8 @@ TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
     EXPECT_EQ(suggestion(tinyGpt2(), asked), plain) << flagsOf(asked);
   EXPECT_EQ(suggestion(tinyGpt2(), {.gradientType = "bf16"}), plain + " --grad-dtype f32");
   EXPECT_EQ(suggestion(tinyGpt2(), {.fp32Residual = true}), plain + " --no-fp32-residual-connection");
+  const std::string ahead = suggestion(tinyGpt2(), {.dp = 2, .zero = 1, .overlapParamGather = true});
+  EXPECT_NE(ahead.find(" --overlap-grad-reduce --overlap-param-gather"), std::string::npos) << ahead;
   EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}), plain + " --overlap-grad-reduce --ddp-bucket-size 100");
 }
 

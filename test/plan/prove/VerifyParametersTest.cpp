@@ -309,11 +309,13 @@ Plan makeBf16Plan() {
     }
     place(stateNamed(plain, "master"), 64);
     place(stateNamed(tied, "master"), 128);
-    place(stateNamed(tied, "gradient"), 256);
-    place(stateNamed(tied, "gradient_slice"), 128);
     place(stateNamed(tied, "exp_avg"), 128);
     place(stateNamed(tied, "exp_avg_sq"), 128);
     stage.regions.push_back({"optimizer", stage.bytes, end - stage.bytes});
+    stage.bytes = end;
+    place(stateNamed(tied, "gradient"), 256);
+    place(stateNamed(tied, "gradient_slice"), 128);
+    stage.regions.push_back({"gradients", stage.bytes, end - stage.bytes});
     stage.bytes = end;
   }
   return plan;
@@ -332,6 +334,9 @@ const Broken kBf16[] = {
      ": has 0 states of the role master; expected 1"},
     {"MastersOfBf16", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "master").type = DType::bf16; },
      ": 'master' is bf16 in slices; expected f32 in slices"},
+    {"MasterInRegion", 0, 0,
+     [](Bucket &bucket) { stateNamed(bucket, "master").offset = stateNamed(bucket, "gradient").offset; },
+     ": 'master', bytes [3840, 3968), does not lie in a region 'optimizer'"},
     {"MasterAligned", 0, 0, [](Bucket &bucket) { stateNamed(bucket, "master").offset += 4; },
      ": 'master' at 3460 must be at a multiple of 64, and its 32 elements lie inside"},
     {"MasterInside", 0, [](StagePlan &stage) { stateNamed(stage.buckets[1], "master").offset = stage.bytes; },
@@ -430,7 +435,7 @@ const Broken kFrozen[] = {
     {"Sharded", 0, 1, [](Bucket &bucket) { bucket.dataAxes = bucket.shardAxes = {"dp"}; },
      ": is frozen, but reduceAxes = [], dataAxes = [dp] and shardAxes = [dp]; expected none of the former, as no "
      "gradient "
-     "is reduced, and dataAxes where it is sharded, as its values are"},
+     "is reduced, and dataAxes where its values are in slices, with shardAxes"},
     {"Trained", 0, 1, [](Bucket &bucket) { bucket.use = BucketUse::trained; },
      ": has 0 states of the role gradient; expected 1"},
 };
