@@ -205,7 +205,7 @@ def refuse_stale_values(session):
         assert done.returncode == 1 and expected in done.stderr, (name, done.stderr)
 
 
-# What is gathered would be there from the step before.
+# The values would be there from the step before.
 def hide_gathers(stage, first):
     next(region for region in stage["regions"] if region["kind"] == "gathered")["kind"] = "parameters"
     stage["chunks"][first]["calls"].pop(0)
