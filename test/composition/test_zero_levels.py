@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Levels of ZeRO: what reduces and shares out gradients (docs/sharding.md, The functions of a step), in layouts of every axis, and how
 # many bytes travel for it (docs/memory.md).
+import collections
 import json
 import math
 import shutil
@@ -358,6 +359,30 @@ def test_bytes_that_travel(session):
                 if zero == 3:
                     gathered = {task: of(task, "all_gather") for task in ("forward", "backward", "input", "weight")}
                     assert gathered == {task: 0 for task in gathered} | read_units(plan, stage, flags), (layout, flags, gathered)
+
+
+# Communicators do in a step what the plan counts: each collective of a rank's trace is one of a call of its schedule.
+def test_collectives_that_ran(session):
+    once = "--overlap-grad-reduce --overlap-param-gather"
+    for zero, flags in session.some([(0, ""), (1, ""), (1, f"{once} --ddp-bucket-size 300"), (2, ""), (2, once), (3, ""), (3, once),
+                                     (3, "--no-reshard-after-forward"), (3, "--num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim")]):
+        layout, folder = f"--dp 4 --pp 2 --mbs 1 --zero {zero} {flags}", session.new_folder()
+        plan = session.plan(LLAMA, layout, 8)
+        done = session.execute("mgrun", session.compile(LLAMA, layout, 8), "--mock-data", "--train-iters", 2, "--trace", folder / "trace.json")
+        assert done.returncode == 0, done.stderr
+        events = [event for event in json.loads((folder / "trace.json").read_text())["traceEvents"] if event.get("cat") == "collective"]
+        for number, stage in enumerate(plan["stages"]):
+            counted = collections.Counter()
+            for step in plan_lists.schedule(stage):
+                if step["kind"] == "run":
+                    chunk = stage["chunks"][step["chunk"]]
+                    calls = [call for call, _ in plan_lists.runs(chunk["calls"], chunk.get("repeats", []))]
+                    first = step.get("firstCall", 0)
+                    for call in calls[first : first + step.get("callCount", len(calls))]:
+                        counted.update(i["label"] for i in plan["programs"][call["program"]]["instructions"] if i["op"] == "collective")
+            for rank in range(number * 4, number * 4 + 4):  # pp is the outermost axis
+                ran = collections.Counter(event["args"]["kernel"].partition(" [")[0] for event in events if event["tid"] == rank and event["args"]["step"] == 1)
+                assert ran == counted, (layout, rank, ran - counted, counted - ran)
 
 
 if __name__ == "__main__":
