@@ -10,9 +10,10 @@ namespace mgc::frontend {
 
 std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &layout) {
   std::vector<std::string> idle;
-  const auto add = [&](bool isIdle, const AnyOptionField &field, const std::string &why) {
+  const auto add = [&](bool isIdle, const AnyOptionField &field, const std::string &why, bool isNegated = false) {
+    const std::string flag = optionOf(field).flag;
     if (isIdle)
-      idle.push_back(fmt::format("{} does nothing here: {}", optionOf(field).flag, why));
+      idle.push_back(fmt::format("{} does nothing here: {}", isNegated ? "--no-" + flag.substr(2) : flag, why));
   };
   const bool oneReplica = layout.replicas() == 1;
   add(asked.instances.value_or(1) == layout.dp && layout.dp > 1 && layout.cp == 1, &LayoutOptions::instances,
@@ -24,7 +25,8 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
       &LayoutOptions::outerSharding,
       layout.instances == 1 ? "there is one instance of the optimizer, over all data ranks" : whole);
   add(asked.reshard.has_value() && (layout.zero < 3 || oneReplica), &LayoutOptions::reshard,
-      layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole");
+      layout.zero < 3 ? "without --zero 3 each rank keeps all its values" : "dp * cp is 1, so values are whole",
+      !asked.reshard.value_or(true));
   add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp, "tp is 1, so no rank has a part of the sequence");
   add(asked.zero.value_or(0) > 0 && oneReplica, &LayoutOptions::zero,
       "dp * cp is 1, so there are no replicas to share the optimizer's state");

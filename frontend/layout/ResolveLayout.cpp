@@ -474,8 +474,10 @@ void LayoutResolver::resolveOverlap() {
                  flagOf(&LayoutOptions::overlapGradReduce));
   const bool hasSlices = layout.dp / std::max<int64_t>(layout.instances, 1) * layout.cp > 1;
   if (layout.overlapsParamGather && layout.zero < 3 && hasSlices && !overlap.value_or(pays)) {
-    problems.add("{} with --zero {} without {}: values are gathered in the parts in which gradients are reduced",
-                 flagOf(&LayoutOptions::overlapParamGather), layout.zero, flagOf(&LayoutOptions::overlapGradReduce));
+    problems.add("{} with --zero {} without {}: {}", flagOf(&LayoutOptions::overlapParamGather), layout.zero,
+                 flagOf(&LayoutOptions::overlapGradReduce),
+                 layout.zero == 1 ? "values are gathered in the parts in which gradients are reduced"
+                                  : "as in Megatron-LM, what is gathered beside layers is reduced beside layers");
     problems.hint("possible: {} with it, --zero 3, or neither", flagOf(&LayoutOptions::overlapGradReduce));
   }
 }

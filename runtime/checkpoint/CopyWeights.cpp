@@ -27,11 +27,16 @@ static std::vector<int64_t> beginsOf(const plan::Parameter &parameter) {
   return begins;
 }
 
-static std::vector<int64_t> sizesOf(const plan::StagePlan &stage) {
-  std::vector<int64_t> sizes;
-  for (const plan::Bucket &bucket : stage.buckets)
-    sizes.push_back(bucket.elements);
-  return sizes;
+static std::vector<std::string> valuesIn(const plan::Plan &plan, size_t stage) {
+  std::vector<std::string> texts;
+  for (const plan::Bucket &bucket : plan.stages[stage].buckets) {
+    const plan::State &values = valuesOf(bucket);
+    texts.push_back(
+        fmt::format("{} {}{}{}", bucket.elements, nameOf(values.type),
+                    bucket.units > 1 ? fmt::format(" in {} units", bucket.units) : "",
+                    values.sliced ? fmt::format(" sliced over {}", fmt::join(bucket.axesOf(values), ", ")) : ""));
+  }
+  return texts;
 }
 
 Result<WeightCopier> WeightCopier::between(const plan::Plan &from, const plan::Plan &to) {
@@ -54,10 +59,8 @@ Result<WeightCopier> WeightCopier::between(const plan::Plan &from, const plan::P
   for (size_t stage = 0; stage < to.stages.size(); ++stage)
     if (!std::ranges::equal(from.stages[stage].buckets, to.stages[stage].buckets,
                             [](const plan::Bucket &a, const plan::Bucket &b) { return areAlike(a, b); }))
-      return errorf(
-          "the buckets of stage {}, of [{}] elements, their units, types or slices are not those of the training, "
-          "of [{}]",
-          stage, fmt::join(sizesOf(to.stages[stage]), ", "), fmt::join(sizesOf(from.stages[stage]), ", "));
+      return errorf("the buckets of stage {} are not those of the training: their values are [{}], expected [{}]",
+                    stage, fmt::join(valuesIn(to, stage), ", "), fmt::join(valuesIn(from, stage), ", "));
   return WeightCopier(from, to);
 }
 

@@ -59,6 +59,13 @@ std::string precisionText(const plan::Plan &plan) {
 }
 
 // "adamw keeps master, exp_avg, exp_avg_sq: ZeRO-1, a slice on each data rank".
+// Whether instances of the optimizer share out what the update needs.
+bool sharesOuter(const plan::Plan &plan) {
+  return std::ranges::any_of(plan.stages, [](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets, [](const plan::Bucket &bucket) { return !bucket.outerAxes.empty(); });
+  });
+}
+
 std::string optimizerText(const plan::Plan &plan) {
   std::vector<std::string> kept;
   bool isSliced = false;
@@ -72,9 +79,9 @@ std::string optimizerText(const plan::Plan &plan) {
                      kept.empty() ? "nothing" : fmt::to_string(fmt::join(kept, ", ")),
                      !isSliced ? "replicated"
                                : fmt::format("ZeRO-{}, a slice on each data rank{}", plan.zero,
-                                             plan.mesh.named.contains(std::string(plan::kInstanceAxis))
-                                                 ? " of each instance of the optimizer"
-                                                 : ""));
+                                             !plan.mesh.named.contains(std::string(plan::kInstanceAxis)) ? ""
+                                             : sharesOuter(plan) ? ", of values on each of an instance of the optimizer"
+                                                                 : " of each instance of the optimizer"));
 }
 
 void printModel(const plan::Plan &plan) {

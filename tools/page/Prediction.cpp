@@ -54,7 +54,7 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
                                                 : "";
   return fmt::format(
       "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {}{} of the "
-      "gradients' behind the backward pass\n",
+      "gradients' and parameters' behind layers\n",
       secondsText(step.hiddenLayers), ofExchanges, secondsText(step.hiddenGradients));
 }
 
@@ -62,8 +62,9 @@ std::string memoryText(const plan::Plan &plan, const Machine &machine) {
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
   if (double(needed) <= machine.memory.bytes)
     return "";
-  return fmt::format("  a rank needs {:.3g} GB, a device has {:.3g} GB: the plan does not fit\n", 1e-9 * double(needed),
-                     1e-9 * machine.memory.bytes);
+  return fmt::format("  a rank needs {:.2f} GB, a device has {:.2f} GB: the plan does not fit, by {:.2f} GB\n",
+                     1e-9 * double(needed), 1e-9 * machine.memory.bytes,
+                     1e-9 * (double(needed) - machine.memory.bytes));
 }
 
 // Warns where the user named a machine that runs plans of another target.
