@@ -103,8 +103,8 @@ class SameLayout(unittest.TestCase):
         ahead = "--overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 300"
         straight = self.compare("ahead", gpt("ahead", f"--pp 2 --dp 2 --zero 1 --mbs 1 --dtype bf16 {ahead}"), CORPUS)
         train(gpt("behind", "--pp 2 --dp 2 --zero 1 --mbs 1 --dtype bf16 --overlap-grad-reduce --ddp-bucket-size 300"), *CORPUS,
-              "--train-iters", STEPS, "--save", "behind", "--log", "behind.jsonl")
-        self.assertEqual(contents(straight), contents("behind"))
+              "--train-iters", STEPS, "--save", "after", "--log", "after.jsonl")
+        self.assertEqual(contents(straight), contents("after"))
         optim = "--num-distributed-optimizer-instances 2 --outer-dp-sharding-strategy optim"
         self.compare("instances", gpt("instances", f"--pp 2 --dp 4 --zero 3 --mbs 1 --dtype bf16 {optim}"), CORPUS)
 
