@@ -159,11 +159,13 @@ def test_gathers_once_a_step(session):
             runs = [session.train(config, f"{layout} --zero {zero} {size} --overlap-grad-reduce {more}") for more in ("", "--overlap-param-gather")]
             assert_same_bits(*runs, (layout, zero))
     for zero, size in ((1, "--ddp-bucket-size 300"), (2, "")):
-        plan = session.plan(LLAMA, f"--dp 2 --pp 2 --mbs 1 --zero {zero} {ahead} {size}", 8)
-        for stage in plan["stages"]:
-            elements = sum(bucket["elements"] for bucket in stage["buckets"])
-            gathered = {chunk: sum(sizes) for chunk, sizes in gathers_of_chunks(plan, stage).items()}
-            assert gathered.pop("forward.0.first") == elements and not any(gathered.values()), (zero, gathered)
+        for vpp in (2, 1):
+            plan = session.plan(models.with_layers(LLAMA, 4), f"--dp 2 --pp 2 --vpp {vpp} --mbs 1 --zero {zero} {ahead} {size}", 8)
+            for stage in plan["stages"]:
+                elements = sum(bucket["elements"] for bucket in stage["buckets"])
+                gathered = {chunk: sum(sizes) for chunk, sizes in gathers_of_chunks(plan, stage).items()}
+                firsts = [gathered.pop(f"forward.{chunk}.first") for chunk in range(vpp)]
+                assert all(firsts) and sum(firsts) == elements and not any(gathered.values()), (zero, firsts, gathered)
         assert gathers_in_front(plan)["forward.0.first"] > 1
         step = next(step for step in plan["stages"][0]["schedule"] if step.get("microbatch", -1) == 0)
         assert plan["stages"][0]["chunks"][step["chunk"]].get("first"), "the first microbatch's forward gathers"
