@@ -18,8 +18,7 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
   const bool oneReplica = layout.replicas() == 1;
   add(asked.instances.value_or(1) == layout.dp && layout.dp > 1 && layout.cp == 1, &LayoutOptions::instances,
       "each data rank is an instance by itself, so nothing is shared out");
-  const bool hasSlices = layout.zero > 0 && layout.dp / layout.instances * layout.cp > 1; // (experts may have none)
-  const bool hasUnits = hasSlices && layout.zero > 1;
+  const bool hasUnits = layout.hasSlices() && layout.zero > 1;
   const std::string whole = "no instance has several data ranks, so nothing is shared out";
   add(asked.outerSharding == kShardsOuter && layout.zero == 3 && (layout.instances == 1 || !hasUnits),
       &LayoutOptions::outerSharding,
@@ -34,7 +33,7 @@ std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &l
       "dp * cp is 1, so no gradient is reduced over replicas");
   add(asked.overlapGradReduce.value_or(false) && !oneReplica && layout.zero > 1 && !hasUnits,
       &LayoutOptions::overlapGradReduce, whole);
-  add(asked.overlapParamGather.value_or(false) && !hasSlices, &LayoutOptions::overlapParamGather,
+  add(asked.overlapParamGather.value_or(false) && !layout.hasSlices(), &LayoutOptions::overlapParamGather,
       oneReplica         ? "dp * cp is 1, so values are whole"
       : layout.zero == 0 ? "without --zero every rank has whole values"
                          : whole);

@@ -98,6 +98,8 @@ struct Layout : TrainingSettings {
   // masked exactly, so that neither loss nor gradients know of it.
   int64_t paddedVocabulary(const ModelDescription &model) const;
   int64_t replicas() const { return dp * cp; } // ranks that see other tokens and share gradients
+  // Whether ranks of an instance of the optimizer share out what --zero says; those of experts may have no other.
+  bool hasSlices() const { return zero > 0 && dp / (instances > 0 ? instances : 1) * cp > 1; }
   // How the ranks are numbered: tp is fastest, as in Megatron-LM, then cp, dp, pp; and tp by key/value groups.
   std::vector<plan::MeshView> views() const;
   // Their refinement, which exists: checkLayout.

@@ -472,8 +472,7 @@ void LayoutResolver::resolveOverlap() {
   else if (given(&LayoutOptions::bucketSize))
     problems.add("{} without {}: all gradients are reduced together, at the end", flagOf(&LayoutOptions::bucketSize),
                  flagOf(&LayoutOptions::overlapGradReduce));
-  const bool hasSlices = layout.dp / std::max<int64_t>(layout.instances, 1) * layout.cp > 1;
-  if (layout.overlapsParamGather && layout.zero < 3 && hasSlices && !overlap.value_or(pays)) {
+  if (layout.overlapsParamGather && layout.zero < 3 && layout.hasSlices() && !overlap.value_or(pays)) {
     problems.add("{} with --zero {} without {}: {}", flagOf(&LayoutOptions::overlapParamGather), layout.zero,
                  flagOf(&LayoutOptions::overlapGradReduce),
                  layout.zero == 1 ? "values are gathered in the parts in which gradients are reduced"
